@@ -1,0 +1,15 @@
+"""The one error a user meets: a mistake in what was asked, told in one line."""
+
+
+class PenstockError(ValueError):
+    """Something given to Penstock cannot be used; the message is one line that says how to mend it."""
+
+    @classmethod
+    def setting(cls, name: str, value: object, accepted: str, fix: str = "") -> "PenstockError":
+        """An error that names the setting, the value given, what is accepted and, if not obvious, the fix.
+
+        >>> print(PenstockError.setting("runs", 0, "a whole number from 1 up"))
+        runs = 0 is not usable: give a whole number from 1 up
+        """
+        tail = f"; {fix}" if fix else ""
+        return cls(f"{name} = {value!r} is not usable: give {accepted}{tail}")

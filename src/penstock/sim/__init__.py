@@ -1,0 +1,1 @@
+"""The simulator: the same algorithms on virtual time, and the figures of the papers."""

@@ -1,0 +1,1 @@
+"""One module a paper: its figures as data, claims and plots."""
