@@ -1,0 +1,33 @@
+# Every target makes what it needs first: .venv inside the checkout, the packages and a Java runtime.
+# Pass options to pytest with ARGS, for example: make test ARGS="-k sketch -x"
+
+RUN = . scripts/env.sh &&
+
+.PHONY: help setup demo test lint format docs bench clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
+
+setup: ## make .venv with all packages; find Java 17+ or install it
+	@sh scripts/setup.sh
+
+demo: setup ## an overloaded Spark stream, without and with Penstock
+	@$(RUN) penstock demo
+
+test: setup ## every check: lint, types, layers, docs, examples, unit and Spark tests
+	@$(RUN) python -m pytest $(ARGS)
+
+lint: setup ## the quick checks alone: style, types, layers
+	@$(RUN) ruff check && ruff format --check && mypy && lint-imports --no-logo
+
+format: setup ## mend style in place
+	@$(RUN) ruff check --fix && ruff format
+
+docs: setup ## build the documentation into site/
+	@$(RUN) mkdocs build --strict
+
+bench: setup ## time the simulator
+	@$(RUN) penstock bench sim
+
+clean: ## remove .venv and everything else that make made
+	@rm -rf .venv build dist site out spark-warehouse metastore_db derby.log .*_cache .hypothesis

@@ -1,0 +1,69 @@
+r"""The latency budget: a check that holds the average over every long stretch, not only since the beginning.
+
+The paper's running average is a bucket of slack $S = \sum (\tau - q)$ without a bottom or a brim: a row is let
+through while $q \le \tau + S$. Three changes make it a promise about the present:
+
+- a brim, $S \le b\,\tau$: calm hours save up at most b rows' worth of credit, so the average over any n rows let through
+  exceeds the target by at most $b\,\tau / n$, plus what has not been measured yet;
+- patience: in debt, rows still pass while $q \le \varphi\,\tau\,D / (D - S)$. Each of them pays back, and the deeper the
+  debt the shorter the waits that pass, but never none: there is no stuck state;
+- a bottom: a debt beyond `DEBT_ROWS` rows' worth is forgiven. An hour's stall is not paid for by starving the next one.
+
+The budget is kept in predicted latencies and corrected with measured ones (`correct`), so it balances in real time
+spent waiting, whatever the estimates were worth.
+"""
+
+from penstock.core.check import target
+
+#: Aim this much below the target: the price of the word "within".
+MARGIN = 0.99
+#: Credit saved up at most, in rows' worth of the target.
+DEPTH_ROWS = 16.0
+#: Debt remembered at most, in rows' worth of the target.
+DEBT_ROWS = 1024.0
+#: In debt, rows that wait less than this share of the target pass; at a debt of so many rows, less than half of it.
+PATIENCE, PATIENCE_ROWS = 0.9, 64.0
+
+
+class LatencyBudget:
+    """Slack that rows fill when they wait less than the target and spend when they wait more.
+
+    >>> budget = LatencyBudget(target_s=1.0)
+    >>> budget.refuses(16.9), budget.refuses(16.7)  # a full budget: the aim of 0.99 plus 16 rows' worth of it
+    (True, False)
+    >>> budget.correct(17.0)  # rows waited 17 s longer in all than predicted: a little debt
+    >>> budget.refuses(0.9), budget.refuses(0.8)
+    (True, False)
+    >>> budget.correct(1e9)  # deep in debt, only very short waits pass and pay back
+    >>> budget.refuses(0.06), budget.refuses(0.05)
+    (True, False)
+    """
+
+    reason = "latency budget spent"
+
+    def __init__(self, target_s: float) -> None:
+        """Start with a full budget."""
+        self.aim_s = target("target_s", target_s) * MARGIN
+        self._brim_s = self.aim_s * DEPTH_ROWS
+        self._bottom_s = -self.aim_s * DEBT_ROWS
+        self._patience_s = target_s * PATIENCE
+        self._patience_debt_s = self.aim_s * PATIENCE_ROWS
+        self._slack_s = self._brim_s
+
+    def refuses(self, queuing_s: float) -> bool:
+        """Whether the budget cannot pay for a row that waits this long."""
+        if queuing_s <= self.aim_s + self._slack_s:
+            return False
+        debt_s = max(-self._slack_s, 0.0)
+        return queuing_s > self._patience_s * self._patience_debt_s / (self._patience_debt_s + debt_s)
+
+    def record(self, queuing_s: float) -> None:
+        """Book a row that was let through with this predicted latency."""
+        self._slack_s = self._within(self._slack_s + (self.aim_s - queuing_s))
+
+    def correct(self, error_s: float) -> None:
+        """Book what rows let through have waited beyond prediction (negative: less)."""
+        self._slack_s = self._within(self._slack_s - error_s)
+
+    def _within(self, slack_s: float) -> float:
+        return min(max(slack_s, self._bottom_s), self._brim_s)

@@ -1,0 +1,59 @@
+"""Carried weight: every dropped row is stood for by the next kept row that costs about the same.
+
+A per-row shedder decides by the state of a queue, so no keep probability is known whose inverse could be the
+weight. Instead a dropped row's weight is carried over to the next row kept in its cost class. The weights then add
+up exactly: weights of kept rows + weight still carried = weights of all rows, per class, at any time. Counts and
+sums are right as long as rows of one class that follow each other are exchangeable.
+"""
+
+import math
+from array import array
+
+#: Classes are powers of two of the cost in seconds, from below a microsecond to above an hour.
+_SMALLEST, _LARGEST = -20, 12
+
+
+class CarriedWeight:
+    """Weight of dropped rows on its way to the next kept row of the same cost class.
+
+    >>> carry = CarriedWeight()
+    >>> carry.drop(cost_s=0.010, weight=1.0)
+    >>> carry.drop(cost_s=0.011, weight=2.0)
+    >>> carry.keep(cost_s=5.0, weight=1.0)  # another class
+    1.0
+    >>> carry.keep(cost_s=0.012, weight=1.0)
+    4.0
+    >>> carry.total
+    0.0
+    """
+
+    def __init__(self) -> None:
+        """Start with nothing carried."""
+        self._by_class = array("d", bytes(8 * (_LARGEST - _SMALLEST + 1)))
+
+    @property
+    def total(self) -> float:
+        """Weight carried at the moment."""
+        return sum(self._by_class)
+
+    @property
+    def memory_bytes(self) -> int:
+        """Fixed size of the table."""
+        return len(self._by_class) * self._by_class.itemsize
+
+    def drop(self, cost_s: float, weight: float) -> None:
+        """Pick up the weight of a dropped row."""
+        self._by_class[_class_of(cost_s)] += weight
+
+    def keep(self, cost_s: float, weight: float) -> float:
+        """The weight of a kept row: its own and what its class carried."""
+        cost_class = _class_of(cost_s)
+        weight += self._by_class[cost_class]
+        self._by_class[cost_class] = 0.0
+        return weight
+
+
+def _class_of(cost_s: float) -> int:
+    if cost_s <= 0.0:
+        return 0
+    return min(max(math.frexp(cost_s)[1], _SMALLEST), _LARGEST) - _SMALLEST

@@ -1,0 +1,351 @@
+"""xxHash64 exactly as Spark computes it, so that Python and Catalyst judge the same row alike.
+
+A value is hashed from its bytes (see `xxhash64` for which bytes) with seed 42; a further column is hashed
+with the hash so far as its seed, and a null leaves the hash as it is. A hash is a signed 64-bit integer,
+Spark's `bigint`. Strings must have Spark's default collation, which compares bytes.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast, overload
+
+import numpy as np
+import xxhash
+from numba import njit
+
+from penstock.errors import PenstockError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    ArrowStrings: TypeAlias = "pa.Array[Any] | pa.ChunkedArray[Any]"
+
+_F = TypeVar("_F", bound="Callable[..., object]")
+
+SPARK_SEED = 42
+
+_LOW_64 = 2**64 - 1
+_INT64 = range(-(2**63), 2**63)
+_INT64_WORDS = "a whole number from -2**63 to 2**63 - 1"
+
+_P1 = np.uint64(0x9E3779B185EBCA87)
+_P2 = np.uint64(0xC2B2AE3D27D4EB4F)
+_P3 = np.uint64(0x165667B19E3779F9)
+_P4 = np.uint64(0x85EBCA77C2B2AE63)
+_P5 = np.uint64(0x27D4EB2F165667C5)
+_STRIPE, _WORD, _HALF = 32, 8, 4  # bytes that xxHash64 takes in one step, largest first
+
+
+def xxhash64(*values: object, seed: int = SPARK_SEED) -> int:
+    """Hash one row of values as Spark's `xxhash64(...)` does.
+
+    h_0 = seed, h_k = xxh64(bytes(value_k), seed = h_(k-1)). The bytes are little-endian: 8 of an `int` or
+    `numpy.int64` (bigint), 4 of a narrower NumPy integer (int, smallint and tinyint hash alike) or a boolean
+    (0 or 1), 8 of a float and 4 of a `numpy.float32` (-0.0 as 0.0, every NaN as one), UTF-8 of a `str`.
+
+    >>> xxhash64("Spark", 7), xxhash64(None), xxhash64(np.int32(1)) == xxhash64(True)
+    (7081094736886788433, 42, True)
+    """
+    hashed = _int64("seed", seed)
+    for value in values:
+        if value is not None:
+            hashed = _hash_bytes(_spark_bytes(value), hashed)
+    return hashed
+
+
+def _spark_bytes(value: object) -> bytes:
+    if isinstance(value, str):
+        try:
+            return value.encode()
+        except UnicodeEncodeError:
+            raise PenstockError.setting("value", value, "text without lone surrogates") from None
+    if isinstance(value, (bytes, bytearray)):
+        return bytes(value)
+    if isinstance(value, (bool, np.bool_, np.int8, np.int16, np.int32)):
+        return struct.pack("<i", int(value))
+    if isinstance(value, (int, np.int64)):
+        return struct.pack("<q", _int64("value", value))
+    if isinstance(value, (float, np.float32)):
+        layout = "<f" if isinstance(value, np.float32) else "<d"
+        # Adding 0.0 turns -0.0 into 0.0 and leaves every other number alone.
+        return struct.pack(layout, math.nan if math.isnan(value) else float(value) + 0.0)
+    raise PenstockError(
+        f"a value of type {type(value).__name__} is not usable: give str, bytes, int, float, bool, None or a "
+        "signed NumPy number, as Spark's xxhash64 takes"
+    )
+
+
+def _int64(name: str, value: object) -> int:
+    if isinstance(value, (int, np.integer)) and int(value) in _INT64:
+        return int(value)
+    raise PenstockError.setting(name, value, _INT64_WORDS)
+
+
+def _hash_bytes(data: bytes, seed: int) -> int:
+    unsigned = xxhash.xxh64_intdigest(data, seed & _LOW_64)
+    return unsigned - 2**64 if unsigned >> 63 else unsigned
+
+
+def xxhash64_ints(
+    array: NDArray[np.integer[Any]], seed: int | NDArray[np.int64] = SPARK_SEED
+) -> NDArray[np.int64]:
+    """Hash every integer of an array, eight bytes each for int64 and four for anything narrower.
+
+    `seed` may be an array that broadcasts against `array`: the hashes of an earlier column, say. The width
+    matters as it does in Spark, where `xxhash64` of a bigint 1 and of an int 1 differ.
+
+    >>> hashes = xxhash64_ints(np.array([7, 8]), seed=xxhash64("Spark"))
+    >>> hashes.tolist() == [xxhash64("Spark", 7), xxhash64("Spark", 8)]
+    True
+    """
+    values = np.asarray(array)
+    if values.dtype.kind not in "bi":
+        raise PenstockError(
+            f"an array of {values.dtype} is not usable: give int64, int32, int16, int8 or bool, no nulls; "
+            "strings go in as a pyarrow array"
+        )
+    narrow = values.dtype.itemsize < np.dtype(np.int64).itemsize
+    # One dimension at least, because NumPy warns of the intended overflow in scalars only.
+    words = np.atleast_1d(values).astype(np.int64).view(np.uint64)
+    seeds = np.atleast_1d(_seeds(seed)).view(np.uint64)
+    try:
+        shape = np.broadcast_shapes(values.shape, np.shape(seed))
+        if narrow:
+            words = (words & np.uint64(0xFFFFFFFF)) * _P1
+            hashes = (seeds + (_P5 + np.uint64(4))) ^ words
+            hashes = _rotated(hashes, 23) * _P2 + _P3
+        else:
+            words = _rotated(words * _P2, 31) * _P1
+            hashes = (seeds + (_P5 + np.uint64(8))) ^ words
+            hashes = _rotated(hashes, 27) * _P1 + _P4
+    except ValueError:
+        raise PenstockError(
+            f"seeds of shape {np.shape(seed)} do not fit keys of shape {values.shape}"
+        ) from None
+    hashes ^= hashes >> np.uint64(33)
+    hashes *= _P2
+    hashes ^= hashes >> np.uint64(29)
+    hashes *= _P3
+    hashes ^= hashes >> np.uint64(32)
+    return hashes.view(np.int64).reshape(shape)
+
+
+def _rotated(words: NDArray[np.uint64], bits: int) -> NDArray[np.uint64]:
+    rotated = words << np.uint64(bits)
+    rotated |= words >> np.uint64(64 - bits)
+    return rotated
+
+
+def _seeds(seed: int | NDArray[np.int64]) -> NDArray[np.int64]:
+    return _hashes("seeds", seed) if isinstance(seed, np.ndarray) else np.array(_int64("seed", seed))
+
+
+def _hashes(name: str, array: NDArray[np.int64]) -> NDArray[np.int64]:
+    if array.dtype != np.int64:
+        raise PenstockError(f"{name} of type {array.dtype} are not usable: give int64, as hashes are")
+    return array
+
+
+def xxhash64_strings(array: ArrowStrings, seed: int | NDArray[np.int64] = SPARK_SEED) -> NDArray[np.int64]:
+    """Hash every string (or binary value) of a pyarrow array from its UTF-8 bytes; a null leaves its seed.
+
+    Plain, large, view and dictionary-encoded arrays, slices and chunked arrays all give the same hashes.
+    `seed` may be an array with one seed a value. The first call in a process compiles the loop (about 1 s).
+
+    >>> import pyarrow as pa
+    >>> xxhash64_strings(pa.array(["Spark", None])).tolist() == [xxhash64("Spark"), 42]
+    True
+    """
+    if not hasattr(array, "type") or not hasattr(array, "null_count"):
+        raise PenstockError(
+            f"strings given as {type(array).__name__} are not usable: give a pyarrow array of strings"
+        )
+    seeds = _seeds(seed)
+    if seeds.shape not in {(), (len(array),)}:
+        raise PenstockError(f"seeds of shape {seeds.shape} do not fit keys of shape ({len(array)},)")
+    seeds = np.broadcast_to(seeds, len(array))
+    hashes = np.empty(len(array), np.int64)
+    start = 0
+    for chunk in array.chunks if hasattr(array, "chunks") else [array]:
+        stop = start + len(chunk)
+        hashes[start:stop] = _hashed_chunk(chunk, seeds[start:stop])
+        start = stop
+    return hashes
+
+
+def _hashed_chunk(chunk: pa.Array[Any], seeds: NDArray[np.int64]) -> NDArray[np.int64]:
+    kind = str(chunk.type).removeprefix("dictionary<values=").partition(",")[0].removesuffix("_view")
+    if kind not in {"string", "large_string", "binary", "large_binary"}:
+        raise PenstockError(
+            f"a pyarrow array of {chunk.type} is not usable here: give strings or binary values"
+        )
+    if kind != str(chunk.type):
+        kind = f"large_{kind.removeprefix('large_')}"
+        chunk = chunk.cast(kind)
+    _, offset_buffer, data_buffer = chunk.buffers()
+    # Arrow may leave out the buffers of an empty array and the data of empty strings.
+    if len(chunk) == 0 or offset_buffer is None:
+        return seeds
+    offsets = np.frombuffer(memoryview(offset_buffer), "<i8" if kind.startswith("large_") else "<i4")
+    data = np.frombuffer(b"" if data_buffer is None else memoryview(data_buffer), np.uint8)
+    hashes = seeds.astype(np.uint64)
+    # 64-bit offsets for both layouts, so that the kernel compiles once.
+    _hash_slices(offsets[chunk.offset : chunk.offset + len(chunk) + 1].astype(np.int64), data, hashes)
+    signed = hashes.view(np.int64)
+    if not chunk.null_count:
+        return signed
+    return np.where(chunk.is_valid().to_numpy(zero_copy_only=False), signed, seeds)
+
+
+def _compiled(function: _F) -> _F:
+    # Numba's own annotations lose the function's signature. Its cache on disk stays off: where it finds no
+    # folder to write to, as on some executors, the import itself would fail.
+    return cast("_F", njit(nogil=True)(function))
+
+
+@_compiled
+def _rotate(word: np.uint64, bits: int) -> np.uint64:
+    return (word << np.uint64(bits)) | (word >> np.uint64(64 - bits))
+
+
+@_compiled
+def _load(data: NDArray[np.uint8], at: int, count: int) -> np.uint64:
+    word = np.uint64(0)
+    for k in range(count):
+        word |= np.uint64(data[at + k]) << np.uint64(8 * k)
+    return word
+
+
+@_compiled
+def _mix(lane: np.uint64, word: np.uint64) -> np.uint64:
+    return _rotate(lane + word * _P2, 31) * _P1
+
+
+@_compiled
+def _hash_slice(data: NDArray[np.uint8], at: int, end: int, seed: np.uint64) -> np.uint64:
+    hashed = seed + _P5
+    length = np.uint64(end - at)
+    if end - at >= _STRIPE:
+        a, b, c, d = seed + _P1 + _P2, seed + _P2, seed, seed - _P1
+        while end - at >= _STRIPE:
+            a = _mix(a, _load(data, at, _WORD))
+            b = _mix(b, _load(data, at + 8, _WORD))
+            c = _mix(c, _load(data, at + 16, _WORD))
+            d = _mix(d, _load(data, at + 24, _WORD))
+            at += _STRIPE
+        hashed = _rotate(a, 1) + _rotate(b, 7) + _rotate(c, 12) + _rotate(d, 18)
+        for lane in (a, b, c, d):
+            hashed = (hashed ^ _mix(np.uint64(0), lane)) * _P1 + _P4
+    hashed += length
+    while end - at >= _WORD:
+        hashed = _rotate(hashed ^ _mix(np.uint64(0), _load(data, at, _WORD)), 27) * _P1 + _P4
+        at += _WORD
+    if end - at >= _HALF:
+        hashed = _rotate(hashed ^ (_load(data, at, _HALF) * _P1), 23) * _P2 + _P3
+        at += _HALF
+    while at < end:
+        hashed = _rotate(hashed ^ (np.uint64(data[at]) * _P5), 11) * _P1
+        at += 1
+    hashed = (hashed ^ (hashed >> np.uint64(33))) * _P2
+    hashed = (hashed ^ (hashed >> np.uint64(29))) * _P3
+    return hashed ^ (hashed >> np.uint64(32))
+
+
+@_compiled
+def _hash_slices(offsets: NDArray[np.int64], data: NDArray[np.uint8], hashes: NDArray[np.uint64]) -> None:
+    for i in range(len(hashes)):
+        hashes[i] = _hash_slice(data, offsets[i], offsets[i + 1], hashes[i])
+
+
+@overload
+def unit_interval(hashed: int) -> float: ...
+@overload
+def unit_interval(hashed: NDArray[np.int64]) -> NDArray[np.float64]: ...
+def unit_interval(hashed: int | NDArray[np.int64]) -> float | NDArray[np.float64]:
+    """Spread hashes evenly over [0, 1): u = (hash >>> 11) * 2**-53, exact in a double.
+
+    Catalyst: `shiftrightunsigned(hash, 11) * double(pow(2, -53))`.
+
+    >>> unit_interval(0), unit_interval(-1) < 1, unit_interval(-(2**63))
+    (0.0, True, 0.5)
+    """
+    if isinstance(hashed, np.ndarray):
+        return (_hashes("hashes", hashed).view(np.uint64) >> np.uint64(11)) * np.float64(2.0**-53)
+    return ((int(hashed) & _LOW_64) >> 11) * 2.0**-53
+
+
+@overload
+def bucket(hashed: int, buckets: int) -> int: ...
+@overload
+def bucket(hashed: NDArray[np.int64], buckets: int) -> NDArray[np.int64]: ...
+def bucket(hashed: int | NDArray[np.int64], buckets: int) -> int | NDArray[np.int64]:
+    """Number the bucket of a hash from 0 to `buckets` - 1, as Spark's `pmod(hash, buckets)` does.
+
+    >>> bucket(-1, 10), bucket(np.array([-1, 12]), 10)
+    (9, array([9, 2]))
+    """
+    if _int64("buckets", buckets) < 1:
+        raise PenstockError.setting("buckets", buckets, "a whole number from 1 up")
+    if isinstance(hashed, np.ndarray):
+        return _hashes("hashes", hashed) % np.int64(buckets)
+    return int(hashed) % int(buckets)
+
+
+@dataclass(frozen=True)
+class HashFamily:
+    """The r hash functions of a sketch with c columns, drawn by a seed (LAS, section 3: 2-universal there).
+
+    h_i(x) = pmod(xxh64(x, seed = s_i), c) with s_i = xxhash64(n_i) and the salt n_i = xxhash64(seed, i), all
+    of them bigint, for i = 0 .. r - 1. Catalyst computes the same h_i as
+    `pmod(xxhash64(lit(n_i).cast("long"), key), c)`. A key of several columns goes in as its own `xxhash64`.
+
+    >>> family = HashFamily(rows=4, columns=54, seed=0)
+    >>> family.columns_of("Spark"), family.columns_of_many(np.array([7, 8])).shape
+    (array([25, 42,  4, 47]), (4, 2))
+    """
+
+    rows: int
+    columns: int
+    seed: int
+
+    def __post_init__(self) -> None:
+        """Refuse a family without functions or without columns, and keep plain integers."""
+        for name, least in (("rows", 1), ("columns", 1), ("seed", -(2**63))):
+            number = _int64(name, getattr(self, name))
+            if number < least:
+                raise PenstockError.setting(name, number, f"a whole number from {least} up")
+            object.__setattr__(self, name, number)
+
+    @cached_property
+    def salts(self) -> tuple[int, ...]:
+        """The numbers n_i: what Catalyst hashes before the key."""
+        return tuple(xxhash64(self.seed, i) for i in range(self.rows))
+
+    @cached_property
+    def seeds(self) -> tuple[int, ...]:
+        """The seeds s_i = xxhash64(n_i) with which the key itself is hashed."""
+        return tuple(xxhash64(salt) for salt in self.salts)
+
+    def columns_of(self, key: object) -> NDArray[np.intp]:
+        """Return h_i(key) for every row i; the key may be any value that `xxhash64` takes."""
+        if key is None:
+            return np.array([seed % self.columns for seed in self.seeds], np.intp)
+        data = _spark_bytes(key)
+        return np.array([_hash_bytes(data, seed) % self.columns for seed in self.seeds], np.intp)
+
+    def columns_of_many(self, keys: NDArray[np.integer[Any]] | ArrowStrings) -> NDArray[np.intp]:
+        """Return h_i(key) as an array of shape (rows, number of keys), from integers or pyarrow strings."""
+        if not isinstance(keys, np.ndarray):
+            hashes = np.stack([xxhash64_strings(keys, seed=seed) for seed in self.seeds])
+        elif keys.ndim == 1:
+            hashes = xxhash64_ints(keys, seed=np.array(self.seeds)[:, np.newaxis])
+        else:
+            raise PenstockError(f"keys of shape {keys.shape} are not usable: give an array of one dimension")
+        return bucket(hashes, self.columns).astype(np.intp, copy=False)

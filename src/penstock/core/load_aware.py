@@ -1,0 +1,168 @@
+"""Penstock's own load-aware shedder: LAS's idea, held to the latency actually measured.
+
+Like LAS it predicts how long a row will wait from the estimated cost of the rows before it. It differs in what it does
+with feedback, which comes often and small instead of rarely and whole:
+
+- every `SYNC_EVERY`-th row carries a request; the reply brings the (key, cost) of the rows executed since the last one;
+- the reply says by how much clock and total waiting time differ from the shedder's own sums *at the request*. The
+  difference replaces the previous one and is not added to it, so late, lost or repeated replies never correct twice;
+- the check is a `LatencyBudget` booked in measured waiting time, so errors of the estimate cost rows, not the target;
+- costs come from a `CostModel`: exact for frequent keys, quick to follow a change of everything at once;
+- with `prefer="cheap"` a `Price` refuses the rows that cost most for their weight first.
+
+There is no start-up phase without protection and no state in which everything is refused.
+"""
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Literal
+
+from penstock.core.budget import LatencyBudget
+from penstock.core.carry import CarriedWeight
+from penstock.core.costs import CostModel
+from penstock.core.hashing import unit_interval, xxhash64
+from penstock.core.price import FLOOR, Price
+from penstock.core.shedding import Arrived, Drop, Executed, Forward, Key, Send
+
+#: Rows let through between two requests; the first ones each carry a request.
+SYNC_EVERY = 16
+#: Executed rows an operator remembers for the next reply, at most.
+UNREPORTED_ROWS = 1024
+
+Prefer = Literal["any", "cheap"]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Shedder to operator, with a row: the shedder's own sums up to and including this row."""
+
+    number: int
+    free_s: float  #: when the operator would be free by the estimates alone
+    queued_s: float  #: predicted waiting time of all rows let through so far
+
+
+@dataclass(frozen=True, slots=True)
+class Feedback:
+    """Operator to shedder, when that row is done: what rows cost, and how wrong the sums were."""
+
+    number: int
+    keys: tuple[Key, ...]
+    costs_s: tuple[float, ...]
+    clock_error_s: float
+    queued_error_s: float
+
+
+class LoadAwareOperator:
+    """Remembers the rows executed since the last request and answers the next one with them."""
+
+    def __init__(self) -> None:
+        """Start with nothing executed."""
+        self._rows: deque[tuple[Key, float]] = deque(maxlen=UNREPORTED_ROWS)
+        self._queued_s = 0.0
+
+    @property
+    def memory_bytes(self) -> int:
+        """Between two requests at most `SYNC_EVERY` rows are remembered: a key hash and a cost each."""
+        return SYNC_EVERY * 16
+
+    def executed(self, row: Executed) -> list[Send]:
+        """Note the row; answer its request if it carries one."""
+        self._rows.append((row.key, row.cost_s))
+        self._queued_s += row.start_s - row.arrived_s
+        if not isinstance(row.request, Request):
+            return []
+        feedback = Feedback(
+            number=row.request.number,
+            keys=tuple(key for key, _ in self._rows),
+            costs_s=tuple(cost_s for _, cost_s in self._rows),
+            clock_error_s=row.finish_s - row.request.free_s,
+            queued_error_s=self._queued_s - row.request.queued_s,
+        )
+        self._rows.clear()
+        return [Send(feedback)]
+
+
+class LoadAwareShedder:
+    """Keeps the mean queuing latency within the target by measured waiting time.
+
+    >>> shedder = LoadAwareShedder(target_s=1.0)
+    >>> shedder.judge(Arrived(now_s=0.0, key="a"))
+    Forward(weight=1.0, request=Request(number=1, free_s=0.0, queued_s=0.0))
+    >>> shedder.receive(Feedback(1, ("a",), (30.0,), clock_error_s=30.0, queued_error_s=0.0))
+    >>> shedder.judge(Arrived(now_s=5.0, key="a"))  # the operator is busy until t = 30 s
+    Drop(reason='latency budget spent')
+    """
+
+    def __init__(self, target_s: float, *, prefer: Prefer = "any", seed: int = 0) -> None:
+        """Hold the mean queuing latency within `target_s`."""
+        self._budget = LatencyBudget(target_s)
+        self._price = Price(target_s) if prefer == "cheap" else None
+        self._costs = CostModel(seed)
+        self._carry = CarriedWeight()
+        self._seed = seed
+        self._free_s = 0.0
+        self._queued_s = 0.0
+        self._clock_error_s = 0.0
+        self._queued_error_s = 0.0
+        self._forwarded = 0
+        self._requests = 0
+        self._answered = 0
+
+    @property
+    def carried_weight(self) -> float:
+        """Weight of dropped rows that no kept row stands for yet."""
+        return self._carry.total
+
+    @property
+    def memory_bytes(self) -> int:
+        """Cost model and carried weights."""
+        return self._costs.memory_bytes + self._carry.memory_bytes
+
+    def receive(self, message: object) -> None:
+        """Take in a reply, unless a newer one is in already."""
+        if not isinstance(message, Feedback):
+            raise TypeError(f"not a message of the load-aware operator: {message!r}")
+        if message.number <= self._answered:
+            return
+        self._answered = message.number
+        self._costs.learn(message.keys, message.costs_s)
+        self._clock_error_s = message.clock_error_s
+        self._budget.correct(message.queued_error_s - self._queued_error_s)
+        self._queued_error_s = message.queued_error_s
+
+    def judge(self, row: Arrived) -> Forward | Drop:
+        """Refuse what is too dear at this queue, then what the latency budget cannot pay for."""
+        self._free_s = max(self._free_s, row.now_s - self._clock_error_s)
+        queuing_s = max(self._free_s + self._clock_error_s - row.now_s, 0.0)
+        cost_s = self._costs.estimate(row.key)
+        reason = self._reason_to_drop(row, cost_s, queuing_s)
+        if reason is not None:
+            self._carry.drop(cost_s, row.weight)
+            return Drop(reason)
+        self._budget.record(queuing_s)
+        self._free_s += cost_s
+        self._queued_s += queuing_s
+        weight = row.weight if row.must_keep else self._carry.keep(cost_s, row.weight)
+        return Forward(weight, self._next_request())
+
+    def _reason_to_drop(self, row: Arrived, cost_s: float, queuing_s: float) -> str | None:
+        if self._price is not None:
+            self._price.follow(queuing_s)
+        if row.must_keep:
+            return None
+        if self._price is not None:
+            mean_s = self._costs.mean
+            relative_cost = cost_s / (mean_s * row.weight) if mean_s > 0.0 else 0.0
+            if self._price.refuses(relative_cost, queuing_s) and not self._spared(row):
+                return self._price.reason
+        return self._budget.reason if self._budget.refuses(queuing_s) else None
+
+    def _spared(self, row: Arrived) -> bool:
+        return float(unit_interval(xxhash64(row.row, self._seed))) < FLOOR
+
+    def _next_request(self) -> Request | None:
+        self._forwarded += 1
+        if self._forwarded > SYNC_EVERY and self._forwarded % SYNC_EVERY:
+            return None
+        self._requests += 1
+        return Request(self._requests, self._free_s, self._queued_s)

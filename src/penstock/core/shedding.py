@@ -1,0 +1,93 @@
+"""The language of per-row shedding: events go into a machine, instructions come out.
+
+A shedder stands in front of an operator. It hears of every row that arrives and of every message the operator
+sends back; it answers with what to do. The operator's own machine hears of every row executed and answers with
+messages for the shedder. Neither knows a clock, a queue or a network: the simulator and Spark carry the
+instructions out.
+
+```
+ Arrived ─► Shedder ─► Forward(request) ─► [queue] ─► operator ─► Executed ─► Operator machine
+               ▲   └─► Drop(reason)                                                  │
+               └───────────────────────── Send(message) ◄────────────────────────────┘
+```
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+Key = int | str
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """A row has reached the shedder."""
+
+    now_s: float
+    key: Key
+    row: int = 0  #: identity of the row: the same row under the same state gets the same verdict
+    must_keep: bool = False
+    weight: float = 1.0  #: how many rows this one already stands for
+    cost_s: float | None = None  #: the true cost, which only the oracle of an evaluation knows
+
+
+@dataclass(frozen=True, slots=True)
+class Executed:
+    """The operator has finished a row."""
+
+    key: Key
+    arrived_s: float
+    start_s: float
+    finish_s: float
+    cost_s: float  #: work the row took; finish - start, given apart so that no rounding creeps in
+    request: object | None = None  #: what the shedder sent along with the row
+
+
+@dataclass(frozen=True, slots=True)
+class Forward:
+    """Let the row through, with its new weight and, now and then, a request to the operator."""
+
+    weight: float
+    request: object | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """Refuse the row, for this reason."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Carry this message from the operator to the shedder."""
+
+    message: object
+
+
+class Shedder(Protocol):
+    """The machine in front of the operator."""
+
+    @property
+    def carried_weight(self) -> float:
+        """Weight of dropped rows that no kept row stands for yet."""
+
+    @property
+    def memory_bytes(self) -> int:
+        """Size of what the machine has learned; fixed once it is built."""
+
+    def judge(self, row: Arrived) -> Forward | Drop:
+        """Say what to do with one row."""
+
+    def receive(self, message: object) -> None:
+        """Take in one message of the operator."""
+
+
+class Operator(Protocol):
+    """The machine beside the operator."""
+
+    @property
+    def memory_bytes(self) -> int:
+        """Size of what the machine has learned; fixed once it is built."""
+
+    def executed(self, row: Executed) -> list[Send]:
+        """Take in one executed row; answer with the messages to send."""

@@ -1,0 +1,330 @@
+"""What a row will cost, learned per key in a few kilobytes: the paired count-min sketch of LAS."""
+
+from __future__ import annotations
+
+import math
+import struct
+import zlib
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from penstock.core.hashing import HashFamily
+from penstock.errors import PenstockError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import ArrayLike, NDArray
+
+    from penstock.core.hashing import ArrowStrings
+
+_MOST_CELLS = 2**26
+# Far enough below the largest double that no sum or quotient of cells can overflow.
+_LARGEST_TOTAL = 1e250
+# A cell decayed to less than this share of one row is forgotten: further down its quotient would lose digits.
+_FORGOTTEN = 1e-12
+
+_MAGIC = b"PnCS"
+_VERSION = 1
+_HEADER = struct.Struct("<4sHxxIIqddI")  # magic, version, rows, columns, seed, count, total cost, checksum
+
+
+class CostSketch:
+    """Estimates the cost of a row from its key with two count-min matrices that share their hash functions.
+
+    F counts rows and W adds up their costs; a key is estimated from the row in which it shares its cell with
+    the fewest others (LAS, section 3, listings 3.1 and 3.2):
+
+        w(x) = W[i, h_i(x)] / F[i, h_i(x)],  i = the first row of smallest F[i, h_i(x)].
+
+    A key with F = 0 there was never seen and gets the mean cost of all rows; an empty sketch says 0. Costs
+    have whatever unit the caller feeds in (seconds or milliseconds) and so have the estimates. Quotients are
+    plain double division, so `frequency`, `work` and `family` are all that a copy of the rule needs.
+
+    >>> sketch = CostSketch.sized(epsilon=0.05, delta=0.1)
+    >>> sketch.update("cheap", 1.0)
+    >>> sketch.update("dear", 64.0)
+    >>> sketch.update("dear", 66.0)
+    >>> sketch
+    CostSketch(rows=4, columns=54, seed=0, count=3.0, total_cost=131.0)
+    >>> sketch.estimate("dear"), round(sketch.estimate("unseen"), 2)
+    (65.0, 43.67)
+    """
+
+    __slots__ = ("_count", "_family", "_frequency", "_rows", "_total_cost", "_work")
+
+    def __init__(self, rows: int, columns: int, seed: int = 0) -> None:
+        """Make an empty sketch of `rows` hash functions with `columns` cells each."""
+        self._family = HashFamily(rows, columns, seed)
+        if self.rows * self.columns > _MOST_CELLS:
+            raise PenstockError(f"{rows} rows x {columns} columns are not usable: give at most 2**26 cells")
+        self._frequency = np.zeros((self.rows, self.columns))
+        self._work = np.zeros((self.rows, self.columns))
+        self._rows = np.arange(self.rows)
+        self._count = 0.0
+        self._total_cost = 0.0
+
+    @classmethod
+    def sized(cls, epsilon: float, delta: float, seed: int = 0) -> CostSketch:
+        """Make a sketch that overcounts a key by more than epsilon * count with probability delta at most.
+
+        r = ceil(log2(1 / delta)) rows, c = round(e / epsilon) columns, at least one of each (LAS, section 5).
+
+        >>> sketch = CostSketch.sized(epsilon=0.05, delta=0.1)
+        >>> sketch.rows, sketch.columns
+        (4, 54)
+        """
+        if not 0 < epsilon <= math.e:
+            raise PenstockError.setting("epsilon", epsilon, "a number above 0 and up to e, 2.718")
+        if not 0 < delta < 1:
+            raise PenstockError.setting("delta", delta, "a number between 0 and 1, both excluded")
+        columns = max(1, round(min(math.e / epsilon, 2.0**62)))
+        return cls(max(1, math.ceil(-math.log2(delta))), columns, seed)
+
+    @property
+    def family(self) -> HashFamily:
+        """The hash functions."""
+        return self._family
+
+    @property
+    def rows(self) -> int:
+        """The number of hash functions, r."""
+        return self._family.rows
+
+    @property
+    def columns(self) -> int:
+        """The number of cells of each hash function, c."""
+        return self._family.columns
+
+    @property
+    def seed(self) -> int:
+        """The seed of the hash functions."""
+        return self._family.seed
+
+    @property
+    def frequency(self) -> NDArray[np.float64]:
+        """The matrix F of counts as a read-only view; decay makes counts fractional."""
+        return _read_only(self._frequency)
+
+    @property
+    def work(self) -> NDArray[np.float64]:
+        """The matrix W of cumulated costs as a read-only view."""
+        return _read_only(self._work)
+
+    @property
+    def count(self) -> float:
+        """How many rows the sketch has seen, less what it has forgotten."""
+        return self._count
+
+    @property
+    def total_cost(self) -> float:
+        """The cost of all these rows together."""
+        return self._total_cost
+
+    @property
+    def mean(self) -> float:
+        """The mean cost of a row; 0 of an empty sketch."""
+        return self._total_cost / self._count if self._count else 0.0
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of the two matrices, in bytes."""
+        return self._frequency.nbytes + self._work.nbytes
+
+    def update(self, key: object, cost: float) -> None:
+        """Count one row of `key` that cost `cost`; the key is anything that `xxhash64` takes."""
+        if not 0 <= cost < math.inf:
+            raise PenstockError.setting("cost", cost, "a finite number from 0 up")
+        cells = self._rows, self._family.columns_of(key)
+        self._total_cost = _usable_total(self._total_cost + float(cost))
+        self._count += 1.0
+        self._frequency[cells] += 1.0
+        self._work[cells] += cost
+
+    def update_many(self, keys: NDArray[np.integer[Any]] | ArrowStrings, costs: ArrayLike) -> None:
+        """Count many rows at once: the same sketch, to the last bit, as `update` row by row.
+
+        Nothing changes if any key or cost is refused. An int32 key hashes as Spark's int does, an int64 key
+        as its bigint: use one width for a sketch.
+        """
+        columns = self._family.columns_of_many(keys)
+        added = np.asarray(costs, np.float64)
+        if added.shape != columns.shape[1:]:
+            raise PenstockError(
+                f"costs of shape {added.shape} do not fit {columns.shape[1]} keys: give one a key"
+            )
+        if not _all_finite_from_0(added):
+            raise PenstockError("negative, infinite or NaN costs are not usable: give finite ones from 0 up")
+        # A running sum adds in the order of the rows, where np.sum would add in pairs and round differently.
+        self._total_cost = _usable_total(float(np.cumsum(np.append(self._total_cost, added))[-1]))
+        for frequency, work, cells in zip(self._frequency, self._work, columns, strict=True):
+            np.add.at(frequency, cells, 1.0)
+            np.add.at(work, cells, added)
+        self._count = float(np.cumsum(np.append(self._count, np.ones(len(added))))[-1])
+
+    def estimate(self, key: object) -> float:
+        """Estimate the cost of a row of `key`: between the least and the greatest cost seen, never NaN."""
+        columns = self._family.columns_of(key)
+        row = int(np.argmin(self._frequency[self._rows, columns]))
+        frequency = self._frequency[row, columns[row]]
+        return float(self._work[row, columns[row]] / frequency) if frequency else self.mean
+
+    def estimate_many(self, keys: NDArray[np.integer[Any]] | ArrowStrings) -> NDArray[np.float64]:
+        """Estimate many keys at once, each exactly as `estimate` does."""
+        columns = self._family.columns_of_many(keys)
+        rows = np.argmin(self._frequency[self._rows[:, np.newaxis], columns], axis=0)
+        cells = rows, columns[rows, np.arange(len(rows))]
+        return _quotient(self._work[cells], self._frequency[cells], self.mean)
+
+    def snapshot(self) -> NDArray[np.float64]:
+        """Return the mean cost of every cell, S = W / F, with 0 for a cell never seen (LAS, section 3)."""
+        return _quotient(self._work, self._frequency, 0.0)
+
+    def relative_error(self, snapshot: NDArray[np.float64]) -> float:
+        """Say how far the costs have moved since an earlier snapshot S.
+
+        eta = sum |S - W / F| / sum S (LAS, equation 1), no unit; a cell never seen counts 0 in both sums.
+        If S is all zero, eta is 0 when nothing was learned since and infinite otherwise.
+
+        >>> sketch = CostSketch(rows=1, columns=1)
+        >>> sketch.update("a", 4.0)
+        >>> before = sketch.snapshot()
+        >>> sketch.update("a", 8.0)
+        >>> sketch.relative_error(before)
+        0.5
+        """
+        if np.shape(snapshot) != self._work.shape:
+            raise PenstockError(
+                f"a snapshot of shape {np.shape(snapshot)} does not fit {self.rows} x {self.columns}"
+            )
+        moved = float(np.abs(snapshot - self.snapshot()).sum())
+        total = float(np.sum(snapshot))
+        if total == 0:
+            return math.inf if moved else 0.0
+        return moved / total
+
+    def merge(self, other: CostSketch) -> None:
+        """Add what another sketch of the same rows, columns and seed has seen."""
+        if self._family != other.family:
+            raise PenstockError(f"{other!r} does not fit {self!r}: merge the same rows, columns and seed")
+        self._total_cost = _usable_total(self._total_cost + other.total_cost)
+        self._count += other.count
+        self._frequency += other.frequency
+        self._work += other.work
+
+    def reset(self) -> None:
+        """Forget everything but the hash functions."""
+        self._frequency[:] = 0.0
+        self._work[:] = 0.0
+        self._count = self._total_cost = 0.0
+
+    def scale_costs(self, factor: float) -> None:
+        """Multiply every cost seen by `factor`, as when the machine itself became slower or faster."""
+        if not 0 <= factor < math.inf:
+            raise PenstockError.setting("factor", factor, "a finite number from 0 up")
+        self._total_cost = _usable_total(self._total_cost * factor)
+        self._work *= factor
+
+    def decay(self, factor: float) -> None:
+        """Weigh all rows so far by `factor`, 0 (forget) to 1 (keep); estimates stay, new rows count more.
+
+        A cell left with less than 1e-12 of a row is cleared.
+        """
+        if not 0 <= factor <= 1:
+            raise PenstockError.setting("factor", factor, "a number from 0 to 1")
+        self._frequency *= factor
+        self._work *= factor
+        self._count *= factor
+        self._total_cost *= factor
+        if self._count < _FORGOTTEN:
+            self.reset()
+        faded = self._frequency < _FORGOTTEN
+        self._frequency[faded] = 0.0
+        self._work[faded] = 0.0
+
+    def to_bytes(self) -> bytes:
+        """Serialise without loss: a header, then F, then W as doubles, row by row, all little-endian.
+
+        The header holds magic, format version, rows, columns, seed, count, total cost and a checksum of all.
+        """
+        cells = self._frequency.astype("<f8").tobytes() + self._work.astype("<f8").tobytes()
+        return self._header(zlib.crc32(cells, zlib.crc32(self._header(0)))) + cells
+
+    def _header(self, checksum: int) -> bytes:
+        shape = self.rows, self.columns, self.seed
+        return _HEADER.pack(_MAGIC, _VERSION, *shape, self._count, self._total_cost, checksum)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> CostSketch:
+        """Rebuild the sketch that `to_bytes` wrote, or say why these bytes are none.
+
+        >>> sketch = CostSketch(rows=2, columns=8, seed=1)
+        >>> sketch.update("a", 0.25)
+        >>> CostSketch.from_bytes(sketch.to_bytes()) == sketch
+        True
+        """
+        if len(data) < _HEADER.size or data[: len(_MAGIC)] != _MAGIC:
+            raise PenstockError("these bytes are not a cost sketch: give what to_bytes returned")
+        _, version, rows, columns, seed, count, total_cost, _ = _HEADER.unpack_from(data)
+        if version != _VERSION:
+            raise PenstockError(
+                f"this cost sketch has format version {version}: this release reads {_VERSION}"
+            )
+        if len(data) != _HEADER.size + 16 * rows * columns:
+            raise PenstockError(
+                f"this cost sketch is damaged: {rows} x {columns} cells do not make {len(data)} bytes"
+            )
+        sketch = cls(rows, columns, seed)
+        cells = np.frombuffer(data, "<f8", offset=_HEADER.size).reshape(2, rows, columns)
+        sketch._frequency[:], sketch._work[:] = cells
+        sketch._count, sketch._total_cost = count, total_cost
+        if sketch.to_bytes() != data or not _all_finite_from_0(np.append(cells, (count, total_cost))):
+            raise PenstockError("this cost sketch is damaged: its checksum or a cell is wrong")
+        return sketch
+
+    def __reduce__(self) -> tuple[Callable[[bytes], CostSketch], tuple[bytes]]:
+        """Pickle and copy through `to_bytes`, so that a copy shares no memory with the original."""
+        return type(self).from_bytes, (self.to_bytes(),)
+
+    def __eq__(self, other: object) -> bool:
+        """Tell whether both sketches have the same hash functions, cells and totals."""
+        if not isinstance(other, CostSketch):
+            return NotImplemented
+        return (
+            self._family == other.family
+            and (self._count, self._total_cost) == (other.count, other.total_cost)
+            and np.array_equal(self._frequency, other.frequency)
+            and np.array_equal(self._work, other.work)
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # a sketch changes, so it is no key of a dict
+
+    def __repr__(self) -> str:
+        """Show the shape and the totals."""
+        shape = f"rows={self.rows}, columns={self.columns}, seed={self.seed}"
+        return f"CostSketch({shape}, count={self._count!r}, total_cost={self._total_cost!r})"
+
+
+def _usable_total(total: float) -> float:
+    if total > _LARGEST_TOTAL:
+        raise PenstockError("costs that add up to more than 1e250 are not usable: give smaller ones")
+    return total
+
+
+def _all_finite_from_0(amounts: NDArray[np.float64]) -> bool:
+    return bool(np.all((amounts >= 0) & (amounts < math.inf)))
+
+
+def _quotient(
+    work: NDArray[np.float64], frequency: NDArray[np.float64], unseen: float
+) -> NDArray[np.float64]:
+    quotient = np.full(work.shape, unseen)
+    np.divide(work, frequency, out=quotient, where=frequency > 0)
+    return quotient
+
+
+def _read_only(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    view = matrix.view()
+    view.flags.writeable = False
+    return view

@@ -1,0 +1,263 @@
+"""The plan log: every plan ever in force, one file a version, durable before any row is judged by it.
+
+A version is written once and never changes: the first writer wins and all others are told so. That holds
+between threads and processes, and after a crash at any moment a version is either whole or absent.
+"""
+
+import errno
+import fcntl
+import logging
+import os
+import re
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+import xxhash
+
+from penstock.errors import PenstockError
+from penstock.plan import Plan
+
+_logger = logging.getLogger(__name__)
+
+_PLAN_NAME = re.compile(r"([0-9]{20})\.plan")
+_TEMP_NAME = re.compile(r"\.[0-9]{20}\.[0-9a-f]{32}\.tmp")
+_LOCK_NAME = ".lock"
+_STALE_S = 3600.0
+_NO_HARD_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
+_NO_FOLDER_SYNC = {errno.EBADF, errno.EINVAL}
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A file of the log's folder that holds no readable plan, and why not."""
+
+    path_name: str
+    why: str
+
+
+class PlanStore(Protocol):
+    """What a plan log is, wherever it keeps its plans: append-only, put-if-absent by version."""
+
+    def add(self, version: int, plan: Plan) -> bool:
+        """Keep the plan for good and return true; false if that version was already taken."""
+
+    def get(self, version: int) -> Plan | None:
+        """The plan of that version; `None` if there is none to read."""
+
+    def versions(self) -> list[int]:
+        """Every version taken, ascending."""
+
+    def latest(self) -> Plan | None:
+        """The newest readable plan; `None` if there is none."""
+
+    def plans(self) -> Iterator[Plan]:
+        """Every readable plan, oldest first."""
+
+    def next_version(self) -> int:
+        """The version after the newest one taken."""
+
+    def skipped(self) -> list[Skipped]:
+        """What lies in the log and cannot be read."""
+
+
+class PlanLog:
+    """The plan log in a folder, which readers and writers of many processes may share.
+
+    Each file holds two lines: the xxHash64 of the plan's JSON, and that JSON. A file that does not check out
+    is skipped, named by `skipped` and warned about once; its version stays taken.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     log = PlanLog(folder)
+    ...     plan = Plan.keep_all(log.next_version(), "start", decided_s=0.0)
+    ...     log.add(plan.version, plan), log.add(plan.version, plan), log.latest() == plan
+    (True, False, True)
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        """Open the log in this folder, which is made if it is missing."""
+        self.folder = Path(folder)
+        self._warned: set[str] = set()
+        with self._telling("made and read"):
+            missing = [path for path in (self.folder, *self.folder.parents) if not path.exists()]
+            self.folder.mkdir(parents=True, exist_ok=True)
+            for made in missing:
+                self._sync_folder(made.parent)
+            os.scandir(self.folder).close()
+
+    def add(self, version: int, plan: Plan) -> bool:
+        """Keep the plan for good and return true; false if that version was already taken.
+
+        Either way the version is durable when this returns. If it raises instead, the version may or may not
+        have been taken: adding it again tells.
+        """
+        if plan.version != version:
+            raise PenstockError.setting("version", version, f"the version of the plan, {plan.version}")
+        final = self.folder / _plan_name(version)
+        temp = self.folder / f".{version:020d}.{uuid.uuid4().hex}.tmp"
+        with self._telling("written"):
+            try:
+                with temp.open("xb") as file:
+                    self._write(file, _sealed(plan.to_json().encode()))
+                    self._sync(file)
+                added = self._publish(temp, final)
+            finally:
+                self._discard(temp)
+            # Also for the loser: the winner may have published and not yet synced, or have died there.
+            self._sync_folder(self.folder)
+        return added
+
+    def get(self, version: int) -> Plan | None:
+        """The plan of that version; `None` if it is absent or cannot be read."""
+        found = self._look(_plan_name(version))
+        return found if isinstance(found, Plan) else None
+
+    def versions(self) -> list[int]:
+        """Every version taken, ascending; also one whose file cannot be read."""
+        found = []
+        for name in self._names():
+            if match := _PLAN_NAME.fullmatch(name):
+                found.append(int(match[1]))
+            else:
+                self._look(name)
+        return found
+
+    def latest(self) -> Plan | None:
+        """The newest readable plan; `None` if there is none."""
+        return next((plan for version in reversed(self.versions()) if (plan := self.get(version))), None)
+
+    def plans(self) -> Iterator[Plan]:
+        """Every readable plan, oldest first."""
+        for version in self.versions():
+            if plan := self.get(version):
+                yield plan
+
+    def next_version(self) -> int:
+        """The version after the newest one taken, readable or not."""
+        return max(self.versions(), default=-1) + 1
+
+    def skipped(self) -> list[Skipped]:
+        """Every file that holds no readable plan, with the reason; not what a writer is still busy with."""
+        found = [self._look(name) for name in self._names()]
+        return [skipped for skipped in found if isinstance(skipped, Skipped)]
+
+    def _write(self, file: BinaryIO, content: bytes) -> None:
+        file.write(content)
+        file.flush()
+
+    def _sync(self, file: BinaryIO) -> None:
+        os.fsync(file.fileno())
+
+    def _publish(self, temp: Path, final: Path) -> bool:
+        """Give the finished file its name in one step that fails if the name is taken."""
+        try:
+            # A rename would replace a plan that is already there; a link is refused.
+            os.link(temp, final)
+        except FileExistsError:
+            # Over NFS a link whose answer got lost is tried again, and meets itself.
+            return temp.samefile(final)
+        except OSError as error:
+            if error.errno not in _NO_HARD_LINKS:
+                raise
+            return self._publish_locked(temp, final)
+        return True
+
+    def _publish_locked(self, temp: Path, final: Path) -> bool:
+        """Publish where files cannot be linked: look and rename, one writer at a time.
+
+        The system frees the lock of a writer that dies, so none can leave a version half taken.
+        """
+        with (self.folder / _LOCK_NAME).open("ab") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if final.exists():
+                return False
+            temp.rename(final)
+            return True
+
+    def _discard(self, temp: Path) -> None:
+        temp.unlink(missing_ok=True)
+
+    def _sync_folder(self, folder: Path) -> None:
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        except OSError as error:
+            # Some file systems cannot sync a folder and say so; there is nothing more to be done then.
+            if error.errno not in _NO_FOLDER_SYNC:
+                raise
+        finally:
+            os.close(descriptor)
+
+    def _names(self) -> list[str]:
+        with self._telling("read"):
+            return sorted(path.name for path in self.folder.iterdir())
+
+    def _look(self, name: str) -> Plan | Skipped | None:
+        """What lies under this name: `None` for nothing at all, or for what a writer is busy with."""
+        found = _read(self.folder / name)
+        if isinstance(found, Skipped) and name not in self._warned:
+            self._warned.add(name)
+            _logger.warning("plan log %s: %s is skipped: %s", self.folder, name, found.why)
+        return found
+
+    @contextmanager
+    def _telling(self, deed: str) -> Iterator[None]:
+        """Tell in one line what the system does not allow the log to do."""
+        try:
+            yield
+        except OSError as error:
+            raise PenstockError.setting(
+                "folder",
+                str(self.folder),
+                f"a folder that can be {deed}",
+                f"the system says: {error.strerror}",
+            ) from error
+
+
+def _plan_name(version: int) -> str:
+    return f"{version:020d}.plan"
+
+
+def _sealed(text: bytes) -> bytes:
+    return xxhash.xxh64_hexdigest(text).encode() + b"\n" + text + b"\n"
+
+
+def _unsealed(content: bytes) -> bytes:
+    text = content[len(_sealed(b"")) - 1 : -1]
+    if content != _sealed(text):
+        raise PenstockError("its checksum does not match: it is torn, altered or no plan")
+    return text
+
+
+def _read(path: Path) -> Plan | Skipped | None:
+    if not _PLAN_NAME.fullmatch(path.name):
+        return _read_other(path)
+    try:
+        plan = Plan.from_json(_unsealed(path.read_bytes()).decode())
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return Skipped(path.name, f"the system says: {error.strerror}")
+    except ValueError as error:
+        return Skipped(path.name, str(error))
+    if _plan_name(plan.version) != path.name:
+        return Skipped(path.name, f"it holds version {plan.version}")
+    return plan
+
+
+def _read_other(path: Path) -> Skipped | None:
+    if path.name == _LOCK_NAME:
+        return None
+    if not _TEMP_NAME.fullmatch(path.name):
+        return Skipped(path.name, "it is not named as a plan is")
+    try:
+        age_s = time.time() - path.stat().st_mtime
+    except OSError:
+        return None  # published or discarded in the meantime
+    # It is left in place: to delete it under a writer that is only slow would cost that writer its plan.
+    return Skipped(path.name, "its writer stopped before it was published") if age_s > _STALE_S else None

@@ -1,0 +1,134 @@
+"""The loop's message down: which rows to keep and where to send them, as plain data with reasons."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Self
+
+from penstock.message import Count, Int64, Message, Name, Record, Seconds, Share, Text, refusal
+
+
+@dataclass(frozen=True, slots=True)
+class KeepTable(Record):
+    """With what probability a gate keeps a row of each key bucket, and why not always.
+
+    One entry in `keep` means the same for every row. One entry in `reasons` stands for the whole table.
+
+    >>> table = KeepTable("source", keep=(1.0, 0.25), reasons=("", "costly keys"))
+    >>> table.buckets, table.reason(1)
+    (2, 'costly keys')
+    """
+
+    place: Name
+    keep: tuple[Share, ...]
+    reasons: tuple[Text, ...]
+
+    @property
+    def buckets(self) -> int:
+        """Number of key buckets."""
+        return len(self.keep)
+
+    def reason(self, bucket: int) -> str:
+        """Why rows of this bucket are shed; empty if none is."""
+        if not 0 <= bucket < self.buckets:
+            raise refusal("bucket", bucket, f"a bucket from 0 to {self.buckets - 1}")
+        return self.reasons[bucket if len(self.reasons) > 1 else 0]
+
+    def _check(self) -> None:
+        if not self.keep:
+            raise refusal("keep", self.keep, "a share for at least one bucket")
+        if len(self.reasons) not in (1, self.buckets):
+            raise refusal("reasons", self.reasons, f"1 reason or one for each of the {self.buckets} buckets")
+        for bucket, share in enumerate(self.keep):
+            if share < 1 and not self.reason(bucket):
+                raise refusal(
+                    "reasons", self.reasons, f"a reason for bucket {bucket}, whose keep is {share!r}"
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment(Record):
+    """Which partition takes the rows of each key bucket.
+
+    >>> Assignment("enrich", partitions=2, partition=(0, 1, 1)).partition[2]
+    1
+    """
+
+    place: Name
+    partitions: Count
+    partition: tuple[Count, ...]
+
+    def _check(self) -> None:
+        if not self.partitions:
+            raise refusal("partitions", self.partitions, "a whole number from 1 up")
+        if not self.partition:
+            raise refusal("partition", self.partition, "a partition for at least one bucket")
+        for bucket, partition in enumerate(self.partition):
+            if partition >= self.partitions:
+                raise refusal(
+                    f"partition[{bucket}]", partition, f"a partition from 0 to {self.partitions - 1}"
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class Effect(Record):
+    """What a policy expects of its plan; a latency of `None` means it has no estimate."""
+
+    keep_share: Share
+    queuing_latency_s: Seconds | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan(Message):
+    """What to keep from now on. A place without a gate keeps every row.
+
+    >>> table = KeepTable("source", keep=(0.5,), reasons=("over capacity",))
+    >>> plan = Plan(version=3, policy="uniform", decided_s=12.0, salt=42, gates=(table,))
+    >>> plan.gate("source").keep, plan.gate("elsewhere")
+    ((0.5,), None)
+    >>> Plan.from_json(plan.to_json()) == plan
+    True
+
+    Attributes:
+        version: Number of the plan, higher than that of every plan before it.
+        policy: Name of the policy that decided.
+        decided_s: When it decided.
+        salt: Seed of the hash by which the gates choose rows.
+        gates: Keep probabilities, one table a place.
+        assignments: Partition assignments, one a place.
+        expected: What the policy expects of the plan.
+        note: Anything a person should know about the decision.
+    """
+
+    version: Count
+    policy: Name
+    decided_s: Seconds
+    salt: Int64
+    gates: tuple[KeepTable, ...] = ()
+    assignments: tuple[Assignment, ...] = ()
+    expected: Effect | None = None
+    note: Text = ""
+
+    @classmethod
+    def keep_all(cls, version: int, policy: str, decided_s: float, salt: int = 0) -> Self:
+        """A plan that sheds nothing.
+
+        >>> Plan.keep_all(0, "start", decided_s=0.0).gates
+        ()
+        """
+        return cls(version, policy, decided_s, salt, expected=Effect(keep_share=1.0))
+
+    def gate(self, place: str) -> KeepTable | None:
+        """The keep table of a place; `None` if every row is kept there."""
+        return next((table for table in self.gates if table.place == place), None)
+
+    def _check(self) -> None:
+        _check_unique("gates", [table.place for table in self.gates])
+        _check_unique("assignments", [assignment.place for assignment in self.assignments])
+
+
+def _check_unique(name: str, places: Iterable[str]) -> None:
+    seen = set[str]()
+    for place in places:
+        if place in seen:
+            raise refusal(name, place, "each place once")
+        seen.add(place)

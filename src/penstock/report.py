@@ -1,0 +1,105 @@
+"""The loop's message up: what happened to the rows of one interval, as plain data."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.message import Blob, Count, FrozenMap, Message, Name, Record, Seconds, Share, refusal
+
+_NONE: FrozenMap[str, Any] = FrozenMap()
+
+
+@dataclass(frozen=True, slots=True)
+class Latency(Record):
+    """How long rows waited before the operator took them up."""
+
+    rows: Count
+    mean_s: Seconds
+    max_s: Seconds
+
+
+@dataclass(frozen=True, slots=True)
+class BoxStatistics(Record):
+    """What one operator of a query network did: rows that entered and left it, and its work.
+
+    >>> BoxStatistics(rows_in=8, rows_out=2, busy_s=0.5).selectivity
+    0.25
+    """
+
+    rows_in: Count
+    rows_out: Count
+    busy_s: Seconds
+
+    @property
+    def selectivity(self) -> float | None:
+        """Rows out for each row in; `None` if no row came, since nothing was learned then."""
+        return self.rows_out / self.rows_in if self.rows_in else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report(Message):
+    """What happened in one interval. Every row that came in is accounted for: kept, or shed for a reason.
+
+        rows_in = rows_kept + sum of rows_shed
+
+    >>> report = Report(
+    ...     sequence=7, start_s=10, end_s=12, rows_in=100, rows_kept=90, rows_shed={"over capacity": 10}
+    ... )
+    >>> report.shed_total, report.duration_s
+    (10, 2.0)
+    >>> Report.from_json(report.to_json()) == report
+    True
+    >>> Report(sequence=7, start_s=10, end_s=12, rows_in=100, rows_kept=90)
+    Traceback (most recent call last):
+    ...
+    penstock.errors.PenstockError: rows_in = 100 is not usable: give rows_kept + rows_shed, 90 + 0
+
+    Attributes:
+        sequence: Number of the interval or micro-batch.
+        start_s: When the interval began.
+        end_s: When it ended.
+        rows_in: Rows that arrived at the gate.
+        rows_kept: Rows the gate let through.
+        rows_shed: Rows the gate held back, by reason.
+        backlog_rows: Rows that wait at the source when the interval ends.
+        backlog_age_s: How long the oldest of them has waited.
+        busy_s: Work of the measured operator, summed over tasks.
+        overhead_s: Time spent on anything else than that work.
+        queuing: Measured queuing latency; `None` if it was not measured.
+        cost_sketch: The interval's cost sketch, serialised; `None` if none was taken.
+        boxes: Statistics of each operator of a query network.
+        sic: Source information content of each query's results.
+    """
+
+    sequence: Count
+    start_s: Seconds
+    end_s: Seconds
+    rows_in: Count
+    rows_kept: Count
+    rows_shed: Mapping[Name, Count] = _NONE
+    backlog_rows: Count = 0
+    backlog_age_s: Seconds = 0.0
+    busy_s: Seconds = 0.0
+    overhead_s: Seconds = 0.0
+    queuing: Latency | None = None
+    cost_sketch: Blob | None = None
+    boxes: Mapping[Name, BoxStatistics] = _NONE
+    sic: Mapping[Name, Share] = _NONE
+
+    @property
+    def shed_total(self) -> int:
+        """Rows shed, for whatever reason."""
+        return sum(self.rows_shed.values())
+
+    @property
+    def duration_s(self) -> float:
+        """Length of the interval."""
+        return self.end_s - self.start_s
+
+    def _check(self) -> None:
+        if self.end_s < self.start_s:
+            raise refusal("end_s", self.end_s, f"seconds from start_s up, {self.start_s!r}")
+        if self.rows_in != self.rows_kept + self.shed_total:
+            raise refusal(
+                "rows_in", self.rows_in, f"rows_kept + rows_shed, {self.rows_kept} + {self.shed_total}"
+            )

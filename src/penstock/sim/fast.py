@@ -1,0 +1,401 @@
+"""The fast path: the same machines as in `penstock.core`, one compiled loop each.
+
+A figure of a paper needs hundreds of millions of verdicts. These loops give, row for row, the verdicts that
+`queueing.simulate` gets from the readable machines (a test compares them), a few hundred times faster. They may be
+this short because one operator serves rows in order: a row let through starts when it arrives or when the row before it
+ends. Every constant comes in as an argument, since compiled code on disk would not notice that one has changed.
+
+Each loop returns the queuing latency of every row, NaN for a dropped one.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.core import budget, costs, load_aware, price
+from penstock.sim.compiled import compiled
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+#: Place of each item in each row of a sketch: `HashFamily.columns_of_many(arange(items))`.
+Columns = NDArray[np.intp]
+
+
+class Tuning(NamedTuple):
+    """The constants of `penstock.core.load_aware` and its parts."""
+
+    sync_every: int = load_aware.SYNC_EVERY
+    margin: float = budget.MARGIN
+    depth_rows: float = budget.DEPTH_ROWS
+    debt_rows: float = budget.DEBT_ROWS
+    patience: float = budget.PATIENCE
+    patience_rows: float = budget.PATIENCE_ROWS
+    heavy_places: int = costs.HEAVY_PLACES
+    sketch_columns: int = costs.SKETCH_COLUMNS
+    forget_every: int = costs.FORGET_EVERY
+    remember: float = costs.REMEMBER
+    drift_gain: float = costs.DRIFT_GAIN
+    drift_limit: float = costs.DRIFT_LIMIT
+    set_point: float = price.SET_POINT
+    gain: float = price.GAIN
+    bend: float = price.BEND
+    limit: float = price.LIMIT
+    floor: float = price.FLOOR
+
+
+@compiled
+def base_line(arrivals: Floats, costs_s: Floats, coins: Floats, drop_share: float, calm_rows: int) -> Floats:
+    """Base Line: drop where the row's coin, from [0, 1), falls under the share."""
+    rows = len(arrivals)
+    queuing = np.full(rows, np.nan)
+    end = 0.0
+    for row in range(rows):
+        if row >= calm_rows and coins[row] < drop_share:
+            continue
+        start = max(arrivals[row], end)
+        queuing[row] = start - arrivals[row]
+        end = start + costs_s[row]
+    return queuing
+
+
+@compiled
+def predictive(
+    arrivals: Floats, costs_s: Floats, added_s: Floats, target_s: float, calm_rows: int
+) -> Floats:
+    """LAS's strategy with the running average, adding a given cost for each row (Straw-Man, Full Knowledge)."""
+    rows = len(arrivals)
+    queuing = np.full(rows, np.nan)
+    end = 0.0
+    free = 0.0
+    total = 0.0
+    passed = 0
+    for row in range(rows):
+        now = arrivals[row]
+        free = max(free, now)
+        predicted = free - now
+        if row >= calm_rows:
+            if (total + predicted) / (passed + 1) > target_s:
+                continue
+            total += predicted
+            passed += 1
+        free += added_s[row]
+        start = max(now, end)
+        queuing[row] = start - now
+        end = start + costs_s[row]
+    return queuing
+
+
+@compiled
+def las(  # noqa: C901, PLR0912, PLR0913, PLR0915 - one loop on purpose: this is the fast path
+    keys: Ints,
+    costs_s: Floats,
+    arrivals: Floats,
+    columns: Columns,
+    width: int,
+    window_rows: int,
+    tolerance: float,
+    first_check: bool,  # noqa: FBT001 - compiled functions take no keywords
+    factor: float,
+    target_s: float,
+    delay_s: float,
+    stop_after_nop: bool,  # noqa: FBT001 - as above
+) -> tuple[Floats, int]:
+    """LAS as published, with the running average; also how many rows passed in NOP."""
+    rows = len(keys)
+    depth = columns.shape[0]
+    queuing = np.full(rows, np.nan)
+    # Rows let through, in order: which, when done, and the request they carry.
+    sent = np.empty(rows, np.int64)
+    finish = np.empty(rows)
+    request = np.full(rows, np.nan)
+    admitted = 0
+    done = 0
+    end = 0.0
+    # The operator's machine.
+    stabilizing = False
+    frequency = np.zeros((depth, width))
+    work = np.zeros((depth, width))
+    snapshot = np.zeros((depth, width))
+    count = 0.0
+    total_cost = 0.0
+    # Messages on their way.
+    delta_at = np.empty(rows)
+    delta = np.empty(rows)
+    deltas = 0
+    deltas_in = 0
+    room = rows // window_rows + 1
+    matrices_at = np.empty(room)
+    sent_frequency = np.empty((room, depth, width))
+    sent_work = np.empty((room, depth, width))
+    sent_mean = np.empty(room)
+    matrices = 0
+    matrices_in = 0
+    # The shedder's machine.
+    nop_rows = 0
+    send = False
+    free = 0.0
+    total = 0.0
+    passed = 0
+    for row in range(rows):
+        now = arrivals[row]
+        while done < admitted and finish[done] <= now:
+            executed = sent[done]
+            if not math.isnan(request[done]):
+                delta_at[deltas] = finish[done] + delay_s
+                delta[deltas] = finish[done] - request[done]
+                deltas += 1
+            if (done + 1) % window_rows == 0:
+                settled = False
+                if stabilizing:
+                    moved = 0.0
+                    before = 0.0
+                    for i in range(depth):
+                        for j in range(width):
+                            cell = work[i, j] / frequency[i, j] if frequency[i, j] > 0.0 else 0.0
+                            moved += abs(snapshot[i, j] - cell)
+                            before += snapshot[i, j]
+                    settled = first_check or moved <= tolerance * before
+                if settled:
+                    matrices_at[matrices] = finish[done] + delay_s
+                    sent_frequency[matrices] = frequency
+                    sent_work[matrices] = work
+                    sent_mean[matrices] = total_cost / count
+                    matrices += 1
+                    frequency[:] = 0.0
+                    work[:] = 0.0
+                    count = 0.0
+                    total_cost = 0.0
+                    stabilizing = False
+                else:
+                    for i in range(depth):
+                        for j in range(width):
+                            snapshot[i, j] = (
+                                work[i, j] / frequency[i, j] if frequency[i, j] > 0.0 else 0.0
+                            )
+                    stabilizing = True
+            for i in range(depth):
+                frequency[i, columns[i, keys[executed]]] += 1.0
+                work[i, columns[i, keys[executed]]] += costs_s[executed]
+            count += 1.0
+            total_cost += costs_s[executed]
+            done += 1
+        while deltas_in < deltas and delta_at[deltas_in] <= now:
+            free += delta[deltas_in]
+            deltas_in += 1
+        while matrices_in < matrices and matrices_at[matrices_in] <= now:
+            matrices_in += 1
+            send = True
+        if matrices_in == 0:
+            nop_rows += 1
+        else:
+            if stop_after_nop:
+                break
+            free = max(free, now)
+            predicted = free - now
+            if (total + predicted) / (passed + 1) > target_s:
+                continue
+            total += predicted
+            passed += 1
+            free += (
+                _sketched(
+                    sent_frequency[matrices_in - 1],
+                    sent_work[matrices_in - 1],
+                    columns,
+                    keys[row],
+                    sent_mean[matrices_in - 1],
+                )
+                * factor
+            )
+            if send:
+                request[admitted] = free
+                send = False
+        start = max(now, end)
+        queuing[row] = start - now
+        end = start + costs_s[row]
+        sent[admitted] = row
+        finish[admitted] = end
+        admitted += 1
+    return queuing, nop_rows
+
+
+@compiled
+def _sketched(frequency: Floats, work: Floats, columns: Columns, key: int, mean: float) -> float:
+    """`CostSketch.estimate`."""
+    best = 0
+    for i in range(1, columns.shape[0]):
+        if frequency[i, columns[i, key]] < frequency[best, columns[best, key]]:
+            best = i
+    rows = frequency[best, columns[best, key]]
+    return work[best, columns[best, key]] / rows if rows > 0.0 else mean
+
+
+@compiled
+def load_aware_loop(  # noqa: C901, PLR0912, PLR0913, PLR0915 - one loop on purpose: this is the fast path
+    keys: Ints,
+    costs_s: Floats,
+    arrivals: Floats,
+    columns: Columns,
+    coins: Floats,
+    target_s: float,
+    prefer_cheap: bool,  # noqa: FBT001 - compiled functions take no keywords
+    delay_s: float,
+    tuning: Tuning,
+) -> Floats:
+    """Penstock's own shedder: `LoadAwareShedder` and `LoadAwareOperator`."""
+    rows = len(keys)
+    depth = columns.shape[0]
+    items = columns.shape[1]
+    width = tuning.sketch_columns
+    queuing = np.full(rows, np.nan)
+    # Rows let through, in order: which, when done, and whether a request (and with which sums) goes along.
+    sent = np.empty(rows, np.int64)
+    finish = np.empty(rows)
+    requested = np.zeros(rows, np.bool_)
+    request_free = np.empty(rows)
+    request_queued = np.empty(rows)
+    admitted = 0
+    done = 0
+    end = 0.0
+    # The operator's machine.
+    waited = 0.0
+    reported = 0
+    # Replies on their way: the executed rows they tell of, and the two errors.
+    reply_at = np.empty(rows)
+    reply_first = np.empty(rows, np.int64)
+    reply_last = np.empty(rows, np.int64)
+    reply_clock = np.empty(rows)
+    reply_queued = np.empty(rows)
+    replies = 0
+    replies_in = 0
+    # CostModel.
+    place_of = np.full(items, -1, np.int64)
+    key_at = np.full(tuning.heavy_places, -1, np.int64)
+    heavy_count = np.zeros(tuning.heavy_places)
+    heavy_seen = np.zeros(tuning.heavy_places)
+    heavy_cost = np.zeros(tuning.heavy_places)
+    frequency = np.zeros((depth, width))
+    work = np.zeros((depth, width))
+    count = 0.0
+    total_cost = 0.0
+    drift = 1.0
+    learned = 0
+    # LatencyBudget.
+    aim = target_s * tuning.margin
+    brim = aim * tuning.depth_rows
+    bottom = -aim * tuning.debt_rows
+    patience = target_s * tuning.patience
+    patience_debt = aim * tuning.patience_rows
+    slack = brim
+    # Price.
+    level = tuning.limit
+    # The shedder's own sums.
+    free = 0.0
+    queued = 0.0
+    clock_error = 0.0
+    queued_error = 0.0
+    for row in range(rows):
+        now = arrivals[row]
+        while done < admitted and finish[done] <= now:
+            waited += queuing[sent[done]]
+            if requested[done]:
+                reply_at[replies] = finish[done] + delay_s
+                reply_first[replies] = reported
+                reply_last[replies] = done
+                reply_clock[replies] = finish[done] - request_free[done]
+                reply_queued[replies] = waited - request_queued[done]
+                replies += 1
+                reported = done + 1
+            done += 1
+        while replies_in < replies and reply_at[replies_in] <= now:
+            expected = 0.0
+            actual = 0.0
+            for k in range(reply_first[replies_in], reply_last[replies_in] + 1):
+                key = keys[sent[k]]
+                place = place_of[key]
+                mean = total_cost / count if count > 0.0 else 0.0
+                expected += drift * (
+                    heavy_cost[place] / heavy_seen[place]
+                    if place >= 0
+                    else _sketched(frequency, work, columns, key, mean)
+                )
+                actual += costs_s[sent[k]]
+            if expected > 0.0:
+                ratio = min(max(actual / expected, 1.0 / tuning.drift_limit), tuning.drift_limit)
+                drift *= ratio**tuning.drift_gain
+            for k in range(reply_first[replies_in], reply_last[replies_in] + 1):
+                key = keys[sent[k]]
+                cost = costs_s[sent[k]] / drift
+                place = place_of[key]
+                if place < 0:
+                    place = 0
+                    for candidate in range(1, tuning.heavy_places):
+                        if heavy_count[candidate] < heavy_count[place]:
+                            place = candidate
+                    if key_at[place] >= 0:
+                        place_of[key_at[place]] = -1
+                    place_of[key] = place
+                    key_at[place] = key
+                    heavy_seen[place] = 0.0
+                    heavy_cost[place] = 0.0
+                heavy_count[place] += 1.0
+                heavy_seen[place] += 1.0
+                heavy_cost[place] += cost
+                for i in range(depth):
+                    frequency[i, columns[i, key]] += 1.0
+                    work[i, columns[i, key]] += cost
+                count += 1.0
+                total_cost += cost
+                learned += 1
+                if learned % tuning.forget_every == 0:
+                    heavy_cost *= drift
+                    work *= drift
+                    total_cost *= drift
+                    drift = 1.0
+                    heavy_count *= tuning.remember
+                    heavy_seen *= tuning.remember
+                    heavy_cost *= tuning.remember
+                    frequency *= tuning.remember
+                    work *= tuning.remember
+                    count *= tuning.remember
+                    total_cost *= tuning.remember
+            clock_error = reply_clock[replies_in]
+            slack = min(max(slack - (reply_queued[replies_in] - queued_error), bottom), brim)
+            queued_error = reply_queued[replies_in]
+            replies_in += 1
+        free = max(free, now - clock_error)
+        predicted = max(free + clock_error - now, 0.0)
+        key = keys[row]
+        place = place_of[key]
+        mean = total_cost / count if count > 0.0 else 0.0
+        cost = drift * (
+            heavy_cost[place] / heavy_seen[place]
+            if place >= 0
+            else _sketched(frequency, work, columns, key, mean)
+        )
+        if prefer_cheap:
+            step = tuning.gain * (tuning.set_point - predicted / target_s)
+            level = min(max(level * math.exp(step), 1.0 / tuning.limit), tuning.limit)
+            mean *= drift
+            relative = cost / mean if mean > 0.0 else 0.0
+            too_dear = relative > level * math.exp(tuning.bend * (1.0 - predicted / target_s))
+            if too_dear and coins[row] >= tuning.floor:
+                continue
+        allowed = patience * patience_debt / (patience_debt + max(-slack, 0.0))
+        if predicted > aim + slack and predicted > allowed:
+            continue
+        slack = min(max(slack + (aim - predicted), bottom), brim)
+        free += cost
+        queued += predicted
+        start = max(now, end)
+        queuing[row] = start - now
+        end = start + costs_s[row]
+        sent[admitted] = row
+        finish[admitted] = end
+        admitted += 1
+        if admitted <= tuning.sync_every or admitted % tuning.sync_every == 0:
+            requested[admitted - 1] = True
+            request_free[admitted - 1] = free
+            request_queued[admitted - 1] = queued
+    return queuing

@@ -1,0 +1,118 @@
+"""What the README and the documentation show is true: their Python runs, their command lines exist."""
+
+import doctest
+import re
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import typer
+
+from penstock.cli import app
+
+ROOT = Path(__file__).parents[1]
+README = ROOT / "README.md"
+PAGES = [README, *sorted((ROOT / "docs").rglob("*.md"))]
+PAGE_NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
+
+FENCE = re.compile(
+    r"^(?P<indent> *)(?P<ticks>`{3,})(?P<info>[^`\n]*)\n(?P<body>.*?)^(?P=indent)(?P=ticks) *$",
+    re.MULTILINE | re.DOTALL,
+)
+SHELL_OPERATORS = {"|", "||", "&", "&&", ";", "<", ">", ">>"}
+
+
+@dataclass(frozen=True)
+class Block:
+    language: str
+    options: str
+    body: str
+    line: int  # where the body starts in its page, counted from 0
+
+    @property
+    def tested(self) -> bool:
+        """False for ```python notest, or in docs, where MkDocs wants that form, ```python { .notest }."""
+        return "notest" not in self.options
+
+
+def blocks(page: Path) -> list[Block]:
+    text = page.read_text(encoding="utf-8")
+    found = []
+    for fence in FENCE.finditer(text):
+        language, _, options = fence["info"].strip().partition(" ")
+        body = re.sub(f"^{fence['indent']}", "", fence["body"], flags=re.MULTILINE)
+        found.append(Block(language, options, body, text.count("\n", 0, fence.start("body"))))
+    return found
+
+
+def commands(page: Path) -> list[list[str]]:
+    """The command lines of a page's shell blocks, each as words, cut at the first pipe or redirection."""
+    found = []
+    for block in blocks(page):
+        if block.language not in {"bash", "console", "sh", "shell"}:
+            continue
+        lines = block.body.replace("\\\n", " ").splitlines()
+        if block.language == "console":
+            lines = [line[2:] for line in lines if line.startswith("$ ")]
+        for line in lines:
+            lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
+            lexer.whitespace_split = True
+            words = list(lexer)
+            end = next((place for place, word in enumerate(words) if word in SHELL_OPERATORS), len(words))
+            found.append(words[:end])
+    return found
+
+
+def run_examples(block: Block, page: Path, names: dict[str, object]) -> None:
+    test = doctest.DocTestParser().get_doctest(block.body, names, page.name, str(page), block.line)
+    test.globs = names  # the parser makes a copy; later blocks must see what this one defines
+    complaints: list[str] = []
+    if doctest.DocTestRunner().run(test, out=complaints.append, clear_globs=False).failed:
+        pytest.fail("".join(complaints), pytrace=False)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=PAGE_NAMES)
+def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {"__name__": "__main__"}
+    for block in blocks(page):
+        if block.language not in {"python", "pycon"}:
+            continue
+        if not block.tested:
+            assert block.body.startswith("# "), f"{page}:{block.line}: open with a comment that says why"
+        elif block.body.lstrip().startswith(">>>"):
+            run_examples(block, page, names)
+        else:
+            padded = "\n" * block.line + block.body  # so that a trace names the page's own line
+            exec(compile(padded, page, "exec"), names)  # noqa: S102 - the page is ours; running it is the test
+
+
+def test_readme_shows_python_that_runs() -> None:
+    assert any(block.language == "python" and block.tested for block in blocks(README))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=PAGE_NAMES)
+def test_command_lines_exist(page: Path) -> None:
+    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    for words in commands(page):
+        while words and "=" in words[0]:  # settings of the environment before the command
+            words.pop(0)
+        if words and Path(words[0]).name == "penstock":
+            parse(words[1:])
+        elif words and words[0] == "make":
+            assert {word for word in words[1:] if word.isalpha()} <= set(targets)
+
+
+def parse(arguments: list[str]) -> None:
+    """Parses as `penstock` would, running nothing; an unknown command, option or value raises."""
+    command, context = typer.main.get_command(app), None
+    while True:
+        try:
+            context = command.make_context(command.name or "penstock", arguments, parent=context)
+        except typer.Exit:  # --help and --version end the parsing
+            return
+        arguments = [*context._protected_args, *context.args]  # noqa: SLF001 - there is no public way to parse only
+        if not hasattr(command, "resolve_command") or not arguments:
+            return
+        _, command, arguments = command.resolve_command(context, arguments)
