@@ -24,10 +24,11 @@ apt_install() {
   return 1
 }
 
-# find_python: sets python to a Python 3.11+ that can make virtual environments.
+# find_python: sets python to a Python 3.11+ that can make virtual environments, never to the one inside .venv.
 find_python() {
-  for python in python3.13 python3.12 python3.11 python3; do
-    "$python" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && return
+  about='import ensurepip, sys, venv; print(sys._base_executable); sys.exit(sys.version_info < (3, 11))'
+  for name in python3.13 python3.12 python3.11 python3; do
+    python=$("$name" -c "$about" 2>/dev/null) && return
   done
   return 1
 }

@@ -169,13 +169,13 @@ def test_nothing_on_a_report_can_change() -> None:
         ({"backlog_age_s": -1.0}, "backlog_age_s = -1.0 "),
         ({"busy_s": math.nan}, "busy_s = nan "),
         ({"overhead_s": -1}, "overhead_s = -1 "),
-        ({"queuing": 0.5}, "queuing = 0.5 is not usable: give a Latency"),
+        ({"queuing": 0.5}, "queuing = 0.5 is not usable: give one of type Latency"),
         ({"queuing": {"rows": 1, "mean_s": 0.0}}, "max_s is missing"),
         ({"cost_sketch": "AP8="}, "cost_sketch = 'AP8=' is not usable: give bytes"),
         ({"cost_sketch": {"base64": "*"}}, "cost_sketch = {'base64': '*'} "),
         ({"cost_sketch": {"base64": 1}}, "cost_sketch = {'base64': 1} "),
         ({"cost_sketch": {"hex": "00"}}, "cost_sketch = {'hex': '00'} "),
-        ({"boxes": {"a": 1}}, "boxes['a'] = 1 is not usable: give a BoxStatistics"),
+        ({"boxes": {"a": 1}}, "boxes['a'] = 1 is not usable: give one of type BoxStatistics"),
         ({"sic": {"q": 1.1}}, "sic['q'] = 1.1 is not usable: give a number from 0 to 1"),
         ({"sic": {"q": math.nan}}, "sic['q'] = nan "),
     ],
@@ -264,4 +264,4 @@ def test_wrong_arrow_is_refused_by_name() -> None:
     stranger: Any = "stranger"
     with pytest.raises(PenstockError) as caught:
         Report.to_arrow([report(), stranger])
-    assert_refused(caught, "messages[1] = 'stranger' is not usable: give a Report")
+    assert_refused(caught, "messages[1] = 'stranger' is not usable: give one of type Report")

@@ -161,7 +161,7 @@ class _Nested:
             _check_names(value, self.record.kinds)
             return self.record(**value)
         if not isinstance(value, self.record):
-            raise refusal(name, value, f"a {self.record.__name__}")
+            raise refusal(name, value, f"one of type {self.record.__name__}")
         return value
 
 
@@ -290,7 +290,7 @@ class Message(Record):
         """The messages as a table, one row each, with the columns of `arrow_schema`."""
         for number, message in enumerate(messages):
             if not isinstance(message, cls):
-                raise refusal(f"messages[{number}]", message, f"a {cls.__name__}")
+                raise refusal(f"messages[{number}]", message, f"one of type {cls.__name__}")
         rows = [_document(message) for message in messages]
         return pa.Table.from_pylist(rows, schema=cls.arrow_schema())
 

@@ -28,7 +28,7 @@ class BaseLineShedder:
 
     >>> shedder = BaseLineShedder(drop_share=0.5, seed=1)
     >>> [type(shedder.judge(Arrived(now_s=0.0, key=0, row=row))).__name__ for row in range(5)]
-    ['Drop', 'Forward', 'Forward', 'Drop', 'Forward']
+    ['Drop', 'Forward', 'Drop', 'Forward', 'Forward']
     """
 
     carried_weight = 0.0

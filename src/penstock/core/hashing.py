@@ -93,9 +93,7 @@ def _hash_bytes(data: bytes, seed: int) -> int:
     return unsigned - 2**64 if unsigned >> 63 else unsigned
 
 
-def xxhash64_ints(
-    array: NDArray[np.integer[Any]], seed: int | NDArray[np.int64] = SPARK_SEED
-) -> NDArray[np.int64]:
+def xxhash64_ints(array: NDArray[np.integer[Any]], seed: int | NDArray[np.int64] = SPARK_SEED) -> NDArray[np.int64]:
     """Hash every integer of an array, eight bytes each for int64 and four for anything narrower.
 
     `seed` may be an array that broadcasts against `array`: the hashes of an earlier column, say. The width
@@ -126,9 +124,7 @@ def xxhash64_ints(
             hashes = (seeds + (_P5 + np.uint64(8))) ^ words
             hashes = _rotated(hashes, 27) * _P1 + _P4
     except ValueError:
-        raise PenstockError(
-            f"seeds of shape {np.shape(seed)} do not fit keys of shape {values.shape}"
-        ) from None
+        raise PenstockError(f"seeds of shape {np.shape(seed)} do not fit keys of shape {values.shape}") from None
     hashes ^= hashes >> np.uint64(33)
     hashes *= _P2
     hashes ^= hashes >> np.uint64(29)
@@ -164,9 +160,7 @@ def xxhash64_strings(array: ArrowStrings, seed: int | NDArray[np.int64] = SPARK_
     True
     """
     if not hasattr(array, "type") or not hasattr(array, "null_count"):
-        raise PenstockError(
-            f"strings given as {type(array).__name__} are not usable: give a pyarrow array of strings"
-        )
+        raise PenstockError(f"strings given as {type(array).__name__} are not usable: give a pyarrow array of strings")
     seeds = _seeds(seed)
     if seeds.shape not in {(), (len(array),)}:
         raise PenstockError(f"seeds of shape {seeds.shape} do not fit keys of shape ({len(array)},)")
@@ -183,9 +177,7 @@ def xxhash64_strings(array: ArrowStrings, seed: int | NDArray[np.int64] = SPARK_
 def _hashed_chunk(chunk: pa.Array[Any], seeds: NDArray[np.int64]) -> NDArray[np.int64]:
     kind = str(chunk.type).removeprefix("dictionary<values=").partition(",")[0].removesuffix("_view")
     if kind not in {"string", "large_string", "binary", "large_binary"}:
-        raise PenstockError(
-            f"a pyarrow array of {chunk.type} is not usable here: give strings or binary values"
-        )
+        raise PenstockError(f"a pyarrow array of {chunk.type} is not usable here: give strings or binary values")
     if kind != str(chunk.type):
         kind = f"large_{kind.removeprefix('large_')}"
         chunk = chunk.cast(kind)

@@ -112,9 +112,7 @@ class LasOperator:
         return sends
 
     def _settled(self) -> bool:
-        return (
-            self.sending == "first_check" or self._sketch.relative_error(self._snapshot) <= self.tolerance
-        )
+        return self.sending == "first_check" or self._sketch.relative_error(self._snapshot) <= self.tolerance
 
 
 class LasShedder:

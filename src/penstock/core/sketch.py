@@ -151,9 +151,7 @@ class CostSketch:
         columns = self._family.columns_of_many(keys)
         added = np.asarray(costs, np.float64)
         if added.shape != columns.shape[1:]:
-            raise PenstockError(
-                f"costs of shape {added.shape} do not fit {columns.shape[1]} keys: give one a key"
-            )
+            raise PenstockError(f"costs of shape {added.shape} do not fit {columns.shape[1]} keys: give one a key")
         if not _all_finite_from_0(added):
             raise PenstockError("negative, infinite or NaN costs are not usable: give finite ones from 0 up")
         # A running sum adds in the order of the rows, where np.sum would add in pairs and round differently.
@@ -195,9 +193,7 @@ class CostSketch:
         0.5
         """
         if np.shape(snapshot) != self._work.shape:
-            raise PenstockError(
-                f"a snapshot of shape {np.shape(snapshot)} does not fit {self.rows} x {self.columns}"
-            )
+            raise PenstockError(f"a snapshot of shape {np.shape(snapshot)} does not fit {self.rows} x {self.columns}")
         moved = float(np.abs(snapshot - self.snapshot()).sum())
         total = float(np.sum(snapshot))
         if total == 0:
@@ -268,13 +264,9 @@ class CostSketch:
             raise PenstockError("these bytes are not a cost sketch: give what to_bytes returned")
         _, version, rows, columns, seed, count, total_cost, _ = _HEADER.unpack_from(data)
         if version != _VERSION:
-            raise PenstockError(
-                f"this cost sketch has format version {version}: this release reads {_VERSION}"
-            )
+            raise PenstockError(f"this cost sketch has format version {version}: this release reads {_VERSION}")
         if len(data) != _HEADER.size + 16 * rows * columns:
-            raise PenstockError(
-                f"this cost sketch is damaged: {rows} x {columns} cells do not make {len(data)} bytes"
-            )
+            raise PenstockError(f"this cost sketch is damaged: {rows} x {columns} cells do not make {len(data)} bytes")
         sketch = cls(rows, columns, seed)
         cells = np.frombuffer(data, "<f8", offset=_HEADER.size).reshape(2, rows, columns)
         sketch._frequency[:], sketch._work[:] = cells
@@ -316,9 +308,7 @@ def _all_finite_from_0(amounts: NDArray[np.float64]) -> bool:
     return bool(np.all((amounts >= 0) & (amounts < math.inf)))
 
 
-def _quotient(
-    work: NDArray[np.float64], frequency: NDArray[np.float64], unseen: float
-) -> NDArray[np.float64]:
+def _quotient(work: NDArray[np.float64], frequency: NDArray[np.float64], unseen: float) -> NDArray[np.float64]:
     quotient = np.full(work.shape, unseen)
     np.divide(work, frequency, out=quotient, where=frequency > 0)
     return quotient

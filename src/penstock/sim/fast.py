@@ -61,9 +61,7 @@ def base_line(arrivals: Floats, costs_s: Floats, coins: Floats, drop_share: floa
 
 
 @compiled
-def predictive(
-    arrivals: Floats, costs_s: Floats, added_s: Floats, target_s: float, calm_rows: int
-) -> Floats:
+def predictive(arrivals: Floats, costs_s: Floats, added_s: Floats, target_s: float, calm_rows: int) -> Floats:
     """LAS's strategy with the running average, adding a given cost for each row (Straw-Man, Full Knowledge)."""
     rows = len(arrivals)
     queuing = np.full(rows, np.nan)
@@ -171,9 +169,7 @@ def las(  # noqa: C901, PLR0912, PLR0913, PLR0915 - one loop on purpose: this is
                 else:
                     for i in range(depth):
                         for j in range(width):
-                            snapshot[i, j] = (
-                                work[i, j] / frequency[i, j] if frequency[i, j] > 0.0 else 0.0
-                            )
+                            snapshot[i, j] = work[i, j] / frequency[i, j] if frequency[i, j] > 0.0 else 0.0
                     stabilizing = True
             for i in range(depth):
                 frequency[i, columns[i, keys[executed]]] += 1.0
@@ -370,9 +366,7 @@ def load_aware_loop(  # noqa: C901, PLR0912, PLR0913, PLR0915 - one loop on purp
         place = place_of[key]
         mean = total_cost / count if count > 0.0 else 0.0
         cost = drift * (
-            heavy_cost[place] / heavy_seen[place]
-            if place >= 0
-            else _sketched(frequency, work, columns, key, mean)
+            heavy_cost[place] / heavy_seen[place] if place >= 0 else _sketched(frequency, work, columns, key, mean)
         )
         if prefer_cheap:
             step = tuning.gain * (tuning.set_point - predicted / target_s)

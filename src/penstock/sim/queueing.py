@@ -76,9 +76,7 @@ def simulate(
         row, request = server.waiting.popleft()
         server.busy = True
         queuing_s[row] = kernel.now_s - arrivals[row]
-        kernel.at(
-            kernel.now_s + costs[row], partial(finish, row, kernel.now_s, request), priority=_COMPLETION
-        )
+        kernel.at(kernel.now_s + costs[row], partial(finish, row, kernel.now_s, request), priority=_COMPLETION)
 
     def finish(row: int, start_s: float, request: object | None) -> None:
         event = Executed(keys[row], arrivals[row], start_s, kernel.now_s, costs[row], request)
