@@ -50,10 +50,12 @@ def any_log(request: pytest.FixtureRequest, log: PlanLog, monkeypatch: pytest.Mo
     return log
 
 
-def test_an_empty_log(log: PlanLog) -> None:
+def test_an_empty_log(log: PlanLog, caplog: pytest.LogCaptureFixture) -> None:
     assert log.folder.is_dir()
     assert (log.versions(), list(log.plans()), log.skipped()) == ([], [], [])
     assert (log.latest(), log.get(0), log.next_version()) == (None, None, 0)
+    assert log.get(-1) is None
+    assert caplog.messages == []
 
 
 def test_first_writer_of_a_version_wins(any_log: PlanLog) -> None:
@@ -76,9 +78,7 @@ def test_version_must_be_the_plans_own(log: PlanLog) -> None:
 
 
 @pytest.mark.parametrize("code", [errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS])
-def test_every_answer_that_means_no_hard_links(
-    log: PlanLog, code: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_answer_that_means_no_hard_links(log: PlanLog, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
     no_hard_links(monkeypatch, code)
     assert log.add(0, plan(0))
     assert log.get(0) == plan(0)
@@ -114,6 +114,20 @@ def test_plan_and_folder_are_synced_before_add_returns(log: PlanLog, monkeypatch
     log.add(0, plan(0))
     log.add(0, plan(0))
     assert events == ["file", "link", "folder"] * 2
+
+
+def test_new_folders_are_synced_into_their_parents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[Path] = []
+    fsync = os.fsync
+
+    def note_fsync(descriptor: int) -> None:
+        synced.append(Path(f"/dev/fd/{descriptor}").resolve())
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", note_fsync)
+    PlanLog(tmp_path / "a" / "b")
+    PlanLog(tmp_path / "a" / "b")
+    assert synced == [(tmp_path / "a").resolve(), tmp_path.resolve()]
 
 
 def test_a_file_system_that_cannot_sync_folders(log: PlanLog, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,9 +225,7 @@ def test_what_is_skipped_is_named_and_warned_of_once(log: PlanLog, caplog: pytes
             file_of(log, 4).name,
             "format = 9 is not usable: give 1, the only format this release reads",
         ),
-        Skipped(
-            file_of(log, 5).name, "'utf-8' codec can't decode byte 0xff in position 0: invalid start byte"
-        ),
+        Skipped(file_of(log, 5).name, "'utf-8' codec can't decode byte 0xff in position 0: invalid start byte"),
         Skipped("notes.txt", "it is not named as a plan is"),
     ]
     with caplog.at_level(logging.WARNING, logger="penstock.log"):
@@ -272,15 +284,26 @@ def test_threads_race(any_log: PlanLog) -> None:
     assert any_log.skipped() == []
 
 
-def test_processes_race(log: PlanLog) -> None:
+NO_HARD_LINKS = """
+import errno, os
+def link(*_):
+    raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+os.link = link
+"""
+
+
+@pytest.mark.parametrize("setup", ["", NO_HARD_LINKS], ids=["links", "no links"])
+def test_processes_race(log: PlanLog, setup: str) -> None:
     writers, versions = 4, 60
     tries = [plan(version, str(writer)) for version in range(versions) for writer in range(writers)]
-    with ProcessPoolExecutor(writers, multiprocessing.get_context("spawn")) as pool:
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(writers, spawn, initializer=exec, initargs=(setup, {})) as pool:
         won = list(pool.map(log.add, [one.version for one in tries], tries))
     winners = [one for one, has_won in zip(tries, won, strict=True) if has_won]
     assert [winner.version for winner in winners] == list(range(versions))
     assert list(log.plans()) == winners
     assert log.skipped() == []
+    assert (log.folder / ".lock").exists() == (setup == NO_HARD_LINKS)
 
 
 def test_a_killed_writer_loses_nothing_it_had_promised(log: PlanLog) -> None:

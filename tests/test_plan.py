@@ -4,6 +4,7 @@ import pickle
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -108,9 +109,7 @@ def test_json_is_canonical() -> None:
 
 def test_arrow_schema_is_typed() -> None:
     schema = Plan.arrow_schema()
-    gate = pa.struct(
-        [("place", pa.string()), ("keep", pa.list_(pa.float64())), ("reasons", pa.list_(pa.string()))]
-    )
+    gate = pa.struct([("place", pa.string()), ("keep", pa.list_(pa.float64())), ("reasons", pa.list_(pa.string()))])
     assert schema.field("version").type == pa.int64()
     assert schema.field("salt").type == pa.int64()
     assert schema.field("decided_s").type == pa.float64()
@@ -186,14 +185,14 @@ def test_wrong_fields_are_refused_by_name(changes: dict[str, object], named: str
     [
         (lambda: KeepTable("", (1.0,), ("",)), "place = '' "),
         (lambda: KeepTable("a", (), ("",)), "keep = () "),
-        (lambda: KeepTable("a", 0.5, ("busy",)), "keep = 0.5 is not usable: give a sequence"),
+        (lambda: KeepTable("a", cast("Any", 0.5), ("busy",)), "keep = 0.5 is not usable: give a sequence"),
         (
             lambda: KeepTable("a", (1.0, 1.5), ("busy",)),
             "keep[1] = 1.5 is not usable: give a number from 0 to 1",
         ),
         (lambda: KeepTable("a", (-0.5,), ("busy",)), "keep[0] = -0.5 "),
         (lambda: KeepTable("a", (math.nan,), ("busy",)), "keep[0] = nan "),
-        (lambda: KeepTable("a", (1.0,), "busy"), "reasons = 'busy' "),
+        (lambda: KeepTable("a", (1.0,), cast("Any", "busy")), "reasons = 'busy' "),
         (lambda: KeepTable("a", (1.0,), ()), "reasons = () "),
         (lambda: KeepTable("a", (1.0,) * 3, ("x", "y")), "reasons = ('x', 'y') "),
         (

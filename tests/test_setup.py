@@ -188,9 +188,7 @@ def test_an_unfinished_environment_is_made_afresh_and_a_dead_network_told_in_one
     left_over = machine.checkout / ".venv" / "left-over"
     left_over.touch()
 
-    code, lines = machine.setup(
-        PIP_CONFIG_FILE="/dev/null", PIP_INDEX_URL="http://127.0.0.1:9/simple", PIP_RETRIES="0"
-    )
+    code, lines = machine.setup(PIP_CONFIG_FILE="/dev/null", PIP_INDEX_URL="http://127.0.0.1:9/simple", PIP_RETRIES="0")
 
     assert code == 1
     assert not left_over.exists()

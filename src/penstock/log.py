@@ -114,7 +114,7 @@ class PlanLog:
 
     def get(self, version: int) -> Plan | None:
         """The plan of that version; `None` if it is absent or cannot be read."""
-        found = self._look(_plan_name(version))
+        found = self._look(_plan_name(version)) if version >= 0 else None
         return found if isinstance(found, Plan) else None
 
     def versions(self) -> list[int]:

@@ -280,9 +280,7 @@ class Message(Record):
     @classmethod
     def arrow_schema(cls) -> pa.Schema:
         """One column a field, and `format`; only a field that may be `None` is nullable."""
-        columns = [
-            pa.field(name, kind.arrow, nullable=isinstance(kind, _Maybe)) for name, kind in cls.kinds.items()
-        ]
+        columns = [pa.field(name, kind.arrow, nullable=isinstance(kind, _Maybe)) for name, kind in cls.kinds.items()]
         return pa.schema([pa.field("format", pa.int64(), nullable=False), *columns])
 
     @classmethod

@@ -40,9 +40,7 @@ class KeepTable(Record):
             raise refusal("reasons", self.reasons, f"1 reason or one for each of the {self.buckets} buckets")
         for bucket, share in enumerate(self.keep):
             if share < 1 and not self.reason(bucket):
-                raise refusal(
-                    "reasons", self.reasons, f"a reason for bucket {bucket}, whose keep is {share!r}"
-                )
+                raise refusal("reasons", self.reasons, f"a reason for bucket {bucket}, whose keep is {share!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +62,7 @@ class Assignment(Record):
             raise refusal("partition", self.partition, "a partition for at least one bucket")
         for bucket, partition in enumerate(self.partition):
             if partition >= self.partitions:
-                raise refusal(
-                    f"partition[{bucket}]", partition, f"a partition from 0 to {self.partitions - 1}"
-                )
+                raise refusal(f"partition[{bucket}]", partition, f"a partition from 0 to {self.partitions - 1}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,6 +100,4 @@ class Report(Message):
         if self.end_s < self.start_s:
             raise refusal("end_s", self.end_s, f"seconds from start_s up, {self.start_s!r}")
         if self.rows_in != self.rows_kept + self.shed_total:
-            raise refusal(
-                "rows_in", self.rows_in, f"rows_kept + rows_shed, {self.rows_kept} + {self.shed_total}"
-            )
+            raise refusal("rows_in", self.rows_in, f"rows_kept + rows_shed, {self.rows_kept} + {self.shed_total}")

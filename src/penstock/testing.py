@@ -33,9 +33,7 @@ class ManualClock:
     def advance(self, seconds: float) -> None:
         """Move on by so many seconds."""
         if not 0 <= seconds < math.inf:
-            raise PenstockError.setting(
-                "seconds", seconds, "a finite number from 0 up", "set() can turn back"
-            )
+            raise PenstockError.setting("seconds", seconds, "a finite number from 0 up", "set() can turn back")
         self._now_s += seconds
 
     def set(self, now_s: float) -> None:

@@ -3,10 +3,10 @@ r"""The latency budget: a check that holds the average over every long stretch, 
 The paper's running average is a bucket of slack $S = \sum (\tau - q)$ without a bottom or a brim: a row is let
 through while $q \le \tau + S$. Three changes make it a promise about the present:
 
-- a brim, $S \le b\,\tau$: calm hours save up at most b rows' worth of credit, so the average over any n rows let through
-  exceeds the target by at most $b\,\tau / n$, plus what has not been measured yet;
-- patience: in debt, rows still pass while $q \le \varphi\,\tau\,D / (D - S)$. Each of them pays back, and the deeper the
-  debt the shorter the waits that pass, but never none: there is no stuck state;
+- a brim, $S \le b\,\tau$: calm hours save up at most b rows' worth of credit, so the average over any n rows let
+  through exceeds the target by at most $b\,\tau / n$, plus what has not been measured yet;
+- patience: in debt, rows still pass while $q \le \varphi\,\tau\,D / (D - S)$. Each of them pays back, and the deeper
+  the debt the shorter the waits that pass, but never none: there is no stuck state;
 - a bottom: a debt beyond `DEBT_ROWS` rows' worth is forgiven. An hour's stall is not paid for by starving the next one.
 
 The budget is kept in predicted latencies and corrected with measured ones (`correct`), so it balances in real time
@@ -16,7 +16,7 @@ spent waiting, whatever the estimates were worth.
 from penstock.core.check import target
 
 #: Aim this much below the target: the price of the word "within".
-MARGIN = 0.99
+MARGIN = 0.98
 #: Credit saved up at most, in rows' worth of the target.
 DEPTH_ROWS = 16.0
 #: Debt remembered at most, in rows' worth of the target.
@@ -29,7 +29,7 @@ class LatencyBudget:
     """Slack that rows fill when they wait less than the target and spend when they wait more.
 
     >>> budget = LatencyBudget(target_s=1.0)
-    >>> budget.refuses(16.9), budget.refuses(16.7)  # a full budget: the aim of 0.99 plus 16 rows' worth of it
+    >>> budget.refuses(16.7), budget.refuses(16.6)  # a full budget: the aim of 0.98 plus 16 rows' worth of it
     (True, False)
     >>> budget.correct(17.0)  # rows waited 17 s longer in all than predicted: a little debt
     >>> budget.refuses(0.9), budget.refuses(0.8)

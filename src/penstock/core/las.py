@@ -26,7 +26,7 @@ from penstock.core.shedding import Arrived, Drop, Executed, Forward, Send
 from penstock.core.sketch import CostSketch
 from penstock.errors import PenstockError
 
-#: `printed`: send when equation (1) holds; `first_check`: send at the first check, as some of the paper's numbers imply.
+#: `printed`: send when equation (1) holds; `first_check`: at the first check, as some of the paper's numbers imply.
 Sending = Literal["printed", "first_check"]
 
 

@@ -86,7 +86,7 @@ def predictive(arrivals: Floats, costs_s: Floats, added_s: Floats, target_s: flo
 
 
 @compiled
-def las(  # noqa: C901, PLR0912, PLR0913, PLR0915 - one loop on purpose: this is the fast path
+def las(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loop on purpose: this is the fast path
     keys: Ints,
     costs_s: Floats,
     arrivals: Floats,
@@ -228,7 +228,7 @@ def _sketched(frequency: Floats, work: Floats, columns: Columns, key: int, mean:
 
 
 @compiled
-def load_aware_loop(  # noqa: C901, PLR0912, PLR0913, PLR0915 - one loop on purpose: this is the fast path
+def load_aware_loop(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loop on purpose: this is the fast path
     keys: Ints,
     costs_s: Floats,
     arrivals: Floats,

@@ -42,7 +42,7 @@ class _Server:
     busy: bool = False
 
 
-def simulate(
+def simulate(  # noqa: C901 - three small events that share one state
     stream: Stream,
     shedder: Shedder,
     operator: Operator,

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from penstock.core.hashing import xxhash64_ints
 from penstock.errors import PenstockError
 
 #: The paper's stream unless it says otherwise.
@@ -134,13 +135,90 @@ def phases(seed: int, *, phase_rows: int = 20_000) -> Stream:
     return Stream(np.concatenate(keys), np.concatenate(costs), times, ITEMS)
 
 
+#: Section 5.3: what decorating a tweet costs for each kind of entity it mentions, and how often each kind is mentioned.
+MENTION_COSTS_S = (0.001, 0.005, 0.025)
+MENTION_SHARES = (0.632, 0.213, 0.155)
+#: Stated of the stream: distinct entities, share of the most frequent one, costliest tweet.
+MENTION_ENTITIES, MENTION_TOP_SHARE, MENTION_DEAREST_S = 35_000, 0.065, 0.152
+#: Chosen so that the stated mean (9.7 ms) and share of 1 ms tweets (36 percent) come out: tweets with one mention, and
+#: the chance of each mention beyond the second.
+_SINGLE_SHARE, _ANOTHER = 0.57, 0.42
+
+
+def mentions(seed: int, *, rows: int = 500_000) -> tuple[Ints, Floats, int]:
+    """Keys, costs and number of keys of a stream like the paper's tweets (section 5.3, Figure 7).
+
+    A tweet mentions one or more entities; its key is the set of them, its cost the sum over them.
+    """
+    rng = np.random.default_rng([seed, 7])
+    share = np.diff(
+        cumulated(f"zipf-{_exponent_for_top(MENTION_TOP_SHARE, MENTION_ENTITIES)}", MENTION_ENTITIES), prepend=0.0
+    )
+    kind = _kinds_by_share(share, rng)
+    counts = np.where(rng.random(rows) < _SINGLE_SHARE, 1, 1 + rng.geometric(1.0 - _ANOTHER, rows))
+    owner = np.repeat(np.arange(rows), counts)
+    entity = np.searchsorted(np.cumsum(share), rng.random(len(owner)), side="right").clip(max=MENTION_ENTITIES - 1)
+    cost = np.bincount(owner, np.asarray(MENTION_COSTS_S)[kind[entity]], rows).astype(np.float64)
+    key = np.zeros(rows, np.uint64)
+    np.bitwise_xor.at(key, owner, xxhash64_ints(entity).view(np.uint64))  # the same entities, the same key
+    fits = cost <= MENTION_DEAREST_S + 1e-9
+    kept = np.flatnonzero(fits)
+    filled = np.where(fits, np.arange(rows), kept[np.arange(rows) % len(kept)])  # a dearer tweet gives way to another
+    distinct, numbered = np.unique(key[filled], return_inverse=True)
+    return numbered.astype(np.int64), cost[filled], len(distinct)
+
+
+def mention_costs(items: int, seed: int) -> Floats:
+    """Costs of the entities of a recorded stream: each item is given one of the three kinds at random."""
+    kinds = np.random.default_rng([seed, 8]).choice(len(MENTION_COSTS_S), size=items, p=MENTION_SHARES)
+    return np.asarray(MENTION_COSTS_S)[kinds]
+
+
+def _exponent_for_top(top_share: float, items: int) -> float:
+    """The Zipf exponent at which the first of `items` has this share, by bisection."""
+    low, high = 0.0, 4.0
+    for _ in range(50):
+        middle = (low + high) / 2.0
+        if 1.0 / np.sum(np.arange(1, items + 1, dtype=np.float64) ** -middle) < top_share:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def _kinds_by_share(share: Floats, rng: np.random.Generator) -> Ints:
+    """A kind for every entity so that each kind gets its share of all mentions: always to the kind that lacks most."""
+    kinds = np.empty(len(share), np.int64)
+    lacking = np.asarray(MENTION_SHARES) * (1.0 + rng.uniform(-0.001, 0.001, len(MENTION_SHARES)))
+    order = np.concatenate([rng.permutation(100), np.arange(100, len(share))])
+    for entity in order:
+        kinds[entity] = int(np.argmax(lacking))
+        lacking[kinds[entity]] -= share[entity]
+    return kinds
+
+
 def read_keys(path: Path, column: str) -> tuple[Ints, int]:
     """The keys of a recorded stream, numbered in order of first appearance, and how many there are."""
     table = read_columns(path, [column])
+    if not table.num_rows:
+        raise PenstockError(f"{path} has no rows: give a recorded stream with at least one")
     encoded = table.column(column).combine_chunks().dictionary_encode()
     if encoded.null_count:
         raise PenstockError(f"column {column!r} of {path} has {encoded.null_count} nulls: give a column without nulls")
     return encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64), len(encoded.dictionary)
+
+
+def read_costs(path: Path, column: str) -> Floats:
+    """The costs of a recorded stream, in milliseconds there and in seconds here."""
+    values = read_columns(path, [column]).column(column)
+    if not (pa.types.is_integer(values.type) or pa.types.is_floating(values.type)):
+        raise PenstockError(f"column {column!r} of {path} is {values.type}: give a column of costs in milliseconds")
+    costs = values.to_numpy().astype(np.float64) / 1e3
+    if not (np.isfinite(costs).all() and (costs >= 0.0).all() and costs.any()):
+        raise PenstockError(
+            f"column {column!r} of {path} has nulls, negative or only zero costs: give costs from 0 ms up"
+        )
+    return costs
 
 
 def read_columns(path: Path, columns: list[str]) -> pa.Table:

@@ -1,0 +1,233 @@
+"""The `penstock` command: every command takes `--json FILE`, and a mistake in its use is one line and exit status 2."""
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import click
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+import penstock
+from penstock import machine
+from penstock.errors import PenstockError
+from penstock.output import writable_file, writable_folder, write_files
+from penstock.sim import workload
+from penstock.sim.bench import PAPER_RUNS, bench_sim
+from penstock.sim.demo import run_demo
+from penstock.sim.figures import las, las_plots
+from penstock.sim.figures.result import Figure, to_json
+from penstock.sim.workload import Stream
+
+app = typer.Typer(
+    name="penstock",
+    help="Keeps an overloaded stream within its latency target and says exactly what was dropped.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+reproduce = typer.Typer(help="Rerun a paper's experiments on virtual time.", no_args_is_help=True)
+bench = typer.Typer(help="Measure speed on this machine.", no_args_is_help=True)
+app.add_typer(reproduce, name="reproduce")
+app.add_typer(bench, name="bench")
+
+_out = Console()
+
+Runs = Annotated[int, typer.Option(help="Independent runs for each point.", metavar="R")]
+Seed = Annotated[int, typer.Option(help="Seed of streams and hashes.", metavar="S")]
+Jobs = Annotated[int, typer.Option(help="Processes to use; 0 means one a core.", metavar="J")]
+Json = Annotated[Path | None, typer.Option("--json", help="Write the results to this file.", metavar="FILE")]
+Out = Annotated[Path | None, typer.Option(help="Write CSV, PNG and JSON to this folder.", metavar="DIR")]
+
+
+@app.callback(invoke_without_command=True)
+def _penstock(
+    *,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True)] = False,
+) -> None:
+    if version:
+        _out.print(f"penstock {penstock.__version__}", highlight=False)
+        raise typer.Exit
+
+
+@reproduce.command("las")
+def reproduce_las(  # noqa: PLR0913 - one argument an option
+    *,
+    figure: Annotated[
+        str | None, typer.Option(help=f"One of {', '.join(las.FIGURES)}; all if not given.", metavar="N")
+    ] = None,
+    runs: Runs = 60,
+    seed: Seed = 0,
+    jobs: Jobs = 0,
+    out: Out = None,
+    json_file: Json = None,
+    data: Annotated[Path | None, typer.Option(help="Figure 7: a recorded stream as Parquet.", metavar="FILE")] = None,
+    key: Annotated[str | None, typer.Option(help="Figure 7: its key column.", metavar="COLUMN")] = None,
+    cost: Annotated[
+        str | None,
+        typer.Option(help="Figure 7: its column of costs in ms; without it keys get 1, 5 or 25 ms.", metavar="COLUMN"),
+    ] = None,
+) -> None:
+    """Load-Aware Shedding (Rivetti, Busnel, Querzoni, DEBS 2016): figures 4 to 7, eps, and ours against it (plus)."""
+    _at_least("--runs", runs, 1)
+    _at_least("--seed", seed, 0)
+    names = list(las.FIGURES) if figure is None else [figure]
+    if figure is not None and figure not in las.FIGURES:
+        raise PenstockError.setting("--figure", figure, f"one of {', '.join(las.FIGURES)}")
+    if (data is None) != (key is None):
+        raise PenstockError("--data and --key go together: give a Parquet file and the name of its key column")
+    if cost is not None and data is None:
+        raise PenstockError("--cost names a column of --data: give --data and --key as well")
+    if data is not None and "7" not in names:
+        raise PenstockError.setting(
+            "--data", str(data), "it with --figure 7, the only one that reads a recorded stream"
+        )
+    recorded = _recorded(data, key, cost, seed) if data is not None and key is not None else None
+    _check_outputs(out, json_file)
+    makers: dict[str, Callable[[las.Effort], Figure]] = {
+        **las.FIGURES,
+        "7": partial(las.figure_7, recorded=recorded),
+    }
+    figures = []
+    with _progress(sum(las.tasks(name, runs) for name in names)) as progress:
+        effort = las.Effort(runs=runs, seed=seed, jobs=_jobs(jobs))
+        for name in names:
+            task = progress.add_task(f"figure {name}", total=las.tasks(name, runs))
+            done = partial(progress.advance, task)
+            figures.append(makers[name](replace(effort, done=done)))
+    about = machine.describe()
+    contents = _figure_files(figures, about, out, json_file)
+    write_files(contents)
+    for one in figures:
+        _print_claims(one)
+    _out.print(f"Measured on {machine.in_one_line(about)}.", highlight=False)
+    _print_files(contents)
+
+
+@bench.command("sim")
+def bench_simulator(*, runs: Runs = 200, jobs: Jobs = 0, json_file: Json = None) -> None:
+    """Verdicts per second and core of the simulator, and the time that the paper's 5,000 runs take."""
+    _at_least("--runs", runs, 1)
+    _check_outputs(None, json_file)
+    with _progress(2 * runs) as progress:
+        task = progress.add_task("simulator", total=2 * runs)
+        result = bench_sim(runs, _jobs(jobs), partial(progress.advance, task))
+    result["machine"] = machine.describe()
+    table = Table("algorithm", "million verdicts per second and core", "slowest to fastest run")
+    for row in result["rows"]:
+        rate = {name: value / 1e6 for name, value in row["decisions_per_s_per_core"].items()}
+        table.add_row(row["algorithm"], f"{rate['mean']:.1f}", f"{rate['min']:.1f} to {rate['max']:.1f}")
+    _out.print(table)
+    whole, jobs = result["whole_runs"], result["parameters"]["jobs"]
+    _out.print(
+        f"Streams and the paper's four algorithms together: {whole['decisions_per_s_per_core'] / 1e6:.1f} million "
+        f"verdicts per second and core; {PAPER_RUNS} runs take {whole['seconds_for_paper_runs']:.0f} s "
+        f"on {jobs} processes; peak memory {whole['peak_memory_mib']:.0f} MiB.",
+        highlight=False,
+    )
+    _out.print(f"Measured on {machine.in_one_line(result['machine'])}.", highlight=False)
+    contents = {json_file: _json_bytes(result)} if json_file else {}
+    write_files(contents)
+    _print_files(contents)
+
+
+@app.command()
+def demo(*, seed: Seed = 0, json_file: Json = None) -> None:
+    """An overloaded stream without protection, with random drops, with LAS and with Penstock, on virtual time."""
+    _at_least("--seed", seed, 0)
+    _check_outputs(None, json_file)
+    result = run_demo(_out, seed)
+    result["machine"] = machine.describe()
+    contents = {json_file: _json_bytes(result)} if json_file else {}
+    write_files(contents)
+    _print_files(contents)
+
+
+def main() -> None:
+    """Run the command; a mistake in its use ends in one line on standard error and exit status 2."""
+    try:
+        code = app(standalone_mode=False)
+    except click.ClickException as error:
+        _fail(error.format_message())
+    except PenstockError as error:
+        _fail(str(error))
+    except (KeyboardInterrupt, click.Abort):
+        sys.stderr.write("penstock: stopped\n")
+        sys.exit(130)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _fail(message: str) -> None:
+    sys.stderr.write(f"penstock: {' '.join(message.split())}\n")
+    sys.exit(2)
+
+
+def _at_least(name: str, value: int, least: int) -> None:
+    if value < least:
+        raise PenstockError.setting(name, value, f"a whole number from {least} up")
+
+
+def _jobs(jobs: int) -> int:
+    _at_least("--jobs", jobs, 0)
+    return jobs or int(machine.describe()["cores"])
+
+
+def _check_outputs(out: Path | None, json_file: Path | None) -> None:
+    if out is not None:
+        writable_folder("--out", out)
+    if json_file is not None:
+        writable_file("--json", json_file)
+
+
+def _recorded(data: Path, key: str, cost: str | None, seed: int) -> Stream:
+    keys, items = workload.read_keys(data, key)
+    costs = workload.mention_costs(items, seed)[keys] if cost is None else workload.read_costs(data, cost)
+    return Stream(keys, costs, workload.arrivals(len(keys), float(costs.mean())), items)
+
+
+def _figure_files(
+    figures: list[Figure], about: dict[str, str | int | float], out: Path | None, json_file: Path | None
+) -> dict[Path, bytes]:
+    contents: dict[Path, bytes] = {}
+    for figure in figures if out is not None else []:
+        folder = out or Path()
+        contents[folder / f"{figure.name}.csv"] = figure.to_csv().encode()
+        contents[folder / f"{figure.name}.json"] = to_json([figure], about).encode()
+        contents[folder / f"{figure.name}.png"] = las_plots.plot(figure)
+    if json_file is not None:
+        contents[json_file] = to_json(figures, about).encode()
+    return contents
+
+
+def _json_bytes(data: object) -> bytes:
+    return (json.dumps(data, indent=2, allow_nan=False) + "\n").encode()
+
+
+def _print_claims(figure: Figure) -> None:
+    table = Table(
+        "claim", "paper says", "measured", "holds", title=f"LAS, figure {figure.figure}", title_justify="left"
+    )
+    for claim in figure.claims:
+        holds = "[green]yes[/green]" if claim.holds else "[red]no[/red]"
+        table.add_row(claim.claim, claim.paper, claim.measured, holds)
+    _out.print(table)
+
+
+def _print_files(contents: dict[Path, bytes]) -> None:
+    for path in contents:
+        _out.print(f"Wrote {path}", highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Progress]:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, disable=not console.is_terminal or total == 0) as progress:
+        yield progress

@@ -1,0 +1,43 @@
+"""The machine a number was measured on: what must stand beside every number."""
+
+import os
+import platform
+from importlib import metadata
+from pathlib import Path
+
+_PACKAGES = ("penstock", "numpy", "numba", "pyarrow", "pyspark")
+
+
+def describe() -> dict[str, str | int | float]:
+    """Processor, cores, memory and versions, as far as the system tells.
+
+    >>> sorted(describe())[:4]
+    ['cores', 'memory_gib', 'numba', 'numpy']
+    """
+    about: dict[str, str | int | float] = {
+        "system": f"{platform.system()} {platform.machine()}",
+        "processor": _processor(),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
+        "python": platform.python_version(),
+    }
+    for package in _PACKAGES:
+        try:
+            about[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return about
+
+
+def in_one_line(about: dict[str, str | int | float]) -> str:
+    """The description as a sentence for people."""
+    return f"{about['processor']}, {about['cores']} cores, {about['memory_gib']} GiB, Python {about['python']}"
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor() or "unknown processor")

@@ -1,0 +1,103 @@
+"""A reproduced figure: rows, claims and parameters in one shape for every paper."""
+
+import csv
+import io
+import json
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One sentence of a paper put to the test."""
+
+    claim: str
+    paper: str
+    measured: str
+    holds: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    r"""The data behind one figure and what it shows.
+
+    >>> figure = Figure("las", "4", {"runs": 1}, rows=[{"x": 1, "y": {"mean": 2.0, "min": 1.0}}])
+    >>> print(figure.to_csv().strip().replace("\r", ""))
+    x,y_mean,y_min
+    1,2.0,1.0
+    """
+
+    paper: str
+    figure: str
+    parameters: Row
+    rows: list[Row]
+    claims: list[Claim] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """File name without ending."""
+        return f"{self.paper}-{self.figure}"
+
+    def to_dict(self, machine: Row) -> Row:
+        """The figure as JSON data; a value that is not a number becomes null."""
+        return {
+            "paper": self.paper,
+            "figure": self.figure,
+            "parameters": _plain(self.parameters),
+            "rows": [_plain(row) for row in self.rows],
+            "claims": [
+                {"claim": one.claim, "paper": one.paper, "measured": one.measured, "holds": one.holds}
+                for one in self.claims
+            ],
+            "machine": machine,
+        }
+
+    def to_csv(self) -> str:
+        """The rows as CSV, nested values flattened to `name_part`."""
+        flat = [dict(_flattened(_plain(row))) for row in self.rows]
+        names = list(dict.fromkeys(name for row in flat for name in row))
+        text = io.StringIO()
+        writer = csv.DictWriter(text, names)
+        writer.writeheader()
+        writer.writerows(flat)
+        return text.getvalue()
+
+
+def to_json(figures: list[Figure], machine: Row) -> str:
+    """One figure as an object, several as a list of such objects."""
+    data = [figure.to_dict(machine) for figure in figures]
+    return json.dumps(data[0] if len(data) == 1 else data, indent=2, allow_nan=False) + "\n"
+
+
+def spread(values: Iterable[float]) -> dict[str, float]:
+    """Mean, minimum and maximum; NaN for no values.
+
+    >>> spread([1.0, 2.0, 6.0])
+    {'mean': 3.0, 'min': 1.0, 'max': 6.0}
+    """
+    numbers = [value for value in values if not math.isnan(value)]
+    if not numbers:
+        return {"mean": math.nan, "min": math.nan, "max": math.nan}
+    return {"mean": math.fsum(numbers) / len(numbers), "min": min(numbers), "max": max(numbers)}
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - JSON data of any shape
+    if isinstance(value, dict):
+        return {name: _plain(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def _flattened(row: Row, prefix: str = "") -> Iterable[tuple[str, Any]]:
+    for name, value in row.items():
+        if isinstance(value, dict):
+            yield from _flattened(value, f"{prefix}{name}_")
+        else:
+            yield f"{prefix}{name}", value

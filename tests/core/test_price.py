@@ -1,0 +1,77 @@
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.core.price import GAIN, LIMIT, SET_POINT, Price
+
+
+def dearest_that_passes(price: Price, queuing_s: float) -> float:
+    """The relative cost at which the price begins to refuse, found by halving."""
+    low, high = 0.0, 1e9
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (low, middle) if price.refuses(middle, queuing_s) else (middle, high)
+    return low
+
+
+def test_price_falls_while_rows_wait_long_and_rises_again_when_they_do_not() -> None:
+    price = Price(target_s=1.0)
+    seen = []
+    for queuing_s in (3.0, 0.0):
+        for _ in range(200):
+            price.follow(queuing_s)
+        seen.append(dearest_that_passes(price, 1.0))
+    assert seen[0] < 1.0 < seen[1]
+
+
+def test_price_moves_by_the_equation() -> None:
+    price = Price(target_s=2.0)
+    for _ in range(100):
+        price.follow(queuing_s=3.0)
+    assert dearest_that_passes(price, queuing_s=2.0) == pytest.approx(LIMIT * math.exp(100 * GAIN * (SET_POINT - 1.5)))
+
+
+def test_price_stands_still_at_the_set_point() -> None:
+    price = Price(target_s=1.0)
+    for _ in range(100):
+        price.follow(2.0)
+    before = dearest_that_passes(price, 1.0)
+    for _ in range(10_000):
+        price.follow(SET_POINT)
+    assert dearest_that_passes(price, 1.0) == pytest.approx(before)
+
+
+def test_a_longer_queue_refuses_more_at_the_same_price() -> None:
+    price = Price(target_s=1.0)
+    dearest = [dearest_that_passes(price, queuing_s) for queuing_s in (0.0, 0.5, 1.0, 2.0, 4.0)]
+    assert dearest == sorted(dearest, reverse=True)
+    assert dearest[0] > 5 * dearest[-1]
+
+
+@given(st.lists(st.floats(0, 1e12), max_size=50))
+def test_price_stays_within_its_bounds_whatever_the_queue(waits_s: list[float]) -> None:
+    price = Price(target_s=1.0)
+    for wait_s in waits_s:
+        price.follow(wait_s)
+        # At a queue of exactly the target, the price itself decides.
+        assert not price.refuses(0.999 / LIMIT, 1.0)
+        assert price.refuses(1.001 * LIMIT, 1.0)
+
+
+def test_an_overload_of_hours_is_undone_within_a_bounded_number_of_rows() -> None:
+    price = Price(target_s=1.0)
+    for _ in range(100_000):
+        price.follow(1e6)
+    rows = 0
+    while price.refuses(2.0, 0.0):
+        price.follow(0.0)
+        rows += 1
+    assert rows < 1000
+
+
+@pytest.mark.parametrize("relative_cost", [1.0, 32.0, 60.0, 1000.0])
+def test_an_idle_operator_refuses_no_row_however_dear(relative_cost: float) -> None:
+    price = Price(target_s=1.0)
+    assert not price.refuses(relative_cost, queuing_s=0.0)
