@@ -1,6 +1,7 @@
 """The `penstock` command: every command takes `--json FILE`, and a mistake in its use is one line and exit status 2."""
 
 import json
+import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-import click
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -65,6 +65,9 @@ def reproduce_las(  # noqa: PLR0913 - one argument an option
     ] = None,
     runs: Runs = 60,
     seed: Seed = 0,
+    eps: Annotated[
+        float, typer.Option(help="Precision of LAS's sketch; figure eps tries ten others.", metavar="E")
+    ] = las.Effort.epsilon,
     jobs: Jobs = 0,
     out: Out = None,
     json_file: Json = None,
@@ -78,6 +81,8 @@ def reproduce_las(  # noqa: PLR0913 - one argument an option
     """Load-Aware Shedding (Rivetti, Busnel, Querzoni, DEBS 2016): figures 4 to 7, eps, and ours against it (plus)."""
     _at_least("--runs", runs, 1)
     _at_least("--seed", seed, 0)
+    if not 0.0 < eps <= math.e:
+        raise PenstockError.setting("--eps", eps, "a number above 0 and up to e, 2.718")
     names = list(las.FIGURES) if figure is None else [figure]
     if figure is not None and figure not in las.FIGURES:
         raise PenstockError.setting("--figure", figure, f"one of {', '.join(las.FIGURES)}")
@@ -97,7 +102,7 @@ def reproduce_las(  # noqa: PLR0913 - one argument an option
     }
     figures = []
     with _progress(sum(las.tasks(name, runs) for name in names)) as progress:
-        effort = las.Effort(runs=runs, seed=seed, jobs=_jobs(jobs))
+        effort = las.Effort(runs=runs, seed=seed, jobs=_jobs(jobs), epsilon=eps)
         for name in names:
             task = progress.add_task(f"figure {name}", total=las.tasks(name, runs))
             done = partial(progress.advance, task)
@@ -154,18 +159,19 @@ def main() -> None:
     """Run the command; a mistake in its use ends in one line on standard error and exit status 2."""
     try:
         code = app(standalone_mode=False)
-    except click.ClickException as error:
+    except typer.BadParameter as error:
         _fail(error.format_message())
-    except PenstockError as error:
+    except (typer.TyperException, PenstockError) as error:
         _fail(str(error))
-    except (KeyboardInterrupt, click.Abort):
+    except (KeyboardInterrupt, typer.Abort):
         sys.stderr.write("penstock: stopped\n")
         sys.exit(130)
     sys.exit(code if isinstance(code, int) else 0)
 
 
 def _fail(message: str) -> None:
-    sys.stderr.write(f"penstock: {' '.join(message.split())}\n")
+    if message:  # without one, help was printed in its place
+        sys.stderr.write(f"penstock: {' '.join(message.split())}\n")
     sys.exit(2)
 
 

@@ -57,8 +57,9 @@ def test_waiting_actually_measured_keeps_to_the_same_bound_once_debts_are_paid(
     booked_s = 0.0
     rows = 0
     for event in history[start:]:
-        booked_s += sum(play(budget, [event])) if isinstance(event, Offered) else event.error_s
-        rows += isinstance(event, Offered)
+        passed = play(budget, [event])
+        rows += len(passed)
+        booked_s += sum(passed) + (event.error_s if isinstance(event, Measured) else 0.0)
         if not budget.refuses(AIM_S):  # no debt
             assert booked_s <= AIM_S * (rows + DEPTH_ROWS) + ROUNDING
 

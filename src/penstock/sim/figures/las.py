@@ -36,25 +36,32 @@ _PHASE_RUNS = 12
 _ROUNDING = 1e-9
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Effort:
-    """How much to run, and where."""
+    """How much to run, where, and how precise LAS's sketch is."""
 
     runs: int = 60
     seed: int = 0
     jobs: int = 1
+    epsilon: float = Setting().epsilon
     done: Callable[[int], None] = lambda _: None
 
 
 def figure_4(effort: Effort) -> Figure:
     """Average queuing latency against under-provisioning."""
-    rows = _sweep(effort, "under_provisioning", [(u, Setting(under_provisioning=u)) for u in UNDER_PROVISIONING])
+    rows = _sweep(
+        effort,
+        "under_provisioning",
+        [(u, Setting(under_provisioning=u, epsilon=effort.epsilon)) for u in UNDER_PROVISIONING],
+    )
     return Figure("las", "4", _parameters(effort), rows, las_claims.figure_4(rows))
 
 
 def figure_5(effort: Effort) -> Figure:
     """Latency and shedding ratio against the distribution of keys."""
-    rows = _sweep(effort, "distribution", [(name, Setting(distribution=name)) for name in DISTRIBUTIONS])
+    rows = _sweep(
+        effort, "distribution", [(name, Setting(distribution=name, epsilon=effort.epsilon)) for name in DISTRIBUTIONS]
+    )
     return Figure("las", "5", _parameters(effort), rows, las_claims.figure_5(rows))
 
 
@@ -96,7 +103,7 @@ def figure_7(effort: Effort, recorded: Stream | None = None) -> Figure:
     if recorded is None:
         keys, costs, items = workload.mentions(effort.seed)
         recorded = Stream(keys, costs, workload.arrivals(len(keys), float(costs.mean())), items)
-    setting = Setting(target_s=MENTION_TARGET_S, under_provisioning=0.0)
+    setting = Setting(target_s=MENTION_TARGET_S, under_provisioning=0.0, epsilon=effort.epsilon)
     run = LasRun(recorded, setting, effort.seed)
     rows: list[Row] = []
     whole: dict[str, tuple[float, float]] = {}
@@ -154,7 +161,7 @@ def figure_plus(effort: Effort) -> Figure:
     rows: list[Row] = []
     for setting in dict.fromkeys(setting for _, _, setting in _VARIANTS):
         chosen = [(name, algorithm) for name, algorithm, its in _VARIANTS if its == setting]
-        results = _run(effort, setting, tuple(algorithm for _, algorithm in chosen))
+        results = _run(effort, replace(setting, epsilon=effort.epsilon), tuple(algorithm for _, algorithm in chosen))
         for name, algorithm in chosen:
             measured = [result[algorithm].after_nop for result in results]
             ratios = [one.queuing_s / setting.target_s for one in measured]
@@ -237,14 +244,16 @@ def _sweep(effort: Effort, name: str, points: list[tuple[Any, Setting]]) -> list
 
 def _phase_series(effort: Effort, algorithms: tuple[str, ...]) -> dict[str, NDArray[np.float64]]:
     """For each algorithm, runs x windows x (latency in ms, dropped ratio)."""
-    one = partial(_phase_windows, seed=effort.seed, algorithms=algorithms)
+    one = partial(_phase_windows, seed=effort.seed, epsilon=effort.epsilon, algorithms=algorithms)
     runs = run_all(one, range(effort.runs), jobs=effort.jobs, done=effort.done)
     return {algorithm: np.array([run[algorithm] for run in runs]) for algorithm in algorithms}
 
 
-def _phase_windows(run: int, *, seed: int, algorithms: tuple[str, ...]) -> dict[str, list[tuple[float, float]]]:
+def _phase_windows(
+    run: int, *, seed: int, epsilon: float, algorithms: tuple[str, ...]
+) -> dict[str, list[tuple[float, float]]]:
     stream = workload.phases(seed * 1_000_003 + run, phase_rows=PHASE_ROWS)
-    setting = Setting(target_s=PHASE_TARGET_S, under_provisioning=0.0)
+    setting = Setting(target_s=PHASE_TARGET_S, under_provisioning=0.0, epsilon=epsilon)
     known_mean_s = float(stream.costs_s[:PHASE_ROWS].mean())  # Straw-Man was told the mean when all was well
     las_run = LasRun(stream, setting, seed * 1_000_003 + run, known_mean_s=known_mean_s)
     windows = {}
@@ -266,7 +275,7 @@ def _parameters(effort: Effort) -> Row:
         "distribution": setting.distribution,
         "under_provisioning": setting.under_provisioning,
         "target_ms": setting.target_s * 1e3,
-        "epsilon": setting.epsilon,
+        "epsilon": effort.epsilon,
         "delta": setting.delta,
         "window_rows": setting.window_rows,
         "tolerance": setting.tolerance,

@@ -50,7 +50,7 @@ class Figure:
             "parameters": _plain(self.parameters),
             "rows": [_plain(row) for row in self.rows],
             "claims": [
-                {"claim": one.claim, "paper": one.paper, "measured": one.measured, "holds": one.holds}
+                {"claim": one.claim, "paper": one.paper, "measured": one.measured, "holds": bool(one.holds)}
                 for one in self.claims
             ],
             "machine": machine,
