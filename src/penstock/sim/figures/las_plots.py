@@ -23,8 +23,10 @@ _LATENCY = "average queuing latency (ms)"
 
 def plot(figure: Figure) -> bytes:
     """The figure as a PNG."""
-    canvas = Canvas(figsize=(11, 4.2), layout="constrained", dpi=120)
+    canvas = Canvas(figsize=(11, 4.5), layout="constrained", dpi=120)
     _PLOTS[figure.figure](canvas, figure)
+    handles, labels = canvas.axes[0].get_legend_handles_labels()
+    canvas.legend(handles, labels, loc="outside lower center", ncols=len(labels), fontsize=8)
     png = io.BytesIO()
     canvas.savefig(png, format="png", metadata={"Software": None})
     return png.getvalue()
@@ -70,7 +72,7 @@ def _figure_6(canvas: Canvas, figure: Figure) -> None:
 def _figure_7(canvas: Canvas, figure: Figure) -> None:
     latency, dropped = canvas.subplots(1, 2)
     _series(latency, figure, "completion_latency_ms")
-    _finish(latency, figure, "row of the stream", "average completion latency (ms)", log=True)
+    _finish(latency, figure, "row of the stream", "average completion latency (ms)", log=True, target=False)
     _series(dropped, figure, "dropped_ratio")
     _finish(dropped, figure, "row of the stream", "dropped ratio", target=False)
 
@@ -92,7 +94,6 @@ def _figure_plus(canvas: Canvas, figure: Figure) -> None:
     latency.set_yticks(range(len(names)), names)
     latency.set_xscale("log")
     latency.axvline(figure.parameters["target_ms"], color="black", linestyle="--", linewidth=1, label="target")
-    latency.legend(fontsize=8)
 
 
 def _bars(axes: Axes, figure: Figure, x: str, column: str, label: Callable[[Any], str]) -> None:
@@ -131,7 +132,6 @@ def _finish(axes: Axes, figure: Figure, x_label: str, y_label: str, *, log: bool
     axes.set_xlabel(x_label)
     axes.set_ylabel(y_label)
     axes.grid(axis="y", alpha=0.3)
-    axes.legend(fontsize=7)
 
 
 _PLOTS: dict[str, Callable[[Canvas, Figure], None]] = {
