@@ -23,7 +23,7 @@ from penstock.sim import workload
 from penstock.sim.bench import PAPER_RUNS, bench_sim
 from penstock.sim.demo import run_demo
 from penstock.sim.figures import las, las_plots
-from penstock.sim.figures.result import Figure, to_json
+from penstock.sim.figures.result import Figure, to_json, to_markdown
 from penstock.sim.workload import Stream
 
 app = typer.Typer(
@@ -44,7 +44,9 @@ Runs = Annotated[int, typer.Option(help="Independent runs for each point.", meta
 Seed = Annotated[int, typer.Option(help="Seed of streams and hashes.", metavar="S")]
 Jobs = Annotated[int, typer.Option(help="Processes to use; 0 means one a core.", metavar="J")]
 Json = Annotated[Path | None, typer.Option("--json", help="Write the results to this file.", metavar="FILE")]
-Out = Annotated[Path | None, typer.Option(help="Write CSV, PNG and JSON to this folder.", metavar="DIR")]
+Out = Annotated[
+    Path | None, typer.Option(help="Write CSV, JSON, PNG and a page of claims to this folder.", metavar="DIR")
+]
 
 
 @app.callback(invoke_without_command=True)
@@ -108,7 +110,8 @@ def reproduce_las(  # noqa: PLR0913 - one argument an option
             done = partial(progress.advance, task)
             figures.append(makers[name](replace(effort, done=done)))
     about = machine.describe()
-    contents = _figure_files(figures, about, out, json_file)
+    made_by = f"penstock reproduce las --runs {runs} --seed {seed}"
+    contents = _figure_files(figures, about, out, json_file, made_by)
     write_files(contents)
     for one in figures:
         _print_claims(one)
@@ -199,14 +202,16 @@ def _recorded(data: Path, key: str, cost: str | None, seed: int) -> Stream:
 
 
 def _figure_files(
-    figures: list[Figure], about: dict[str, str | int | float], out: Path | None, json_file: Path | None
+    figures: list[Figure], about: machine.Description, out: Path | None, json_file: Path | None, made_by: str
 ) -> dict[Path, bytes]:
     contents: dict[Path, bytes] = {}
-    for figure in figures if out is not None else []:
-        folder = out or Path()
-        contents[folder / f"{figure.name}.csv"] = figure.to_csv().encode()
-        contents[folder / f"{figure.name}.json"] = to_json([figure], about).encode()
-        contents[folder / f"{figure.name}.png"] = las_plots.plot(figure)
+    if out is not None:
+        for figure in figures:
+            contents[out / f"{figure.name}.csv"] = figure.to_csv().encode()
+            contents[out / f"{figure.name}.json"] = to_json([figure], about).encode()
+            contents[out / f"{figure.name}.png"] = las_plots.plot(figure)
+        page = to_markdown("LAS: what the paper says, what was measured", figures, made_by, machine.in_one_line(about))
+        contents[out / "claims.md"] = page.encode()
     if json_file is not None:
         contents[json_file] = to_json(figures, about).encode()
     return contents

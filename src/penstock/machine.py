@@ -8,13 +8,16 @@ from pathlib import Path
 _PACKAGES = ("penstock", "numpy", "numba", "pyarrow", "pyspark")
 
 
-def describe() -> dict[str, str | int | float]:
+Description = dict[str, str | int | float]
+
+
+def describe() -> Description:
     """Processor, cores, memory and versions, as far as the system tells.
 
     >>> sorted(describe())[:4]
     ['cores', 'memory_gib', 'numba', 'numpy']
     """
-    about: dict[str, str | int | float] = {
+    about: Description = {
         "system": f"{platform.system()} {platform.machine()}",
         "processor": _processor(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
@@ -29,7 +32,7 @@ def describe() -> dict[str, str | int | float]:
     return about
 
 
-def in_one_line(about: dict[str, str | int | float]) -> str:
+def in_one_line(about: Description) -> str:
     """The description as a sentence for people."""
     return f"{about['processor']}, {about['cores']} cores, {about['memory_gib']} GiB, Python {about['python']}"
 

@@ -97,7 +97,7 @@ def test_after_a_reply_the_operator_is_expected_free_at_its_clock_plus_the_work_
 def test_time_that_a_stall_made_look_idle_is_not_counted_twice() -> None:
     shedder = shedder_that_knows({"a": 1.0}, free_at_s=1.0, target_s=AMPLE_S)
     stalled = forwarded(shedder, 1.0)
-    # The row stalls until t = 11. Meanwhile every two seconds a row comes that the shedder takes to find nobody waiting.
+    # The row stalls until t = 11. The rows that come meanwhile are taken to find an idle operator.
     outstanding = [forwarded(shedder, now_s) for now_s in (3.0, 5.0, 7.0, 9.0)]
     assert [request.queued_s for request in outstanding] == [0.0] * 4
     shedder.receive(reply(stalled, 11.0, {"a": 1.0}))
@@ -178,7 +178,7 @@ def test_weight_of_dropped_rows_is_carried_to_the_next_row_kept() -> None:
     assert shedder.judge(Arrived(now_s=1000.0, key="a")).weight == 9.0
 
 
-# prefer="cheap"
+# Preferring cheap rows.
 
 
 def overloaded_at_the_lowest_price(seed: int) -> LoadAwareShedder:

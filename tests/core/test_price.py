@@ -71,9 +71,3 @@ def test_hours_of_overload_or_calm_are_undone_within_a_bounded_number_of_rows(
         price.follow(after_s)
         rows += 1
     assert 0 < rows < 1000
-
-
-@pytest.mark.parametrize("relative_cost", [1.0, 32.0, 60.0, 1000.0])
-def test_an_idle_operator_refuses_no_row_however_dear(relative_cost: float) -> None:
-    price = Price(target_s=1.0)
-    assert not price.refuses(relative_cost, queuing_s=0.0)

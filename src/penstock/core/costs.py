@@ -36,9 +36,9 @@ class CostModel:
     (1.0, 2.0)
     """
 
-    def __init__(self, seed: int = 0) -> None:
-        """Start knowing nothing."""
-        self._heavy = HeavyHitters(HEAVY_PLACES)
+    def __init__(self, seed: int = 0, *, heavy_places: int = HEAVY_PLACES) -> None:
+        """Start knowing nothing; `heavy_places` keys will be known exactly."""
+        self._heavy = HeavyHitters(heavy_places)
         self._sketch = CostSketch(SKETCH_ROWS, SKETCH_COLUMNS, seed)
         self._drift = 1.0
         self._rows = 0

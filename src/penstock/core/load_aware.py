@@ -19,15 +19,15 @@ from typing import Literal
 
 from penstock.core.budget import LatencyBudget
 from penstock.core.carry import CarriedWeight
-from penstock.core.costs import CostModel
+from penstock.core.costs import HEAVY_PLACES, CostModel
 from penstock.core.hashing import unit_interval, xxhash64
 from penstock.core.price import FLOOR, Price
 from penstock.core.shedding import Arrived, Drop, Executed, Forward, Key, Send
 
 #: Rows let through between two requests; the first ones each carry a request.
 SYNC_EVERY = 16
-#: Executed rows an operator remembers for the next reply, at most.
-UNREPORTED_ROWS = 1024
+#: Executed rows an operator remembers for the next reply, at most: between two requests there are `SYNC_EVERY`.
+UNREPORTED_ROWS = 64
 
 Prefer = Literal["any", "cheap"]
 
@@ -62,8 +62,8 @@ class LoadAwareOperator:
 
     @property
     def memory_bytes(self) -> int:
-        """Between two requests at most `SYNC_EVERY` rows are remembered: a key hash and a cost each."""
-        return SYNC_EVERY * 16
+        """A key hash and a cost for each row that may be remembered."""
+        return UNREPORTED_ROWS * 16
 
     def executed(self, row: Executed) -> list[Send]:
         """Note the row; answer its request if it carries one."""
@@ -93,11 +93,13 @@ class LoadAwareShedder:
     Drop(reason='latency budget spent')
     """
 
-    def __init__(self, target_s: float, *, prefer: Prefer = "any", seed: int = 0) -> None:
-        """Hold the mean queuing latency within `target_s`."""
+    def __init__(
+        self, target_s: float, *, prefer: Prefer = "any", seed: int = 0, heavy_places: int = HEAVY_PLACES
+    ) -> None:
+        """Hold the mean queuing latency within `target_s`; know the costs of `heavy_places` frequent keys exactly."""
         self._budget = LatencyBudget(target_s)
         self._price = Price(target_s) if prefer == "cheap" else None
-        self._costs = CostModel(seed)
+        self._costs = CostModel(seed, heavy_places=heavy_places)
         self._carry = CarriedWeight()
         self._seed = seed
         self._free_s = 0.0

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from penstock.core.costs import SKETCH_COLUMNS, SKETCH_ROWS
 from penstock.core.hashing import HashFamily, unit_interval, xxhash64_ints
 from penstock.core.las import LasShedder, Matrices
+from penstock.core.load_aware import LoadAwareShedder
 from penstock.core.policy import FullKnowledge, LoadAware, Policy, StrawMan
 from penstock.core.sketch import CostSketch
 from penstock.sim import fast, workload
@@ -24,6 +25,9 @@ Floats = NDArray[np.float64]
 ALGORITHMS = ("base_line", "straw_man", "las", "full_knowledge", "full_knowledge_eps", "penstock")
 #: Random associations of costs and items; runs beyond reuse them with another order of rows (section 5.1).
 ASSOCIATIONS = 100
+
+
+_TUNING = fast.Tuning()
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,7 @@ class Setting:
     tolerance: float = 0.05
     delay_s: float = 0.0
     calm_start: bool = True
+    tuning: fast.Tuning = _TUNING
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +123,7 @@ class LasRun:
                     setting.target_s,
                     algorithm == "penstock_prefer_cheap",
                     setting.delay_s,
-                    fast.Tuning(),
+                    setting.tuning,
                 )
             case _:
                 raise ValueError(f"no such algorithm: {algorithm}")
@@ -174,7 +179,7 @@ def synthetic_run(setting: Setting, run: int, seed: int) -> LasRun:
     return LasRun(Stream(keys, costs, arrivals, workload.ITEMS), setting, hash_seed, calm_rows=calm_rows)
 
 
-def memory_bytes(algorithm: str) -> int:
+def memory_bytes(algorithm: str, tuning: fast.Tuning) -> int:
     """Memory that the algorithm's two machines use for what they learn, after the first exchange."""
     target_s = Setting().target_s
     policies: dict[str, Policy] = {
@@ -189,4 +194,6 @@ def memory_bytes(algorithm: str) -> int:
     shedder, operator = policies[algorithm].machines()
     if isinstance(shedder, LasShedder):
         shedder.receive(Matrices(CostSketch.sized(Setting().epsilon, Setting().delta)))
+    if isinstance(shedder, LoadAwareShedder):
+        shedder = LoadAwareShedder(target_s, heavy_places=tuning.heavy_places)
     return shedder.memory_bytes + operator.memory_bytes

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.sim import workload
+from penstock.sim.fast import Tuning
 from penstock.sim.figures import las_claims
 from penstock.sim.figures.result import Figure, Row, spread
 from penstock.sim.las_runs import ALGORITHMS, LasRun, RunResult, Setting, memory_bytes, synthetic_run
@@ -153,6 +154,9 @@ _VARIANTS: tuple[tuple[str, str, Setting], ...] = (
     ("penstock_uniform", "penstock", Setting(distribution="uniform")),
     ("penstock_cold_start", "penstock", Setting(calm_start=False)),
     ("penstock_delay_10_ms", "penstock", Setting(delay_s=0.010)),
+    ("penstock_no_table", "penstock", Setting(tuning=Tuning(heavy_places=1))),
+    ("penstock_sync_every_8", "penstock", Setting(tuning=Tuning(sync_every=8))),
+    ("penstock_sync_every_64", "penstock", Setting(tuning=Tuning(sync_every=64))),
 )
 
 
@@ -172,7 +176,7 @@ def figure_plus(effort: Effort) -> Figure:
                     "above_1_01_tau": _share(ratio > 1.01 for ratio in ratios),  # noqa: PLR2004 - it names itself
                     "above_1_05_tau": _share(ratio > 1.05 for ratio in ratios),  # noqa: PLR2004 - as above
                     "dropped_ratio": spread(one.dropped_ratio for one in measured),
-                    "memory_bytes": memory_bytes(algorithm),
+                    "memory_bytes": memory_bytes(algorithm, setting.tuning),
                 }
             )
     order = [name for name, _, _ in _VARIANTS]

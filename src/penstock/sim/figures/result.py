@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Row = dict[str, Any]
+#: Up to so many rows are shown on a page; more are for plots.
+_FEW_ROWS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,40 @@ def to_json(figures: list[Figure], machine: Row) -> str:
     """One figure as an object, several as a list of such objects."""
     data = [figure.to_dict(machine) for figure in figures]
     return json.dumps(data[0] if len(data) == 1 else data, indent=2, allow_nan=False) + "\n"
+
+
+def to_markdown(title: str, figures: list[Figure], made_by: str, machine: str) -> str:
+    """A page with every figure's picture, claims and, if they are few, its rows; and how it was made."""
+    lines = [f"# {title}", "", f"Made by `{made_by}` on {machine}.", ""]
+    for figure in figures:
+        lines += [f"## Figure {figure.figure}", "", f"![Figure {figure.figure}]({figure.name}.png)", ""]
+        lines += ["| claim | paper says | measured | holds |", "|---|---|---|---|"]
+        for claim in figure.claims:
+            holds = "yes" if claim.holds else "**no**"
+            lines.append(f"| {claim.claim} | {claim.paper} | {claim.measured} | {holds} |")
+        lines.append("")
+        if len(figure.rows) <= _FEW_ROWS:
+            # The marks let other pages take in the table.
+            lines += [
+                f"<!-- --8<-- [start:{figure.name}] -->",
+                *_table(figure.rows),
+                f"<!-- --8<-- [end:{figure.name}] -->",
+                "",
+            ]
+    return "\n".join(lines)
+
+
+def _table(rows: list[Row]) -> list[str]:
+    names = list(rows[0])
+    lines = ["| " + " | ".join(name.replace("_", " ") for name in names) + " |", "|---" * len(names) + "|"]
+    return lines + ["| " + " | ".join(_cell(row[name]) for name in names) + " |" for row in rows]
+
+
+def _cell(value: Any) -> str:  # noqa: ANN401 - JSON data of any shape
+    """A value for people; of a spread the mean, with minimum and maximum behind it."""
+    if isinstance(value, dict):
+        return f"{_cell(value['mean'])} ({_cell(value['min'])} to {_cell(value['max'])})"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def spread(values: Iterable[float]) -> dict[str, float]:

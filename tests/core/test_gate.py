@@ -1,0 +1,131 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from penstock.core.gate import Verdicts, judge
+from penstock.core.hashing import bucket, unit_interval, xxhash64, xxhash64_ints
+from penstock.plan import KeepTable
+
+SHARES = st.floats(0, 1) | st.sampled_from([0.0, 1.0])
+SALTS = st.integers(-(2**63), 2**63 - 1)
+ROWS = np.arange(400)
+KEY_HASHES = xxhash64_ints(ROWS % 37)
+ROW_HASHES = xxhash64_ints(ROWS)
+
+
+def table(*shares: float) -> KeepTable:
+    return KeepTable("source", keep=shares, reasons=tuple(f"bucket {number}" for number in range(len(shares))))
+
+
+def judged(shares: list[float], salt: int, must_keep: NDArray[np.bool_] | None = None) -> Verdicts:
+    return judge(table(*shares), salt, key_hashes=KEY_HASHES, row_hashes=ROW_HASHES, must_keep=must_keep)
+
+
+@given(st.lists(st.tuples(SHARES, SHARES), min_size=1, max_size=8), SALTS)
+def test_a_lower_share_keeps_a_subset(pairs: list[tuple[float, float]], salt: int) -> None:
+    low = judged([min(pair) for pair in pairs], salt)
+    high = judged([max(pair) for pair in pairs], salt)
+    assert not np.any(low.kept & ~high.kept)
+
+
+@given(st.lists(SHARES, min_size=1, max_size=8), SALTS)
+def test_the_same_row_under_the_same_plan_gets_the_same_verdict_wherever_it_stands(
+    shares: list[float], salt: int
+) -> None:
+    whole = judged(shares, salt)
+    order = np.random.default_rng(1).permutation(len(ROWS))[:100]
+    part = judge(table(*shares), salt, key_hashes=KEY_HASHES[order], row_hashes=ROW_HASHES[order])
+    assert np.array_equal(part.kept, whole.kept[order])
+    assert np.array_equal(part.weights, whole.weights[order])
+
+
+@given(st.lists(SHARES, min_size=1, max_size=8), SALTS)
+def test_a_row_passes_when_its_coin_falls_under_the_share_of_its_bucket(shares: list[float], salt: int) -> None:
+    verdicts = judged(shares, salt)
+    for row in range(0, len(ROWS), 17):
+        share = shares[bucket(xxhash64(int(ROWS[row] % 37)), len(shares))]
+        assert verdicts.kept[row] == (unit_interval(xxhash64(int(ROWS[row]), salt)) < share)
+
+
+@given(st.lists(SHARES, min_size=1, max_size=8), SALTS)
+def test_a_kept_row_weighs_the_inverse_of_its_share_and_a_shed_one_nothing(shares: list[float], salt: int) -> None:
+    verdicts = judged(shares, salt)
+    own = np.array(shares)[verdicts.buckets]
+    assert np.array_equal(verdicts.weights[verdicts.kept], 1.0 / own[verdicts.kept])
+    assert not verdicts.weights[~verdicts.kept].any()
+    assert np.isfinite(verdicts.weights).all()
+
+
+@given(st.lists(SHARES, min_size=1, max_size=8), SALTS, st.lists(st.booleans(), min_size=400, max_size=400))
+def test_a_must_keep_row_is_kept_with_weight_one_and_changes_no_other(
+    shares: list[float], salt: int, marked: list[bool]
+) -> None:
+    must_keep = np.array(marked)
+    verdicts, plain = judged(shares, salt, must_keep), judged(shares, salt)
+    assert verdicts.kept[must_keep].all()
+    assert (verdicts.weights[must_keep] == 1.0).all()
+    assert np.array_equal(verdicts.kept[~must_keep], plain.kept[~must_keep])
+    assert np.array_equal(verdicts.weights[~must_keep], plain.weights[~must_keep])
+
+
+@given(st.lists(SHARES, min_size=1, max_size=8), SALTS)
+def test_every_shed_row_is_accounted_for_by_the_reason_of_its_bucket(shares: list[float], salt: int) -> None:
+    verdicts = judged(shares, salt)
+    account = verdicts.shed_by_reason(table(*shares))
+    assert sum(account.values()) + verdicts.kept.sum() == len(ROWS)
+    for number in range(len(shares)):
+        assert account.get(f"bucket {number}", 0) == np.sum(~verdicts.kept & (verdicts.buckets == number))
+    assert all(account.values())
+
+
+def test_buckets_that_share_a_reason_share_its_account() -> None:
+    shared = KeepTable("source", keep=(0.0, 0.0, 1.0), reasons=("over capacity", "over capacity", ""))
+    verdicts = judge(shared, 1, key_hashes=KEY_HASHES, row_hashes=ROW_HASHES)
+    assert verdicts.shed_by_reason(shared) == {"over capacity": int(np.sum(verdicts.buckets < 2))}
+    single = KeepTable("source", keep=(0.0, 0.0, 1.0), reasons=("over capacity",))
+    assert judge(single, 1, key_hashes=KEY_HASHES, row_hashes=ROW_HASHES).shed_by_reason(
+        single
+    ) == verdicts.shed_by_reason(shared)
+
+
+@given(SALTS)
+def test_share_one_keeps_everything_and_share_zero_nothing(salt: int) -> None:
+    everything, nothing = judged([1.0], salt), judged([0.0], salt)
+    assert everything.kept.all()
+    assert (everything.weights == 1.0).all()
+    assert everything.shed_by_reason(table(1.0)) == {}
+    assert not nothing.kept.any()
+    assert not nothing.weights.any()
+    assert nothing.shed_by_reason(table(0.0)) == {"bucket 0": len(ROWS)}
+
+
+def test_weights_of_earlier_stages_multiply() -> None:
+    before = np.linspace(1.0, 3.0, len(ROWS))
+    plain = judged([0.5], 3)
+    verdicts = judge(table(0.5), 3, key_hashes=KEY_HASHES, row_hashes=ROW_HASHES, weights=before)
+    assert np.array_equal(verdicts.weights, plain.weights * before)
+    must_keep = np.full(len(ROWS), fill_value=True)
+    kept = judge(table(0.5), 3, key_hashes=KEY_HASHES, row_hashes=ROW_HASHES, must_keep=must_keep, weights=before)
+    assert np.array_equal(kept.weights, before)
+
+
+@pytest.mark.parametrize("share", [0.01, 0.3, 0.9])
+def test_weights_estimate_the_number_of_rows_without_bias(share: float) -> None:
+    rows = np.arange(200_000)
+    verdicts = judge(table(share), 5, key_hashes=rows, row_hashes=xxhash64_ints(rows))
+    deviation = np.sqrt(len(rows) * (1 - share) / share)
+    assert abs(verdicts.weights.sum() - len(rows)) < 5 * deviation
+
+
+def test_another_salt_chooses_other_rows() -> None:
+    first, second = judged([0.5], 1).kept, judged([0.5], 2).kept
+    assert 0.35 < np.mean(first == second) < 0.65
+
+
+def test_no_rows_are_no_trouble() -> None:
+    none = np.array([], np.int64)
+    verdicts = judge(table(0.5), 1, key_hashes=none, row_hashes=none)
+    assert verdicts.kept.size == verdicts.weights.size == 0
+    assert verdicts.shed_by_reason(table(0.5)) == {}

@@ -1,0 +1,340 @@
+"""What every policy promises, whatever it is made of. A new policy joins by one line in `CASES`."""
+
+import pickle
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from penstock.core.check import Maximum, SlidingWindowAverage
+from penstock.core.policy import SOURCE, BaseLine, FullKnowledge, LoadAware, Machines, Policy, StrawMan
+from penstock.core.share import LEAST_SHARE
+from penstock.core.shedding import Arrived, Drop, Executed, Forward, Operator, Send, Shedder
+from penstock.errors import PenstockError
+from penstock.plan import Plan
+from penstock.report import Report
+from penstock.sim.queueing import Outcome, simulate
+from penstock.sim.workload import Stream, draw_keys, item_costs
+
+TARGET_S = 0.05
+ITEMS = 512
+ROWS = 6000
+DROP_SHARE = 0.5
+MEAN_COST_S = 0.00325
+
+
+@dataclass(frozen=True)
+class Case:
+    """A policy under contract."""
+
+    name: str
+    make: Callable[[int], Policy]  #: from a seed
+    seeded: bool = True  #: whether the seed changes which rows are shed one by one
+    blind: bool = False  #: whether it sheds by a fixed share, idle or not, and gives each row the inverse as weight
+
+
+def load_aware(**settings: object) -> Callable[[int], Policy]:
+    return lambda seed: LoadAware(target_s=TARGET_S, seed=seed, **settings)
+
+
+#: A window so short that the paper's operator sends its sketch early in these streams.
+paper = partial(load_aware, variant="paper", window_rows=128, tolerance=0.2)
+
+CASES = [
+    Case("load aware", load_aware()),
+    Case("load aware, cheap rows first", load_aware(prefer="cheap")),
+    Case("LAS", paper()),
+    Case("LAS sending at the first check", paper(sending="first_check")),
+    Case("LAS with a sliding window", paper(check=partial(SlidingWindowAverage, rows=64))),
+    Case("LAS with a maximum", paper(check=Maximum)),
+    Case("straw man", lambda seed: StrawMan(target_s=TARGET_S, mean_cost_s=MEAN_COST_S, seed=seed), seeded=False),
+    Case("full knowledge", lambda seed: FullKnowledge(target_s=TARGET_S, seed=seed), seeded=False),
+    Case("full knowledge, raised", lambda seed: FullKnowledge(target_s=TARGET_S, epsilon=0.1, seed=seed), seeded=False),
+    Case("base line", lambda seed: BaseLine(drop_share=DROP_SHARE, seed=seed), blind=True),
+]
+
+
+@pytest.fixture(params=CASES, ids=lambda case: case.name)
+def case(request: pytest.FixtureRequest) -> Case:
+    return request.param
+
+
+@pytest.fixture
+def policy(case: Case) -> Policy:
+    return case.make(1)
+
+
+def stream_at(load: float, *, rows: int = ROWS, text_keys: bool = False) -> Stream:
+    """Zipf keys with the paper's costs, `load` times as much work as the operator can do."""
+    rng = np.random.default_rng(4)
+    by_item = item_costs(rng, items=ITEMS)
+    keys = draw_keys("zipf-1.0", rows, ITEMS, rng)
+    costs_s = by_item[keys]
+    arrivals_s = np.arange(rows) * (costs_s.mean() / load)
+    return Stream(np.array([f"kéy {key}" for key in keys]) if text_keys else keys, costs_s, arrivals_s, ITEMS)
+
+
+class Recorded:
+    """A shedder that passes rows on with the weights given and notes every verdict."""
+
+    def __init__(self, shedder: Shedder, weights: NDArray[np.float64] | None = None) -> None:
+        self.inner = shedder
+        self.verdicts: list[Forward | Drop] = []
+        self._weights = weights
+
+    def receive(self, message: object) -> None:
+        self.inner.receive(message)
+
+    def judge(self, row: Arrived) -> Forward | Drop:
+        if self._weights is not None:
+            row = replace(row, weight=float(self._weights[row.row]))
+        verdict = self.inner.judge(row)
+        self.verdicts.append(verdict)
+        return verdict
+
+
+def run(
+    policy: Policy,
+    stream: Stream,
+    *,
+    must_keep: NDArray[np.bool_] | None = None,
+    weights: NDArray[np.float64] | None = None,
+) -> tuple[Outcome, Recorded]:
+    machines = policy.machines()
+    recorded = Recorded(machines.shedder, weights)
+    return simulate(stream, recorded, machines.operator, delay_s=0.002, must_keep=must_keep), recorded
+
+
+# Row by row.
+
+
+def test_a_seed_decides_everything(case: Case) -> None:
+    stream = stream_at(2.0)
+    policy = case.make(1)
+    verdicts = run(policy, stream)[1].verdicts
+    assert run(policy, stream)[1].verdicts == verdicts
+    assert run(case.make(1), stream)[1].verdicts == verdicts
+    assert (run(case.make(2), stream)[1].verdicts != verdicts) is case.seeded
+
+
+def test_an_overload_is_shed_with_a_reason_for_every_row_and_the_account_balances(policy: Policy) -> None:
+    outcome, recorded = run(policy, stream_at(2.0))
+    dropped = [verdict for verdict in recorded.verdicts if isinstance(verdict, Drop)]
+    assert all(verdict.reason.strip() for verdict in dropped)
+    assert sum(outcome.shed.values()) == len(dropped) == ROWS - outcome.kept.sum()
+    assert 0.1 * ROWS < len(dropped) < 0.9 * ROWS
+
+
+def test_a_must_keep_row_is_never_dropped_even_in_a_tenfold_overload_of_them(policy: Policy) -> None:
+    everything, _ = run(policy, stream_at(10.0), must_keep=np.full(ROWS, fill_value=True))
+    assert everything.kept.all()
+    assert (everything.weights == 1.0).all()
+    some = np.random.default_rng(2).random(ROWS) < 0.3
+    mixed, _ = run(policy, stream_at(10.0), must_keep=some)
+    assert mixed.kept[some].all()
+    assert (mixed.weights[some] == 1.0).all()
+    assert not mixed.kept.all()
+
+
+def test_weights_never_shrink_and_add_up_to_the_rows_that_came(case: Case) -> None:
+    rng = np.random.default_rng(3)
+    weights = rng.integers(1, 9, ROWS).astype(np.float64)
+    must_keep = rng.random(ROWS) < 0.1
+    outcome, recorded = run(case.make(1), stream_at(2.0), must_keep=must_keep, weights=weights)
+    assert np.isfinite(outcome.weights).all()
+    assert (outcome.weights[outcome.kept] >= weights[outcome.kept]).all()
+    assert not outcome.weights[~outcome.kept].any()
+    total = outcome.weights.sum() + recorded.inner.carried_weight
+    if case.blind:
+        deviation = np.sqrt(DROP_SHARE / (1.0 - DROP_SHARE) * np.sum(weights[~must_keep] ** 2))
+        assert abs(total - weights.sum()) < 5 * deviation
+    else:
+        assert total == weights.sum()
+
+
+def test_text_keys_serve_as_well_as_numbers(policy: Policy) -> None:
+    numbers, _ = run(policy, stream_at(2.0))
+    texts, _ = run(policy, stream_at(2.0, text_keys=True))
+    # Not the same rows: other hashes, other collisions.
+    assert texts.kept.mean() == pytest.approx(numbers.kept.mean(), abs=0.1)
+
+
+def test_rows_flow_while_the_operator_is_mostly_idle(case: Case) -> None:
+    gap_s = 0.0064 / 0.3  # the dearest row would take 0.3 of it
+    stream = stream_at(1.0)
+    calm = Stream(stream.keys, stream.costs_s, np.arange(ROWS) * gap_s, ITEMS)
+    outcome, recorded = run(case.make(1), calm)
+    if not case.blind:
+        assert outcome.shed == {}
+        assert (outcome.weights == 1.0).all()
+        assert recorded.inner.carried_weight == 0.0
+    assert np.nanmax(outcome.queuing_s) == 0.0
+
+
+class Repickled:
+    """Machines that are put away and taken out again every hundred rows, as when a task moves."""
+
+    def __init__(self, machines: Machines) -> None:
+        self._machines = machines
+        self._events = 0
+
+    def _fresh(self) -> Machines:
+        self._events += 1
+        if self._events % 100 == 0:
+            self._machines = pickle.loads(pickle.dumps(self._machines))  # noqa: S301 - made in the line itself
+        return self._machines
+
+    def judge(self, row: Arrived) -> Forward | Drop:
+        return self._fresh().shedder.judge(row)
+
+    def receive(self, message: object) -> None:
+        self._fresh().shedder.receive(pickle.loads(pickle.dumps(message)))  # noqa: S301 - made in the line itself
+
+    def executed(self, row: Executed) -> list[Send]:
+        return self._fresh().operator.executed(row)
+
+
+def test_policies_and_machines_survive_pickling_in_mid_stream(policy: Policy) -> None:
+    twin = pickle.loads(pickle.dumps(policy))  # noqa: S301 - these bytes were made in the line itself
+    assert repr(twin) == repr(policy)
+    stream = stream_at(2.0, rows=3000)
+    plain, _ = run(policy, stream)
+    moved = Repickled(twin.machines())
+    outcome = simulate(stream, moved, moved, delay_s=0.002)
+    assert np.array_equal(outcome.queuing_s, plain.queuing_s, equal_nan=True)
+    assert np.array_equal(outcome.weights, plain.weights)
+    assert outcome.shed == plain.shed
+
+
+class Line:
+    """One operator without a kernel: rows come one after the other, feedback comes at once."""
+
+    def __init__(self, machines: Machines, gap_s: float, cost_s: float) -> None:
+        self._shedder: Shedder = machines.shedder
+        self._operator: Operator = machines.operator
+        self._gap_s, self._cost_s = gap_s, cost_s
+        self._now_s = self._end_s = 0.0
+
+    def offer(self, key: int) -> None:
+        self._now_s += self._gap_s
+        verdict = self._shedder.judge(Arrived(self._now_s, key, key, cost_s=self._cost_s))
+        if isinstance(verdict, Forward):
+            start_s = max(self._now_s, self._end_s)
+            self._end_s = start_s + self._cost_s
+            row = Executed(key, self._now_s, start_s, self._end_s, self._cost_s, verdict.request)
+            for send in self._operator.executed(row):
+                self._shedder.receive(send.message)
+
+
+def sizes(machines: Machines) -> tuple[int, int]:
+    return machines.shedder.memory_bytes + machines.operator.memory_bytes, len(pickle.dumps(machines))
+
+
+def test_memory_does_not_grow_with_the_number_of_keys(policy: Policy) -> None:
+    machines = policy.machines()
+    line = Line(machines, gap_s=0.8 * MEAN_COST_S, cost_s=MEAN_COST_S)
+    for key in range(20_000):
+        line.offer(key)
+    told, pickled = sizes(machines)
+    for key in range(20_000, 200_000):
+        line.offer(key)
+    told_later, pickled_later = sizes(machines)
+    assert told_later == told
+    assert pickled_later < 1.05 * pickled + 256
+    # What a machine says of its size is what it takes, give or take the packing.
+    assert pickled_later < 4 * told + 4096
+
+
+# Interval by interval.
+
+REPORTS = st.builds(
+    lambda sequence, start_s, duration_s, kept, shed, backlog_rows, busy_s: Report(
+        sequence=sequence,
+        start_s=start_s,
+        end_s=start_s + duration_s,
+        rows_in=kept + shed,
+        rows_kept=kept,
+        rows_shed={"earlier": shed} if shed else {},
+        backlog_rows=backlog_rows,
+        busy_s=busy_s,
+    ),
+    st.integers(0, 10**6),
+    st.floats(0, 1e6),
+    st.just(0.0) | st.floats(1e-6, 1e3),
+    st.integers(0, 10_000),
+    st.integers(0, 10_000),
+    st.integers(0, 10**6),
+    st.just(0.0) | st.floats(1e-9, 1e4),
+)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@given(report=REPORTS, now_s=st.floats(0, 1e9), seed=st.integers(-(2**63), 2**63 - 1))
+def test_every_plan_is_valid_and_a_function_of_the_report(case: Case, report: Report, now_s: float, seed: int) -> None:
+    plan = case.make(seed).decide(report, now_s)
+    assert case.make(seed).decide(report, now_s) == plan
+    if plan is None:
+        return
+    assert (plan.version, plan.decided_s, plan.salt) == (report.sequence + 1, now_s, seed)
+    assert plan.policy == case.make(seed).name
+    assert Plan.from_json(plan.to_json()) == plan
+    for table in plan.gates:
+        for number, share in enumerate(table.keep):
+            assert LEAST_SHARE <= share <= 1.0
+            assert share == 1.0 or table.reason(number).strip()
+    assert plan.expected is not None
+    assert plan.expected.keep_share == min((table.keep[0] for table in plan.gates), default=1.0)
+
+
+@pytest.mark.parametrize("rows", [0, 100])
+def test_a_report_that_tells_nothing_leaves_the_plan_in_force(case: Case, rows: int) -> None:
+    empty = Report(sequence=3, start_s=0.0, end_s=1.0, rows_in=rows, rows_kept=rows, backlog_rows=50)
+    assert (case.make(1).decide(empty, 1.0) is None) is not case.blind
+
+
+def test_nothing_is_shed_when_nothing_waits(case: Case) -> None:
+    calm = Report(sequence=3, start_s=0.0, end_s=1.0, rows_in=100, rows_kept=100, busy_s=0.3)
+    plan = case.make(1).decide(calm, 1.0)
+    gate = plan.gate(SOURCE)
+    assert (gate.keep if gate else (1.0,)) == ((1.0 - DROP_SHARE if case.blind else 1.0),)
+
+
+def test_an_overload_gets_a_plan_that_sheds(policy: Policy) -> None:
+    hot = Report(sequence=3, start_s=0.0, end_s=1.0, rows_in=1000, rows_kept=1000, busy_s=1.0, backlog_rows=1000)
+    (share,) = policy.decide(hot, 1.0).gate(SOURCE).keep
+    assert LEAST_SHARE <= share < 1.0
+
+
+# Settings.
+
+
+@pytest.mark.parametrize(
+    ("setting", "make"),
+    [
+        ("target_s", lambda: LoadAware(target_s=0.0)),
+        ("variant", lambda: LoadAware(target_s=1.0, variant="mine")),
+        ("prefer", lambda: LoadAware(target_s=1.0, prefer="dear")),
+        ("prefer", lambda: LoadAware(target_s=1.0, variant="paper", prefer="cheap")),
+        ("sending", lambda: LoadAware(target_s=1.0, sending="late")),
+        ("epsilon", lambda: LoadAware(target_s=1.0, epsilon=0.0)),
+        ("delta", lambda: LoadAware(target_s=1.0, delta=1.0)),
+        ("window_rows", lambda: LoadAware(target_s=1.0, window_rows=0)),
+        ("tolerance", lambda: LoadAware(target_s=1.0, tolerance=-1.0)),
+        ("seed", lambda: LoadAware(target_s=1.0, seed=2**63)),
+        ("target_s", lambda: StrawMan(target_s=-1.0, mean_cost_s=1.0)),
+        ("mean_cost_s", lambda: StrawMan(target_s=1.0, mean_cost_s=0.0)),
+        ("target_s", lambda: FullKnowledge(target_s=float("nan"))),
+        ("epsilon", lambda: FullKnowledge(target_s=1.0, epsilon=-0.5)),
+        ("drop_share", lambda: BaseLine(drop_share=1.5)),
+    ],
+)
+def test_a_setting_that_means_nothing_is_refused_when_the_policy_is_made(
+    setting: str, make: Callable[[], Policy]
+) -> None:
+    with pytest.raises(PenstockError, match=rf"^{setting} = .* is not usable: give .*$"):
+        make()
