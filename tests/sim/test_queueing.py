@@ -76,10 +76,9 @@ def test_at_the_same_moment_messages_come_before_completions_and_completions_bef
         ("received", "reply to 0"),
         ("executed", 1),
         ("arrived", 2),
-        ("executed", 2),
         ("received", "reply to 1"),
-    ] or script.heard[-2:] == [("received", "reply to 1"), ("executed", 2)]
-    assert script.heard[3:6] == [("received", "reply to 0"), ("executed", 1), ("arrived", 2)]
+        ("executed", 2),
+    ]
 
 
 def test_a_message_without_delay_is_heard_before_the_row_that_arrives_at_that_moment() -> None:

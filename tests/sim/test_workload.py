@@ -1,4 +1,5 @@
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,8 @@ from penstock.sim.workload import (
     cumulated,
     draw_keys,
     item_costs,
+    mention_costs,
+    mentions,
     phases,
     read_columns,
     read_keys,
@@ -103,83 +106,116 @@ def test_mean_cost_is_the_streams_own() -> None:
 # Figure 6.
 
 
+class Phase(NamedTuple):
+    keys: np.ndarray
+    costs_s: np.ndarray
+    gap_s: float
+
+    @property
+    def load(self) -> float:
+        """Work offered per second; 1 is the capacity."""
+        return float(self.costs_s.mean() / self.gap_s)
+
+    @property
+    def counts(self) -> np.ndarray:
+        return np.bincount(self.keys, minlength=ITEMS)
+
+    @property
+    def cost_of(self) -> dict[int, float]:
+        return dict(zip(self.keys.tolist(), self.costs_s.tolist(), strict=True))
+
+
 @pytest.fixture(scope="module")
-def stream() -> Stream:
-    return phases(3, phase_rows=PHASE_ROWS)
+def figure_6() -> dict[str, Phase]:
+    stream = phases(3, phase_rows=PHASE_ROWS)
+    gaps_s = np.diff(stream.arrivals_s).tolist()
+    parts = {}
+    for number, name in enumerate("ABCDEFG"):
+        part = slice(number * PHASE_ROWS, (number + 1) * PHASE_ROWS)
+        gap_s = gaps_s[part.start]
+        assert gaps_s[part] == pytest.approx([gap_s] * len(gaps_s[part]))
+        parts[name] = Phase(stream.keys[part], stream.costs_s[part], gap_s)
+    return parts
 
 
-def phase(stream: Stream, name: str) -> slice:
-    start = "ABCDEFG".index(name) * PHASE_ROWS
-    return slice(start, start + PHASE_ROWS)
-
-
-def load(stream: Stream, name: str) -> float:
-    """Work offered per second of the phase; 1 is the capacity."""
-    part = phase(stream, name)
-    gaps_s = np.diff(stream.arrivals_s[part])
-    assert gaps_s == pytest.approx(gaps_s[0])
-    return float(stream.costs_s[part].mean() / gaps_s[0])
-
-
-def test_phases_last_as_long_as_the_paper_says() -> None:
+def test_figure_6_has_seven_phases_of_twenty_thousand_rows() -> None:
     assert phases(1).rows == 140_000
 
 
-@pytest.mark.parametrize(("name", "expected"), [("A", 1.0), ("B", 2.0), ("C", 1.0), ("E", 1 / 1.5), ("F", 2.0), ("G", 1.0)])
-def test_figure_6_each_phase_offers_the_load_the_paper_describes(stream: Stream, name: str, expected: float) -> None:
-    assert load(stream, name) == pytest.approx(expected, rel=0.05)
+@pytest.mark.parametrize(
+    ("name", "load"), [("A", 1.0), ("B", 2.0), ("C", 1.0), ("E", 1.0 / 1.5), ("F", 2.0), ("G", 1.0)]
+)
+def test_figure_6_each_phase_offers_the_load_the_paper_describes(
+    figure_6: dict[str, Phase], name: str, load: float
+) -> None:
+    assert figure_6[name].load == pytest.approx(load, rel=0.05)
 
 
-def test_figure_6_phase_b_doubles_the_rate(stream: Stream) -> None:
-    gap_a, gap_b = (np.diff(stream.arrivals_s[phase(stream, name)])[0] for name in "AB")
-    assert gap_a / gap_b == pytest.approx(2.0)
+def test_figure_6_rates_change_as_the_paper_describes(figure_6: dict[str, Phase]) -> None:
+    gaps_s = {name: phase.gap_s for name, phase in figure_6.items()}
+    assert gaps_s["A"] == pytest.approx(2.0 * gaps_s["B"])
+    assert gaps_s["A"] == pytest.approx(gaps_s["C"]) == pytest.approx(gaps_s["D"]) == pytest.approx(gaps_s["G"])
+    assert gaps_s["E"] == pytest.approx(1.5 * gaps_s["F"])
 
 
-def test_figure_6_phase_d_swaps_the_most_frequent_item_with_one_that_costs_most(stream: Stream) -> None:
-    before = np.bincount(stream.keys[phase(stream, "C")], minlength=ITEMS)
+def test_figure_6_phase_d_swaps_the_most_frequent_item_with_one_that_costs_most(figure_6: dict[str, Phase]) -> None:
+    before = figure_6["C"].counts
     assert before.argmax() == 0
+    swapped = int(figure_6["D"].counts.argmax())
+    assert swapped != 0
+    assert figure_6["D"].cost_of[swapped] == pytest.approx(0.0064)
     for name in "DEF":
-        counts = np.bincount(stream.keys[phase(stream, name)], minlength=ITEMS)
-        swapped = int(counts.argmax())
-        assert swapped != 0
-        assert stream.costs_s[phase(stream, "D")][stream.keys[phase(stream, "D")] == swapped][0] == pytest.approx(0.0064)
-        # The two have changed places; item 0 is now as rare as the other was.
+        counts = figure_6[name].counts
         assert counts[swapped] == pytest.approx(before[0], rel=0.1)
         assert counts[0] < before[0] / 50
-    gap_c, gap_d = (np.diff(stream.arrivals_s[phase(stream, name)])[0] for name in "CD")
-    assert gap_d == pytest.approx(gap_c)
-    assert load(stream, "D") > load(stream, "C")
+    assert figure_6["D"].load > 1.1 * figure_6["C"].load
 
 
-def test_figure_6_phase_f_doubles_every_cost_and_g_takes_it_back(stream: Stream) -> None:
-    by_key = {name: dict(zip(*columns(stream, name), strict=True)) for name in "AEFG"}
-    for key, cost_s in by_key["F"].items():
-        if key in by_key["E"]:
-            assert cost_s == 2.0 * by_key["E"][key]
-        if key in by_key["G"]:
-            assert by_key["G"][key] == cost_s / 2.0
-    assert all(by_key["A"].get(key, cost_s) == cost_s for key, cost_s in by_key["G"].items())
+def test_figure_6_phase_f_doubles_every_cost_and_g_takes_it_back(figure_6: dict[str, Phase]) -> None:
+    a, e, f, g = (figure_6[name].cost_of for name in "AEFG")
+    assert [f[key] for key in f.keys() & e] == [2.0 * e[key] for key in f.keys() & e]
+    assert [f[key] for key in f.keys() & g] == [2.0 * g[key] for key in f.keys() & g]
+    assert [a[key] for key in a.keys() & g] == [g[key] for key in a.keys() & g]
 
 
-def columns(stream: Stream, name: str) -> tuple[list[int], list[float]]:
-    part = phase(stream, name)
-    return stream.keys[part].tolist(), stream.costs_s[part].tolist()
+def test_figure_6_phase_g_is_phase_a_again_in_distribution_but_not_row_by_row(figure_6: dict[str, Phase]) -> None:
+    a, g = figure_6["A"], figure_6["G"]
+    assert np.abs(a.counts - g.counts).max() < 5 * np.sqrt(2 * a.counts.max())
+    assert not np.array_equal(a.keys, g.keys)
 
 
-def test_figure_6_phase_g_is_phase_a_again_in_distribution_but_not_row_by_row(stream: Stream) -> None:
-    a, g = (np.bincount(stream.keys[phase(stream, name)], minlength=ITEMS) for name in "AG")
-    top = slice(0, 20)
-    assert np.abs(a[top] - g[top]).max() < 5 * np.sqrt(2 * a[top].max())
-    assert not np.array_equal(stream.keys[phase(stream, "A")], stream.keys[phase(stream, "G")])
-
-
-def test_phases_are_repeatable_by_seed(stream: Stream) -> None:
-    again, other = phases(3, phase_rows=PHASE_ROWS), phases(4, phase_rows=PHASE_ROWS)
+def test_phases_are_repeatable_by_seed() -> None:
+    stream, again, other = (phases(seed, phase_rows=100) for seed in (3, 3, 4))
     assert np.array_equal(stream.keys, again.keys)
     assert np.array_equal(stream.costs_s, again.costs_s)
     assert np.array_equal(stream.arrivals_s, again.arrivals_s)
     assert not np.array_equal(stream.keys, other.keys)
-    assert (np.diff(stream.arrivals_s) > 0).all()
+
+
+# Section 5.3.
+
+
+def test_mentions_cost_what_the_paper_states_of_its_tweets() -> None:
+    keys, costs_s, items = mentions(1, rows=50_000)
+    assert costs_s.mean() == pytest.approx(0.0097, rel=0.05)
+    assert np.mean(np.isclose(costs_s, 0.001)) == pytest.approx(0.36, abs=0.02)
+    assert costs_s.max() <= 0.152 + 1e-9
+    assert np.array_equal(np.unique(keys), np.arange(items))
+
+
+def test_mentions_of_one_key_all_cost_the_same() -> None:
+    """What a row costs depends on its key alone (section 2); only then can a shedder learn it."""
+    keys, costs_s, items = mentions(1, rows=50_000)
+    least_s, most_s = np.full(items, np.inf), np.zeros(items)
+    np.minimum.at(least_s, keys, costs_s)
+    np.maximum.at(most_s, keys, costs_s)
+    assert np.sum(most_s > least_s + 1e-9) == 0
+
+
+def test_mention_costs_follow_the_stated_shares() -> None:
+    costs_s = mention_costs(50_000, seed=1)
+    for cost_s, share in ((0.001, 0.632), (0.005, 0.213), (0.025, 0.155)):
+        assert np.mean(costs_s == cost_s) == pytest.approx(share, abs=0.01)
 
 
 # Recorded streams.
@@ -207,11 +243,6 @@ def test_dictionary_encoded_keys_are_numbered_by_first_appearance_too(tmp_path: 
     users = pa.DictionaryArray.from_arrays(pa.array([2, 1, 2, 1], pa.int8()), pa.array(["a", "b", "c", "d"]))
     keys, items = read_keys(written(tmp_path, user=users), "user")
     assert (keys.tolist(), items) == ([0, 1, 0, 1], 2)
-
-
-def test_an_empty_recording_has_no_keys(tmp_path: Path) -> None:
-    keys, items = read_keys(written(tmp_path, user=pa.array([], pa.string())), "user")
-    assert (keys.tolist(), items) == ([], 0)
 
 
 def test_columns_are_read_as_they_are(tmp_path: Path) -> None:
@@ -252,6 +283,10 @@ def test_a_cut_off_file_is_refused_in_one_line(tmp_path: Path) -> None:
 
 def test_a_folder_is_refused_in_one_line(tmp_path: Path) -> None:
     assert "Parquet file" in refusal(tmp_path)
+
+
+def test_a_recording_without_rows_is_refused_in_one_line(tmp_path: Path) -> None:
+    assert "has no rows" in refusal(written(tmp_path, user=pa.array([], pa.string())))
 
 
 def test_nulls_are_refused_in_one_line(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ class Check(Protocol):
 
 def target(name: str, value_s: float) -> float:
     """The target as a positive, finite number of seconds, or one clear error."""
-    if not 0.0 < value_s < float("inf"):
+    if not (isinstance(value_s, int | float) and 0.0 < value_s < float("inf")):
         raise PenstockError.setting(name, value_s, "a positive number of seconds")
     return float(value_s)
 

@@ -5,12 +5,13 @@ A policy works at two grains with the same settings. Row by row, `machines` give
 in front of the whole query, or `None` when it has no opinion. Both are pure: time and seed come from outside.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple, Protocol
 
 from penstock.core import baselines
-from penstock.core.check import Check, RunningAverage, target
+from penstock.core.check import Check, RunningAverage
 from penstock.core.las import LasOperator, LasShedder, Sending
 from penstock.core.load_aware import LoadAwareOperator, LoadAwareShedder, Prefer
 from penstock.core.share import share_that_fits
@@ -48,20 +49,28 @@ class Policy(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _LatencyPolicy:
+class _LatencyPolicy(ABC):
     """What the policies with a latency target share."""
+
+    name: ClassVar[str]
 
     target_s: float
     seed: int = 0
 
     def __post_init__(self) -> None:
-        target("target_s", self.target_s)
+        """Refuse settings that no machine can be built from."""
+        self.machines()
 
-    def _plan(self, name: str, report: Report, now_s: float) -> Plan | None:
+    @abstractmethod
+    def machines(self) -> Machines:
+        """A fresh shedder and operator machine."""
+
+    def decide(self, report: Report, now_s: float) -> Plan | None:
+        """Keep the share of rows whose work fits before the target is broken."""
         share = share_that_fits(report, self.target_s)
         if share is None:
             return None
-        return _plan_of_share(name, report, now_s, share, "more work than capacity", self.seed)
+        return _plan_of_share(self.name, report, now_s, share, "more work than capacity", self.seed)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -89,6 +98,8 @@ class LoadAware(_LatencyPolicy):
         seed: Seed of every hash.
     """
 
+    name: ClassVar[str] = "load_aware"
+
     variant: str = "penstock"
     prefer: Prefer = "any"
     epsilon: float = 0.05
@@ -97,17 +108,16 @@ class LoadAware(_LatencyPolicy):
     tolerance: float = 0.05
     sending: Sending = "printed"
     check: Callable[[float], Check] = RunningAverage
-    name: str = field(default="load_aware", init=False)
 
     def __post_init__(self) -> None:
         """Refuse settings that mean nothing."""
-        target("target_s", self.target_s)
         _one_of("variant", self.variant, VARIANTS)
         _one_of("prefer", self.prefer, PREFERENCES)
         _one_of("sending", self.sending, ("printed", "first_check"))
         if self.variant == "paper" and self.prefer != "any":
             raise PenstockError.setting("prefer", self.prefer, "'any' with variant 'paper'", "LAS has no preference")
         self._paper_operator()
+        self.machines()
 
     def _paper_operator(self) -> LasOperator:
         return LasOperator(
@@ -124,10 +134,6 @@ class LoadAware(_LatencyPolicy):
             return Machines(shedder, self._paper_operator())
         return Machines(LoadAwareShedder(self.target_s, prefer=self.prefer, seed=self.seed), LoadAwareOperator())
 
-    def decide(self, report: Report, now_s: float) -> Plan | None:
-        """Keep the share of rows whose work fits before the target is broken."""
-        return self._plan(self.name, report, now_s)
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StrawMan(_LatencyPolicy):
@@ -139,19 +145,16 @@ class StrawMan(_LatencyPolicy):
         calm_rows: Rows let through first, to compare with a shedder that still learns.
     """
 
+    name: ClassVar[str] = "straw_man"
+
     mean_cost_s: float
     calm_rows: int = 0
-    name: str = field(default="straw_man", init=False)
 
     def machines(self) -> Machines:
         """A shedder that needs no feedback."""
         check = RunningAverage(self.target_s)
         shedder = baselines.straw_man(check, self.mean_cost_s, calm_rows=self.calm_rows)
         return Machines(shedder, baselines.SilentOperator())
-
-    def decide(self, report: Report, now_s: float) -> Plan | None:
-        """Keep the share of rows whose work fits before the target is broken."""
-        return self._plan(self.name, report, now_s)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -164,19 +167,16 @@ class FullKnowledge(_LatencyPolicy):
         calm_rows: Rows let through first, to compare with a shedder that still learns.
     """
 
+    name: ClassVar[str] = "full_knowledge"
+
     epsilon: float = 0.0
     calm_rows: int = 0
-    name: str = field(default="full_knowledge", init=False)
 
     def machines(self) -> Machines:
         """A shedder that needs no feedback but the true cost with every row."""
         check = RunningAverage(self.target_s)
         shedder = baselines.full_knowledge(check, epsilon=self.epsilon, calm_rows=self.calm_rows)
         return Machines(shedder, baselines.SilentOperator())
-
-    def decide(self, report: Report, now_s: float) -> Plan | None:
-        """Keep the share of rows whose work fits before the target is broken."""
-        return self._plan(self.name, report, now_s)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -194,10 +194,11 @@ class BaseLine:
         calm_rows: Rows let through first, to compare with a shedder that still learns.
     """
 
+    name: ClassVar[str] = "base_line"
+
     drop_share: float
     seed: int = 0
     calm_rows: int = 0
-    name: str = field(default="base_line", init=False)
 
     def __post_init__(self) -> None:
         """Refuse a share that is none."""
