@@ -1,4 +1,4 @@
-"""Writing results: a folder is tried before the work, and files appear whole or not at all."""
+"""Writing results: places are tried before the work, and files appear whole or not at all."""
 
 import os
 import tempfile
@@ -11,40 +11,73 @@ from penstock.errors import PenstockError
 def writable_folder(setting: str, folder: Path) -> Path:
     """The folder, made if missing, once a file could be written in it; otherwise one clear error."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=folder, prefix=".penstock-"):
-            return folder
+        _try_folder(folder)
     except OSError as error:
-        why = error.strerror or str(error)
-        raise PenstockError.setting(setting, str(folder), "a folder that can be written", why) from None
+        raise PenstockError.setting(setting, str(folder), "a folder that can be written", _why(error)) from None
+    return folder
 
 
 def writable_file(setting: str, file: Path) -> Path:
     """The file's path, once its folder could be written; otherwise one clear error."""
     if file.is_dir():
         raise PenstockError.setting(setting, str(file), "the path of a file", "this is a folder")
-    writable_folder(setting, file.parent)
+    if not _is_special(file):
+        try:
+            _try_folder(file.resolve().parent)
+        except OSError as error:
+            raise PenstockError.setting(setting, str(file), "a file that can be written", _why(error)) from None
     return file
 
 
 def write_files(contents: Mapping[Path, bytes]) -> None:
-    """Write every file beside its place first, then move all into place."""
-    pending: list[tuple[str, Path]] = []
+    """Write every file beside its place first, then move all into place; a pipe or device is written straight."""
+    pending: list[tuple[Path, Path]] = []
+    path = Path()
     try:
         for path, content in contents.items():
-            with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".penstock-", delete=False) as file:
-                pending.append((file.name, path))
-                file.write(content)
-            os.chmod(file.name, 0o666 & ~_umask())  # noqa: PTH101 - the name is a string here
+            if path.is_dir():
+                raise IsADirectoryError(0, "this is a folder")  # noqa: TRY301 - told like every other failure
+            if not _is_special(path):
+                pending.append((_written_beside(path.resolve(), content), path))
         while pending:
-            name, path = pending[0]
-            Path(name).replace(path)
+            written, path = pending[0]
+            written.replace(path.resolve())
             pending.pop(0)
+        for path, content in contents.items():
+            if _is_special(path):
+                path.write_bytes(content)
     except OSError as error:
-        raise PenstockError(f"cannot write {error.filename}: {error.strerror}") from None
+        raise PenstockError(f"cannot write {path}: {_why(error)}") from None
     finally:
-        for name, _ in pending:
-            Path(name).unlink(missing_ok=True)
+        for written, _ in pending:
+            written.unlink(missing_ok=True)
+
+
+def _try_folder(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=folder, prefix=".penstock-"):
+        pass
+
+
+def _written_beside(path: Path, content: bytes) -> Path:
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".penstock-", delete=False) as file:
+        beside = Path(file.name)
+        try:
+            file.write(content)
+        except OSError:
+            beside.unlink()
+            raise
+    beside.chmod(0o666 & ~_umask())
+    return beside
+
+
+def _is_special(path: Path) -> bool:
+    """Whether this is a pipe, a device or the like, which must be written and never replaced."""
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
+def _why(error: OSError) -> str:
+    return error.strerror or str(error)
 
 
 def _umask() -> int:

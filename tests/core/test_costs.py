@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.core.costs import HEAVY_PLACES, CostModel
+from penstock.errors import PenstockError
 
 KEYS = st.integers(-3, 300) | st.text(max_size=3)
 BATCHES = st.lists(st.lists(st.tuples(KEYS, st.floats(0, 1e6)), max_size=20), max_size=40)
@@ -107,6 +108,16 @@ def test_one_batch_moves_all_estimates_by_a_bounded_factor() -> None:
     model.learn(["a"] * 1000, [1.0] * 1000)
     model.learn(["b"], [1e6])
     assert 1.0 < model.estimate("a") < 1.2
+
+
+@pytest.mark.parametrize("cost", [-1.0, float("nan"), float("inf")])
+def test_a_batch_that_is_refused_leaves_no_trace(cost: float) -> None:
+    """A clock that was set back makes a negative cost."""
+    model = CostModel()
+    model.learn(["a", "b"], [1.0, 3.0])
+    with pytest.raises(PenstockError, match=r"^cost = .* is not usable: give a finite number from 0 up$"):
+        model.learn(["a", "b"], [cost, 3.0])
+    assert [model.estimate(key) for key in ("a", "b", "unseen")] == [1.0, 3.0, 2.0]
 
 
 def test_as_many_costs_as_keys_are_needed() -> None:

@@ -49,6 +49,13 @@ def test_a_row_passes_when_its_coin_falls_under_the_share_of_its_bucket(shares: 
         assert verdicts.kept[row] == (unit_interval(xxhash64(int(ROWS[row]), salt)) < share)
 
 
+@given(st.integers(0, len(ROWS) - 1), SALTS)
+def test_a_coin_that_equals_the_share_does_not_pass(row: int, salt: int) -> None:
+    coin = unit_interval(xxhash64(row, salt))
+    assert not judged([coin], salt).kept[row]
+    assert judged([np.nextafter(coin, 1.0)], salt).kept[row]
+
+
 @given(st.lists(SHARES, min_size=1, max_size=8), SALTS)
 def test_a_kept_row_weighs_the_inverse_of_its_share_and_a_shed_one_nothing(shares: list[float], salt: int) -> None:
     verdicts = judged(shares, salt)

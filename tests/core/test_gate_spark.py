@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.core.gate import judge
-from penstock.core.hashing import xxhash64_ints, xxhash64_strings
+from penstock.core.hashing import unit_interval, xxhash64, xxhash64_ints, xxhash64_strings
 from penstock.plan import KeepTable
 
 functions = pytest.importorskip("pyspark.sql.functions")
@@ -42,6 +42,7 @@ def catalyst(table: KeepTable, salt: int) -> tuple[Column, Column]:
     ("keep", "salt"),
     [
         ((0.37,), 42),
+        ((unit_interval(xxhash64(7, 42)),), 42),  # row 7 stands on the edge
         (tuple(np.random.default_rng(3).random(64).tolist()), -(2**63)),
         ((0.0, 1.0, 0.5, 0.01, 1e-12, 1.0 - 2**-53, 0.25), 2**63 - 1),
     ],

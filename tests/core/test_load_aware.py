@@ -106,7 +106,7 @@ def test_time_that_a_stall_made_look_idle_is_not_counted_twice() -> None:
 
 
 def test_a_repeated_reply_changes_nothing() -> None:
-    once, twice = (LoadAwareShedder(TARGET_S, seed=1) for _ in range(2))
+    once, twice = (shedder_that_knows({"a": 2.0}, free_at_s=0.0) for _ in range(2))
     for shedder, times in ((once, 1), (twice, 3)):
         feedback = reply(forwarded(shedder, 0.0), 1.5, {"a": 1.0}, waited_s=9.0)
         for _ in range(times):

@@ -1,9 +1,11 @@
 """Many independent runs over the cores; the results do not depend on how many."""
 
 import multiprocessing
-from collections.abc import Callable, Iterable, Sequence
+import signal
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from typing import TypeVar
+from contextlib import contextmanager
+from typing import Self, TypeVar
 
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
@@ -12,29 +14,43 @@ _Result = TypeVar("_Result")
 _BATCH = 8
 
 
-def run_all(
-    function: Callable[[_Task], _Result],
-    tasks: Sequence[_Task],
-    *,
-    jobs: int = 1,
-    done: Callable[[int], None] = lambda _: None,
-) -> list[_Result]:
-    """Apply the function to every task, in order; `done` hears how many more are finished.
+class Workers:
+    """So many processes, started when first needed and used until the end; one means this very process.
 
-    >>> run_all(abs, [-1, 2, -3])
+    >>> with Workers(1) as workers:
+    ...     workers.run(abs, [-1, 2, -3])
     [1, 2, 3]
     """
-    batches = [tasks[first : first + _BATCH] for first in range(0, len(tasks), _BATCH)]
-    if jobs == 1 or len(batches) <= 1:
-        return _collect((_run_batch(function, batch) for batch in batches), done)
-    # Fresh processes, not forks: the parent may have threads.
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(max_workers=min(jobs, len(batches)), mp_context=context) as pool:
-        try:
-            return _collect(pool.map(_run_batch, [function] * len(batches), batches), done)
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+
+    def __init__(self, jobs: int) -> None:
+        """Start nothing yet."""
+        self.jobs = jobs
+        # Fresh processes, not forks: the parent may have threads.
+        context = multiprocessing.get_context("spawn")
+        self._pool = ProcessPoolExecutor(max_workers=jobs, mp_context=context) if jobs > 1 else None
+
+    def __enter__(self) -> Self:
+        """Nothing to do."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Wait until every process has ended; what has not begun is not begun any more."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def run(
+        self,
+        function: Callable[[_Task], _Result],
+        tasks: Sequence[_Task],
+        done: Callable[[int], None] = lambda _: None,
+    ) -> list[_Result]:
+        """Apply the function to every task, in order; `done` hears how many more are finished."""
+        batches = [tasks[first : first + _BATCH] for first in range(0, len(tasks), _BATCH)]
+        if self._pool is None:
+            return _collect((_run_batch(function, batch) for batch in batches), done)
+        with _interrupts_held():  # the processes inherit this: a Ctrl-C is for the parent alone
+            results = self._pool.map(_run_batch, [function] * len(batches), batches)
+        return _collect(results, done)
 
 
 def _run_batch(function: Callable[[_Task], _Result], batch: Sequence[_Task]) -> list[_Result]:
@@ -47,3 +63,12 @@ def _collect(batches: Iterable[list[_Result]], done: Callable[[int], None]) -> l
         results.extend(batch)
         done(len(batch))
     return results
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
