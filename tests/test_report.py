@@ -38,6 +38,7 @@ def reports(draw: st.DrawFn) -> Report:
         backlog_age_s=draw(seconds),
         busy_s=draw(seconds),
         overhead_s=draw(seconds),
+        slots=draw(st.integers(1, 64)),
         queuing=draw(st.none() | st.builds(Latency, counts, seconds, seconds)),
         cost_sketch=draw(st.none() | st.binary(max_size=40)),
         boxes=draw(st.dictionaries(names, st.builds(BoxStatistics, counts, counts, seconds), max_size=3)),
@@ -94,7 +95,7 @@ def test_json_is_canonical() -> None:
     assert one.to_json() == (
         '{"backlog_age_s":0.0,"backlog_rows":0,"boxes":{},"busy_s":0.0,"cost_sketch":{"base64":"AP8="},'
         '"end_s":3.0,"format":1,"overhead_s":0.0,"queuing":null,"rows_in":5,"rows_kept":2,'
-        '"rows_shed":{"a":1,"b":2},"sequence":1,"sic":{},"start_s":2.0}'
+        '"rows_shed":{"a":1,"b":2},"sequence":1,"sic":{},"slots":1,"start_s":2.0}'
     )
 
 
@@ -169,6 +170,7 @@ def test_nothing_on_a_report_can_change() -> None:
         ({"backlog_age_s": -1.0}, "backlog_age_s = -1.0 "),
         ({"busy_s": math.nan}, "busy_s = nan "),
         ({"overhead_s": -1}, "overhead_s = -1 "),
+        ({"slots": 0}, "slots = 0 "),
         ({"queuing": 0.5}, "queuing = 0.5 is not usable: give one of type Latency"),
         ({"queuing": {"rows": 1, "mean_s": 0.0}}, "max_s is missing"),
         ({"cost_sketch": "AP8="}, "cost_sketch = 'AP8=' is not usable: give bytes"),

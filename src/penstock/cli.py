@@ -2,13 +2,15 @@
 
 import json
 import math
+import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn, TypeVar
 
 import typer
 from rich.console import Console
@@ -24,7 +26,12 @@ from penstock.sim.bench import PAPER_RUNS, bench_sim
 from penstock.sim.demo import run_demo
 from penstock.sim.figures import las, las_plots
 from penstock.sim.figures.result import Figure, to_json, to_markdown
+from penstock.sim.parallel import Workers
 from penstock.sim.workload import Stream
+
+_N = TypeVar("_N", int, float)
+#: What Typer returns after Ctrl-C, and what a shell expects.
+_INTERRUPTED = 130
 
 app = typer.Typer(
     name="penstock",
@@ -40,9 +47,54 @@ app.add_typer(bench, name="bench")
 
 _out = Console()
 
-Runs = Annotated[int, typer.Option(help="Independent runs for each point.", metavar="R")]
-Seed = Annotated[int, typer.Option(help="Seed of streams and hashes.", metavar="S")]
-Jobs = Annotated[int, typer.Option(help="Processes to use; 0 means one a core.", metavar="J")]
+
+def _number(kind: Callable[[str], _N], accepted: str, fits: Callable[[_N], bool]) -> Callable[[str], _N]:
+    """A parser for an option: the number, or one line that says what was given and what is accepted."""
+
+    def parse(text: str) -> _N:
+        try:
+            number = kind(str(text))
+        except ValueError:
+            number = None
+        if number is None or not fits(number):
+            raise typer.BadParameter(f"{text!r} is not usable: give {accepted}")
+        return number
+
+    return parse
+
+
+Runs = Annotated[
+    int,
+    typer.Option(
+        help="Independent runs for each point.",
+        metavar="R",
+        parser=_number(int, "a whole number from 1 up", lambda runs: runs >= 1),
+    ),
+]
+Seed = Annotated[
+    int,
+    typer.Option(
+        help="Seed of streams and hashes.",
+        metavar="S",
+        parser=_number(int, "a whole number from 0 to 2147483647", lambda seed: 0 <= seed < 2**31),
+    ),
+]
+Jobs = Annotated[
+    int,
+    typer.Option(
+        help="Processes to use; 0 means one a core.",
+        metavar="J",
+        parser=_number(int, "a whole number from 0 up", lambda jobs: jobs >= 0),
+    ),
+]
+Eps = Annotated[
+    float,
+    typer.Option(
+        help="Precision of LAS's sketch; figure eps tries ten others.",
+        metavar="E",
+        parser=_number(float, "a number from 0.0001 to 2.718", lambda eps: 0.0001 <= eps <= math.e),  # noqa: PLR2004
+    ),
+]
 Json = Annotated[Path | None, typer.Option("--json", help="Write the results to this file.", metavar="FILE")]
 Out = Annotated[
     Path | None, typer.Option(help="Write CSV, JSON, PNG and a page of claims to this folder.", metavar="DIR")
@@ -67,9 +119,7 @@ def reproduce_las(  # noqa: PLR0913 - one argument an option
     ] = None,
     runs: Runs = 60,
     seed: Seed = 0,
-    eps: Annotated[
-        float, typer.Option(help="Precision of LAS's sketch; figure eps tries ten others.", metavar="E")
-    ] = las.Effort.epsilon,
+    eps: Eps = las.Effort.epsilon,
     jobs: Jobs = 0,
     out: Out = None,
     json_file: Json = None,
@@ -81,10 +131,6 @@ def reproduce_las(  # noqa: PLR0913 - one argument an option
     ] = None,
 ) -> None:
     """Load-Aware Shedding (Rivetti, Busnel, Querzoni, DEBS 2016): figures 4 to 7, eps, and ours against it (plus)."""
-    _at_least("--runs", runs, 1)
-    _at_least("--seed", seed, 0)
-    if not 0.0 < eps <= math.e:
-        raise PenstockError.setting("--eps", eps, "a number above 0 and up to e, 2.718")
     names = list(las.FIGURES) if figure is None else [figure]
     if figure is not None and figure not in las.FIGURES:
         raise PenstockError.setting("--figure", figure, f"one of {', '.join(las.FIGURES)}")
@@ -103,15 +149,15 @@ def reproduce_las(  # noqa: PLR0913 - one argument an option
         "7": partial(las.figure_7, recorded=recorded),
     }
     figures = []
-    with _progress(sum(las.tasks(name, runs) for name in names)) as progress:
-        effort = las.Effort(runs=runs, seed=seed, jobs=_jobs(jobs), epsilon=eps)
+    with _progress() as progress, Workers(_jobs(jobs)) as workers:
+        effort = las.Effort(runs=runs, seed=seed, workers=workers, epsilon=eps)
         for name in names:
             task = progress.add_task(f"figure {name}", total=las.tasks(name, runs))
             done = partial(progress.advance, task)
             figures.append(makers[name](replace(effort, done=done)))
     about = machine.describe()
-    made_by = f"penstock reproduce las --runs {runs} --seed {seed}"
-    contents = _figure_files(figures, about, out, json_file, made_by)
+    given = {"figure": figure, "runs": runs, "seed": seed, "eps": eps, "data": data, "key": key, "cost": cost}
+    contents = _figure_files(figures, about, out, json_file, _command("penstock reproduce las", given))
     write_files(contents)
     for one in figures:
         _print_claims(one)
@@ -122,9 +168,8 @@ def reproduce_las(  # noqa: PLR0913 - one argument an option
 @bench.command("sim")
 def bench_simulator(*, runs: Runs = 200, jobs: Jobs = 0, json_file: Json = None) -> None:
     """Verdicts per second and core of the simulator, and the time that the paper's 5,000 runs take."""
-    _at_least("--runs", runs, 1)
     _check_outputs(None, json_file)
-    with _progress(2 * runs) as progress:
+    with _progress() as progress:
         task = progress.add_task("simulator", total=2 * runs)
         result = bench_sim(runs, _jobs(jobs), partial(progress.advance, task))
     result["machine"] = machine.describe()
@@ -133,11 +178,11 @@ def bench_simulator(*, runs: Runs = 200, jobs: Jobs = 0, json_file: Json = None)
         rate = {name: value / 1e6 for name, value in row["decisions_per_s_per_core"].items()}
         table.add_row(row["algorithm"], f"{rate['mean']:.1f}", f"{rate['min']:.1f} to {rate['max']:.1f}")
     _out.print(table)
-    whole, jobs = result["whole_runs"], result["parameters"]["jobs"]
+    whole = result["whole_runs"]
     _out.print(
         f"Streams and the paper's four algorithms together: {whole['decisions_per_s_per_core'] / 1e6:.1f} million "
         f"verdicts per second and core; {PAPER_RUNS} runs take {whole['seconds_for_paper_runs']:.0f} s "
-        f"on {jobs} processes; peak memory {whole['peak_memory_mib']:.0f} MiB.",
+        f"on {result['parameters']['jobs']} processes; peak memory {whole['peak_memory_mib']:.0f} MiB.",
         highlight=False,
     )
     _out.print(f"Measured on {machine.in_one_line(result['machine'])}.", highlight=False)
@@ -149,7 +194,6 @@ def bench_simulator(*, runs: Runs = 200, jobs: Jobs = 0, json_file: Json = None)
 @app.command()
 def demo(*, seed: Seed = 0, json_file: Json = None) -> None:
     """An overloaded stream without protection, with random drops, with LAS and with Penstock, on virtual time."""
-    _at_least("--seed", seed, 0)
     _check_outputs(None, json_file)
     result = run_demo(_out, seed)
     result["machine"] = machine.describe()
@@ -161,30 +205,25 @@ def demo(*, seed: Seed = 0, json_file: Json = None) -> None:
 def main() -> None:
     """Run the command; a mistake in its use ends in one line on standard error and exit status 2."""
     try:
-        code = app(standalone_mode=False)
+        code: int | None = app(standalone_mode=False)
     except typer.BadParameter as error:
         _fail(error.format_message())
     except (typer.TyperException, PenstockError) as error:
         _fail(str(error))
-    except (KeyboardInterrupt, typer.Abort):
-        sys.stderr.write("penstock: stopped\n")
-        sys.exit(130)
-    sys.exit(code if isinstance(code, int) else 0)
+    except BrokenProcessPool:
+        _fail("a worker process died, perhaps for want of memory: try again with fewer --jobs", status=1)
+    if code == _INTERRUPTED:
+        _fail("stopped", status=_INTERRUPTED)
+    sys.exit(code or 0)
 
 
-def _fail(message: str) -> None:
+def _fail(message: str, status: int = 2) -> NoReturn:
     if message:  # without one, help was printed in its place
         sys.stderr.write(f"penstock: {' '.join(message.split())}\n")
-    sys.exit(2)
-
-
-def _at_least(name: str, value: int, least: int) -> None:
-    if value < least:
-        raise PenstockError.setting(name, value, f"a whole number from {least} up")
+    sys.exit(status)
 
 
 def _jobs(jobs: int) -> int:
-    _at_least("--jobs", jobs, 0)
     return jobs or int(machine.describe()["cores"])
 
 
@@ -211,7 +250,7 @@ def _figure_files(
             contents[out / f"{figure.name}.json"] = to_json([figure], about).encode()
             contents[out / f"{figure.name}.png"] = las_plots.plot(figure)
         page = to_markdown("LAS: what the paper says, what was measured", figures, made_by, machine.in_one_line(about))
-        contents[out / "claims.md"] = page.encode()
+        contents[out / ("claims.md" if len(figures) > 1 else f"{figures[0].name}.md")] = page.encode()
     if json_file is not None:
         contents[json_file] = to_json(figures, about).encode()
     return contents
@@ -233,12 +272,18 @@ def _print_claims(figure: Figure) -> None:
 
 def _print_files(contents: dict[Path, bytes]) -> None:
     for path in contents:
-        _out.print(f"Wrote {path}", highlight=False, soft_wrap=True)
+        _out.print(f"Wrote {path}", highlight=False, markup=False, emoji=False, soft_wrap=True)
+
+
+def _command(command: str, given: Mapping[str, object]) -> str:
+    """The command line that gives the same results again."""
+    options = [f"--{name} {shlex.quote(str(value))}" for name, value in given.items() if value is not None]
+    return " ".join([command, *options])
 
 
 @contextmanager
-def _progress(total: int) -> Iterator[Progress]:
+def _progress() -> Iterator[Progress]:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     console = Console(stderr=True)
-    with Progress(*columns, console=console, disable=not console.is_terminal or total == 0) as progress:
+    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
         yield progress

@@ -36,7 +36,7 @@ def write_files(contents: Mapping[Path, bytes]) -> None:
     try:
         for path, content in contents.items():
             if path.is_dir():
-                raise IsADirectoryError(0, "this is a folder")  # noqa: TRY301 - told like every other failure
+                raise IsADirectoryError(0, "this is a folder")
             if not _is_special(path):
                 pending.append((_written_beside(path.resolve(), content), path))
         while pending:

@@ -64,6 +64,7 @@ class Report(Message):
         backlog_rows: Rows that wait at the source when the interval ends.
         backlog_age_s: How long the oldest of them has waited.
         busy_s: Work of the measured operator, summed over tasks.
+        slots: How many tasks can work at the same time.
         overhead_s: Time spent on anything else than that work.
         queuing: Measured queuing latency; `None` if it was not measured.
         cost_sketch: The interval's cost sketch, serialised; `None` if none was taken.
@@ -80,6 +81,7 @@ class Report(Message):
     backlog_rows: Count = 0
     backlog_age_s: Seconds = 0.0
     busy_s: Seconds = 0.0
+    slots: Count = 1
     overhead_s: Seconds = 0.0
     queuing: Latency | None = None
     cost_sketch: Blob | None = None
@@ -99,5 +101,7 @@ class Report(Message):
     def _check(self) -> None:
         if self.end_s < self.start_s:
             raise refusal("end_s", self.end_s, f"seconds from start_s up, {self.start_s!r}")
+        if not self.slots:
+            raise refusal("slots", self.slots, "a whole number from 1 up")
         if self.rows_in != self.rows_kept + self.shed_total:
             raise refusal("rows_in", self.rows_in, f"rows_kept + rows_shed, {self.rows_kept} + {self.shed_total}")

@@ -151,9 +151,7 @@ def test_strings_of_every_length_agree_with_scalars() -> None:
 
 
 @given(st.lists(st.none() | TEXT), INT64, st.integers(0, 20), st.integers(0, 20))
-def test_arrow_strings_agree_with_scalars(
-    texts: list[str | None], seed: int, start: int, length: int
-) -> None:
+def test_arrow_strings_agree_with_scalars(texts: list[str | None], seed: int, start: int, length: int) -> None:
     expected = [xxhash64(text, seed=seed) for text in texts]
     chunked = pa.chunked_array([texts[:start], [], texts[start:]], pa.string())
     assert xxhash64_strings(chunked, seed).tolist() == expected
@@ -188,9 +186,7 @@ def test_arrays_without_text_need_no_buffers() -> None:
     assert xxhash64_strings(pa.array(["\0", "\0\0"])).tolist() == [xxhash64("\0"), xxhash64("\0\0")]
 
 
-@pytest.mark.parametrize(
-    "array", [["a"], "a", None, np.array(["a"]), pa.array([1]), pa.array([b"ab"], pa.binary(2))]
-)
+@pytest.mark.parametrize("array", [["a"], "a", None, np.array(["a"]), pa.array([1]), pa.array([b"ab"], pa.binary(2))])
 def test_anything_but_arrow_strings_is_refused_in_one_line(array: object) -> None:
     with pytest.raises(PenstockError, match="not usable") as refusal:
         xxhash64_strings(array)
@@ -226,9 +222,7 @@ def test_hashes_of_another_width_are_refused() -> None:
         bucket(np.array([1.5]), 3)
 
 
-@given(
-    st.lists(INT64, max_size=20), st.lists(TEXT, max_size=20), st.integers(1, 6), st.integers(1, 10**6), INT64
-)
+@given(st.lists(INT64, max_size=20), st.lists(TEXT, max_size=20), st.integers(1, 6), st.integers(1, 10**6), INT64)
 def test_a_family_agrees_with_its_definition(
     numbers: list[int], texts: list[str], rows: int, columns: int, seed: int
 ) -> None:
@@ -264,9 +258,7 @@ def test_families_differ_by_seed_and_are_values() -> None:
     assert len({salt for seed in range(100) for salt in HashFamily(4, 54, seed).salts}) == 400
 
 
-@pytest.mark.parametrize(
-    ("rows", "columns", "seed"), [(0, 1, 0), (1, 0, 0), (1, 1, 2**63), (1.5, 1, 0), (1, "a", 0)]
-)
+@pytest.mark.parametrize(("rows", "columns", "seed"), [(0, 1, 0), (1, 0, 0), (1, 1, 2**63), (1.5, 1, 0), (1, "a", 0)])
 def test_an_impossible_family_is_refused(rows: object, columns: object, seed: object) -> None:
     with pytest.raises(PenstockError, match="is not usable"):
         HashFamily(rows, columns, seed)

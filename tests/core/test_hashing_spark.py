@@ -73,17 +73,11 @@ def python_values(column: pa.ChunkedArray) -> list[object]:
         return column.to_pylist()
     valid = column.is_valid().to_pylist()
     plain = column.combine_chunks().fill_null(0 if str(column.type) != "bool" else False)
-    return [
-        value if ok else None for value, ok in zip(plain.to_numpy(zero_copy_only=False), valid, strict=True)
-    ]
+    return [value if ok else None for value, ok in zip(plain.to_numpy(zero_copy_only=False), valid, strict=True)]
 
 
 def spark_says(spark: SparkSession, table: pa.Table, *expressions: str) -> list[np.ndarray]:
-    answer = (
-        spark.createDataFrame(table)
-        .selectExpr(*(f"{e} AS c{i}" for i, e in enumerate(expressions)))
-        .toArrow()
-    )
+    answer = spark.createDataFrame(table).selectExpr(*(f"{e} AS c{i}" for i, e in enumerate(expressions))).toArrow()
     return [column.to_numpy() for column in answer.columns]
 
 
@@ -138,15 +132,9 @@ def test_buckets_and_the_unit_interval_are_those_of_spark(spark: SparkSession, t
 def test_catalyst_computes_the_columns_of_a_family(spark: SparkSession, table: pa.Table, key: str) -> None:
     family = HashFamily(rows=4, columns=54, seed=11)
     catalyst = [
-        functions.pmod(
-            functions.xxhash64(functions.lit(salt).cast("long"), functions.col(key)), functions.lit(54)
-        )
+        functions.pmod(functions.xxhash64(functions.lit(salt).cast("long"), functions.col(key)), functions.lit(54))
         for salt in family.salts
     ]
-    answer = (
-        spark.createDataFrame(table).select(*(c.alias(f"h{i}") for i, c in enumerate(catalyst))).toArrow()
-    )
+    answer = spark.createDataFrame(table).select(*(c.alias(f"h{i}") for i, c in enumerate(catalyst))).toArrow()
     keys = table[key] if key.startswith("string") else table[key].to_numpy()
-    assert np.array_equal(
-        np.stack([column.to_numpy() for column in answer.columns]), family.columns_of_many(keys)
-    )
+    assert np.array_equal(np.stack([column.to_numpy() for column in answer.columns]), family.columns_of_many(keys))

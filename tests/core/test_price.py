@@ -45,7 +45,7 @@ def test_price_stands_still_at_the_set_point() -> None:
 
 def test_a_longer_queue_refuses_more_at_the_same_price() -> None:
     price = Price(target_s=1.0)
-    dearest = [dearest_that_passes(price, queuing_s) for queuing_s in (0.0, 0.5, 1.0, 2.0, 4.0)]
+    dearest = [dearest_that_passes(price, queuing_s) for queuing_s in (0.1, 0.5, 1.0, 2.0, 4.0)]
     assert dearest == sorted(dearest, reverse=True)
     assert dearest[0] > 5 * dearest[-1]
 
@@ -59,7 +59,7 @@ def test_price_never_falls_so_far_that_cheap_rows_are_refused_for_their_cost(wai
         assert not price.refuses(0.999 / LIMIT, 1.0)
 
 
-@pytest.mark.parametrize(("before_s", "after_s", "refused_after"), [(1e6, 0.0, False), (0.0, 2.0, True)])
+@pytest.mark.parametrize(("before_s", "after_s", "refused_after"), [(1e6, 0.001, False), (0.0, 2.0, True)])
 def test_hours_of_overload_or_calm_are_undone_within_a_bounded_number_of_rows(
     before_s: float, after_s: float, *, refused_after: bool
 ) -> None:
@@ -71,3 +71,10 @@ def test_hours_of_overload_or_calm_are_undone_within_a_bounded_number_of_rows(
         price.follow(after_s)
         rows += 1
     assert 0 < rows < 1000
+
+
+def test_an_operator_with_nothing_to_do_takes_any_row() -> None:
+    price = Price(target_s=1.0)
+    for _ in range(1000):
+        price.follow(1e6)
+    assert not price.refuses(1e9, queuing_s=0.0)

@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 import pytest
@@ -34,7 +35,6 @@ def report(*, rows_in: int, rows_kept: int, busy_s: float, backlog_rows: int = 0
         report(rows_in=0, rows_kept=0, busy_s=0.0),
         report(rows_in=10, rows_kept=0, busy_s=0.0),
         report(rows_in=10, rows_kept=10, busy_s=0.0),
-        report(rows_in=10, rows_kept=10, busy_s=1.0, duration_s=0.0),
     ],
 )
 def test_a_report_that_tells_nothing_of_costs_gives_no_opinion(empty: Report) -> None:
@@ -51,9 +51,15 @@ def test_everything_is_kept_again_when_nothing_waits_and_all_that_is_offered_fit
 
 
 def test_a_share_follows_the_equation() -> None:
-    # 400 rows of 0.1 s offered, 10 s of work done in 10 s, 3 s of work waiting, 2 s may wait.
-    overloaded = report(rows_in=400, rows_kept=100, busy_s=10.0, backlog_rows=30)
-    assert share_that_fits(overloaded, TARGET_S) == pytest.approx((10.0 + 2.0 - 3.0) / 40.0)
+    # 60 rows of 0.1 s wait, 6 s of work; the last of them may wait 0.9 of 2 s.
+    overloaded = report(rows_in=400, rows_kept=100, busy_s=10.0, backlog_rows=60)
+    assert share_that_fits(overloaded, TARGET_S) == pytest.approx(0.9 * 2.0 / 6.0)
+
+
+def test_two_tasks_at_a_time_take_in_twice_as_much() -> None:
+    overloaded = report(rows_in=400, rows_kept=100, busy_s=10.0, backlog_rows=60)
+    shares = [share_that_fits(replace(overloaded, slots=slots), TARGET_S) for slots in (1, 2)]
+    assert shares[1] == pytest.approx(2.0 * shares[0])
 
 
 @given(

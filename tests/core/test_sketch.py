@@ -71,12 +71,8 @@ def test_the_row_of_smallest_frequency_decides_and_the_first_of_equals() -> None
     sketch = CostSketch(2, 2, seed=4)
     columns = {key: tuple(sketch.family.columns_of(key).tolist()) for key in range(40)}
     key = 0
-    beside_in_row_0 = next(
-        k for k, c in columns.items() if c[0] == columns[key][0] and c[1] != columns[key][1]
-    )
-    beside_in_row_1 = next(
-        k for k, c in columns.items() if c[0] != columns[key][0] and c[1] == columns[key][1]
-    )
+    beside_in_row_0 = next(k for k, c in columns.items() if c[0] == columns[key][0] and c[1] != columns[key][1])
+    beside_in_row_1 = next(k for k, c in columns.items() if c[0] != columns[key][0] and c[1] == columns[key][1])
     sketch.update(key, 1)
     sketch.update(beside_in_row_0, 3)
     assert sketch.estimate(key) == 1
@@ -88,9 +84,7 @@ def test_the_row_of_smallest_frequency_decides_and_the_first_of_equals() -> None
 
 
 @given(STREAM, st.lists(KEYS))
-def test_with_room_for_every_key_the_sketch_is_exact(
-    stream: list[tuple[int, float]], asked: list[int]
-) -> None:
+def test_with_room_for_every_key_the_sketch_is_exact(stream: list[tuple[int, float]], asked: list[int]) -> None:
     sketch = filled(stream, (2, 2**20, 1))
     costs = defaultdict(list)
     for key, cost in stream:
@@ -209,9 +203,7 @@ def test_a_refused_key_or_sum_changes_nothing() -> None:
 
 def test_relative_error_by_hand() -> None:
     sketch = CostSketch(1, 2)
-    left, right = (
-        next(k for k in range(99) if sketch.family.columns_of(k)[0] == column) for column in (0, 1)
-    )
+    left, right = (next(k for k in range(99) if sketch.family.columns_of(k)[0] == column) for column in (0, 1))
     sketch.update(left, 4)
     before = sketch.snapshot()
     assert before.tolist() == [[4, 0]]
@@ -319,9 +311,7 @@ def test_damaged_bytes_are_refused_in_one_line() -> None:
     whole = filled([(1, 2.0), (7, 0.5)], (2, 3, 5)).to_bytes()
     damaged = [whole[:length] for length in range(len(whole))] + [whole + b"\0"]
     damaged += [
-        whole[:at] + bytes([whole[at] ^ 1 << bit]) + whole[at + 1 :]
-        for at in range(len(whole))
-        for bit in range(8)
+        whole[:at] + bytes([whole[at] ^ 1 << bit]) + whole[at + 1 :] for at in range(len(whole)) for bit in range(8)
     ]
     for data in damaged:
         with pytest.raises(PenstockError) as refusal:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core import budget, costs, load_aware, price
+from penstock.core import budget, costs, load_aware, price, sketch
 from penstock.core.baselines import BaseLineShedder, SilentOperator, full_knowledge, straw_man
 from penstock.core.check import RunningAverage
 from penstock.core.hashing import HashFamily, unit_interval, xxhash64
@@ -298,6 +298,7 @@ def test_tuning_stands_for_the_constants_of_the_core_by_name() -> None:
         for name, value in vars(module).items()
         if name.isupper()
     }
+    constants["forgotten"] = sketch.FORGOTTEN
     assert {name: constants[name] for name in fast.Tuning._fields} == fast.Tuning()._asdict()
     # Those without a place in it are fixed by the arguments, or bind only when messages are lost.
     assert set(constants) - set(fast.Tuning._fields) == {"sketch_rows", "unreported_rows"}

@@ -15,6 +15,7 @@ from penstock.sim import workload
 from penstock.sim.figures import las, las_claims, las_plots
 from penstock.sim.figures.result import Claim, Figure, Row, to_json
 from penstock.sim.las_runs import ALGORITHMS
+from penstock.sim.parallel import Workers
 from penstock.sim.workload import Stream
 
 #: Small enough to be quick, and fixed, so that a statement about chance either holds or does not.
@@ -463,7 +464,7 @@ def test_figure_6_has_a_row_for_each_window_of_4000_rows_and_algorithm() -> None
         assert isinstance(one["queuing_latency_ms"], float)
         assert 0.0 <= one["dropped_ratio"] <= 1.0
     parameters = data["parameters"]
-    assert (parameters["rows"], parameters["window_rows"], parameters["target_ms"]) == (140_000, 4_000, 64.0)
+    assert (parameters["rows"], parameters["figure_window_rows"], parameters["target_ms"]) == (140_000, 4_000, 64.0)
 
 
 def test_figure_6_does_not_claim_a_setting_it_did_not_use() -> None:
@@ -523,7 +524,8 @@ def test_one_run_is_enough_for_a_figure_and_the_same_seed_gives_the_same(name: s
 @pytest.mark.parametrize("name", ["5", "6"])
 def test_the_number_of_processes_does_not_change_the_results(name: str) -> None:
     effort = las.Effort(runs=9, seed=SEED)
-    assert text(name, effort) == text(name, replace(effort, jobs=2))
+    with Workers(2) as workers:
+        assert text(name, effort) == text(name, replace(effort, workers=workers))
 
 
 @pytest.mark.parametrize("name", las.FIGURES)

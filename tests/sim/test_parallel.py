@@ -4,13 +4,26 @@ import math
 import multiprocessing
 import operator
 import os
+from collections.abc import Callable, Sequence
 from concurrent.futures.process import BrokenProcessPool
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.sim.parallel import run_all
+from penstock.sim.parallel import Workers
+
+
+def run_all(
+    function: Callable[..., Any],
+    tasks: Sequence[Any],
+    jobs: int = 1,
+    done: Callable[[int], None] = lambda _: None,
+) -> list[Any]:
+    with Workers(jobs) as workers:
+        return workers.run(function, tasks, done)
+
 
 # Tasks for other processes are functions of the standard library: a test module cannot be imported there.
 MANY = 50

@@ -70,7 +70,7 @@ class PredictiveShedder:
     """
 
     def __init__(self, check: Check, cost_of: Callable[[Arrived], float], *, calm_rows: int = 0) -> None:
-        """`cost_of` gives the seconds to add for a row; `calm_rows` rows pass first, unchecked but counted."""
+        """Let `calm_rows` rows pass first (their work counts, their wait does not); add `cost_of` seconds a row."""
         self._check = check
         self._cost_of = cost_of
         self._calm_rows = calm_rows

@@ -3,8 +3,8 @@ r"""The latency budget: a check that holds the average over every long stretch, 
 The paper's running average is a bucket of slack $S = \sum (\tau - q)$ without a bottom or a brim: a row is let
 through while $q \le \tau + S$. Three changes make it a promise about the present:
 
-- a brim, $S \le b\,\tau$: calm hours save up at most b rows' worth of credit, so the average over any n rows let
-  through exceeds the target by at most $b\,\tau / n$, plus what has not been measured yet;
+- a brim, $S \le b\,\tau$: calm hours save up at most b rows' worth of credit, so any n rows in a row that the budget
+  lets through while it is not in debt wait at most $(n + b)\,\tau$ in all;
 - patience: in debt, rows still pass while $q \le \varphi\,\tau\,D / (D - S)$. Each of them pays back, and the deeper
   the debt the shorter the waits that pass, but never none: there is no stuck state;
 - a bottom: a debt beyond `DEBT_ROWS` rows' worth is forgiven. An hour's stall is not paid for by starving the next one.

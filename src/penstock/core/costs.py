@@ -6,14 +6,16 @@ Three parts, each for one way costs behave:
 - slow change: every `FORGET_EVERY` rows the past loses a fifth of its weight;
 - sudden change of everything at once (a slower disk, a busy neighbour): one drift factor $s$ on all estimates. Each
   batch of executed rows moves it by the ratio of what they cost to what they were expected to cost,
-  $s \leftarrow s\,(\sum w / \sum \hat w)^{g}$, so a doubling is followed within a few batches and not key by key.
+  $s \leftarrow s\,(\sum w / \sum \hat w)^{g}$, so a doubling is followed within some twenty batches and not key by key.
 """
 
+import math
 from collections.abc import Sequence
 
 from penstock.core.heavy import HeavyHitters
 from penstock.core.shedding import Key
 from penstock.core.sketch import CostSketch
+from penstock.errors import PenstockError
 
 #: Places for frequent keys.
 HEAVY_PLACES = 128
@@ -59,7 +61,13 @@ class CostModel:
         return self._drift * (self._sketch.estimate(key) if exact is None else exact)
 
     def learn(self, keys: Sequence[Key], costs: Sequence[float]) -> None:
-        """Take in a batch of executed rows: first the drift of all costs, then the costs themselves."""
+        """Take in a batch of executed rows: first the drift of all costs, then the costs themselves.
+
+        Costs must be finite and not negative; a batch with any other is refused whole.
+        """
+        for cost in costs:
+            if not 0.0 <= cost < math.inf:
+                raise PenstockError.setting("cost", cost, "a finite number from 0 up")
         expected = 0.0
         actual = 0.0
         for key, cost in zip(keys, costs, strict=True):

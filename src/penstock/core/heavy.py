@@ -11,6 +11,7 @@ A. Metwally, D. Agrawal, A. El Abbadi: Efficient Computation of Frequent and Top
 import numpy as np
 
 from penstock.core.shedding import Key
+from penstock.core.sketch import FORGOTTEN
 from penstock.errors import PenstockError
 
 
@@ -61,10 +62,14 @@ class HeavyHitters:
         self._cost[place] += cost
 
     def decay(self, factor: float) -> None:
-        """Forget: all past rows count this much less from now on."""
+        """Forget: all past rows count this much less from now on; a key of which nothing is left moves out."""
         self._count *= factor
         self._seen *= factor
         self._cost *= factor
+        for key in [key for key, place in self._place_of.items() if self._seen[place] < FORGOTTEN]:
+            place = self._place_of.pop(key)
+            self._key_at[place] = None
+            self._count[place] = self._seen[place] = self._cost[place] = 0.0
 
     def scale_costs(self, factor: float) -> None:
         """All costs have changed by this factor at once."""

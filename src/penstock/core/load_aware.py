@@ -4,13 +4,14 @@ Like LAS it predicts how long a row will wait from the estimated cost of the row
 with feedback, which comes often and small instead of rarely and whole:
 
 - every `SYNC_EVERY`-th row carries a request; the reply brings the (key, cost) of the rows executed since the last one;
-- the reply says by how much clock and total waiting time differ from the shedder's own sums *at the request*. The
+- the reply says by how much clock and total waiting time differ from the shedder's own sums *at the request*: its free
+  time is the sum of estimated work plus the clock's error, and idle time belongs to the error. The
   difference replaces the previous one and is not added to it, so late, lost or repeated replies never correct twice;
 - the check is a `LatencyBudget` booked in measured waiting time, so errors of the estimate cost rows, not the target;
 - costs come from a `CostModel`: exact for frequent keys, quick to follow a change of everything at once;
 - with `prefer="cheap"` a `Price` refuses the rows that cost most for their weight first.
 
-There is no start-up phase without protection and no state in which everything is refused.
+It can shed after one reply instead of thousands of rows, and there is no state in which everything is refused.
 """
 
 from collections import deque
@@ -37,7 +38,7 @@ class Request:
     """Shedder to operator, with a row: the shedder's own sums up to and including this row."""
 
     number: int
-    free_s: float  #: when the operator would be free by the estimates alone
+    work_s: float  #: estimated work of all rows let through so far
     queued_s: float  #: predicted waiting time of all rows let through so far
 
 
@@ -75,7 +76,7 @@ class LoadAwareOperator:
             number=row.request.number,
             keys=tuple(key for key, _ in self._rows),
             costs_s=tuple(cost_s for _, cost_s in self._rows),
-            clock_error_s=row.finish_s - row.request.free_s,
+            clock_error_s=row.finish_s - row.request.work_s,
             queued_error_s=self._queued_s - row.request.queued_s,
         )
         self._rows.clear()
@@ -87,7 +88,7 @@ class LoadAwareShedder:
 
     >>> shedder = LoadAwareShedder(target_s=1.0)
     >>> shedder.judge(Arrived(now_s=0.0, key="a"))
-    Forward(weight=1.0, request=Request(number=1, free_s=0.0, queued_s=0.0))
+    Forward(weight=1.0, request=Request(number=1, work_s=0.0, queued_s=0.0))
     >>> shedder.receive(Feedback(1, ("a",), (30.0,), clock_error_s=30.0, queued_error_s=0.0))
     >>> shedder.judge(Arrived(now_s=5.0, key="a"))  # the operator is busy until t = 30 s
     Drop(reason='latency budget spent')
@@ -102,7 +103,7 @@ class LoadAwareShedder:
         self._costs = CostModel(seed, heavy_places=heavy_places)
         self._carry = CarriedWeight()
         self._seed = seed
-        self._free_s = 0.0
+        self._work_s = 0.0
         self._queued_s = 0.0
         self._clock_error_s = 0.0
         self._queued_error_s = 0.0
@@ -134,15 +135,17 @@ class LoadAwareShedder:
 
     def judge(self, row: Arrived) -> Forward | Drop:
         """Refuse what is too dear at this queue, then what the latency budget cannot pay for."""
-        self._free_s = max(self._free_s, row.now_s - self._clock_error_s)
-        queuing_s = max(self._free_s + self._clock_error_s - row.now_s, 0.0)
+        queuing_s = self._work_s + self._clock_error_s - row.now_s
+        if queuing_s < 0.0:  # idle: the clock went on without work
+            self._clock_error_s = row.now_s - self._work_s
+            queuing_s = 0.0
         cost_s = self._costs.estimate(row.key)
         reason = self._reason_to_drop(row, cost_s, queuing_s)
         if reason is not None:
             self._carry.drop(cost_s, row.weight)
             return Drop(reason)
         self._budget.record(queuing_s)
-        self._free_s += cost_s
+        self._work_s += cost_s
         self._queued_s += queuing_s
         weight = row.weight if row.must_keep else self._carry.keep(cost_s, row.weight)
         return Forward(weight, self._next_request())
@@ -167,4 +170,4 @@ class LoadAwareShedder:
         if self._forwarded > SYNC_EVERY and self._forwarded % SYNC_EVERY:
             return None
         self._requests += 1
-        return Request(self._requests, self._free_s, self._queued_s)
+        return Request(self._requests, self._work_s, self._queued_s)

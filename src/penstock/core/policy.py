@@ -7,7 +7,7 @@ in front of the whole query, or `None` when it has no opinion. Both are pure: ti
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import ClassVar, NamedTuple, Protocol
 
 from penstock.core import baselines
@@ -25,6 +25,7 @@ from penstock.report import Report
 SOURCE = "source"
 VARIANTS = ("penstock", "paper")
 PREFERENCES = ("any", "cheap")
+_PAPER_ONLY = ("epsilon", "delta", "window_rows", "tolerance", "sending", "check")
 
 
 class Machines(NamedTuple):
@@ -116,6 +117,11 @@ class LoadAware(_LatencyPolicy):
         _one_of("sending", self.sending, ("printed", "first_check"))
         if self.variant == "paper" and self.prefer != "any":
             raise PenstockError.setting("prefer", self.prefer, "'any' with variant 'paper'", "LAS has no preference")
+        if self.variant != "paper":
+            for setting in fields(self):
+                value = getattr(self, setting.name)
+                if setting.name in _PAPER_ONLY and value != setting.default:
+                    raise PenstockError.setting(setting.name, value, "it only together with variant='paper'")
         self._paper_operator()
         self.machines()
 

@@ -6,8 +6,8 @@ stays under a price; the price falls while rows wait longer than a set share of 
 $$\text{refuse if}\quad \hat w / \text{weight} > \pi\,\bar w\,e^{\beta (1 - q/\tau)}, \qquad
 \pi \leftarrow \pi\,e^{g\,(\sigma - q/\tau)}$$
 
-A small share of refused rows passes all the same (`FLOOR`), chosen by the row's identity: so no class of rows
-disappears from the answers, and costs that have fallen are noticed.
+An operator with nothing to do takes any row. And a small share of refused rows passes all the same (`FLOOR`), chosen by
+the row's identity: so no class of rows disappears from the answers, and costs that have fallen are noticed.
 """
 
 import math
@@ -37,7 +37,7 @@ class Price:
     reason = "costly row under overload"
 
     def __init__(self, target_s: float) -> None:
-        """Start so high that nothing is refused."""
+        """Start at the highest price."""
         self._target_s = target_s
         self._price = LIMIT
 
@@ -48,4 +48,4 @@ class Price:
 
     def refuses(self, relative_cost: float, queuing_s: float) -> bool:
         """Whether a row at this cost (in mean costs per unit of weight) is too dear now."""
-        return relative_cost > self._price * math.exp(BEND * (1.0 - queuing_s / self._target_s))
+        return queuing_s > 0.0 and relative_cost > self._price * math.exp(BEND * (1.0 - queuing_s / self._target_s))

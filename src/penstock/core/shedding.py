@@ -73,7 +73,7 @@ class Shedder(Protocol):
 
     @property
     def memory_bytes(self) -> int:
-        """Size of what the machine has learned; fixed once it is built."""
+        """Size of what the machine has learned; it grows no more once the first messages are in."""
 
     def judge(self, row: Arrived) -> Forward | Drop:
         """Say what to do with one row."""
@@ -87,7 +87,7 @@ class Operator(Protocol):
 
     @property
     def memory_bytes(self) -> int:
-        """Size of what the machine has learned; fixed once it is built."""
+        """Size of what the machine has learned; it grows no more once the first messages are in."""
 
     def executed(self, row: Executed) -> list[Send]:
         """Take in one executed row; answer with the messages to send."""

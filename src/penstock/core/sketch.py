@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 _MOST_CELLS = 2**26
 # Far enough below the largest double that no sum or quotient of cells can overflow.
 _LARGEST_TOTAL = 1e250
-# A cell decayed to less than this share of one row is forgotten: further down its quotient would lose digits.
-_FORGOTTEN = 1e-12
+#: Decayed to less than this share of one row, a cell is forgotten: further down its quotient would lose digits.
+FORGOTTEN = 1e-12
 
 _MAGIC = b"PnCS"
 _VERSION = 1
@@ -233,9 +233,9 @@ class CostSketch:
         self._work *= factor
         self._count *= factor
         self._total_cost *= factor
-        if self._count < _FORGOTTEN:
+        if self._count < FORGOTTEN:
             self.reset()
-        faded = self._frequency < _FORGOTTEN
+        faded = self._frequency < FORGOTTEN
         self._frequency[faded] = 0.0
         self._work[faded] = 0.0
 

@@ -1,5 +1,6 @@
 """How fast the simulator is: verdicts per second and core, and the time a paper's 5,000 runs take."""
 
+import math
 import resource
 import sys
 import time
@@ -8,7 +9,7 @@ from functools import partial
 
 from penstock.sim.figures.result import Row, spread
 from penstock.sim.las_runs import Setting, synthetic_run
-from penstock.sim.parallel import run_all
+from penstock.sim.parallel import BATCH, Workers
 from penstock.sim.workload import ROWS
 
 #: The paper's four algorithms at its default point.
@@ -18,19 +19,27 @@ PAPER_RUNS = 5_000
 
 
 def bench_sim(runs: int, jobs: int, done: Callable[[int], None] = lambda _: None) -> Row:
-    """Time each algorithm alone, interleaved run by run on one core, then all four together on all cores."""
-    _time_run(0, (*ALGORITHMS, "penstock"))  # compile first
-    alone = run_all(partial(_time_run, algorithms=(*ALGORITHMS, "penstock")), range(runs), done=done)
+    """Time each algorithm alone, interleaved run by run on one core, then all four together on `jobs` processes.
+
+    Processes that would find nothing to do are not counted.
+    """
+    jobs = min(jobs, math.ceil(runs / BATCH))
+    timed = (*ALGORITHMS, "penstock")
+    _time_run(0, timed)  # compile first
+    alone = Workers(1).run(partial(_time_run, algorithms=timed), range(runs), done)
     rows: list[Row] = [
         {
             "algorithm": algorithm,
             "decisions_per_s_per_core": spread(ROWS / times[algorithm] for times in alone),
         }
-        for algorithm in alone[0]
+        for algorithm in timed
     ]
-    started = time.perf_counter()
-    run_all(partial(_run, algorithms=ALGORITHMS), range(runs), jobs=jobs, done=done)
-    elapsed_s = time.perf_counter() - started
+    with Workers(jobs) as workers:
+        whole = partial(_run, algorithms=ALGORITHMS)
+        workers.run(whole, range(jobs * BATCH))  # every process has started and loaded its code
+        started = time.perf_counter()
+        workers.run(whole, range(runs), done)
+        elapsed_s = time.perf_counter() - started
     decisions = runs * len(ALGORITHMS) * ROWS
     return {
         "bench": "sim",

@@ -8,6 +8,7 @@ from rich.table import Table
 
 from penstock.core.policy import BaseLine, LoadAware, Policy
 from penstock.sim import workload
+from penstock.sim.las_runs import measure
 from penstock.sim.queueing import Outcome, simulate
 from penstock.sim.workload import Stream
 
@@ -54,7 +55,7 @@ def _stream(seed: int) -> Stream:
 
 def _windows(outcome: Outcome) -> list[float]:
     """Mean queuing latency in ms of the kept rows of each window."""
-    return [float(np.nanmean(part)) * 1e3 for part in outcome.queuing_s.reshape(-1, _WINDOW_ROWS)]
+    return [measure(part).queuing_s * 1e3 for part in outcome.queuing_s.reshape(-1, _WINDOW_ROWS)]
 
 
 def _latency_table(stream: Stream, outcomes: dict[str, Outcome]) -> Table:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core import budget, costs, load_aware, price
+from penstock.core import budget, costs, load_aware, price, sketch
 from penstock.sim.compiled import compiled
 
 Ints = NDArray[np.int64]
@@ -36,6 +36,7 @@ class Tuning(NamedTuple):
     sketch_columns: int = costs.SKETCH_COLUMNS
     forget_every: int = costs.FORGET_EVERY
     remember: float = costs.REMEMBER
+    forgotten: float = sketch.FORGOTTEN
     drift_gain: float = costs.DRIFT_GAIN
     drift_limit: float = costs.DRIFT_LIMIT
     set_point: float = price.SET_POINT
@@ -154,7 +155,8 @@ def las(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loop on purpose
                             cell = work[i, j] / frequency[i, j] if frequency[i, j] > 0.0 else 0.0
                             moved += abs(snapshot[i, j] - cell)
                             before += snapshot[i, j]
-                    settled = first_check or moved <= tolerance * before
+                    error = moved / before if before > 0.0 else (math.inf if moved > 0.0 else 0.0)
+                    settled = first_check or error <= tolerance
                 if settled:
                     matrices_at[matrices] = finish[done] + delay_s
                     sent_frequency[matrices] = frequency
@@ -249,7 +251,7 @@ def load_aware_loop(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loo
     sent = np.empty(rows, np.int64)
     finish = np.empty(rows)
     requested = np.zeros(rows, np.bool_)
-    request_free = np.empty(rows)
+    request_work = np.empty(rows)
     request_queued = np.empty(rows)
     admitted = 0
     done = 0
@@ -287,7 +289,7 @@ def load_aware_loop(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loo
     # Price.
     level = tuning.limit
     # The shedder's own sums.
-    free = 0.0
+    estimated = 0.0
     queued = 0.0
     clock_error = 0.0
     queued_error = 0.0
@@ -299,7 +301,7 @@ def load_aware_loop(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loo
                 reply_at[replies] = finish[done] + delay_s
                 reply_first[replies] = reported
                 reply_last[replies] = done
-                reply_clock[replies] = finish[done] - request_free[done]
+                reply_clock[replies] = finish[done] - request_work[done]
                 reply_queued[replies] = waited - request_queued[done]
                 replies += 1
                 reported = done + 1
@@ -356,12 +358,26 @@ def load_aware_loop(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loo
                     work *= tuning.remember
                     count *= tuning.remember
                     total_cost *= tuning.remember
+                    for place in range(tuning.heavy_places):
+                        if key_at[place] >= 0 and heavy_seen[place] < tuning.forgotten:
+                            place_of[key_at[place]] = -1
+                            key_at[place] = -1
+                            heavy_count[place] = 0.0
+                            heavy_seen[place] = 0.0
+                            heavy_cost[place] = 0.0
+                    for i in range(depth):
+                        for j in range(width):
+                            if frequency[i, j] < tuning.forgotten:
+                                frequency[i, j] = 0.0
+                                work[i, j] = 0.0
             clock_error = reply_clock[replies_in]
             slack = min(max(slack - (reply_queued[replies_in] - queued_error), bottom), brim)
             queued_error = reply_queued[replies_in]
             replies_in += 1
-        free = max(free, now - clock_error)
-        predicted = max(free + clock_error - now, 0.0)
+        predicted = estimated + clock_error - now
+        if predicted < 0.0:
+            clock_error = now - estimated
+            predicted = 0.0
         key = keys[row]
         place = place_of[key]
         mean = total_cost / count if count > 0.0 else 0.0
@@ -373,14 +389,14 @@ def load_aware_loop(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loo
             level = min(max(level * math.exp(step), 1.0 / tuning.limit), tuning.limit)
             mean *= drift
             relative = cost / mean if mean > 0.0 else 0.0
-            too_dear = relative > level * math.exp(tuning.bend * (1.0 - predicted / target_s))
+            too_dear = predicted > 0.0 and relative > level * math.exp(tuning.bend * (1.0 - predicted / target_s))
             if too_dear and coins[row] >= tuning.floor:
                 continue
         allowed = patience * patience_debt / (patience_debt + max(-slack, 0.0))
         if predicted > aim + slack and predicted > allowed:
             continue
         slack = min(max(slack + (aim - predicted), bottom), brim)
-        free += cost
+        estimated += cost
         queued += predicted
         start = max(now, end)
         queuing[row] = start - now
@@ -390,6 +406,6 @@ def load_aware_loop(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loo
         admitted += 1
         if admitted <= tuning.sync_every or admitted % tuning.sync_every == 0:
             requested[admitted - 1] = True
-            request_free[admitted - 1] = free
+            request_work[admitted - 1] = estimated
             request_queued[admitted - 1] = queued
     return queuing

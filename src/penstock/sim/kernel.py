@@ -37,7 +37,7 @@ class Kernel:
         heapq.heappush(self._heap, (time_s, priority, next(self._order), action))
 
     def run(self, until_s: float = float("inf")) -> None:
-        """Run actions in order until none is left or the next one lies beyond `until_s`."""
+        """Run actions in order until none is left or the next one lies beyond `until_s`; now is the last one's time."""
         while self._heap and self._heap[0][0] <= until_s:
             self.now_s, _, _, action = heapq.heappop(self._heap)
             action()

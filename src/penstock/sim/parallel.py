@@ -11,7 +11,7 @@ _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
 
 #: Runs handed to a process at once: few enough for a lively progress bar, enough to hide the hand-over.
-_BATCH = 8
+BATCH = 8
 
 
 class Workers:
@@ -45,7 +45,7 @@ class Workers:
         done: Callable[[int], None] = lambda _: None,
     ) -> list[_Result]:
         """Apply the function to every task, in order; `done` hears how many more are finished."""
-        batches = [tasks[first : first + _BATCH] for first in range(0, len(tasks), _BATCH)]
+        batches = [tasks[first : first + BATCH] for first in range(0, len(tasks), BATCH)]
         if self._pool is None:
             return _collect((_run_batch(function, batch) for batch in batches), done)
         with _interrupts_held():  # the processes inherit this: a Ctrl-C is for the parent alone

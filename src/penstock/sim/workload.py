@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from penstock.core.hashing import xxhash64_ints
 from penstock.errors import PenstockError
 
+#: The phases of Figure 6, and how long each is.
+PHASES, PHASE_ROWS = "ABCDEFG", 20_000
 #: The paper's stream unless it says otherwise.
 ROWS, ITEMS, COST_VALUES = 32_768, 4_096, 64
 CHEAPEST_S, DEAREST_S = 0.0001, 0.0064
@@ -105,7 +107,7 @@ def arrivals(rows: int, gap_s: float, *, calm_rows: int = 0, calm_gap_s: float =
     return times
 
 
-def phases(seed: int, *, phase_rows: int = 20_000) -> Stream:
+def phases(seed: int, *, phase_rows: int = PHASE_ROWS) -> Stream:
     """Figure 6: phases A to G, each with an abrupt change of rate, of frequencies or of costs.
 
     A: rate equal to capacity. B: twice that. C: as A. D: the most frequent item changes places with one that costs
@@ -121,7 +123,7 @@ def phases(seed: int, *, phase_rows: int = 20_000) -> Stream:
     mean_s, mean_swapped_s = float(share @ by_item), float(swapped @ by_item)
     keys, costs, gaps = [], [], []
     for phase, gap_s in zip(
-        "ABCDEFG",
+        PHASES,
         [mean_s, mean_s / 2, mean_s, mean_s, mean_swapped_s * 1.5, mean_swapped_s, mean_s],
         strict=True,
     ):
@@ -160,7 +162,7 @@ def mentions(seed: int, *, rows: int = 500_000) -> tuple[Ints, Floats, int]:
     entity = np.searchsorted(np.cumsum(share), rng.random(len(owner)), side="right").clip(max=MENTION_ENTITIES - 1)
     cost = np.bincount(owner, np.asarray(MENTION_COSTS_S)[kind[entity]], rows).astype(np.float64)
     key = np.zeros(rows, np.uint64)
-    np.bitwise_xor.at(key, owner, xxhash64_ints(entity).view(np.uint64))  # the same entities, the same key
+    np.add.at(key, owner, xxhash64_ints(entity).view(np.uint64))  # the same entities in any order, the same key
     fits = cost <= MENTION_DEAREST_S + 1e-9
     kept = np.flatnonzero(fits)
     filled = np.where(fits, np.arange(rows), kept[np.arange(rows) % len(kept)])  # a dearer tweet gives way to another
@@ -202,7 +204,14 @@ def read_keys(path: Path, column: str) -> tuple[Ints, int]:
     table = read_columns(path, [column])
     if not table.num_rows:
         raise PenstockError(f"{path} has no rows: give a recorded stream with at least one")
-    encoded = table.column(column).combine_chunks().dictionary_encode()
+    values = table.column(column).combine_chunks()
+    try:
+        plain = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
+        encoded = plain.dictionary_encode()
+    except pa.ArrowException:
+        raise PenstockError(
+            f"column {column!r} of {path} is {values.type}: give a key column of plain values"
+        ) from None
     if encoded.null_count:
         raise PenstockError(f"column {column!r} of {path} has {encoded.null_count} nulls: give a column without nulls")
     return encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64), len(encoded.dictionary)
@@ -213,7 +222,7 @@ def read_costs(path: Path, column: str) -> Floats:
     values = read_columns(path, [column]).column(column)
     if not (pa.types.is_integer(values.type) or pa.types.is_floating(values.type)):
         raise PenstockError(f"column {column!r} of {path} is {values.type}: give a column of costs in milliseconds")
-    costs = values.to_numpy().astype(np.float64) / 1e3
+    costs: Floats = values.to_numpy().astype(np.float64) / 1e3
     if not (np.isfinite(costs).all() and (costs >= 0.0).all() and costs.any()):
         raise PenstockError(
             f"column {column!r} of {path} has nulls, negative or only zero costs: give costs from 0 ms up"

@@ -18,16 +18,15 @@ from penstock.sim.fast import Tuning
 from penstock.sim.figures import las_claims
 from penstock.sim.figures.result import Figure, Row, spread
 from penstock.sim.las_runs import ALGORITHMS, LasRun, RunResult, Setting, memory_bytes, synthetic_run
-from penstock.sim.parallel import run_all
-from penstock.sim.workload import Stream
+from penstock.sim.parallel import Workers
+from penstock.sim.workload import PHASE_ROWS, PHASES, Stream
 
 UNDER_PROVISIONING = (0.90, 0.75, 0.50, 0.25, 0.10, 0.0, -0.10)
 DISTRIBUTIONS = ("uniform", "zipf-0.5", "zipf-1.0", "zipf-1.5", "zipf-2.0", "zipf-2.5", "zipf-3.0")
 EPSILONS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 
-#: Figure 6: windows of 4,000 rows in phases of 20,000, and its target.
-WINDOW_ROWS, PHASE_ROWS, PHASE_TARGET_S = 4_000, 20_000, 0.064
-PHASES = "ABCDEFG"
+#: Figure 6: windows of 4,000 rows, and its target.
+WINDOW_ROWS, PHASE_TARGET_S = 4_000, 0.064
 SERIES_ALGORITHMS = ("straw_man", "las", "las_first_check", "full_knowledge", "penstock")
 #: Figure 7: windows of 10,000 rows and the target of the mention application.
 MENTION_WINDOW_ROWS, MENTION_TARGET_S = 10_000, 0.032
@@ -37,13 +36,16 @@ _PHASE_RUNS = 12
 _ROUNDING = 1e-9
 
 
+_HERE = Workers(1)
+
+
 @dataclass(frozen=True)
 class Effort:
     """How much to run, where, and how precise LAS's sketch is."""
 
     runs: int = 60
     seed: int = 0
-    jobs: int = 1
+    workers: Workers = _HERE
     epsilon: float = Setting().epsilon
     done: Callable[[int], None] = lambda _: None
 
@@ -55,7 +57,7 @@ def figure_4(effort: Effort) -> Figure:
         "under_provisioning",
         [(u, Setting(under_provisioning=u, epsilon=effort.epsilon)) for u in UNDER_PROVISIONING],
     )
-    return Figure("las", "4", _parameters(effort), rows, las_claims.figure_4(rows))
+    return Figure("las", "4", _parameters(effort, without=("under_provisioning",)), rows, las_claims.figure_4(rows))
 
 
 def figure_5(effort: Effort) -> Figure:
@@ -63,13 +65,13 @@ def figure_5(effort: Effort) -> Figure:
     rows = _sweep(
         effort, "distribution", [(name, Setting(distribution=name, epsilon=effort.epsilon)) for name in DISTRIBUTIONS]
     )
-    return Figure("las", "5", _parameters(effort), rows, las_claims.figure_5(rows))
+    return Figure("las", "5", _parameters(effort, without=("distribution",)), rows, las_claims.figure_5(rows))
 
 
 def figure_eps(effort: Effort) -> Figure:
     """Latency and shedding ratio against the precision of the sketch."""
     rows = _sweep(effort, "epsilon", [(eps, Setting(epsilon=eps)) for eps in EPSILONS])
-    return Figure("las", "eps", _parameters(effort), rows, las_claims.figure_eps(rows))
+    return Figure("las", "eps", _parameters(effort, without=("epsilon",)), rows, las_claims.figure_eps(rows))
 
 
 def figure_6(effort: Effort) -> Figure:
@@ -91,10 +93,10 @@ def figure_6(effort: Effort) -> Figure:
                 }
             )
     parameters = {
-        **_parameters(effort),
+        **_parameters(effort, without=("under_provisioning", "load_in_nop")),
         "target_ms": PHASE_TARGET_S * 1e3,
         "rows": len(PHASES) * PHASE_ROWS,
-        "window_rows": WINDOW_ROWS,
+        "figure_window_rows": WINDOW_ROWS,
     }
     return Figure("las", "6", parameters, rows, las_claims.figure_6(series, PHASE_TARGET_S * 1e3))
 
@@ -129,8 +131,9 @@ def figure_7(effort: Effort, recorded: Stream | None = None) -> Figure:
         "seed": effort.seed,
         "target_ms": MENTION_TARGET_S * 1e3,
         "under_provisioning": 0.0,
+        "epsilon": effort.epsilon,
         "rows": recorded.rows,
-        "window_rows": MENTION_WINDOW_ROWS,
+        "figure_window_rows": MENTION_WINDOW_ROWS,
         "distinct_keys": recorded.items,
         "distinct_costs": len(np.unique(costs_ms.round(6))),
         "mean_cost_ms": float(costs_ms.mean()),
@@ -211,7 +214,7 @@ def tasks(figure: str, runs: int) -> int:
 
 def _run(effort: Effort, setting: Setting, algorithms: tuple[str, ...]) -> list[dict[str, RunResult]]:
     one = partial(_synthetic_results, setting=setting, seed=effort.seed, algorithms=algorithms)
-    return run_all(one, range(effort.runs), jobs=effort.jobs, done=effort.done)
+    return effort.workers.run(one, range(effort.runs), effort.done)
 
 
 def _synthetic_results(run: int, *, setting: Setting, seed: int, algorithms: tuple[str, ...]) -> dict[str, RunResult]:
@@ -249,7 +252,7 @@ def _sweep(effort: Effort, name: str, points: list[tuple[Any, Setting]]) -> list
 def _phase_series(effort: Effort, algorithms: tuple[str, ...]) -> dict[str, NDArray[np.float64]]:
     """For each algorithm, runs x windows x (latency in ms, dropped ratio)."""
     one = partial(_phase_windows, seed=effort.seed, epsilon=effort.epsilon, algorithms=algorithms)
-    runs = run_all(one, range(effort.runs), jobs=effort.jobs, done=effort.done)
+    runs = effort.workers.run(one, range(effort.runs), effort.done)
     return {algorithm: np.array([run[algorithm] for run in runs]) for algorithm in algorithms}
 
 
@@ -267,9 +270,10 @@ def _phase_windows(
     return windows
 
 
-def _parameters(effort: Effort) -> Row:
+def _parameters(effort: Effort, without: tuple[str, ...] = ()) -> Row:
+    """Section 5.1's parameters, less those that the figure varies or does not use."""
     setting = Setting()
-    return {
+    parameters = {
         "runs": effort.runs,
         "seed": effort.seed,
         "rows": workload.ROWS,
@@ -286,6 +290,7 @@ def _parameters(effort: Effort) -> Row:
         "load_in_nop": workload.CALM_LOAD,
         "message_delay_ms": setting.delay_s * 1e3,
     }
+    return {name: value for name, value in parameters.items() if name not in without}
 
 
 def _mean(values: NDArray[np.float64]) -> float:

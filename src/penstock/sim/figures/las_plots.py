@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 from penstock.sim.figures.result import Figure, Row
+from penstock.sim.workload import PHASE_ROWS, PHASES
 
 _STYLE: dict[str, dict[str, Any]] = {
     "base_line": {"color": "#7f7f7f", "marker": "v", "label": "Base Line"},
@@ -62,11 +63,10 @@ def _figure_6(canvas: Canvas, figure: Figure) -> None:
     _finish(latency, figure, "row of the stream", _LATENCY, log=True)
     _series(dropped, figure, "dropped_ratio")
     _finish(dropped, figure, "row of the stream", "dropped ratio", target=False)
-    rows = figure.parameters["rows"]
     for axes in (latency, dropped):
-        for number, phase in enumerate("ABCDEFG"):
-            axes.axvline(number * rows / 7, color="#dddddd", linewidth=0.8, zorder=0)
-            axes.text((number + 0.5) * rows / 7, 1.01, phase, transform=axes.get_xaxis_transform(), ha="center")
+        for number, phase in enumerate(PHASES):
+            axes.axvline(number * PHASE_ROWS, color="#dddddd", linewidth=0.8, zorder=0)
+            axes.text((number + 0.5) * PHASE_ROWS, 1.01, phase, transform=axes.get_xaxis_transform(), ha="center")
 
 
 def _figure_7(canvas: Canvas, figure: Figure) -> None:
@@ -115,7 +115,7 @@ def _bars(axes: Axes, figure: Figure, x: str, column: str, label: Callable[[Any]
 
 
 def _series(axes: Axes, figure: Figure, column: str) -> None:
-    window_rows = figure.parameters["window_rows"]
+    window_rows = figure.parameters["figure_window_rows"]
     by_algorithm: dict[str, list[Row]] = {}
     for row in figure.rows:
         by_algorithm.setdefault(row["algorithm"], []).append(row)

@@ -52,7 +52,7 @@ class Figure:
             "parameters": _plain(self.parameters),
             "rows": [_plain(row) for row in self.rows],
             "claims": [
-                {"claim": one.claim, "paper": one.paper, "measured": one.measured, "holds": bool(one.holds)}
+                {"claim": one.claim, "paper": one.paper, "measured": one.measured, "holds": one.holds}
                 for one in self.claims
             ],
             "machine": machine,
@@ -104,7 +104,7 @@ def _table(rows: list[Row]) -> list[str]:
 
 def _cell(value: Any) -> str:  # noqa: ANN401 - JSON data of any shape
     """A value for people; of a spread the mean, with minimum and maximum behind it."""
-    if isinstance(value, dict):
+    if isinstance(value, dict) and "mean" in value:
         return f"{_cell(value['mean'])} ({_cell(value['min'])} to {_cell(value['max'])})"
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
