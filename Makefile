@@ -3,7 +3,7 @@
 
 RUN = . scripts/env.sh &&
 
-.PHONY: help setup demo test lint format docs bench clean
+.PHONY: help setup demo test lint format docs results bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
@@ -25,6 +25,9 @@ format: setup ## mend style in place
 
 docs: setup ## build the documentation into site/
 	@$(RUN) mkdocs build --strict
+
+results: setup ## rerun the paper's experiments as often as the paper did, for the documentation
+	@$(RUN) penstock reproduce las --runs 5000 --out docs/papers/las
 
 bench: setup ## time the simulator
 	@$(RUN) penstock bench sim
