@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from penstock.machine import in_one_line
+
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs" / "papers" / "las"
 NAMES = {
@@ -32,8 +34,7 @@ def readme_table() -> str:
         )
     lines += [
         "",
-        f"*{runs:,} runs of `penstock reproduce las --figure plus --runs {runs}` on {machine['processor']}, "
-        f"{machine['cores']} cores, {machine['memory_gib']} GiB, Python {machine['python']}.*",
+        f"*{runs:,} runs of `penstock reproduce las --figure plus --runs {runs}` on {in_one_line(machine)}.*",
     ]
     return "\n".join(lines)
 
