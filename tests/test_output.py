@@ -58,10 +58,10 @@ def test_who_may_read_a_file_is_what_the_user_set_for_all_files(tmp_path: Path, 
     assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == mode
 
 
-def test_no_file_is_touched_if_the_folder_of_one_is_missing(tmp_path: Path) -> None:
+def test_no_file_is_touched_if_the_folder_of_one_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"before")
-    with pytest.raises(PenstockError, match="missing"):
-        write_files({tmp_path / "a": b"1", tmp_path / "missing" / "b": b"2"})
+    with pytest.raises(PenstockError, match="a/b/c"):
+        write_files({tmp_path / "a": b"1", tmp_path / "a" / "b" / "c": b"2"})
     assert files(tmp_path) == {"a": b"before"}
 
 
@@ -96,10 +96,12 @@ def test_no_temporary_file_remains_after_ctrl_c(tmp_path: Path, monkeypatch: pyt
     assert files(tmp_path) == {}
 
 
-def test_a_missing_folder_is_made_and_left_empty(tmp_path: Path) -> None:
+def test_a_missing_folder_is_made_only_when_something_is_written(tmp_path: Path) -> None:
     folder = tmp_path / "new" / "results"
     assert writable_folder("--out", folder) == folder
-    assert list(folder.iterdir()) == []
+    assert not (tmp_path / "new").exists()
+    write_files({folder / "a": b"1"})
+    assert (folder / "a").read_bytes() == b"1"
 
 
 def test_trying_a_folder_leaves_what_is_in_it(tmp_path: Path) -> None:

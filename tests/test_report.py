@@ -94,8 +94,8 @@ def test_json_is_canonical() -> None:
     assert one.to_json() == other.to_json()
     assert one.to_json() == (
         '{"backlog_age_s":0.0,"backlog_rows":0,"boxes":{},"busy_s":0.0,"cost_sketch":{"base64":"AP8="},'
-        '"end_s":3.0,"format":1,"overhead_s":0.0,"queuing":null,"rows_in":5,"rows_kept":2,'
-        '"rows_shed":{"a":1,"b":2},"sequence":1,"sic":{},"slots":1,"start_s":2.0}'
+        '"end_s":3.0,"format":1,"overhead_s":0.0,"plan_version":null,"queuing":null,"rows_in":5,"rows_kept":2,'
+        '"rows_must_keep":0,"rows_shed":{"a":1,"b":2},"rows_would_shed":{},"sequence":1,"sic":{},"slots":1,"start_s":2.0}'
     )
 
 
@@ -108,7 +108,7 @@ def test_arrow_schema_is_typed() -> None:
     assert schema.field("rows_shed").type == pa.map_(pa.string(), pa.int64())
     assert schema.field("cost_sketch").type == pa.binary()
     assert schema.field("boxes").type == pa.map_(pa.string(), box)
-    assert [field.name for field in schema if field.nullable] == ["queuing", "cost_sketch"]
+    assert [field.name for field in schema if field.nullable] == ["plan_version", "queuing", "cost_sketch"]
 
 
 def test_numpy_values_become_plain() -> None:
@@ -171,6 +171,9 @@ def test_nothing_on_a_report_can_change() -> None:
         ({"busy_s": math.nan}, "busy_s = nan "),
         ({"overhead_s": -1}, "overhead_s = -1 "),
         ({"slots": 0}, "slots = 0 "),
+        ({"rows_must_keep": 10**6}, "rows_kept = "),
+        ({"rows_would_shed": {"a": 10**6}}, "rows_kept = "),
+        ({"plan_version": -1}, "plan_version = -1 "),
         ({"queuing": 0.5}, "queuing = 0.5 is not usable: give one of type Latency"),
         ({"queuing": {"rows": 1, "mean_s": 0.0}}, "max_s is missing"),
         ({"cost_sketch": "AP8="}, "cost_sketch = 'AP8=' is not usable: give bytes"),

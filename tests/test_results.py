@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.machine import in_one_line
+from penstock.hardware import in_one_line
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs" / "papers" / "las"

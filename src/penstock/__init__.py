@@ -3,6 +3,7 @@
 from penstock.core.policy import BaseLine, FullKnowledge, LoadAware, Policy, StrawMan
 from penstock.core.shedding import Arrived, Drop, Executed, Forward
 from penstock.core.sketch import CostSketch
+from penstock.core.target import MeanQueueLatency
 from penstock.errors import PenstockError
 from penstock.log import PlanLog
 from penstock.plan import KeepTable, Plan
@@ -20,6 +21,7 @@ __all__ = [
     "FullKnowledge",
     "KeepTable",
     "LoadAware",
+    "MeanQueueLatency",
     "PenstockError",
     "Plan",
     "PlanLog",

@@ -18,7 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 import penstock
-from penstock import machine
+from penstock import hardware
 from penstock.errors import PenstockError
 from penstock.output import writable_file, writable_folder, write_files
 from penstock.sim import workload
@@ -155,13 +155,13 @@ def reproduce_las(  # noqa: PLR0913 - one argument an option
             task = progress.add_task(f"figure {name}", total=las.tasks(name, runs))
             done = partial(progress.advance, task)
             figures.append(makers[name](replace(effort, done=done)))
-    about = machine.describe()
+    about = hardware.describe()
     given = {"figure": figure, "runs": runs, "seed": seed, "eps": eps, "data": data, "key": key, "cost": cost}
     contents = _figure_files(figures, about, out, json_file, _command("penstock reproduce las", given))
     write_files(contents)
     for one in figures:
         _print_claims(one)
-    _out.print(f"Measured on {machine.in_one_line(about)}.", highlight=False)
+    _out.print(f"Measured on {hardware.in_one_line(about)}.", highlight=False)
     _print_files(contents)
 
 
@@ -172,7 +172,7 @@ def bench_simulator(*, runs: Runs = 200, jobs: Jobs = 0, json_file: Json = None)
     with _progress() as progress:
         task = progress.add_task("simulator", total=2 * runs)
         result = bench_sim(runs, _jobs(jobs), partial(progress.advance, task))
-    result["machine"] = machine.describe()
+    result["machine"] = hardware.describe()
     table = Table("algorithm", "million verdicts per second and core", "slowest to fastest run")
     for row in result["rows"]:
         rate = {name: value / 1e6 for name, value in row["decisions_per_s_per_core"].items()}
@@ -185,7 +185,7 @@ def bench_simulator(*, runs: Runs = 200, jobs: Jobs = 0, json_file: Json = None)
         f"on {result['parameters']['jobs']} processes; peak memory {whole['peak_memory_mib']:.0f} MiB.",
         highlight=False,
     )
-    _out.print(f"Measured on {machine.in_one_line(result['machine'])}.", highlight=False)
+    _out.print(f"Measured on {hardware.in_one_line(result['machine'])}.", highlight=False)
     contents = {json_file: _json_bytes(result)} if json_file else {}
     write_files(contents)
     _print_files(contents)
@@ -196,7 +196,7 @@ def demo(*, seed: Seed = 0, json_file: Json = None) -> None:
     """An overloaded stream without protection, with random drops, with LAS and with Penstock, on virtual time."""
     _check_outputs(None, json_file)
     result = run_demo(_out, seed)
-    result["machine"] = machine.describe()
+    result["machine"] = hardware.describe()
     contents = {json_file: _json_bytes(result)} if json_file else {}
     write_files(contents)
     _print_files(contents)
@@ -224,7 +224,7 @@ def _fail(message: str, status: int = 2) -> NoReturn:
 
 
 def _jobs(jobs: int) -> int:
-    return jobs or int(machine.describe()["cores"])
+    return jobs or int(hardware.describe()["cores"])
 
 
 def _check_outputs(out: Path | None, json_file: Path | None) -> None:
@@ -241,7 +241,7 @@ def _recorded(data: Path, key: str, cost: str | None, seed: int) -> Stream:
 
 
 def _figure_files(
-    figures: list[Figure], about: machine.Description, out: Path | None, json_file: Path | None, made_by: str
+    figures: list[Figure], about: hardware.Description, out: Path | None, json_file: Path | None, made_by: str
 ) -> dict[Path, bytes]:
     contents: dict[Path, bytes] = {}
     if out is not None:
@@ -249,7 +249,7 @@ def _figure_files(
             contents[out / f"{figure.name}.csv"] = figure.to_csv().encode()
             contents[out / f"{figure.name}.json"] = to_json([figure], about).encode()
             contents[out / f"{figure.name}.png"] = las_plots.plot(figure)
-        page = to_markdown("LAS: what the paper says, what was measured", figures, made_by, machine.in_one_line(about))
+        page = to_markdown("LAS: what the paper says, what was measured", figures, made_by, hardware.in_one_line(about))
         contents[out / ("claims.md" if len(figures) > 1 else f"{figures[0].name}.md")] = page.encode()
     if json_file is not None:
         contents[json_file] = to_json(figures, about).encode()

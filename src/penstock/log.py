@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Protocol
+from urllib.parse import unquote, urlsplit
 
 import xxhash
 
@@ -80,8 +81,8 @@ class PlanLog:
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
-        """Open the log in this folder, which is made if it is missing."""
-        self.folder = Path(folder)
+        """Open the log in this folder, which is made if it is missing; a `file:` address is a folder too."""
+        self.folder = _local(os.fspath(folder)).absolute()
         self._warned: set[str] = set()
         with self._telling("made and read"):
             missing = [path for path in (self.folder, *self.folder.parents) if not path.exists()]
@@ -128,7 +129,7 @@ class PlanLog:
         return found
 
     def latest(self) -> Plan | None:
-        """The newest readable plan; `None` if there is none."""
+        """The newest readable plan, an older one if the newest is damaged; `None` if there is none."""
         return next((plan for version in reversed(self.versions()) if (plan := self.get(version))), None)
 
     def plans(self) -> Iterator[Plan]:
@@ -219,6 +220,15 @@ class PlanLog:
             ) from error
 
 
+def _local(folder: str) -> Path:
+    scheme, colon, rest = folder.partition(":")
+    if scheme == "file" and colon:
+        return Path(unquote(urlsplit(folder).path))
+    if rest.startswith("//"):
+        raise PenstockError.setting("folder", folder, "a folder of a file system that is mounted here")
+    return Path(folder)
+
+
 def _plan_name(version: int) -> str:
     return f"{version:020d}.plan"
 
@@ -256,8 +266,11 @@ def _read_other(path: Path) -> Skipped | None:
     if not _TEMP_NAME.fullmatch(path.name):
         return Skipped(path.name, "it is not named as a plan is")
     try:
-        age_s = time.time() - path.stat().st_mtime
+        status = path.stat()
     except OSError:
         return None  # published or discarded in the meantime
+    if status.st_nlink > 1:
+        return None  # published: its writer stopped just before it threw this name away
+    age_s = time.time() - status.st_mtime
     # It is left in place: to delete it under a writer that is only slow would cost that writer its plan.
     return Skipped(path.name, "its writer stopped before it was published") if age_s > _STALE_S else None

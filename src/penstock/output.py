@@ -9,7 +9,7 @@ from penstock.errors import PenstockError
 
 
 def writable_folder(setting: str, folder: Path) -> Path:
-    """The folder, made if missing, once a file could be written in it; otherwise one clear error."""
+    """The folder, if files could be written in it (it need not be there yet); otherwise one clear error."""
     try:
         _try_folder(folder)
     except OSError as error:
@@ -18,7 +18,7 @@ def writable_folder(setting: str, folder: Path) -> Path:
 
 
 def writable_file(setting: str, file: Path) -> Path:
-    """The file's path, once its folder could be written; otherwise one clear error."""
+    """The file's path, if its folder could be written (it need not be there yet); otherwise one clear error."""
     if file.is_dir():
         raise PenstockError.setting(setting, str(file), "the path of a file", "this is a folder")
     if not _is_special(file):
@@ -38,6 +38,7 @@ def write_files(contents: Mapping[Path, bytes]) -> None:
             if path.is_dir():
                 raise IsADirectoryError(0, "this is a folder")
             if not _is_special(path):
+                path.resolve().parent.mkdir(parents=True, exist_ok=True)
                 pending.append((_written_beside(path.resolve(), content), path))
         while pending:
             written, path = pending[0]
@@ -54,8 +55,9 @@ def write_files(contents: Mapping[Path, bytes]) -> None:
 
 
 def _try_folder(folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=folder, prefix=".penstock-"):
+    """Write and remove a file in the folder, or in the nearest one above it that is there."""
+    there = next(path for path in (folder, *folder.resolve().parents) if os.path.lexists(path))
+    with tempfile.NamedTemporaryFile(dir=there, prefix=".penstock-"):
         pass
 
 

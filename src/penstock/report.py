@@ -61,6 +61,9 @@ class Report(Message):
         rows_in: Rows that arrived at the gate.
         rows_kept: Rows the gate let through.
         rows_shed: Rows the gate held back, by reason.
+        rows_would_shed: Rows let through only because this is a dry run, by reason.
+        rows_must_keep: Rows let through because they must be kept.
+        plan_version: Version of the plan that judged the rows; `None` if none was in force.
         backlog_rows: Rows that wait at the source when the interval ends.
         backlog_age_s: How long the oldest of them has waited.
         busy_s: Work of the measured operator, summed over tasks.
@@ -78,6 +81,9 @@ class Report(Message):
     rows_in: Count
     rows_kept: Count
     rows_shed: Mapping[Name, Count] = _NONE
+    rows_would_shed: Mapping[Name, Count] = _NONE
+    rows_must_keep: Count = 0
+    plan_version: Count | None = None
     backlog_rows: Count = 0
     backlog_age_s: Seconds = 0.0
     busy_s: Seconds = 0.0
@@ -101,6 +107,9 @@ class Report(Message):
     def _check(self) -> None:
         if self.end_s < self.start_s:
             raise refusal("end_s", self.end_s, f"seconds from start_s up, {self.start_s!r}")
+        let_through = sum(self.rows_would_shed.values()) + self.rows_must_keep
+        if let_through > self.rows_kept:
+            raise refusal("rows_kept", self.rows_kept, f"at least rows_would_shed + rows_must_keep, {let_through}")
         if not self.slots:
             raise refusal("slots", self.slots, "a whole number from 1 up")
         if self.rows_in != self.rows_kept + self.shed_total:

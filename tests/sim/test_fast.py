@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from penstock.core import budget, costs, load_aware, price, sketch
 from penstock.core.baselines import BaseLineShedder, SilentOperator, full_knowledge, straw_man
 from penstock.core.check import RunningAverage
-from penstock.core.hashing import HashFamily, unit_interval, xxhash64
+from penstock.core.hashing import HashFamily, unit_interval, xxhash64, xxhash64_ints
 from penstock.core.las import LasOperator, LasShedder, ShedderState
 from penstock.core.load_aware import LoadAwareOperator, LoadAwareShedder
 from penstock.core.shedding import Arrived, Drop, Forward
@@ -152,7 +152,7 @@ def check_load_aware(
         stream.keys,
         stream.costs_s,
         stream.arrivals_s,
-        family.columns_of_many(np.arange(stream.items)),
+        family.columns_of_many(xxhash64_ints(np.arange(stream.items))),
         coins(stream.rows),
         target_s,
         prefer_cheap,
@@ -226,7 +226,9 @@ def forgetful(monkeypatch: pytest.MonkeyPatch) -> fast.Tuning:
 def test_load_aware_is_the_same_once_old_keys_have_faded_from_the_sketch(forgetful: fast.Tuning) -> None:
     """A key seen once leaves the sketch after 124 steps of forgetting: 127,000 rows, unless forgetting is hurried."""
     items = 1000
-    cells = HashFamily(costs.SKETCH_ROWS, costs.SKETCH_COLUMNS, SEED).columns_of_many(np.arange(items))[0]
+    cells = HashFamily(costs.SKETCH_ROWS, costs.SKETCH_COLUMNS, SEED).columns_of_many(xxhash64_ints(np.arange(items)))[
+        0
+    ]
     # Key 0 keeps a cell for itself but loses its place among the frequent keys.
     strangers = np.flatnonzero(cells != cells[0])[:200]
     keys = np.concatenate([[0], np.repeat(strangers, 6), [0], np.repeat(strangers[:1], 50)])

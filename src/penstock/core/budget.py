@@ -16,9 +16,9 @@ spent waiting, whatever the estimates were worth.
 from penstock.core.check import target
 
 #: Aim this much below the target: the price of the word "within".
-MARGIN = 0.98
+MARGIN = 0.97
 #: Credit saved up at most, in rows' worth of the target.
-DEPTH_ROWS = 16.0
+DEPTH_ROWS = 64.0
 #: Debt remembered at most, in rows' worth of the target.
 DEBT_ROWS = 1024.0
 #: In debt, rows that wait less than this share of the target pass; at a debt of so many rows, less than half of it.
@@ -29,9 +29,9 @@ class LatencyBudget:
     """Slack that rows fill when they wait less than the target and spend when they wait more.
 
     >>> budget = LatencyBudget(target_s=1.0)
-    >>> budget.refuses(16.7), budget.refuses(16.6)  # a full budget: the aim of 0.98 plus 16 rows' worth of it
+    >>> budget.refuses(63.1), budget.refuses(63.0)  # a full budget: the aim of 0.97 plus 64 rows' worth of it
     (True, False)
-    >>> budget.correct(17.0)  # rows waited 17 s longer in all than predicted: a little debt
+    >>> budget.correct(63.0)  # rows waited 63 s longer in all than predicted: a little debt
     >>> budget.refuses(0.9), budget.refuses(0.8)
     (True, False)
     >>> budget.correct(1e9)  # deep in debt, only very short waits pass and pay back

@@ -1,9 +1,9 @@
 """Carried weight: every dropped row is stood for by the next kept row that costs about the same.
 
-A per-row shedder decides by the state of a queue, so no keep probability is known whose inverse could be the
-weight. Instead a dropped row's weight is carried over to the next row kept in its cost class. The weights then add
-up exactly: weights of kept rows + weight still carried = weights of all rows, per class, at any time. Counts and
-sums are right as long as rows of one class that follow each other are exchangeable.
+A shedder that decides by the state of a queue knows no keep probability whose inverse could be the weight. Instead a
+dropped row's weight is carried over to the next row kept in its cost class. The weights then add up exactly: weights of
+kept rows + weight still carried = weights of all rows, per class, at any time. Counts and sums are right as long as
+rows of one class that follow each other are exchangeable, as they are where the queue alone decides.
 """
 
 import math

@@ -23,7 +23,7 @@ from penstock.core.carry import CarriedWeight
 from penstock.core.costs import HEAVY_PLACES, CostModel
 from penstock.core.hashing import unit_interval, xxhash64
 from penstock.core.price import FLOOR, Price
-from penstock.core.shedding import Arrived, Drop, Executed, Forward, Key, Send
+from penstock.core.shedding import Arrived, Drop, Executed, Forward, Send
 
 #: Rows let through between two requests; the first ones each carry a request.
 SYNC_EVERY = 16
@@ -47,7 +47,7 @@ class Feedback:
     """Operator to shedder, when that row is done: what rows cost, and how wrong the sums were."""
 
     number: int
-    keys: tuple[Key, ...]
+    key_hashes: tuple[int, ...]  #: `xxhash64` of each row's key: keys may be long, a machine's memory may not
     costs_s: tuple[float, ...]
     clock_error_s: float
     queued_error_s: float
@@ -58,7 +58,7 @@ class LoadAwareOperator:
 
     def __init__(self) -> None:
         """Start with nothing executed."""
-        self._rows: deque[tuple[Key, float]] = deque(maxlen=UNREPORTED_ROWS)
+        self._rows: deque[tuple[int, float]] = deque(maxlen=UNREPORTED_ROWS)
         self._queued_s = 0.0
 
     @property
@@ -68,13 +68,13 @@ class LoadAwareOperator:
 
     def executed(self, row: Executed) -> list[Send]:
         """Note the row; answer its request if it carries one."""
-        self._rows.append((row.key, row.cost_s))
+        self._rows.append((xxhash64(row.key), row.cost_s))
         self._queued_s += row.start_s - row.arrived_s
         if not isinstance(row.request, Request):
             return []
         feedback = Feedback(
             number=row.request.number,
-            keys=tuple(key for key, _ in self._rows),
+            key_hashes=tuple(key_hash for key_hash, _ in self._rows),
             costs_s=tuple(cost_s for _, cost_s in self._rows),
             clock_error_s=row.finish_s - row.request.work_s,
             queued_error_s=self._queued_s - row.request.queued_s,
@@ -89,7 +89,7 @@ class LoadAwareShedder:
     >>> shedder = LoadAwareShedder(target_s=1.0)
     >>> shedder.judge(Arrived(now_s=0.0, key="a"))
     Forward(weight=1.0, request=Request(number=1, work_s=0.0, queued_s=0.0))
-    >>> shedder.receive(Feedback(1, ("a",), (30.0,), clock_error_s=30.0, queued_error_s=0.0))
+    >>> shedder.receive(Feedback(1, (xxhash64("a"),), (30.0,), clock_error_s=30.0, queued_error_s=0.0))
     >>> shedder.judge(Arrived(now_s=5.0, key="a"))  # the operator is busy until t = 30 s
     Drop(reason='latency budget spent')
     """
@@ -128,7 +128,7 @@ class LoadAwareShedder:
         if message.number <= self._answered:
             return
         self._answered = message.number
-        self._costs.learn(message.keys, message.costs_s)
+        self._costs.learn(message.key_hashes, message.costs_s)
         self._clock_error_s = message.clock_error_s
         self._budget.correct(message.queued_error_s - self._queued_error_s)
         self._queued_error_s = message.queued_error_s
@@ -139,31 +139,28 @@ class LoadAwareShedder:
         if queuing_s < 0.0:  # idle: the clock went on without work
             self._clock_error_s = row.now_s - self._work_s
             queuing_s = 0.0
-        cost_s = self._costs.estimate(row.key)
-        reason = self._reason_to_drop(row, cost_s, queuing_s)
-        if reason is not None:
-            self._carry.drop(cost_s, row.weight)
-            return Drop(reason)
+        cost_s = self._costs.estimate(xxhash64(row.key))
+        weight = row.weight
+        if self._price is not None and self._too_dear(self._price, row, cost_s, queuing_s):
+            if unit_interval(xxhash64(row.row, self._seed)) >= FLOOR:
+                return Drop(self._price.reason)
+            weight /= FLOOR  # it stands for the others that were as dear
+        if not row.must_keep:
+            if self._budget.refuses(queuing_s):
+                self._carry.drop(cost_s, weight)
+                return Drop(self._budget.reason)
+            weight = self._carry.keep(cost_s, weight)
         self._budget.record(queuing_s)
         self._work_s += cost_s
         self._queued_s += queuing_s
-        weight = row.weight if row.must_keep else self._carry.keep(cost_s, row.weight)
         return Forward(weight, self._next_request())
 
-    def _reason_to_drop(self, row: Arrived, cost_s: float, queuing_s: float) -> str | None:
-        if self._price is not None:
-            self._price.follow(queuing_s)
-        if row.must_keep:
-            return None
-        if self._price is not None:
-            mean_s = self._costs.mean
-            relative_cost = cost_s / (mean_s * row.weight) if mean_s > 0.0 else 0.0
-            if self._price.refuses(relative_cost, queuing_s) and not self._spared(row):
-                return self._price.reason
-        return self._budget.reason if self._budget.refuses(queuing_s) else None
-
-    def _spared(self, row: Arrived) -> bool:
-        return float(unit_interval(xxhash64(row.row, self._seed))) < FLOOR
+    def _too_dear(self, price: Price, row: Arrived, cost_s: float, queuing_s: float) -> bool:
+        price.follow(queuing_s)
+        mean_s = self._costs.mean
+        if row.must_keep or mean_s <= 0.0:
+            return False
+        return price.refuses(cost_s / (mean_s * row.weight), queuing_s)
 
     def _next_request(self) -> Request | None:
         self._forwarded += 1

@@ -1,11 +1,10 @@
-r"""Policies: what a user chooses, as plain settings that build machines and plans.
+r"""Policies: what a user chooses, as plain settings from which planners and machines are built.
 
-A policy works at two grains with the same settings. Row by row, `machines` gives the shedder and the operator's machine
-(the simulator, and inside a measured operator). Interval by interval, `decide` turns a Report into a Plan for the gate
-in front of the whole query, or `None` when it has no opinion. Both are pure: time and seed come from outside.
+A policy may work at two grains. Interval by interval, its planner turns a Report into a Plan for the gate in front of
+the whole query, or into `None` when the current plan is right. Row by row, its machines shed in front of one operator,
+in the simulator and inside a measured operator. Both are pure: time and seed come from outside.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import ClassVar, NamedTuple, Protocol
@@ -14,18 +13,25 @@ from penstock.core import baselines
 from penstock.core.check import Check, RunningAverage
 from penstock.core.las import LasOperator, LasShedder, Sending
 from penstock.core.load_aware import LoadAwareOperator, LoadAwareShedder, Prefer
-from penstock.core.share import share_that_fits
+from penstock.core.planner import FixedShare, ShareThatFits
 from penstock.core.shedding import Operator, Shedder
 from penstock.core.sketch import CostSketch
+from penstock.core.target import MeanQueueLatency
 from penstock.errors import PenstockError
-from penstock.plan import Effect, KeepTable, Plan
+from penstock.plan import Plan
 from penstock.report import Report
 
-#: The place of the one gate in front of a query.
-SOURCE = "source"
-VARIANTS = ("penstock", "paper")
-PREFERENCES = ("any", "cheap")
+_CHOICES = {"variant": ("penstock", "paper"), "prefer": ("any", "cheap"), "sending": ("printed", "first_check")}
 _PAPER_ONLY = ("epsilon", "delta", "window_rows", "tolerance", "sending", "check")
+#: Any target will do to find out whether machines can be built from the settings.
+_SOME_TARGET = MeanQueueLatency(1.0)
+
+
+class Planner(Protocol):
+    """Decides for the intervals of one query."""
+
+    def decide(self, report: Report, now_s: float) -> Plan | None:
+        """The plan for the interval after the report, or None to go on with the one in force."""
 
 
 class Machines(NamedTuple):
@@ -42,52 +48,30 @@ class Policy(Protocol):
     def name(self) -> str:
         """The name under which plans and figures list the policy."""
 
-    def machines(self) -> Machines:
-        """A fresh shedder and operator machine."""
-
-    def decide(self, report: Report, now_s: float) -> Plan | None:
-        """The plan for the interval after the report, or None to go on with the current one."""
+    def planner(self, target: MeanQueueLatency) -> Planner:
+        """A fresh planner that holds the target."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _LatencyPolicy(ABC):
-    """What the policies with a latency target share."""
+class RowPolicy(Policy, Protocol):
+    """A policy that can also shed row by row, in front of one operator."""
 
-    name: ClassVar[str]
-
-    target_s: float
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        """Refuse settings that no machine can be built from."""
-        self.machines()
-
-    @abstractmethod
-    def machines(self) -> Machines:
-        """A fresh shedder and operator machine."""
-
-    def decide(self, report: Report, now_s: float) -> Plan | None:
-        """Keep the share of rows whose work fits before the target is broken."""
-        share = share_that_fits(report, self.target_s)
-        if share is None:
-            return None
-        return _plan_of_share(self.name, report, now_s, share, "more work than capacity", self.seed)
+    def machines(self, target: MeanQueueLatency) -> Machines:
+        """A fresh shedder and operator machine that hold the target."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class LoadAware(_LatencyPolicy):
+class LoadAware:
     """Load-aware shedding: predict each row's queuing latency from the cost of the rows before it.
 
-    >>> policy = LoadAware(target_s=2.0)
-    >>> type(policy.machines().shedder).__name__
+    >>> policy = LoadAware(prefer="cheap")
+    >>> type(policy.machines(MeanQueueLatency("2 s")).shedder).__name__
     'LoadAwareShedder'
-    >>> LoadAware(target_s=2.0, prefer="dear")
+    >>> LoadAware(prefer="dear")
     Traceback (most recent call last):
     ...
     penstock.errors.PenstockError: prefer = 'dear' is not usable: give one of any, cheap
 
     Attributes:
-        target_s: The mean queuing latency to hold, in seconds.
         variant: `penstock`, our own, or `paper`, LAS as published.
         prefer: `any` row alike, or `cheap` rows kept first (`penstock` only).
         epsilon: Precision of the paper's sketch and its safety factor (`paper` only).
@@ -109,21 +93,34 @@ class LoadAware(_LatencyPolicy):
     tolerance: float = 0.05
     sending: Sending = "printed"
     check: Callable[[float], Check] = RunningAverage
+    seed: int = 0
 
     def __post_init__(self) -> None:
         """Refuse settings that mean nothing."""
-        _one_of("variant", self.variant, VARIANTS)
-        _one_of("prefer", self.prefer, PREFERENCES)
-        _one_of("sending", self.sending, ("printed", "first_check"))
+        for setting, choices in _CHOICES.items():
+            value = getattr(self, setting)
+            if value not in choices:
+                raise PenstockError.setting(setting, value, f"one of {', '.join(choices)}")
         if self.variant == "paper" and self.prefer != "any":
             raise PenstockError.setting("prefer", self.prefer, "'any' with variant 'paper'", "LAS has no preference")
-        if self.variant != "paper":
-            for setting in fields(self):
-                value = getattr(self, setting.name)
-                if setting.name in _PAPER_ONLY and value != setting.default:
-                    raise PenstockError.setting(setting.name, value, "it only together with variant='paper'")
         self._paper_operator()
-        self.machines()
+        self.machines(_SOME_TARGET)
+        if self.variant != "paper":
+            for own in fields(self):
+                value = getattr(self, own.name)
+                if own.name in _PAPER_ONLY and value != own.default:
+                    raise PenstockError.setting(own.name, value, "it only together with variant='paper'")
+
+    def planner(self, target: MeanQueueLatency) -> Planner:
+        """Keep the share of rows whose work fits before the target is broken."""
+        return ShareThatFits(self.name, target, salt=self.seed)
+
+    def machines(self, target: MeanQueueLatency) -> Machines:
+        """LAS's pair, or our own."""
+        if self.variant == "paper":
+            shedder = LasShedder(self.check(target.limit_s), epsilon=self.epsilon)
+            return Machines(shedder, self._paper_operator())
+        return Machines(LoadAwareShedder(target.limit_s, prefer=self.prefer, seed=self.seed), LoadAwareOperator())
 
     def _paper_operator(self) -> LasOperator:
         return LasOperator(
@@ -133,103 +130,87 @@ class LoadAware(_LatencyPolicy):
             sending=self.sending,
         )
 
-    def machines(self) -> Machines:
-        """LAS's pair, or our own."""
-        if self.variant == "paper":
-            shedder = LasShedder(self.check(self.target_s), epsilon=self.epsilon)
-            return Machines(shedder, self._paper_operator())
-        return Machines(LoadAwareShedder(self.target_s, prefer=self.prefer, seed=self.seed), LoadAwareOperator())
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class StrawMan(_LatencyPolicy):
+class StrawMan:
     """LAS's strategy with one mean cost for every row: what shedding blind to content can do.
 
     Attributes:
-        target_s: The mean queuing latency to hold, in seconds.
         mean_cost_s: What every row is taken to cost, in seconds.
-        calm_rows: Rows let through first, to compare with a shedder that still learns.
+        seed: Seed of the gate's coins.
     """
 
     name: ClassVar[str] = "straw_man"
 
     mean_cost_s: float
-    calm_rows: int = 0
+    seed: int = 0
 
-    def machines(self) -> Machines:
+    def __post_init__(self) -> None:
+        """Refuse a cost that is none."""
+        self.machines(_SOME_TARGET)
+
+    def planner(self, target: MeanQueueLatency) -> Planner:
+        """Keep the share of rows whose work fits before the target is broken."""
+        return ShareThatFits(self.name, target, salt=self.seed)
+
+    def machines(self, target: MeanQueueLatency) -> Machines:
         """A shedder that needs no feedback."""
-        check = RunningAverage(self.target_s)
-        shedder = baselines.straw_man(check, self.mean_cost_s, calm_rows=self.calm_rows)
+        shedder = baselines.straw_man(RunningAverage(target.limit_s), self.mean_cost_s)
         return Machines(shedder, baselines.SilentOperator())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class FullKnowledge(_LatencyPolicy):
+class FullKnowledge:
     """LAS's strategy with the true cost of every row: the oracle of an evaluation.
 
     Attributes:
-        target_s: The mean queuing latency to hold, in seconds.
         epsilon: Safety factor on costs; 0 is exact.
-        calm_rows: Rows let through first, to compare with a shedder that still learns.
+        seed: Seed of the gate's coins.
     """
 
     name: ClassVar[str] = "full_knowledge"
 
     epsilon: float = 0.0
-    calm_rows: int = 0
+    seed: int = 0
 
-    def machines(self) -> Machines:
+    def __post_init__(self) -> None:
+        """Refuse a factor that is none."""
+        self.machines(_SOME_TARGET)
+
+    def planner(self, target: MeanQueueLatency) -> Planner:
+        """Keep the share of rows whose work fits before the target is broken."""
+        return ShareThatFits(self.name, target, salt=self.seed)
+
+    def machines(self, target: MeanQueueLatency) -> Machines:
         """A shedder that needs no feedback but the true cost with every row."""
-        check = RunningAverage(self.target_s)
-        shedder = baselines.full_knowledge(check, epsilon=self.epsilon, calm_rows=self.calm_rows)
+        shedder = baselines.full_knowledge(RunningAverage(target.limit_s), epsilon=self.epsilon)
         return Machines(shedder, baselines.SilentOperator())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BaseLine:
-    """Drop a fixed share at random: the overload must be known.
-
-    >>> policy = BaseLine(drop_share=0.25)
-    >>> report = Report(sequence=4, start_s=0.0, end_s=1.0, rows_in=8, rows_kept=8)
-    >>> policy.decide(report, now_s=1.0).gate("source").keep
-    (0.75,)
+    """Drop a fixed share at random: the overload must be known, and no target is looked at.
 
     Attributes:
         drop_share: Share of rows to drop, from 0 to 1.
         seed: Seed of the coins.
-        calm_rows: Rows let through first, to compare with a shedder that still learns.
     """
 
     name: ClassVar[str] = "base_line"
 
     drop_share: float
     seed: int = 0
-    calm_rows: int = 0
 
     def __post_init__(self) -> None:
         """Refuse a share that is none."""
-        self.machines()
+        self.machines(_SOME_TARGET)
 
-    def machines(self) -> Machines:
-        """A coin a row."""
-        shedder = baselines.BaseLineShedder(drop_share=self.drop_share, seed=self.seed, calm_rows=self.calm_rows)
-        return Machines(shedder, baselines.SilentOperator())
-
-    def decide(self, report: Report, now_s: float) -> Plan | None:
+    def planner(self, target: MeanQueueLatency) -> Planner:  # noqa: ARG002 - blind to it
         """The same plan for every interval."""
-        share = 1.0 - self.drop_share
-        reason = baselines.BaseLineShedder.reason
-        return _plan_of_share(self.name, report, now_s, share, reason, self.seed)
+        shedder = baselines.BaseLineShedder
+        return FixedShare(self.name, keep_share=1.0 - self.drop_share, reason=shedder.reason, salt=self.seed)
 
-
-def _plan_of_share(name: str, report: Report, now_s: float, share: float, reason: str, salt: int) -> Plan:
-    version = report.sequence + 1
-    if share >= 1.0:
-        return Plan.keep_all(version, name, now_s, salt)
-    table = KeepTable(SOURCE, keep=(share,), reasons=(reason,))
-    return Plan(version, name, now_s, salt, gates=(table,), expected=Effect(keep_share=share))
-
-
-def _one_of(name: str, value: object, accepted: tuple[str, ...]) -> None:
-    if value not in accepted:
-        raise PenstockError.setting(name, value, f"one of {', '.join(accepted)}")
+    def machines(self, target: MeanQueueLatency) -> Machines:  # noqa: ARG002 - blind to it
+        """A coin a row."""
+        shedder = baselines.BaseLineShedder(drop_share=self.drop_share, seed=self.seed)
+        return Machines(shedder, baselines.SilentOperator())

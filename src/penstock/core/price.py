@@ -7,7 +7,8 @@ $$\text{refuse if}\quad \hat w / \text{weight} > \pi\,\bar w\,e^{\beta (1 - q/\t
 \pi \leftarrow \pi\,e^{g\,(\sigma - q/\tau)}$$
 
 An operator with nothing to do takes any row. And a small share of refused rows passes all the same (`FLOOR`), chosen by
-the row's identity: so no class of rows disappears from the answers, and costs that have fallen are noticed.
+the row's identity and with the weight of all: so no class of rows disappears from the answers, and costs that have
+fallen are noticed.
 """
 
 import math

@@ -26,7 +26,7 @@ class Arrived:
     key: Key
     row: int = 0  #: identity of the row: the same row under the same state gets the same verdict
     must_keep: bool = False
-    weight: float = 1.0  #: how many rows this one already stands for
+    weight: float = 1.0  #: how many rows this one already stands for, above 0
     cost_s: float | None = None  #: the true cost, which only the oracle of an evaluation knows
 
 

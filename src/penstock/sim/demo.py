@@ -1,4 +1,4 @@
-"""The demo: one overloaded stream, four ways to meet it, on virtual time with the machines users get."""
+"""The demo: one overloaded stream, five ways to meet it, on virtual time with the machines users get."""
 
 from typing import Any
 
@@ -6,7 +6,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from penstock.core.policy import BaseLine, LoadAware, Policy
+from penstock.core.policy import BaseLine, LoadAware, RowPolicy
+from penstock.core.target import MeanQueueLatency
 from penstock.sim import workload
 from penstock.sim.las_runs import measure
 from penstock.sim.queueing import Outcome, simulate
@@ -21,17 +22,17 @@ _WINDOW_ROWS = 2_000
 def run_demo(console: Console, seed: int) -> dict[str, Any]:
     """Run the stream through each policy, print the comparison and return it."""
     stream = _stream(seed)
-    policies: dict[str, Policy] = {
+    policies: dict[str, RowPolicy] = {
         "no shedding": BaseLine(drop_share=0.0),
         "random half": BaseLine(drop_share=0.5, seed=seed),
-        "LAS, as published": LoadAware(target_s=TARGET_S, variant="paper", seed=seed),
-        "Penstock": LoadAware(target_s=TARGET_S, seed=seed),
-        "Penstock, prefer cheap": LoadAware(target_s=TARGET_S, prefer="cheap", seed=seed),
+        "LAS, as published": LoadAware(variant="paper", seed=seed),
+        "Penstock": LoadAware(seed=seed),
+        "Penstock, prefer cheap": LoadAware(prefer="cheap", seed=seed),
     }
     outcomes = {}
     for name, policy in policies.items():
         with console.status(f"{name} ..."):
-            outcomes[name] = simulate(stream, *policy.machines())
+            outcomes[name] = simulate(stream, *policy.machines(MeanQueueLatency(TARGET_S)))
     console.print(
         f"{stream.rows:,} rows that cost 0.1 to 6.4 ms each, by key. Calm, then twice the capacity, then calm again; "
         f"the target is a mean queuing latency of {TARGET_S * 1e3:.0f} ms.",

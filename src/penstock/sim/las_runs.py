@@ -10,11 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.core.baselines import full_knowledge
+from penstock.core.check import RunningAverage
 from penstock.core.costs import SKETCH_COLUMNS, SKETCH_ROWS
 from penstock.core.hashing import HashFamily, unit_interval, xxhash64_ints
-from penstock.core.las import LasShedder, Matrices
-from penstock.core.load_aware import LoadAwareShedder
-from penstock.core.policy import FullKnowledge, LoadAware, Policy, StrawMan
+from penstock.core.las import LasOperator, LasShedder, Matrices
+from penstock.core.load_aware import LoadAwareOperator, LoadAwareShedder
 from penstock.core.sketch import CostSketch
 from penstock.sim import fast, workload
 from penstock.sim.workload import Stream
@@ -94,7 +95,7 @@ class LasRun:
         self._width = sketch.columns
         items = np.arange(stream.items)
         self._columns = sketch.family.columns_of_many(items)
-        self._own_columns = HashFamily(SKETCH_ROWS, SKETCH_COLUMNS, seed).columns_of_many(items)
+        self._own_columns = HashFamily(SKETCH_ROWS, SKETCH_COLUMNS, seed).columns_of_many(xxhash64_ints(items))
 
     def queuing_s(self, algorithm: str) -> Floats:
         """Queuing latency of every row under the algorithm, NaN where it was dropped."""
@@ -179,21 +180,15 @@ def synthetic_run(setting: Setting, run: int, seed: int) -> LasRun:
     return LasRun(Stream(keys, costs, arrivals, workload.ITEMS), setting, hash_seed, calm_rows=calm_rows)
 
 
-def memory_bytes(algorithm: str, tuning: fast.Tuning) -> int:
-    """Memory that the algorithm's two machines use for what they learn, after the first exchange."""
-    target_s = Setting().target_s
-    policies: dict[str, Policy] = {
-        "straw_man": StrawMan(target_s=target_s, mean_cost_s=1.0),
-        "full_knowledge": FullKnowledge(target_s=target_s),
-        "full_knowledge_eps": FullKnowledge(target_s=target_s),
-        "las": LoadAware(target_s=target_s, variant="paper"),
-        "las_first_check": LoadAware(target_s=target_s, variant="paper"),
-        "penstock": LoadAware(target_s=target_s),
-        "penstock_prefer_cheap": LoadAware(target_s=target_s, prefer="cheap"),
-    }
-    shedder, operator = policies[algorithm].machines()
-    if isinstance(shedder, LasShedder):
-        shedder.receive(Matrices(CostSketch.sized(Setting().epsilon, Setting().delta)))
-    if isinstance(shedder, LoadAwareShedder):
-        shedder = LoadAwareShedder(target_s, heavy_places=tuning.heavy_places)
-    return shedder.memory_bytes + operator.memory_bytes
+def memory_bytes(algorithm: str, setting: Setting) -> int:
+    """Bytes of the numbers that the algorithm's two machines store once the first messages are in."""
+    target_s = setting.target_s
+    if algorithm.startswith("penstock"):
+        own = LoadAwareShedder(target_s, heavy_places=setting.tuning.heavy_places)
+        return own.memory_bytes + LoadAwareOperator().memory_bytes
+    if algorithm.startswith("las"):
+        sketch = CostSketch.sized(setting.epsilon, setting.delta)
+        las_shedder = LasShedder(RunningAverage(target_s))
+        las_shedder.receive(Matrices(sketch))
+        return las_shedder.memory_bytes + LasOperator(sketch).memory_bytes
+    return full_knowledge(RunningAverage(target_s)).memory_bytes

@@ -137,13 +137,14 @@ def phases(seed: int, *, phase_rows: int = PHASE_ROWS) -> Stream:
     return Stream(np.concatenate(keys), np.concatenate(costs), times, ITEMS)
 
 
-#: Section 5.3: what decorating a tweet costs for each kind of entity it mentions, and how often each kind is mentioned.
+#: Section 5.3: what decorating a tweet costs for each kind of entity it mentions: others, politicians, media.
 MENTION_COSTS_S = (0.001, 0.005, 0.025)
+#: How often each kind is mentioned. The paper does not say; fitted, with the two below, to what it does say.
 MENTION_SHARES = (0.632, 0.213, 0.155)
 #: Stated of the stream: distinct entities, share of the most frequent one, costliest tweet.
 MENTION_ENTITIES, MENTION_TOP_SHARE, MENTION_DEAREST_S = 35_000, 0.065, 0.152
-#: Chosen so that the stated mean (9.7 ms) and share of 1 ms tweets (36 percent) come out: tweets with one mention, and
-#: the chance of each mention beyond the second.
+#: Tweets with one mention, and the chance of each mention beyond the second: with these the stated mean (9.7 ms) and
+#: share of 1 ms tweets (36 percent) come out.
 _SINGLE_SHARE, _ANOTHER = 0.57, 0.42
 
 

@@ -17,7 +17,7 @@ from penstock.sim import workload
 from penstock.sim.fast import Tuning
 from penstock.sim.figures import las_claims
 from penstock.sim.figures.result import Figure, Row, spread
-from penstock.sim.las_runs import ALGORITHMS, LasRun, RunResult, Setting, memory_bytes, synthetic_run
+from penstock.sim.las_runs import ALGORITHMS, LasRun, Measured, RunResult, Setting, memory_bytes, synthetic_run
 from penstock.sim.parallel import Workers
 from penstock.sim.workload import PHASE_ROWS, PHASES, Stream
 
@@ -157,7 +157,10 @@ _VARIANTS: tuple[tuple[str, str, Setting], ...] = (
     ("penstock_uniform", "penstock", Setting(distribution="uniform")),
     ("penstock_cold_start", "penstock", Setting(calm_start=False)),
     ("penstock_delay_10_ms", "penstock", Setting(delay_s=0.010)),
+    ("penstock_delay_100_ms", "penstock", Setting(delay_s=0.100)),
+    ("penstock_delay_1_s", "penstock", Setting(delay_s=1.0)),
     ("penstock_no_table", "penstock", Setting(tuning=Tuning(heavy_places=1))),
+    ("penstock_prefer_cheap_no_table", "penstock_prefer_cheap", Setting(tuning=Tuning(heavy_places=1))),
     ("penstock_sync_every_8", "penstock", Setting(tuning=Tuning(sync_every=8))),
     ("penstock_sync_every_64", "penstock", Setting(tuning=Tuning(sync_every=64))),
 )
@@ -179,7 +182,7 @@ def figure_plus(effort: Effort) -> Figure:
                     "above_1_01_tau": _share(ratio > 1.01 for ratio in ratios),  # noqa: PLR2004 - it names itself
                     "above_1_05_tau": _share(ratio > 1.05 for ratio in ratios),  # noqa: PLR2004 - as above
                     "dropped_ratio": spread(one.dropped_ratio for one in measured),
-                    "memory_bytes": memory_bytes(algorithm, setting.tuning),
+                    "memory_bytes": memory_bytes(algorithm, replace(setting, epsilon=effort.epsilon)),
                 }
             )
     order = [name for name, _, _ in _VARIANTS]
@@ -229,24 +232,28 @@ def _sweep(effort: Effort, name: str, points: list[tuple[Any, Setting]]) -> list
             after = [result[algorithm].after_nop for result in results]
             whole = [result[algorithm].whole_stream for result in results]
             base = [result["base_line"].after_nop for result in results]
+            whole_base = [result["base_line"].whole_stream for result in results]
             rows.append(
                 {
                     name: value,
                     "algorithm": algorithm,
-                    "queuing_latency_ms": spread(one.queuing_s * 1e3 for one in after),
-                    "dropped_ratio": spread(one.dropped_ratio for one in after),
-                    "shedding_ratio": spread(
-                        (one.dropped - line.dropped) / line.dropped if line.dropped else math.nan
-                        for one, line in zip(after, base, strict=True)
-                    ),
-                    "violations": _share(one.queuing_s > setting.target_s * (1.0 + _ROUNDING) for one in after),
-                    "whole_stream": {
-                        "queuing_latency_ms": spread(one.queuing_s * 1e3 for one in whole),
-                        "dropped_ratio": spread(one.dropped_ratio for one in whole),
-                    },
+                    **_measures(after, base, setting.target_s),
+                    "whole_stream": _measures(whole, whole_base, setting.target_s),
                 }
             )
     return rows
+
+
+def _measures(measured: list[Measured], base_line: list[Measured], target_s: float) -> Row:
+    return {
+        "queuing_latency_ms": spread(one.queuing_s * 1e3 for one in measured),
+        "dropped_ratio": spread(one.dropped_ratio for one in measured),
+        "shedding_ratio": spread(
+            (one.dropped - line.dropped) / line.dropped if line.dropped else math.nan
+            for one, line in zip(measured, base_line, strict=True)
+        ),
+        "violations": _share(one.queuing_s > target_s * (1.0 + _ROUNDING) for one in measured),
+    }
 
 
 def _phase_series(effort: Effort, algorithms: tuple[str, ...]) -> dict[str, NDArray[np.float64]]:

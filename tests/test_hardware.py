@@ -9,11 +9,11 @@ from typing import NoReturn
 
 import pytest
 
-from penstock import machine
+from penstock import hardware
 
 
 def test_processor_cores_memory_and_versions_are_told_as_json() -> None:
-    about = machine.describe()
+    about = hardware.describe()
     assert json.loads(json.dumps(about, allow_nan=False)) == about
     assert about["python"] == platform.python_version()
     assert about["numpy"] == metadata.version("numpy")
@@ -25,7 +25,7 @@ def test_processor_cores_memory_and_versions_are_told_as_json() -> None:
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="this system does not tell which cores are allowed")
 def test_only_cores_this_process_may_use_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 5, 7})
-    assert machine.describe()["cores"] == 3
+    assert hardware.describe()["cores"] == 3
 
 
 def test_a_system_without_processor_information_is_described_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,7 +34,7 @@ def test_a_system_without_processor_information_is_described_all_the_same(monkey
 
     monkeypatch.setattr(Path, "read_text", refuse)
     monkeypatch.setattr(platform, "processor", lambda: "")
-    assert machine.describe()["processor"] == "unknown processor"
+    assert hardware.describe()["processor"] == "unknown processor"
 
 
 def test_a_package_that_is_not_installed_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,11 +44,11 @@ def test_a_package_that_is_not_installed_is_left_out(monkeypatch: pytest.MonkeyP
         return "1.0"
 
     monkeypatch.setattr(metadata, "version", version)
-    about = machine.describe()
+    about = hardware.describe()
     assert "numba" not in about
     assert about["numpy"] == "1.0"
 
 
 def test_one_line_for_people_names_processor_cores_memory_and_python() -> None:
     about = {"processor": "Z80", "cores": 2, "memory_gib": 7.5, "python": "3.11.7"}
-    assert machine.in_one_line(about) == "Z80, 2 cores, 7.5 GiB, Python 3.11.7"
+    assert hardware.in_one_line(about) == "Z80, 2 cores, 7.5 GiB, Python 3.11.7"
