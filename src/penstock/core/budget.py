@@ -18,7 +18,7 @@ from penstock.core.check import target
 #: Aim this much below the target: the price of the word "within".
 MARGIN = 0.97
 #: Credit saved up at most, in rows' worth of the target.
-DEPTH_ROWS = 64.0
+DEPTH_ROWS = 32.0
 #: Debt remembered at most, in rows' worth of the target.
 DEBT_ROWS = 1024.0
 #: In debt, rows that wait less than this share of the target pass; at a debt of so many rows, less than half of it.
@@ -29,9 +29,9 @@ class LatencyBudget:
     """Slack that rows fill when they wait less than the target and spend when they wait more.
 
     >>> budget = LatencyBudget(target_s=1.0)
-    >>> budget.refuses(63.1), budget.refuses(63.0)  # a full budget: the aim of 0.97 plus 64 rows' worth of it
+    >>> budget.refuses(32.1), budget.refuses(32.0)  # a full budget: the aim of 0.97 plus 32 rows' worth of it
     (True, False)
-    >>> budget.correct(63.0)  # rows waited 63 s longer in all than predicted: a little debt
+    >>> budget.correct(32.0)  # rows waited 32 s longer in all than predicted: a little debt
     >>> budget.refuses(0.9), budget.refuses(0.8)
     (True, False)
     >>> budget.correct(1e9)  # deep in debt, only very short waits pass and pay back

@@ -16,7 +16,7 @@ from penstock.sim.workload import Stream
 TARGET_S = 0.050
 #: Rows at 70 percent of capacity, then at twice capacity, then calm again.
 _STRETCHES = ((8_000, 0.7), (16_000, 2.0), (8_000, 0.7))
-_WINDOW_ROWS = 2_000
+_WINDOW_ROWS = 4_000
 
 
 def run_demo(console: Console, seed: int) -> dict[str, Any]:
