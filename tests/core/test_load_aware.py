@@ -151,7 +151,7 @@ def test_lost_replies_are_healed_by_the_next_one() -> None:
 def test_waiting_beyond_prediction_is_paid_for() -> None:
     shedder = shedder_that_knows({"a": 1.0}, free_at_s=0.0)
     request = forwarded(shedder, 0.0)
-    shedder.receive(reply(request, request.work_s, {}, waited_s=40.0 * TARGET_S))
+    shedder.receive(reply(request, request.work_s, {}, waited_s=100.0 * TARGET_S))
     # In debt, a row that would wait 0.95 of the target is refused; before the reply it would have passed.
     assert isinstance(shedder.judge(Arrived(now_s=request.work_s - 0.95 * TARGET_S, key="a")), Drop)
 

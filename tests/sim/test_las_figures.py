@@ -238,11 +238,16 @@ def test_penstock_holds_the_target_with_any_distribution_of_keys(distribution: s
 @pytest.mark.parametrize(
     ("name", "words"),
     [
+        ("4", "much lower latency"),
+        ("4", "where nothing needs to be dropped"),
         ("5", "shedding ratio decreases with skew"),
-        ("6", "converges within the phase (as printed)"),
+        ("6", "B: all three manage it"),
+        ("6", "E: all perform equally well"),
+        ("6", "F: LAS as printed"),
+        ("6", "G: little effect on LAS as printed"),
         ("7", "extremely close to Full Knowledge"),
         ("7", "drop 5 to 10 percent"),
-        ("eps", "latency near the target"),
+        ("eps", "its latency does not rise"),
     ],
 )
 def test_a_sentence_of_the_paper_that_does_not_hold_is_told_as_such(name: str, words: str) -> None:
@@ -252,30 +257,43 @@ def test_a_sentence_of_the_paper_that_does_not_hold_is_told_as_such(name: str, w
 def test_claims_of_figure_4_agree_with_its_rows() -> None:
     overloads = [u for u in las.UNDER_PROVISIONING if u > 0]
     factors = [latency("4", u, "las") / TAU_MS for u in overloads]
-    assert holds("4", "LAS stays close") == (max(factors) <= 1.25)
-    assert claim(figure("4").claims, "LAS stays close").measured.startswith(f"{min(factors):.2f} to {max(factors):.2f}")
+    close = claim(figure("4").claims, "LAS stays quite close")
+    assert close.holds == (max(factors) <= 1.5)
+    assert close.measured.startswith(f"{min(factors):.2f} to {max(factors):.2f}")
     assert holds("4", "never violates") == all(row("4", u, "full_knowledge")["violations"] == 0 for u in overloads)
     blind = [latency("4", 0.25, name) for name in ("base_line", "straw_man")]
-    assert holds("4", "far above it at 25 %") == (min(blind) >= 10 * TAU_MS)
-    assert holds("4", "Penstock's mean") == all(latency("4", u, "penstock") <= TAU_MS for u in overloads)
+    assert holds("4", "far exceed it at 25 %") == (min(blind) >= 10 * TAU_MS)
+    worst = max(row("4", u, "penstock")["queuing_latency_ms"]["max"] for u in las.UNDER_PROVISIONING)
+    assert holds("4", "Penstock's worst run") == (worst <= 1.01 * TAU_MS)
+    spare = [dropped("4", -0.1, name) for name in ("penstock", "las")]
+    assert holds("4", "where nothing needs to be dropped") == (spare[0] <= spare[1])
 
 
 def test_claims_of_figure_5_agree_with_its_rows() -> None:
     values = [latency("5", name, "las") for name in las.DISTRIBUTIONS]
-    assert holds("5", "latency improves with skew") == (values[-1] < values[0])
+    assert holds("5", "latency improves with skew") == (values[-1] <= values[0] / 2)
+    spans = [
+        [
+            value["max"] - value["min"]
+            for name in ("uniform", "zipf-3.0")
+            for value in [row("5", name, who)["queuing_latency_ms"]]
+        ]
+        for who in ("base_line", "straw_man")
+    ]
+    assert holds("5", "further apart with skew") == all(skewed > uniform for uniform, skewed in spans)
     ratios = [row("5", name, "las")["shedding_ratio"]["mean"] for name in las.DISTRIBUTIONS]
     assert holds("5", "shedding ratio decreases") == (ratios[-1] < 0.95 * ratios[0])
 
 
 def test_claims_of_figure_eps_agree_with_its_rows() -> None:
-    assert holds("eps", "latency near the target") == (latency("eps", 0.001, "las") <= latency("eps", 0.05, "las"))
+    assert holds("eps", "its latency does not rise") == (latency("eps", 0.001, "las") <= latency("eps", 0.05, "las"))
     assert holds("eps", "fewer drops") == (dropped("eps", 0.001, "las") <= dropped("eps", 1.0, "las"))
 
 
 def test_claims_of_figure_6_agree_with_its_rows() -> None:
-    for words, algorithm in (("(as printed)", "las"), ("at the first check", "las_first_check")):
+    for words, algorithm in (("F: LAS as printed", "las"), ("F: LAS sending at the first check", "las_first_check")):
         values = series(algorithm)
-        converges = values[window("F", 0)] > 10 * PHASE_TAU_MS and values[window("F", 4)] <= 1.1 * PHASE_TAU_MS
+        converges = values[window("F", 0)] >= 10 * PHASE_TAU_MS and values[window("F", 4)] <= 1.5 * PHASE_TAU_MS
         assert holds("6", words) == converges
     assert holds("6", "Straw-Man does not recover") == (series("straw_man")[window("G", 4)] >= 10 * PHASE_TAU_MS)
     worst = series("penstock", "queuing_latency_ms_max")
@@ -287,12 +305,13 @@ def test_claims_of_figure_6_agree_with_its_rows() -> None:
 def test_claims_of_figure_plus_agree_with_its_rows_and_with_figure_6() -> None:
     own, cheap = variant("penstock"), variant("penstock_prefer_cheap")
     claims = {one.claim: one for one in figure("plus").claims}
-    assert claims["within 1.01 of the target"].holds == (own["above_1_01_tau"] <= 0.01)
-    assert claims["drops"].holds == (own["dropped_ratio"]["mean"] <= 0.270)
-    assert f"{own['dropped_ratio']['mean']:.4f}" in claims["drops"].measured
-    assert claims["drops with cheap rows preferred"].holds == (cheap["dropped_ratio"]["mean"] <= 0.22)
+    assert claims["Penstock: runs that end within 1.01 times the target"].holds == (own["above_1_01_tau"] <= 0.01)
+    drops = claims["Penstock: rows dropped"]
+    assert drops.holds == (own["dropped_ratio"]["mean"] <= 0.270)
+    assert f"{own['dropped_ratio']['mean']:.4f}" in drops.measured
+    assert holds("plus", "cheap rows preferred") == (cheap["dropped_ratio"]["mean"] <= 0.22)
     # The same twelve runs through the phases as in figure 6.
-    for words in ("from the third of a phase on", "Penstock in the first window"):
+    for words in ("from the third of a phase on", "the first window after costs double"):
         assert claim(figure("plus").claims, words) == claim(figure("6").claims, words)
 
 
@@ -313,14 +332,13 @@ def with_latency(value_ms: float) -> Callable[[Row], None]:
     ("words", "where", "change"),
     [
         ("never violates", {"algorithm": "full_knowledge"}, lambda one: one.update(violations=0.05)),
-        ("LAS stays close", {"algorithm": "las", "under_provisioning": 0.5}, with_latency(2 * TAU_MS)),
+        ("LAS stays quite close", {"algorithm": "las", "under_provisioning": 0.5}, with_latency(2 * TAU_MS)),
         ("in some runs", {"algorithm": "las"}, lambda one: one.update(violations=0.0)),
-        ("far above it at 25 %", {"algorithm": "straw_man"}, with_latency(9 * TAU_MS)),
-        ("all perform alike", {"algorithm": "las", "under_provisioning": -0.1}, with_latency(2 * TAU_MS)),
+        ("far exceed it at 25 %", {"algorithm": "straw_man"}, with_latency(9 * TAU_MS)),
+        ("all four perform alike", {"algorithm": "las", "under_provisioning": -0.1}, with_latency(2 * TAU_MS)),
         ("drop the same amount", {"algorithm": "base_line"}, lambda one: one["dropped_ratio"].update(mean=0.3)),
         ("LAS drops slightly more", {"algorithm": "las"}, lambda one: one["dropped_ratio"].update(mean=0.2)),
-        ("much lower latency", {"algorithm": "full_knowledge_eps"}, with_latency(TAU_MS)),
-        ("Penstock's mean", {"algorithm": "penstock", "under_provisioning": 0.9}, with_latency(1.01 * TAU_MS)),
+        ("Penstock's worst run", {"algorithm": "penstock", "under_provisioning": 0.9}, with_latency(1.02 * TAU_MS)),
     ],
 )
 def test_each_claim_of_figure_4_would_fall_with_other_rows(
@@ -335,7 +353,7 @@ def test_each_claim_of_figure_4_would_fall_with_other_rows(
     [
         ("bad with any distribution", {"algorithm": "base_line", "distribution": "uniform"}, with_latency(TAU_MS)),
         ("improves with skew", {"algorithm": "las", "distribution": "zipf-3.0"}, with_latency(2 * TAU_MS)),
-        ("Penstock holds", {"algorithm": "penstock", "distribution": "uniform"}, with_latency(1.02 * TAU_MS)),
+        ("Penstock's worst run", {"algorithm": "penstock", "distribution": "uniform"}, with_latency(1.02 * TAU_MS)),
     ],
 )
 def test_each_claim_of_figure_5_would_fall_with_other_rows(
@@ -358,11 +376,15 @@ def phase_values() -> dict[str, np.ndarray]:
     [
         ("A: Straw-Man's latency grows", "straw_man", (window("A", 4), 0), 1.0),
         ("E: nothing needs", "las", (window("E", 4), 1), 0.1),
-        ("sending at the first check", "las_first_check", (window("F", 4), 0), 1_000.0),
+        ("A: Full Knowledge and LAS drop slightly more", "las", (window("A", 4), 1), 0.9),
+        ("D: LAS and Full Knowledge drop more", "full_knowledge", (window("D", 4), 0), 1_000.0),
+        ("D: Straw-Man drops the same", "straw_man", (window("D", 4), 0), 1.0),
+        ("F: LAS sending at the first check", "las_first_check", (window("F", 4), 0), 1_000.0),
+        ("G: little effect on LAS sending", "las_first_check", (window("G", 1), 0), 1_000.0),
         ("Straw-Man does not recover", "straw_man", (window("G", 4), 0), 1.0),
         ("from the third of a phase on", "penstock", (window("C", 2), 0), 64.1),
         ("from the third of a phase on", "penstock", (window("C", 2), 0), math.nan),
-        ("in the first window after costs double", "penstock", (window("F", 0), 0), 1_201.0),
+        ("the first window after costs double", "penstock", (window("F", 0), 0), 1_201.0),
     ],
 )
 def test_each_claim_of_figure_6_would_fall_with_another_series(
@@ -428,8 +450,8 @@ def test_rows_of_a_sweep_have_the_agreed_columns(name: str) -> None:
     spreads = {"queuing_latency_ms", "dropped_ratio", "shedding_ratio"}
     for one in as_json(name)["rows"]:
         assert set(one) == {SWEEPS[name], "algorithm", "violations", "whole_stream"} | spreads
-        assert set(one["whole_stream"]) == {"queuing_latency_ms", "dropped_ratio"}
-        for spread in [*(one[column] for column in spreads), *one["whole_stream"].values()]:
+        assert set(one["whole_stream"]) == {"violations"} | spreads
+        for spread in [*(one[column] for column in spreads), *(one["whole_stream"][column] for column in spreads)]:
             assert list(spread) == ["mean", "min", "max"]
             if spread["mean"] is not None:
                 assert spread["min"] <= spread["mean"] * (1 + 1e-9) + 1e-12
