@@ -34,6 +34,7 @@ def reply(request: Request, finish_s: float, costs_s: dict[str, float], waited_s
     """What the operator answers when the row is done at `finish_s` and all rows so far have waited `waited_s`."""
     return Feedback(
         request.number,
+        finish_s,
         tuple(xxhash64(key) for key in costs_s),
         tuple(costs_s.values()),
         clock_error_s=finish_s - request.work_s,
@@ -57,11 +58,11 @@ def run(
     return simulate(stream, shedder, LoadAwareOperator()), stream
 
 
-def test_each_of_the_first_rows_and_then_every_sixteenth_carries_a_request() -> None:
+def test_each_of_the_first_rows_and_then_every_eighth_carries_a_request() -> None:
     shedder = LoadAwareShedder(AMPLE_S)
     verdicts = [shedder.judge(Arrived(now_s=0.0, key="a")) for _ in range(100)]
     carrying = [row for row, verdict in enumerate(verdicts, start=1) if verdict.request]
-    assert carrying == [*range(1, 17), 32, 48, 64, 80, 96]
+    assert carrying == [*range(1, 9), *range(16, 101, 8)]
     assert [verdicts[row - 1].request.number for row in carrying] == list(range(1, len(carrying) + 1))
 
 
@@ -85,7 +86,7 @@ def test_the_operator_answers_with_the_rows_since_the_last_request_and_both_erro
     request = Request(number=5, work_s=4.0, queued_s=0.5)
     (send,) = operator.executed(Executed("b", 1.0, start_s=3.0, finish_s=7.0, cost_s=4.0, request=request))
     assert send.message == Feedback(
-        5, (xxhash64("a"), xxhash64("b")), (2.0, 4.0), clock_error_s=3.0, queued_error_s=2.5
+        5, 7.0, (xxhash64("a"), xxhash64("b")), (2.0, 4.0), clock_error_s=3.0, queued_error_s=2.5
     )
     (send,) = operator.executed(
         Executed("c", arrived_s=7.0, start_s=7.0, finish_s=8.0, cost_s=1.0, request=replace(request, number=6))
@@ -104,15 +105,43 @@ def test_after_a_reply_the_operator_is_expected_free_at_its_clock_plus_the_work_
     assert fourth.queued_s - third.queued_s == pytest.approx(7.0 + 2.0 - 3.0)
 
 
-def test_time_that_a_stall_made_look_idle_is_not_counted_twice() -> None:
-    shedder = shedder_that_knows({"a": 1.0}, free_at_s=1.0, target_s=AMPLE_S)
-    stalled = forwarded(shedder, 1.0)
-    # The row stalls until t = 11. The rows that come meanwhile are taken to find an idle operator.
+def test_silence_tells_that_a_row_is_still_being_worked_on() -> None:
+    shedder = shedder_that_knows({"a": 1.0}, free_at_s=0.0, target_s=AMPLE_S)
+    stalled = forwarded(shedder, 0.0)
+    # The row should be done at t = 1 and stalls until t = 11. What came after it still waits: 0, 1, 2 and 3 rows.
     outstanding = [forwarded(shedder, now_s) for now_s in (3.0, 5.0, 7.0, 9.0)]
-    assert [request.queued_s for request in outstanding] == [0.0] * 4
+    assert np.diff([0.0, *(request.queued_s for request in outstanding)]).tolist() == [0.0, 1.0, 2.0, 3.0]
     shedder.receive(reply(stalled, 11.0, {"a": 1.0}))
-    # The clock says 11 s, and four rows of 1 s are outstanding.
-    assert forwarded(shedder, 11.0).queued_s == pytest.approx(4.0)
+    # The clock says 11 s, and four rows of 1 s are outstanding: nothing is counted twice.
+    assert forwarded(shedder, 11.0).queued_s - outstanding[-1].queued_s == pytest.approx(4.0)
+
+
+def test_few_rows_are_let_into_a_stall() -> None:
+    rows, stalled = 3000, 1000
+    costs_s = [0.03] * rows
+    costs_s[stalled] = 60.0
+    outcome, stream = run(costs_s, [0.02] * rows)
+    during = (stream.arrivals_s > stream.arrivals_s[stalled]) & (stream.arrivals_s < stream.arrivals_s[stalled] + 60.0)
+    # What a full budget and the silence allow, not the two thirds that fit at other times.
+    assert outcome.kept[during].mean() < 0.1
+
+
+def test_an_operator_that_stops_reporting_does_not_shut_the_gate() -> None:
+    shedder = shedder_that_knows({"a": 0.01}, free_at_s=0.0)
+    verdicts = [shedder.judge(Arrived(now_s=0.1 * row, key="a", row=row)) for row in range(20_000)]
+    # A tenth of the capacity is asked for; after the silence has been long enough, estimates alone decide again.
+    assert sum(isinstance(verdict, Forward) for verdict in verdicts[-5_000:]) > 0.9 * 5_000
+
+
+def test_rows_let_in_blind_are_not_held_against_those_after_them() -> None:
+    bursts, size = 12, 1000
+    costs_s = [0.01] * (bursts * size)
+    gaps_s = ([0.0] * (size - 1) + [20.0]) * bursts
+    outcome, _ = run(costs_s, gaps_s)
+    kept = outcome.kept.reshape(bursts, size).sum(axis=1)
+    assert kept[0] == size  # nothing was known yet
+    # A target of 1 s is a mean wait: two seconds' worth of rows of 10 ms may stand in the queue.
+    assert (kept[1:] >= 50).all()
 
 
 def test_a_repeated_reply_changes_nothing() -> None:
@@ -240,7 +269,7 @@ def test_a_row_that_stands_for_ten_may_cost_ten_times_as_much() -> None:
 def priced_shedders() -> list[LoadAwareShedder]:
     """Shedders whose price has fallen more and more."""
     shedders = []
-    for rows in range(0, 400, 20):
+    for rows in range(0, 60, 2):
         shedder = shedder_that_knows({"x": 1.0, "ten x": 10.0}, free_at_s=3.0, prefer="cheap")
         for _ in range(rows):
             shedder.judge(Arrived(now_s=0.0, key="x"))
@@ -271,7 +300,7 @@ def test_an_overload_from_the_first_row_on_stays_within_the_target(prefer: str, 
     rows = 8000
     costs_s = np.random.default_rng(1).exponential(0.05, rows)
     outcome, _ = run(costs_s.tolist(), [0.05 / overload] * rows, prefer=prefer)
-    assert np.nanmean(outcome.queuing_s) <= TARGET_S
+    assert np.nanmean(outcome.queuing_s) <= 1.01 * TARGET_S
     # Nor is it held by dropping everything: the operator has enough to do.
     assert outcome.kept.mean() > 0.8 / overload
     assert np.nanmax(outcome.queuing_s) < 20 * TARGET_S

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from penstock.core.carry import CarriedWeight
 from penstock.core.check import Check
 from penstock.core.hashing import unit_interval, xxhash64
+from penstock.core.settings import duration_s, number
 from penstock.core.shedding import Arrived, Drop, Executed, Forward, Send
 from penstock.errors import PenstockError
 
@@ -37,9 +38,7 @@ class BaseLineShedder:
 
     def __init__(self, *, drop_share: float, seed: int = 0, calm_rows: int = 0) -> None:
         """Let `calm_rows` rows through first: the stretch in which LAS still learns."""
-        if not 0.0 <= drop_share <= 1.0:
-            raise PenstockError.setting("drop_share", drop_share, "a share from 0 to 1")
-        self.drop_share = drop_share
+        self.drop_share = number("drop_share", drop_share, 0.0, 1.0)
         self._seed = seed
         self._calm_rows = calm_rows
 
@@ -131,9 +130,7 @@ class _TrueCost:
 
 def straw_man(check: Check, mean_cost_s: float, *, calm_rows: int = 0) -> PredictiveShedder:
     """Straw-Man: every row is taken to cost the mean of the stream."""
-    if not 0.0 < mean_cost_s < float("inf"):
-        raise PenstockError.setting("mean_cost_s", mean_cost_s, "a positive number of seconds")
-    return PredictiveShedder(check, _MeanCost(mean_cost_s), calm_rows=calm_rows)
+    return PredictiveShedder(check, _MeanCost(duration_s("mean_cost_s", mean_cost_s)), calm_rows=calm_rows)
 
 
 def full_knowledge(check: Check, *, epsilon: float = 0.0, calm_rows: int = 0) -> PredictiveShedder:
@@ -141,6 +138,4 @@ def full_knowledge(check: Check, *, epsilon: float = 0.0, calm_rows: int = 0) ->
 
     With epsilon = 0 and a running average this is the shedder of Theorem 4.1: its average never exceeds the target.
     """
-    if not epsilon >= 0.0:
-        raise PenstockError.setting("epsilon", epsilon, "a number from 0 up")
-    return PredictiveShedder(check, _TrueCost(1.0 + epsilon), calm_rows=calm_rows)
+    return PredictiveShedder(check, _TrueCost(1.0 + number("epsilon", epsilon, 0.0)), calm_rows=calm_rows)

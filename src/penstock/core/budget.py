@@ -13,7 +13,7 @@ The budget is kept in predicted latencies and corrected with measured ones (`cor
 spent waiting, whatever the estimates were worth.
 """
 
-from penstock.core.check import target
+from penstock.core.settings import duration_s
 
 #: Aim this much below the target: the price of the word "within".
 MARGIN = 0.97
@@ -43,7 +43,7 @@ class LatencyBudget:
 
     def __init__(self, target_s: float) -> None:
         """Start with a full budget."""
-        self.aim_s = target("target_s", target_s) * MARGIN
+        self.aim_s = duration_s("target_s", target_s) * MARGIN
         self._brim_s = self.aim_s * DEPTH_ROWS
         self._bottom_s = -self.aim_s * DEBT_ROWS
         self._patience_s = target_s * PATIENCE

@@ -7,7 +7,7 @@ only queuing latencies: `refuses(q)` asks, `record(q)` says that the row was let
 from array import array
 from typing import Protocol
 
-from penstock.errors import PenstockError
+from penstock.core.settings import duration_s, whole_number
 
 
 class Check(Protocol):
@@ -22,13 +22,6 @@ class Check(Protocol):
 
     def record(self, queuing_s: float) -> None:
         """Count a row that was let through."""
-
-
-def target(name: str, value_s: float) -> float:
-    """The target as a positive, finite number of seconds, or one clear error."""
-    if not (isinstance(value_s, int | float) and 0.0 < value_s < float("inf")):
-        raise PenstockError.setting(name, value_s, "a positive number of seconds")
-    return float(value_s)
 
 
 class RunningAverage:
@@ -50,7 +43,7 @@ class RunningAverage:
 
     def __init__(self, target_s: float) -> None:
         """Start with an empty average."""
-        self.target_s = target("target_s", target_s)
+        self.target_s = duration_s("target_s", target_s)
         self._total_s = 0.0
         self._rows = 0
 
@@ -80,10 +73,8 @@ class SlidingWindowAverage:
 
     def __init__(self, target_s: float, rows: int) -> None:
         """Start with an empty window."""
-        if rows < 1:
-            raise PenstockError.setting("rows", rows, "a whole number from 1 up")
-        self.target_s = target("target_s", target_s)
-        self.rows = rows
+        self.target_s = duration_s("target_s", target_s)
+        self.rows = whole_number("rows", rows, 1)
         self._window = array("d")
         self._next = 0
         self._total_s = 0.0
@@ -119,7 +110,7 @@ class Maximum:
 
     def __init__(self, target_s: float) -> None:
         """Nothing to remember."""
-        self.target_s = target("target_s", target_s)
+        self.target_s = duration_s("target_s", target_s)
 
     def refuses(self, queuing_s: float) -> bool:
         """Whether this very row would wait too long."""

@@ -18,7 +18,7 @@ from penstock.core.sketch import CostSketch
 from penstock.errors import PenstockError
 
 #: Places for frequent keys.
-HEAVY_PLACES = 128
+HEAVY_PLACES = 64
 #: Shape of the sketch for all others: the paper's.
 SKETCH_ROWS, SKETCH_COLUMNS = 4, 54
 #: Executed rows between two steps of forgetting, and how much of the past each step keeps.

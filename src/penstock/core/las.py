@@ -22,9 +22,9 @@ from typing import Literal
 
 from penstock.core.carry import CarriedWeight
 from penstock.core.check import Check
+from penstock.core.settings import number, whole_number
 from penstock.core.shedding import Arrived, Drop, Executed, Forward, Send
 from penstock.core.sketch import CostSketch
-from penstock.errors import PenstockError
 
 #: `printed`: send when equation (1) holds; `first_check`: at the first check, as some of the paper's numbers imply.
 Sending = Literal["printed", "first_check"]
@@ -77,13 +77,9 @@ class LasOperator:
         sending: Sending = "printed",
     ) -> None:
         """Start in START with an empty sketch; check every `window_rows` executed rows (N), up to `tolerance` (mu)."""
-        if window_rows < 1:
-            raise PenstockError.setting("window_rows", window_rows, "a whole number from 1 up")
-        if not tolerance >= 0.0:
-            raise PenstockError.setting("tolerance", tolerance, "a number from 0 up")
         self.state = OperatorState.START
-        self.window_rows = window_rows
-        self.tolerance = tolerance
+        self.window_rows = whole_number("window_rows", window_rows, 1)
+        self.tolerance = number("tolerance", tolerance, 0.0)
         self.sending: Sending = sending
         self._sketch = sketch
         self._snapshot = sketch.snapshot()
@@ -133,11 +129,9 @@ class LasShedder:
 
     def __init__(self, check: Check, *, epsilon: float = 0.05) -> None:
         """Start in NOP; `epsilon` is the factor by which estimates are raised."""
-        if not epsilon >= 0.0:
-            raise PenstockError.setting("epsilon", epsilon, "a number from 0 up")
         self.state = ShedderState.NOP
         self._check = check
-        self._factor = 1.0 + epsilon
+        self._factor = 1.0 + number("epsilon", epsilon, 0.0)
         self._sketch: CostSketch | None = None
         self._free_s = 0.0
         self._carry = CarriedWeight()

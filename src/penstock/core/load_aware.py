@@ -11,12 +11,17 @@ with feedback, which comes often and small instead of rarely and whole:
 - costs come from a `CostModel`: exact for frequent keys, quick to follow a change of everything at once;
 - with `prefer="cheap"` a `Price` refuses the rows that cost most for their weight first.
 
-It can shed after one reply instead of thousands of rows, and there is no state in which everything is refused.
+- a request that is not answered is an answer too: the operator is still at that row, or was when a reply now on its way
+  was sent. So what was let through after it still waits. Silence for `SILENCE_TARGETS` targets says that reports are
+  broken, and rows flow by the estimates.
+
+It can shed after one reply instead of thousands of rows. Rows let through before that, blind, are not held against
+those after them. An operator believed idle takes any row, so no state refuses everything for good.
 """
 
 from collections import deque
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from penstock.core.budget import LatencyBudget
 from penstock.core.carry import CarriedWeight
@@ -26,7 +31,13 @@ from penstock.core.price import FLOOR, Price
 from penstock.core.shedding import Arrived, Drop, Executed, Forward, Send
 
 #: Rows let through between two requests; the first ones each carry a request.
-SYNC_EVERY = 16
+SYNC_EVERY = 8
+#: If a request stays unanswered for so many targets, the operator has stopped reporting: go by the estimates alone.
+SILENCE_TARGETS = 64.0
+#: How much of the longest way of a reply is remembered from one reply to the next.
+REPLY_MEMORY = 0.95
+#: Unanswered requests a shedder remembers, at most: the oldest is forgotten first.
+UNANSWERED_REQUESTS = 64
 #: Executed rows an operator remembers for the next reply, at most: between two requests there are `SYNC_EVERY`.
 UNREPORTED_ROWS = 64
 
@@ -47,10 +58,19 @@ class Feedback:
     """Operator to shedder, when that row is done: what rows cost, and how wrong the sums were."""
 
     number: int
+    finished_s: float  #: when that row was done, by the operator's clock
     key_hashes: tuple[int, ...]  #: `xxhash64` of each row's key: keys may be long, a machine's memory may not
     costs_s: tuple[float, ...]
     clock_error_s: float
     queued_error_s: float
+
+
+class _Sent(NamedTuple):
+    """What a shedder remembers of a request until it is answered."""
+
+    number: int
+    work_s: float
+    sent_s: float
 
 
 class LoadAwareOperator:
@@ -74,6 +94,7 @@ class LoadAwareOperator:
             return []
         feedback = Feedback(
             number=row.request.number,
+            finished_s=row.finish_s,
             key_hashes=tuple(key_hash for key_hash, _ in self._rows),
             costs_s=tuple(cost_s for _, cost_s in self._rows),
             clock_error_s=row.finish_s - row.request.work_s,
@@ -89,8 +110,8 @@ class LoadAwareShedder:
     >>> shedder = LoadAwareShedder(target_s=1.0)
     >>> shedder.judge(Arrived(now_s=0.0, key="a"))
     Forward(weight=1.0, request=Request(number=1, work_s=0.0, queued_s=0.0))
-    >>> shedder.receive(Feedback(1, (xxhash64("a"),), (30.0,), clock_error_s=30.0, queued_error_s=0.0))
-    >>> shedder.judge(Arrived(now_s=5.0, key="a"))  # the operator is busy until t = 30 s
+    >>> shedder.receive(Feedback(1, 90.0, (xxhash64("a"),), (90.0,), clock_error_s=90.0, queued_error_s=0.0))
+    >>> shedder.judge(Arrived(now_s=5.0, key="a"))  # the operator is busy until t = 90 s
     Drop(reason='latency budget spent')
     """
 
@@ -110,6 +131,12 @@ class LoadAwareShedder:
         self._forwarded = 0
         self._requests = 0
         self._answered = 0
+        self._silence_s = target_s * SILENCE_TARGETS
+        self._unanswered: deque[_Sent] = deque(maxlen=UNANSWERED_REQUESTS)
+        self._reporting = True
+        self._blind_requests: int | None = None
+        self._finished_s: float | None = None
+        self._reply_way_s = 0.0
 
     @property
     def carried_weight(self) -> float:
@@ -118,8 +145,8 @@ class LoadAwareShedder:
 
     @property
     def memory_bytes(self) -> int:
-        """Cost model and carried weights."""
-        return self._costs.memory_bytes + self._carry.memory_bytes
+        """Cost model, carried weights and the requests that may be unanswered."""
+        return self._costs.memory_bytes + self._carry.memory_bytes + UNANSWERED_REQUESTS * 24
 
     def receive(self, message: object) -> None:
         """Take in a reply, unless a newer one is in already."""
@@ -130,15 +157,19 @@ class LoadAwareShedder:
         self._answered = message.number
         self._costs.learn(message.key_hashes, message.costs_s)
         self._clock_error_s = message.clock_error_s
-        self._budget.correct(message.queued_error_s - self._queued_error_s)
+        if self._blind_requests is None:
+            self._blind_requests = self._requests
+        if message.number > self._blind_requests:
+            self._budget.correct(message.queued_error_s - self._queued_error_s)
         self._queued_error_s = message.queued_error_s
+        self._reporting = True
+        self._finished_s = message.finished_s
+        while self._unanswered and self._unanswered[0].number <= message.number:
+            self._unanswered.popleft()
 
     def judge(self, row: Arrived) -> Forward | Drop:
         """Refuse what is too dear at this queue, then what the latency budget cannot pay for."""
-        queuing_s = self._work_s + self._clock_error_s - row.now_s
-        if queuing_s < 0.0:  # idle: the clock went on without work
-            self._clock_error_s = row.now_s - self._work_s
-            queuing_s = 0.0
+        queuing_s = self._predict(row.now_s)
         cost_s = self._costs.estimate(xxhash64(row.key))
         weight = row.weight
         if self._price is not None and self._too_dear(self._price, row, cost_s, queuing_s):
@@ -153,7 +184,23 @@ class LoadAwareShedder:
         self._budget.record(queuing_s)
         self._work_s += cost_s
         self._queued_s += queuing_s
-        return Forward(weight, self._next_request())
+        return Forward(weight, self._next_request(row.now_s))
+
+    def _predict(self, now_s: float) -> float:
+        """How long a row that arrives now will wait: by the estimates, and at least as long as silence tells."""
+        if self._finished_s is not None:
+            self._reply_way_s = max(now_s - self._finished_s, self._reply_way_s * REPLY_MEMORY)
+            self._finished_s = None
+        if self._unanswered and now_s - self._unanswered[0].sent_s > self._silence_s:
+            self._reporting = False  # until the next reply, silence tells nothing
+        least_s = 0.0
+        if self._unanswered and self._reporting:
+            least_s = max(self._work_s - self._unanswered[0].work_s - self._reply_way_s, 0.0)
+        queuing_s = self._work_s + self._clock_error_s - now_s
+        if queuing_s < least_s:  # idle or late: the clock went on without work
+            self._clock_error_s = now_s + least_s - self._work_s
+            queuing_s = least_s
+        return queuing_s
 
     def _too_dear(self, price: Price, row: Arrived, cost_s: float, queuing_s: float) -> bool:
         price.follow(queuing_s)
@@ -162,9 +209,11 @@ class LoadAwareShedder:
             return False
         return price.refuses(cost_s / (mean_s * row.weight), queuing_s)
 
-    def _next_request(self) -> Request | None:
+    def _next_request(self, now_s: float) -> Request | None:
         self._forwarded += 1
         if self._forwarded > SYNC_EVERY and self._forwarded % SYNC_EVERY:
             return None
         self._requests += 1
-        return Request(self._requests, self._work_s, self._queued_s)
+        request = Request(self._requests, self._work_s, self._queued_s)
+        self._unanswered.append(_Sent(self._requests, self._work_s, now_s))
+        return request

@@ -12,10 +12,21 @@ instructions out.
 ```
 """
 
+import math
 from dataclasses import dataclass
 from typing import Protocol
 
+from penstock.errors import PenstockError
+
 Key = int | str
+
+#: No moment lies further from 0 and no row takes longer: milliseconds since 1970, given as seconds, are refused.
+_LONGEST_S = 1e11
+
+
+def _check_moment(name: str, given_s: float) -> None:
+    if not -_LONGEST_S <= given_s <= _LONGEST_S:
+        raise PenstockError.setting(name, given_s, "a moment in seconds, such as seconds since 1970")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +40,12 @@ class Arrived:
     weight: float = 1.0  #: how many rows this one already stands for, above 0
     cost_s: float | None = None  #: the true cost, which only the oracle of an evaluation knows
 
+    def __post_init__(self) -> None:
+        """Refuse what would poison every later verdict."""
+        _check_moment("now_s", self.now_s)
+        if not 0.0 < self.weight < math.inf:
+            raise PenstockError.setting("weight", self.weight, "a finite number above 0")
+
 
 @dataclass(frozen=True, slots=True)
 class Executed:
@@ -40,6 +57,14 @@ class Executed:
     finish_s: float
     cost_s: float  #: work the row took; finish - start, given apart so that no rounding creeps in
     request: object | None = None  #: what the shedder sent along with the row
+
+    def __post_init__(self) -> None:
+        """Refuse what would poison every later verdict."""
+        _check_moment("arrived_s", self.arrived_s)
+        _check_moment("start_s", self.start_s)
+        _check_moment("finish_s", self.finish_s)
+        if not 0.0 <= self.cost_s <= _LONGEST_S:
+            raise PenstockError.setting("cost_s", self.cost_s, f"seconds from 0 to {_LONGEST_S:g}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import struct
 import zlib
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -75,10 +76,12 @@ class CostSketch:
         >>> sketch.rows, sketch.columns
         (4, 54)
         """
-        if not 0 < epsilon <= math.e:
+        if isinstance(epsilon, bool) or not isinstance(epsilon, Real) or not 0 < epsilon <= math.e:
             raise PenstockError.setting("epsilon", epsilon, "a number above 0 and up to e, 2.718")
-        if not 0 < delta < 1:
+        if isinstance(delta, bool) or not isinstance(delta, Real) or not 0 < delta < 1:
             raise PenstockError.setting("delta", delta, "a number between 0 and 1, both excluded")
+        if math.e / epsilon > _MOST_CELLS / 64:
+            raise PenstockError.setting("epsilon", epsilon, "a number from 0.000003 up: the sketch would not fit")
         columns = max(1, round(min(math.e / epsilon, 2.0**62)))
         return cls(max(1, math.ceil(-math.log2(delta))), columns, seed)
 

@@ -27,6 +27,9 @@ class Tuning(NamedTuple):
     """The constants of `penstock.core.load_aware` and its parts."""
 
     sync_every: int = load_aware.SYNC_EVERY
+    silence_targets: float = load_aware.SILENCE_TARGETS
+    unanswered_requests: int = load_aware.UNANSWERED_REQUESTS
+    reply_memory: float = load_aware.REPLY_MEMORY
     margin: float = budget.MARGIN
     depth_rows: float = budget.DEPTH_ROWS
     debt_rows: float = budget.DEBT_ROWS
@@ -250,7 +253,8 @@ def load_aware_loop(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loo
     # Rows let through, in order: which, when done, and whether a request (and with which sums) goes along.
     sent = np.empty(rows, np.int64)
     finish = np.empty(rows)
-    requested = np.zeros(rows, np.bool_)
+    request_of = np.full(rows, -1, np.int64)
+    request_at = np.empty(rows)
     request_work = np.empty(rows)
     request_queued = np.empty(rows)
     admitted = 0
@@ -261,6 +265,7 @@ def load_aware_loop(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loo
     reported = 0
     # Replies on their way: the executed rows they tell of, and the two errors.
     reply_at = np.empty(rows)
+    reply_finish = np.empty(rows)
     reply_first = np.empty(rows, np.int64)
     reply_last = np.empty(rows, np.int64)
     reply_clock = np.empty(rows)
@@ -288,7 +293,15 @@ def load_aware_loop(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loo
     slack = brim
     # Price.
     level = tuning.limit
-    # The shedder's own sums.
+    # The shedder's own sums, and the requests it waits for.
+    requests = 0
+    unanswered = 0
+    blind_requests = -1
+    reporting = True
+    way_open = False
+    finished = 0.0
+    reply_way = 0.0
+    silence = target_s * tuning.silence_targets
     estimated = 0.0
     queued = 0.0
     clock_error = 0.0
@@ -297,12 +310,13 @@ def load_aware_loop(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loo
         now = arrivals[row]
         while done < admitted and finish[done] <= now:
             waited += queuing[sent[done]]
-            if requested[done]:
+            if request_of[done] >= 0:
                 reply_at[replies] = finish[done] + delay_s
+                reply_finish[replies] = finish[done]
                 reply_first[replies] = reported
                 reply_last[replies] = done
-                reply_clock[replies] = finish[done] - request_work[done]
-                reply_queued[replies] = waited - request_queued[done]
+                reply_clock[replies] = finish[done] - request_work[replies]
+                reply_queued[replies] = waited - request_queued[replies]
                 replies += 1
                 reported = done + 1
             done += 1
@@ -371,13 +385,28 @@ def load_aware_loop(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loo
                                 frequency[i, j] = 0.0
                                 work[i, j] = 0.0
             clock_error = reply_clock[replies_in]
-            slack = min(max(slack - (reply_queued[replies_in] - queued_error), bottom), brim)
+            if blind_requests < 0:
+                blind_requests = requests
+            if replies_in >= blind_requests:
+                slack = min(max(slack - (reply_queued[replies_in] - queued_error), bottom), brim)
             queued_error = reply_queued[replies_in]
+            finished = reply_finish[replies_in]
+            way_open = True
+            reporting = True
             replies_in += 1
+            unanswered = max(unanswered, replies_in)
+        if way_open:
+            reply_way = max(now - finished, reply_way * tuning.reply_memory)
+            way_open = False
+        if unanswered < requests and now - request_at[unanswered] > silence:
+            reporting = False
+        least = 0.0
+        if unanswered < requests and reporting:
+            least = max(estimated - request_work[unanswered] - reply_way, 0.0)
         predicted = estimated + clock_error - now
-        if predicted < 0.0:
-            clock_error = now - estimated
-            predicted = 0.0
+        if predicted < least:
+            clock_error = now + least - estimated
+            predicted = least
         key = keys[row]
         place = place_of[key]
         mean = total_cost / count if count > 0.0 else 0.0
@@ -405,7 +434,10 @@ def load_aware_loop(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loo
         finish[admitted] = end
         admitted += 1
         if admitted <= tuning.sync_every or admitted % tuning.sync_every == 0:
-            requested[admitted - 1] = True
-            request_work[admitted - 1] = estimated
-            request_queued[admitted - 1] = queued
+            request_of[admitted - 1] = requests
+            request_at[requests] = now
+            request_work[requests] = estimated
+            request_queued[requests] = queued
+            requests += 1
+            unanswered = max(unanswered, requests - tuning.unanswered_requests)
     return queuing

@@ -115,7 +115,7 @@ def phases(seed: int, *, phase_rows: int = PHASE_ROWS) -> Stream:
     """
     rng = np.random.default_rng([seed, 6])
     by_item = item_costs(rng)
-    dearest = np.flatnonzero(by_item == by_item.max())
+    dearest = np.flatnonzero(by_item == np.max(by_item))
     swap = int(dearest[dearest > 0][len(dearest) // 2])  # a middling rank: rare, but seen
     share = np.diff(cumulated("zipf-1.0", ITEMS), prepend=0.0)
     swapped = share.copy()

@@ -28,7 +28,7 @@ class Figure:
     r"""The data behind one figure and what it shows.
 
     >>> figure = Figure("las", "4", {"runs": 1}, rows=[{"x": 1, "y": {"mean": 2.0, "min": 1.0}}])
-    >>> print(figure.to_csv().strip().replace("\r", ""))
+    >>> print(figure.to_csv().strip())
     x,y_mean,y_min
     1,2.0,1.0
     """
@@ -63,7 +63,7 @@ class Figure:
         flat = [dict(_flattened(_plain(row))) for row in self.rows]
         names = list(dict.fromkeys(name for row in flat for name in row))
         text = io.StringIO()
-        writer = csv.DictWriter(text, names)
+        writer = csv.DictWriter(text, names, lineterminator="\n")
         writer.writeheader()
         writer.writerows(flat)
         return text.getvalue()
