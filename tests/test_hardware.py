@@ -5,7 +5,6 @@ import os
 import platform
 from importlib import metadata
 from pathlib import Path
-from typing import NoReturn
 
 import pytest
 
@@ -29,8 +28,12 @@ def test_only_cores_this_process_may_use_count(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_system_without_processor_information_is_described_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object, **__: object) -> NoReturn:
-        raise FileNotFoundError
+    read_text = Path.read_text
+
+    def refuse(path: Path, *given: object, **named: object) -> str:
+        if path == Path("/proc/cpuinfo"):
+            raise FileNotFoundError
+        return read_text(path, *given, **named)
 
     monkeypatch.setattr(Path, "read_text", refuse)
     monkeypatch.setattr(platform, "processor", lambda: "")

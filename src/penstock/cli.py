@@ -66,7 +66,7 @@ def _number(kind: Callable[[str], _N], accepted: str, fits: Callable[[_N], bool]
 Runs = Annotated[
     int,
     typer.Option(
-        help="Independent runs for each point.",
+        help="Independent runs for each point (figure 7 is one run).",
         metavar="R",
         parser=_number(int, "a whole number from 1 up", lambda runs: runs >= 1),
     ),
@@ -142,11 +142,12 @@ def reproduce_las(  # noqa: PLR0913 - one argument an option
         raise PenstockError.setting(
             "--data", str(data), "it with --figure 7, the only one that reads a recorded stream"
         )
+    origin = {"data": str(data), "key": key, "cost": cost} if data is not None else None
     recorded = _recorded(data, key, cost, seed) if data is not None and key is not None else None
     _check_outputs(out, json_file)
     makers: dict[str, Callable[[las.Effort], Figure]] = {
         **las.FIGURES,
-        "7": partial(las.figure_7, recorded=recorded),
+        "7": partial(las.figure_7, recorded=recorded, origin=origin),
     }
     figures = []
     with _progress() as progress, Workers(_jobs(jobs)) as workers:
@@ -212,6 +213,11 @@ def main() -> None:
         _fail(str(error))
     except BrokenProcessPool:
         _fail("a worker process died, perhaps for want of memory: try again with fewer --jobs", status=1)
+    except SystemError as error:
+        # So Numba puts a Ctrl-C that reached compiled code.
+        if not isinstance(error.__cause__ or error.__context__, KeyboardInterrupt):
+            raise
+        code = _INTERRUPTED
     if code == _INTERRUPTED:
         _fail("stopped", status=_INTERRUPTED)
     sys.exit(code or 0)

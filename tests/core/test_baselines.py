@@ -48,7 +48,7 @@ def test_base_line_never_drops_a_must_keep_row() -> None:
 
 @pytest.mark.parametrize("drop_share", [-0.1, 1.1, float("nan")])
 def test_a_share_that_is_none_is_refused(drop_share: float) -> None:
-    with pytest.raises(PenstockError, match=r"^drop_share = .* is not usable: give a share from 0 to 1$"):
+    with pytest.raises(PenstockError, match=r"^drop_share = .* is not usable: give a number from 0 to 1$"):
         BaseLineShedder(drop_share=drop_share)
 
 
@@ -116,7 +116,9 @@ def test_full_knowledge_without_costs_says_what_is_missing() -> None:
 
 @pytest.mark.parametrize("mean_cost_s", [0.0, -1.0, float("nan"), float("inf")])
 def test_a_mean_cost_that_is_none_is_refused(mean_cost_s: float) -> None:
-    with pytest.raises(PenstockError, match=r"^mean_cost_s = .* is not usable: give a positive number of seconds$"):
+    with pytest.raises(
+        PenstockError, match=r"^mean_cost_s = .* is not usable: give seconds above 0, or text like '200 ms' or '2 s'$"
+    ):
         straw_man(Maximum(1.0), mean_cost_s)
 
 

@@ -129,5 +129,7 @@ def test_credit_has_a_brim() -> None:
 
 @pytest.mark.parametrize("target_s", [0.0, -1.0, float("nan"), float("inf")])
 def test_a_target_that_is_no_duration_is_refused(target_s: float) -> None:
-    with pytest.raises(PenstockError, match=r"^target_s = .* is not usable: give a positive number of seconds$"):
+    with pytest.raises(
+        PenstockError, match=r"^target_s = .* is not usable: give seconds above 0, or text like '200 ms' or '2 s'$"
+    ):
         LatencyBudget(target_s)

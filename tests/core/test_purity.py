@@ -18,6 +18,7 @@ MAY_IMPORT = {
     "functools",
     "math",
     "numba",
+    "numbers",
     "numpy",
     "penstock",
     "re",

@@ -1,11 +1,13 @@
 """How fast the simulator is: verdicts per second and core, and the time a paper's 5,000 runs take."""
 
 import math
+import os
 import resource
 import sys
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 from penstock.sim.figures.result import Row, spread
 from penstock.sim.las_runs import Setting, synthetic_run
@@ -40,6 +42,7 @@ def bench_sim(runs: int, jobs: int, done: Callable[[int], None] = lambda _: None
         started = time.perf_counter()
         workers.run(whole, range(runs), done)
         elapsed_s = time.perf_counter() - started
+        memory_mib = _memory_mib(workers)
     decisions = runs * len(ALGORITHMS) * ROWS
     return {
         "bench": "sim",
@@ -49,7 +52,7 @@ def bench_sim(runs: int, jobs: int, done: Callable[[int], None] = lambda _: None
             "seconds": elapsed_s,
             "decisions_per_s_per_core": decisions / elapsed_s / jobs,
             "seconds_for_paper_runs": elapsed_s * PAPER_RUNS / runs,
-            "peak_memory_mib": _peak_memory_mib(jobs),
+            "peak_memory_mib": memory_mib,
         },
     }
 
@@ -68,9 +71,17 @@ def _time_run(run: int, algorithms: tuple[str, ...]) -> dict[str, float]:
     return times
 
 
-def _peak_memory_mib(jobs: int) -> float:
-    """This process's peak plus, for each job, that of the largest child so far."""
-    unit = 1 if sys.platform == "darwin" else 1024
-    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    child = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-    return (own + (jobs * child if jobs > 1 else 0)) * unit / 2**20
+def _memory_mib(workers: Workers) -> float:
+    """Memory of this process and its workers, shared pages counted once; the compiler's peak if that was higher."""
+    kib = 1 / 1024 if sys.platform == "darwin" else 1
+    own_peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * kib
+    return max(own_peak, sum(_proportional_kib(process) for process in (os.getpid(), *workers.processes()))) / 1024
+
+
+def _proportional_kib(process: int) -> float:
+    """What the system charges to a process; 0 where it does not tell."""
+    try:
+        lines = Path(f"/proc/{process}/smaps_rollup").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return 0.0
+    return sum(float(line.split()[1]) for line in lines if line.startswith("Pss:"))

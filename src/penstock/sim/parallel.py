@@ -38,6 +38,10 @@ class Workers:
         if self._pool is not None:
             self._pool.shutdown(wait=True, cancel_futures=True)
 
+    def processes(self) -> list[int]:
+        """Process numbers of the workers that are alive."""
+        return [child.pid for child in multiprocessing.active_children() if child.pid is not None]
+
     def run(
         self,
         function: Callable[[_Task], _Result],
