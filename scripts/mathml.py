@@ -15,4 +15,7 @@ def on_page_content(page: str, /, **_: object) -> str:
 
 def _mathml(equation: re.Match[str]) -> str:
     element, latex = equation.groups()
-    return convert(html.unescape(latex), display="inline" if element == "span" else "block")
+    if element == "span":
+        return convert(html.unescape(latex), display="inline")
+    # A long equation scrolls by itself where the page is narrow.
+    return f'<div style="overflow-x: auto">{convert(html.unescape(latex), display="block")}</div>'

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -476,6 +477,40 @@ def test_a_recorded_stream_is_read_by_its_key_column(run: Command, stream: Path,
     parameters = read_json(tmp_path / "7.json")["parameters"]
     assert (parameters["rows"], parameters["distinct_keys"]) == (ROWS, 40)
     assert parameters["max_cost_ms"] <= 25.0
+
+
+def test_json_on_standard_output_has_it_for_itself() -> None:
+    for place in ("-", "/dev/stdout"):
+        result = subprocess.run(
+            [sys.executable, "-c", "from penstock.cli import main; main()", *FIGURE_7, "--json", place],
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=WAIT_S,
+        )
+        assert json.loads(result.stdout)["figure"] == "7"
+        assert "paper says" in result.stderr
+
+
+def test_arrivals_of_a_recorded_stream_are_kept(run: Command, tmp_path: Path) -> None:
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    columns = {
+        "key": [1, 2, 3, 4],
+        "cost_ms": [10.0, 10.0, 10.0, 10.0],
+        "at": [start, start, start, start + timedelta(seconds=60)],
+        "at_s": [100.0, 100.0, 100.0, 160.0],
+        "back": [3, 2, 1, 0],
+        "words": ["a", "b", "c", "d"],
+    }
+    pq.write_table(pa.table(columns), tmp_path / "stream.parquet")
+    given = (*FIGURE_7, "--data", tmp_path / "stream.parquet", "--key", "key", "--cost", "cost_ms")
+    for column in ("at", "at_s"):
+        assert run(*given, "--arrival", column, "--json", tmp_path / "a.json").status == 0
+        rows = json.loads((tmp_path / "a.json").read_text())["rows"]
+        # Three rows of 10 ms at once wait 0, 10 and 20 ms; the fourth comes a minute later and does not wait.
+        assert [one["queuing_latency_ms"] for one in rows if one["algorithm"] == "straw_man"] == [pytest.approx(7.5)]
+    assert_refused(run(*given, "--arrival", "back"), "back", "ascending")
+    assert_refused(run(*given, "--arrival", "words"), "words", "timestamps or seconds")
 
 
 @pytest.mark.parametrize("cost", ["cost_ms", "whole_ms"])

@@ -347,3 +347,21 @@ def test_a_reader_beside_a_writer_never_sees_a_torn_plan(any_log: PlanLog) -> No
             assert reader.skipped() == []
     assert all(writing.result())
     assert list(reader.plans()) == [plan(version) for version in range(versions)]
+
+
+@pytest.mark.parametrize("folder", ["s3a://bucket/plans", "hdfs://host/plans", ""])
+def test_a_place_that_is_no_folder_of_this_machine_is_refused(
+    folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(PenstockError, match=r"^folder = .* is not usable: give .*$"):
+        PlanLog(folder)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_address_and_a_relative_path_name_the_same_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    logs = [PlanLog("my plans"), PlanLog((tmp_path / "my plans").as_uri())]
+    assert logs[0].folder == logs[1].folder == tmp_path / "my plans"

@@ -129,6 +129,12 @@ def reproduce_las(  # noqa: PLR0913 - one argument an option
         str | None,
         typer.Option(help="Figure 7: its column of costs in ms; without it keys get 1, 5 or 25 ms.", metavar="COLUMN"),
     ] = None,
+    arrival: Annotated[
+        str | None,
+        typer.Option(
+            help="Figure 7: its column of arrival times; without it rows come at the mean cost.", metavar="COLUMN"
+        ),
+    ] = None,
 ) -> None:
     """Load-Aware Shedding (Rivetti, Busnel, Querzoni, DEBS 2016): figures 4 to 7, eps, and ours against it (plus)."""
     names = list(las.FIGURES) if figure is None else [figure]
@@ -136,15 +142,16 @@ def reproduce_las(  # noqa: PLR0913 - one argument an option
         raise PenstockError.setting("--figure", figure, f"one of {', '.join(las.FIGURES)}")
     if (data is None) != (key is None):
         raise PenstockError("--data and --key go together: give a Parquet file and the name of its key column")
-    if cost is not None and data is None:
-        raise PenstockError("--cost names a column of --data: give --data and --key as well")
+    if (cost is not None or arrival is not None) and data is None:
+        raise PenstockError("--cost and --arrival name columns of --data: give --data and --key as well")
     if data is not None and "7" not in names:
         raise PenstockError.setting(
             "--data", str(data), "it with --figure 7, the only one that reads a recorded stream"
         )
-    origin = {"data": str(data), "key": key, "cost": cost} if data is not None else None
-    recorded = _recorded(data, key, cost, seed) if data is not None and key is not None else None
-    _check_outputs(out, json_file)
+    columns = {"data": data, "key": key, "cost": cost, "arrival": arrival}
+    origin = {name: value and str(value) for name, value in columns.items()} if data is not None else None
+    recorded = _recorded(data, key, cost, arrival, seed) if data is not None and key is not None else None
+    json_file = _check_outputs(out, json_file)
     makers: dict[str, Callable[[las.Effort], Figure]] = {
         **las.FIGURES,
         "7": partial(las.figure_7, recorded=recorded, origin=origin),
@@ -157,7 +164,7 @@ def reproduce_las(  # noqa: PLR0913 - one argument an option
             done = partial(progress.advance, task)
             figures.append(makers[name](replace(effort, done=done)))
     about = hardware.describe()
-    given = {"figure": figure, "runs": runs, "seed": seed, "eps": eps, "data": data, "key": key, "cost": cost}
+    given = {"figure": figure, "runs": runs, "seed": seed, "eps": eps, **columns}
     contents = _figure_files(figures, about, out, json_file, _command("penstock reproduce las", given))
     write_files(contents)
     for one in figures:
@@ -169,7 +176,7 @@ def reproduce_las(  # noqa: PLR0913 - one argument an option
 @bench.command("sim")
 def bench_simulator(*, runs: Runs = 200, jobs: Jobs = 0, json_file: Json = None) -> None:
     """Verdicts per second and core of the simulator, and the time that the paper's 5,000 runs take."""
-    _check_outputs(None, json_file)
+    json_file = _check_outputs(None, json_file)
     with _progress() as progress:
         task = progress.add_task("simulator", total=2 * runs)
         result = bench_sim(runs, _jobs(jobs), partial(progress.advance, task))
@@ -195,7 +202,7 @@ def bench_simulator(*, runs: Runs = 200, jobs: Jobs = 0, json_file: Json = None)
 @app.command()
 def demo(*, seed: Seed = 0, json_file: Json = None) -> None:
     """An overloaded stream without protection, with random drops, with LAS and with Penstock, on virtual time."""
-    _check_outputs(None, json_file)
+    json_file = _check_outputs(None, json_file)
     result = run_demo(_out, seed)
     result["machine"] = hardware.describe()
     contents = {json_file: _json_bytes(result)} if json_file else {}
@@ -211,6 +218,8 @@ def main() -> None:
         _fail(error.format_message())
     except (typer.TyperException, PenstockError) as error:
         _fail(str(error))
+    except OSError as error:
+        _fail(f"cannot write the output: {error.strerror}", status=1)
     except BrokenProcessPool:
         _fail("a worker process died, perhaps for want of memory: try again with fewer --jobs", status=1)
     except SystemError as error:
@@ -233,16 +242,21 @@ def _jobs(jobs: int) -> int:
     return jobs or int(hardware.describe()["cores"])
 
 
-def _check_outputs(out: Path | None, json_file: Path | None) -> None:
+def _check_outputs(out: Path | None, json_file: Path | None) -> Path | None:
+    """Try both places before the work; JSON that goes to standard output gets it for itself."""
     if out is not None:
         writable_folder("--out", out)
-    if json_file is not None:
-        writable_file("--json", json_file)
+    if json_file in {Path("-"), Path("/dev/stdout")}:
+        _out.stderr = True
+        return Path("/dev/stdout")
+    return None if json_file is None else writable_file("--json", json_file)
 
 
-def _recorded(data: Path, key: str, cost: str | None, seed: int) -> Stream:
+def _recorded(data: Path, key: str, cost: str | None, arrival: str | None, seed: int) -> Stream:
     keys, items = workload.read_keys(data, key)
     costs = workload.mention_costs(items, seed)[keys] if cost is None else workload.read_costs(data, cost)
+    if arrival is not None:
+        return Stream(keys, costs, workload.read_arrivals(data, arrival), items)
     return Stream(keys, costs, workload.arrivals(len(keys), float(costs.mean())), items)
 
 

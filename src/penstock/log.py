@@ -221,6 +221,8 @@ class PlanLog:
 
 
 def _local(folder: str) -> Path:
+    if not folder:
+        raise PenstockError.setting("folder", folder, "the path of a folder")
     scheme, colon, rest = folder.partition(":")
     if scheme == "file" and colon:
         return Path(unquote(urlsplit(folder).path))

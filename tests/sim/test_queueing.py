@@ -133,5 +133,5 @@ def test_a_message_cannot_arrive_before_it_is_sent(delay_s: float) -> None:
 
 
 def test_arrivals_that_go_back_in_time_are_refused() -> None:
-    with pytest.raises(PenstockError, match="is not usable: give a time from now"):
+    with pytest.raises(PenstockError, match="give finite seconds in ascending order"):
         simulate(stream_of([5, 4], [1, 1]), Scripted(), Scripted())

@@ -296,3 +296,18 @@ def test_nulls_are_refused_in_one_line(tmp_path: Path) -> None:
 
 def test_a_column_of_lists_is_refused_in_one_line(tmp_path: Path) -> None:
     assert "user" in refusal(written(tmp_path, user=[["a"], ["b", "c"]]))
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        (([1, 2], [1.0], [0.0, 1.0]), "one length"),
+        (([1, 2], [1.0, -1.0], [0.0, 1.0]), "costs_s"),
+        (([1, 2], [1.0, np.nan], [0.0, 1.0]), "costs_s"),
+        (([1, 2], [1.0, 1.0], [1.0, 0.0]), "arrivals_s"),
+        (([1, 2], [1.0, 1.0], [0.0, np.inf]), "arrivals_s"),
+    ],
+)
+def test_a_stream_that_cannot_be_run_is_refused_in_one_line(columns: tuple[list[float], ...], words: str) -> None:
+    with pytest.raises(PenstockError, match=words):
+        Stream(*(np.array(column) for column in columns), items=3)

@@ -53,6 +53,8 @@ def simulate(  # noqa: C901 - three small events that share one state
     """Run the whole stream through shedder and operator; `delay_s` is how long a message travels."""
     if not delay_s >= 0.0:
         raise PenstockError.setting("delay_s", delay_s, "a number of seconds from 0 up")
+    if must_keep is not None and len(must_keep) != stream.rows:
+        raise PenstockError(f"must_keep has {len(must_keep)} rows, the stream {stream.rows}: give one value a row")
     kernel, server = Kernel(), _Server()
     queuing_s = np.full(stream.rows, np.nan)
     weights = np.zeros(stream.rows)

@@ -37,6 +37,18 @@ class Stream:
     arrivals_s: Floats
     items: int
 
+    def __post_init__(self) -> None:
+        """Refuse columns that do not fit together or cannot be run."""
+        if not len(self.keys) == len(self.costs_s) == len(self.arrivals_s):
+            lengths = f"{len(self.keys)}, {len(self.costs_s)} and {len(self.arrivals_s)}"
+            raise PenstockError(f"keys, costs_s and arrivals_s have {lengths} rows: give columns of one length")
+        if not np.all(np.isfinite(self.costs_s) & (np.asarray(self.costs_s) >= 0.0)):
+            raise PenstockError("costs_s has negative, infinite or NaN values: give finite seconds from 0 up")
+        if not (np.all(np.isfinite(self.arrivals_s)) and np.all(np.diff(self.arrivals_s) >= 0.0)):
+            raise PenstockError(
+                "arrivals_s has infinite, NaN or falling values: give finite seconds in ascending order"
+            )
+
     @property
     def rows(self) -> int:
         """How many rows there are."""
@@ -229,6 +241,25 @@ def read_costs(path: Path, column: str) -> Floats:
             f"column {column!r} of {path} has nulls, negative or only zero costs: give costs from 0 ms up"
         )
     return costs
+
+
+def read_arrivals(path: Path, column: str) -> Floats:
+    """When the rows of a recorded stream came, in seconds after the first; from timestamps or numbers of seconds."""
+    values = read_columns(path, [column]).column(column)
+    if pa.types.is_timestamp(values.type):
+        values = values.cast(pa.timestamp("us", values.type.tz), safe=False).cast(pa.int64())
+        unit = 1e-6
+    elif pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
+        unit = 1.0
+    else:
+        raise PenstockError(f"column {column!r} of {path} is {values.type}: give timestamps or seconds")
+    if values.null_count:
+        raise PenstockError(f"column {column!r} of {path} has {values.null_count} nulls: give a column without nulls")
+    moments = values.to_numpy()
+    times: Floats = (moments - moments[0]).astype(np.float64) * unit
+    if not np.all(np.diff(times) >= 0.0):
+        raise PenstockError(f"column {column!r} of {path} is not in ascending order: sort the rows by it")
+    return times
 
 
 def read_columns(path: Path, columns: list[str]) -> pa.Table:

@@ -86,13 +86,7 @@ def to_markdown(title: str, figures: list[Figure], made_by: str, machine: str) -
             lines.append(f"| {claim.claim} | {claim.paper} | {claim.measured} | {holds} |")
         lines.append("")
         if len(figure.rows) <= _FEW_ROWS:
-            # The marks let other pages take in the table.
-            lines += [
-                f"<!-- --8<-- [start:{figure.name}] -->",
-                *_table(figure.rows),
-                f"<!-- --8<-- [end:{figure.name}] -->",
-                "",
-            ]
+            lines += [*_table(figure.rows), ""]
     return "\n".join(lines)
 
 
