@@ -30,6 +30,7 @@ from penstock.sim.parallel import Workers
 from penstock.sim.workload import Stream
 
 _N = TypeVar("_N", int, float)
+_LEAST_EPS = 0.0001
 #: What Typer returns after Ctrl-C, and what a shell expects.
 _INTERRUPTED = 130
 
@@ -92,7 +93,7 @@ Eps = Annotated[
     typer.Option(
         help="Precision of LAS's sketch; figure eps tries ten others.",
         metavar="E",
-        parser=_number(float, "a number from 0.0001 to 2.718", lambda eps: 0.0001 <= eps <= math.e),  # noqa: PLR2004
+        parser=_number(float, "a number from 0.0001 to 2.718", lambda eps: _LEAST_EPS <= eps <= math.e),
     ),
 ]
 Json = Annotated[Path | None, typer.Option("--json", help="Write the results to this file.", metavar="FILE")]

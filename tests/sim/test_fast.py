@@ -17,6 +17,7 @@ from penstock.core.load_aware import LoadAwareOperator, LoadAwareShedder
 from penstock.core.shedding import Arrived, Drop, Forward
 from penstock.core.sketch import CostSketch
 from penstock.sim import fast
+from penstock.sim.fast_load_aware import Tuning, load_aware_loop
 from penstock.sim.queueing import simulate
 from penstock.sim.workload import Stream, arrivals, draw_keys, item_costs, phases
 
@@ -143,12 +144,12 @@ def check_las(stream: Stream, las: Las) -> tuple[int, int]:
 
 
 def check_load_aware(
-    stream: Stream, *, target_s: float, prefer_cheap: bool, delay_s: float, tuning: fast.Tuning | None = None
+    stream: Stream, *, target_s: float, prefer_cheap: bool, delay_s: float, tuning: Tuning | None = None
 ) -> int:
     shedder = LoadAwareShedder(target_s, prefer="cheap" if prefer_cheap else "any", seed=SEED)
     readable = simulate(stream, shedder, LoadAwareOperator(), delay_s=delay_s).queuing_s
     family = HashFamily(costs.SKETCH_ROWS, costs.SKETCH_COLUMNS, SEED)
-    quick = fast.load_aware_loop(
+    quick = load_aware_loop(
         stream.keys,
         stream.costs_s,
         stream.arrivals_s,
@@ -157,7 +158,7 @@ def check_load_aware(
         target_s,
         prefer_cheap,
         delay_s,
-        tuning or fast.Tuning(),
+        tuning or Tuning(),
     )
     assert_same(quick, readable)
     return int(np.isnan(readable).sum())
@@ -217,13 +218,13 @@ def test_load_aware_is_the_same_for_a_loose_target(*, prefer_cheap: bool) -> Non
 
 
 @pytest.fixture
-def forgetful(monkeypatch: pytest.MonkeyPatch) -> fast.Tuning:
+def forgetful(monkeypatch: pytest.MonkeyPatch) -> Tuning:
     """Both paths forget every fourth row, so that long runs fit into a short test."""
     monkeypatch.setattr(costs, "FORGET_EVERY", 4)
-    return fast.Tuning(forget_every=4)
+    return Tuning(forget_every=4)
 
 
-def test_load_aware_is_the_same_once_old_keys_have_faded_from_the_sketch(forgetful: fast.Tuning) -> None:
+def test_load_aware_is_the_same_once_old_keys_have_faded_from_the_sketch(forgetful: Tuning) -> None:
     """A key seen once leaves the sketch after 124 steps of forgetting: 127,000 rows, unless forgetting is hurried."""
     items = 1000
     cells = HashFamily(costs.SKETCH_ROWS, costs.SKETCH_COLUMNS, SEED).columns_of_many(xxhash64_ints(np.arange(items)))[
@@ -301,12 +302,12 @@ def test_tuning_stands_for_the_constants_of_the_core_by_name() -> None:
         if name.isupper()
     }
     constants["forgotten"] = sketch.FORGOTTEN
-    assert {name: constants[name] for name in fast.Tuning._fields} == fast.Tuning()._asdict()
+    assert {name: constants[name] for name in Tuning._fields} == Tuning()._asdict()
     # Those without a place in it are fixed by the arguments, or bind only when messages are lost.
-    assert set(constants) - set(fast.Tuning._fields) == {"sketch_rows", "unreported_rows"}
+    assert set(constants) - set(Tuning._fields) == {"sketch_rows", "unreported_rows"}
 
 
 def test_tuning_changes_what_the_loop_does() -> None:
     stream = STREAMS["zipf-1.0, u 0.25"]()
     with pytest.raises(AssertionError):
-        check_load_aware(stream, target_s=TARGET_S, prefer_cheap=False, delay_s=0.0, tuning=fast.Tuning(margin=0.5))
+        check_load_aware(stream, target_s=TARGET_S, prefer_cheap=False, delay_s=0.0, tuning=Tuning(margin=0.5))

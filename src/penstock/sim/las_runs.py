@@ -18,6 +18,7 @@ from penstock.core.las import LasOperator, LasShedder, Matrices
 from penstock.core.load_aware import LoadAwareOperator, LoadAwareShedder
 from penstock.core.sketch import CostSketch
 from penstock.sim import fast, workload
+from penstock.sim.fast_load_aware import Tuning, load_aware_loop
 from penstock.sim.workload import Stream
 
 Floats = NDArray[np.float64]
@@ -28,7 +29,7 @@ ALGORITHMS = ("base_line", "straw_man", "las", "full_knowledge", "full_knowledge
 ASSOCIATIONS = 100
 
 
-_TUNING = fast.Tuning()
+_TUNING = Tuning()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class Setting:
     tolerance: float = 0.05
     delay_s: float = 0.0
     calm_start: bool = True
-    tuning: fast.Tuning = _TUNING
+    tuning: Tuning = _TUNING
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,7 @@ class LasRun:
             case "las" | "las_first_check":
                 return self._las(first_check=algorithm == "las_first_check")[0]
             case "penstock" | "penstock_prefer_cheap":
-                return fast.load_aware_loop(
+                return load_aware_loop(
                     stream.keys,
                     costs,
                     arrivals,

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.sim import workload
-from penstock.sim.fast import Tuning
+from penstock.sim.fast_load_aware import Tuning
 from penstock.sim.figures import las_claims
 from penstock.sim.figures.result import Figure, Row, spread
 from penstock.sim.las_runs import ALGORITHMS, LasRun, Measured, RunResult, Setting, memory_bytes, synthetic_run
