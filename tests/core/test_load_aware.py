@@ -198,7 +198,8 @@ def test_a_must_keep_row_is_never_dropped_but_its_work_and_wait_count(prefer: st
         assert shedder.judge(Arrived(now_s=0.0, key="a", must_keep=True)).weight == 1.0
     # What the price refuses is stood for by those it spares, not carried.
     assert shedder.carried_weight == (1.0 if prefer == "any" else 0.0)
-    # Free at t = 1020 now, and deep in debt: not even half the target may be waited.
+    assert isinstance(shedder.judge(Arrived(now_s=1018.0, key="b", must_keep=True)), Forward)
+    # Free at t = 1021 or later, and deep in debt: not even half the target may be waited.
     assert isinstance(shedder.judge(Arrived(now_s=1020.0 - TARGET_S / 2, key="a")), Drop)
 
 
@@ -325,3 +326,43 @@ def test_memory_of_the_operator_stays_bounded_if_no_row_ever_carries_a_request()
         operator.executed(Executed(row, 0.0, 0.0, 1.0, 1.0))
     (send,) = operator.executed(Executed(0, 0.0, 0.0, 1.0, 1.0, Request(1, 0.0, 0.0)))
     assert SYNC_EVERY <= len(send.message.key_hashes) <= UNREPORTED_ROWS
+
+
+def test_a_lost_reply_does_not_shut_the_gate() -> None:
+    shedder = shedder_that_knows({"a": 0.5}, free_at_s=0.0)
+    lost = [forwarded(shedder, now_s) for now_s in (0.0, 0.1, 0.2)]
+    assert len(lost) == 3
+    # None of them is ever answered. Each target one row goes as a probe, and its reply opens the gate again.
+    probes = []
+    for step in range(300):
+        now_s = 0.3 + 0.05 * step
+        verdict = shedder.judge(Arrived(now_s=now_s, key="a", row=step))
+        if isinstance(verdict, Forward) and verdict.request is not None:
+            probes.append(now_s)
+            shedder.receive(reply(verdict.request, now_s, {"a": 0.5}))
+    assert len(probes) > 10
+
+
+def test_one_wrong_clock_heals() -> None:
+    shedder = shedder_that_knows({"a": 0.01}, free_at_s=0.0)
+    shedder.judge(Arrived(now_s=3600.0, key="a"))  # an hour ahead, once
+    kept = 0
+    for step in range(2_000):
+        now_s = 1.0 + 0.1 * step
+        verdict = shedder.judge(Arrived(now_s=now_s, key="a", row=step))
+        if isinstance(verdict, Forward):
+            kept += 1
+            if verdict.request is not None:
+                shedder.receive(reply(verdict.request, now_s + 0.01, {"a": 0.01}))
+    assert kept > 1_000
+
+
+def test_a_pause_of_the_stream_does_not_hide_a_stall() -> None:
+    rows, stalled = 4000, 1010
+    costs_s = [0.015] * rows
+    costs_s[stalled] = 30.0
+    gaps_s = [0.01] * rows
+    gaps_s[1000] = 30.0
+    outcome, stream = run(costs_s, gaps_s)
+    during = (stream.arrivals_s > stream.arrivals_s[stalled]) & (stream.arrivals_s < stream.arrivals_s[stalled] + 30.0)
+    assert outcome.kept[during].mean() < 0.1

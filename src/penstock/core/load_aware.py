@@ -13,12 +13,14 @@ with feedback, which comes often and small instead of rarely and whole:
 
 - a request that is not answered is an answer too: the operator is still at that row, or was when a reply now on its way
   was sent. So what was let through after it still waits. Silence for `SILENCE_TARGETS` targets says that reports are
-  broken, and rows flow by the estimates.
+  broken, and rows flow by the estimates. While silence shuts the gate, one row a target goes through as a probe; and
+  whatever the estimates say, one goes through after 64 targets, so that a wrong clock heals.
 
 It can shed after one reply instead of thousands of rows. Rows let through before that, blind, are not held against
-those after them. An operator believed idle takes any row, so no state refuses everything for good.
+those after them. No state refuses everything for good.
 """
 
+import math
 from collections import deque
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -29,14 +31,15 @@ from penstock.core.costs import HEAVY_PLACES, CostModel
 from penstock.core.hashing import unit_interval, xxhash64
 from penstock.core.price import FLOOR, Price
 from penstock.core.shedding import Arrived, Drop, Executed, Forward, Send
+from penstock.errors import PenstockError
 
-#: Rows let through between two requests; the first ones each carry a request.
+#: Rows let through between two requests; the first ones each carry one, and so does a row after a target without.
 SYNC_EVERY = 8
 #: If a request stays unanswered for so many targets, the operator has stopped reporting: go by the estimates alone.
 SILENCE_TARGETS = 64.0
 #: How much of the longest way of a reply is remembered from one reply to the next.
 REPLY_MEMORY = 0.95
-#: Unanswered requests a shedder remembers, at most: the oldest is forgotten first.
+#: Unanswered requests a shedder remembers, at most: the oldest, which tell most.
 UNANSWERED_REQUESTS = 64
 #: Executed rows an operator remembers for the next reply, at most: between two requests there are `SYNC_EVERY`.
 UNREPORTED_ROWS = 64
@@ -63,6 +66,14 @@ class Feedback:
     costs_s: tuple[float, ...]
     clock_error_s: float
     queued_error_s: float
+
+    def __post_init__(self) -> None:
+        """Refuse what would poison every later verdict."""
+        for name in ("finished_s", "clock_error_s", "queued_error_s"):
+            if not math.isfinite(getattr(self, name)):
+                raise PenstockError.setting(name, getattr(self, name), "a finite number of seconds")
+        if len(self.key_hashes) != len(self.costs_s):
+            raise PenstockError.setting("costs_s", self.costs_s, f"one cost for each of {len(self.key_hashes)} keys")
 
 
 class _Sent(NamedTuple):
@@ -132,7 +143,9 @@ class LoadAwareShedder:
         self._requests = 0
         self._answered = 0
         self._silence_s = target_s * SILENCE_TARGETS
-        self._unanswered: deque[_Sent] = deque(maxlen=UNANSWERED_REQUESTS)
+        self._unanswered: deque[_Sent] = deque()
+        self._target_s = target_s
+        self._judged_s = self._forwarded_s = self._requested_s = 0.0
         self._reporting = True
         self._blind_requests: int | None = None
         self._finished_s: float | None = None
@@ -154,8 +167,8 @@ class LoadAwareShedder:
             raise TypeError(f"not a message of the load-aware operator: {message!r}")
         if message.number <= self._answered:
             return
-        self._answered = message.number
         self._costs.learn(message.key_hashes, message.costs_s)
+        self._answered = message.number
         self._clock_error_s = message.clock_error_s
         if self._blind_requests is None:
             self._blind_requests = self._requests
@@ -177,7 +190,7 @@ class LoadAwareShedder:
                 return Drop(self._price.reason)
             weight /= FLOOR  # it stands for the others that were as dear
         if not row.must_keep:
-            if self._budget.refuses(queuing_s):
+            if self._budget.refuses(queuing_s) and abs(row.now_s - self._forwarded_s) <= self._silence_s:
                 self._carry.drop(cost_s, weight)
                 return Drop(self._budget.reason)
             weight = self._carry.keep(cost_s, weight)
@@ -189,12 +202,15 @@ class LoadAwareShedder:
     def _predict(self, now_s: float) -> float:
         """How long a row that arrives now will wait: by the estimates, and at least as long as silence tells."""
         if self._finished_s is not None:
-            self._reply_way_s = max(now_s - self._finished_s, self._reply_way_s * REPLY_MEMORY)
+            # It came after the row before this one was judged: at least so long it was on its way.
+            self._reply_way_s = max(self._judged_s - self._finished_s, self._reply_way_s * REPLY_MEMORY)
             self._finished_s = None
+        self._judged_s = now_s
         if self._unanswered and now_s - self._unanswered[0].sent_s > self._silence_s:
             self._reporting = False  # until the next reply, silence tells nothing
         least_s = 0.0
-        if self._unanswered and self._reporting:
+        # After a target without a row let through, one goes as a probe: its reply clears what was lost.
+        if self._unanswered and self._reporting and abs(now_s - self._forwarded_s) <= self._target_s:
             least_s = max(self._work_s - self._unanswered[0].work_s - self._reply_way_s, 0.0)
         queuing_s = self._work_s + self._clock_error_s - now_s
         if queuing_s < least_s:  # idle or late: the clock went on without work
@@ -211,9 +227,13 @@ class LoadAwareShedder:
 
     def _next_request(self, now_s: float) -> Request | None:
         self._forwarded += 1
-        if self._forwarded > SYNC_EVERY and self._forwarded % SYNC_EVERY:
+        self._forwarded_s = now_s
+        recent = abs(now_s - self._requested_s) <= self._target_s
+        if self._forwarded > SYNC_EVERY and self._forwarded % SYNC_EVERY and recent:
             return None
         self._requests += 1
+        self._requested_s = now_s
         request = Request(self._requests, self._work_s, self._queued_s)
-        self._unanswered.append(_Sent(self._requests, self._work_s, now_s))
+        if len(self._unanswered) < UNANSWERED_REQUESTS:
+            self._unanswered.append(_Sent(self._requests, self._work_s, now_s))
         return request

@@ -12,7 +12,6 @@ instructions out.
 ```
 """
 
-import math
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -22,6 +21,14 @@ Key = int | str
 
 #: No moment lies further from 0 and no row takes longer: milliseconds since 1970, given as seconds, are refused.
 _LONGEST_S = 1e11
+
+
+_LEAST_WEIGHT, _LARGEST_WEIGHT = 1e-9, 1e15
+
+
+def _check_cost(given_s: float) -> None:
+    if not 0.0 <= given_s <= _LONGEST_S:
+        raise PenstockError.setting("cost_s", given_s, f"seconds from 0 to {_LONGEST_S:g}")
 
 
 def _check_moment(name: str, given_s: float) -> None:
@@ -37,14 +44,18 @@ class Arrived:
     key: Key
     row: int = 0  #: identity of the row: the same row under the same state gets the same verdict
     must_keep: bool = False
-    weight: float = 1.0  #: how many rows this one already stands for, above 0
+    weight: float = 1.0  #: how many rows this one already stands for
     cost_s: float | None = None  #: the true cost, which only the oracle of an evaluation knows
 
     def __post_init__(self) -> None:
         """Refuse what would poison every later verdict."""
         _check_moment("now_s", self.now_s)
-        if not 0.0 < self.weight < math.inf:
-            raise PenstockError.setting("weight", self.weight, "a finite number above 0")
+        if not _LEAST_WEIGHT <= self.weight <= _LARGEST_WEIGHT:
+            raise PenstockError.setting(
+                "weight", self.weight, f"a number from {_LEAST_WEIGHT:g} to {_LARGEST_WEIGHT:g}"
+            )
+        if self.cost_s is not None:
+            _check_cost(self.cost_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +74,10 @@ class Executed:
         _check_moment("arrived_s", self.arrived_s)
         _check_moment("start_s", self.start_s)
         _check_moment("finish_s", self.finish_s)
-        if not 0.0 <= self.cost_s <= _LONGEST_S:
-            raise PenstockError.setting("cost_s", self.cost_s, f"seconds from 0 to {_LONGEST_S:g}")
+        if not self.arrived_s <= self.start_s <= self.finish_s:
+            given = (self.arrived_s, self.start_s, self.finish_s)
+            raise PenstockError.setting("arrived_s, start_s, finish_s", given, "moments in this order, by one clock")
+        _check_cost(self.cost_s)
 
 
 @dataclass(frozen=True, slots=True)

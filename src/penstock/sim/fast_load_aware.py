@@ -103,7 +103,12 @@ def load_aware_loop(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loo
     level = tuning.limit
     # The shedder's own sums, and the requests it waits for.
     requests = 0
+    memory = np.empty(rows, np.int64)
+    remembered = 0
     unanswered = 0
+    judged_at = 0.0
+    forwarded_at = 0.0
+    requested_at = 0.0
     blind_requests = -1
     reporting = True
     way_open = False
@@ -202,15 +207,17 @@ def load_aware_loop(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loo
             way_open = True
             reporting = True
             replies_in += 1
-            unanswered = max(unanswered, replies_in)
+            while unanswered < remembered and memory[unanswered] < replies_in:
+                unanswered += 1
         if way_open:
-            reply_way = max(now - finished, reply_way * tuning.reply_memory)
+            reply_way = max(judged_at - finished, reply_way * tuning.reply_memory)
             way_open = False
-        if unanswered < requests and now - request_at[unanswered] > silence:
+        judged_at = now
+        if unanswered < remembered and now - request_at[memory[unanswered]] > silence:
             reporting = False
         least = 0.0
-        if unanswered < requests and reporting:
-            least = max(estimated - request_work[unanswered] - reply_way, 0.0)
+        if unanswered < remembered and reporting and abs(now - forwarded_at) <= target_s:
+            least = max(estimated - request_work[memory[unanswered]] - reply_way, 0.0)
         predicted = estimated + clock_error - now
         if predicted < least:
             clock_error = now + least - estimated
@@ -230,8 +237,9 @@ def load_aware_loop(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loo
             if too_dear and coins[row] >= tuning.floor:
                 continue
         allowed = patience * patience_debt / (patience_debt + max(-slack, 0.0))
-        if predicted > aim + slack and predicted > allowed:
+        if predicted > aim + slack and predicted > allowed and abs(now - forwarded_at) <= silence:
             continue
+        forwarded_at = now
         slack = min(max(slack + (aim - predicted), bottom), brim)
         estimated += cost
         queued += predicted
@@ -241,13 +249,16 @@ def load_aware_loop(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loo
         sent[admitted] = row
         finish[admitted] = end
         admitted += 1
-        if admitted <= tuning.sync_every or admitted % tuning.sync_every == 0:
+        if admitted <= tuning.sync_every or admitted % tuning.sync_every == 0 or abs(now - requested_at) > target_s:
+            requested_at = now
             request_of[admitted - 1] = requests
             request_at[requests] = now
             request_work[requests] = estimated
             request_queued[requests] = queued
+            if remembered - unanswered < tuning.unanswered_requests:
+                memory[remembered] = requests
+                remembered += 1
             requests += 1
-            unanswered = max(unanswered, requests - tuning.unanswered_requests)
     return queuing
 
 
