@@ -133,7 +133,8 @@ def reproduce_las(  # noqa: PLR0913 - one argument an option
     arrival: Annotated[
         str | None,
         typer.Option(
-            help="Figure 7: its column of arrival times; without it rows come at the mean cost.", metavar="COLUMN"
+            help="Figure 7: its column of arrival times, timestamps or seconds; else rows come at the mean cost.",
+            metavar="COLUMN",
         ),
     ] = None,
 ) -> None:

@@ -10,7 +10,7 @@ $$\hat q = \hat C - \text{elapsed}, \qquad \hat C \leftarrow \hat C + (1+\vareps
 
 Here $\hat C$ is kept as the time at which the operator is expected to be free (`free_s`), so $\hat q$ is
 `free_s - now`. Where the paper is silent: an idle operator pulls `free_s` up to now, and C is the operator's own clock,
-busy or idle; without both the estimate is off by two orders of magnitude.
+busy or idle; without both the estimate runs away.
 
 N. Rivetti, Y. Busnel, L. Querzoni: Load-Aware Shedding in Stream Processing Systems, DEBS 2016, section 3.
 """
