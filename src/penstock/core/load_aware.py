@@ -3,18 +3,18 @@
 Like LAS it predicts how long a row will wait from the estimated cost of the rows before it. It differs in what it does
 with feedback, which comes often and small instead of rarely and whole:
 
-- every `SYNC_EVERY`-th row carries a request; the reply brings the (key, cost) of the rows executed since the last one;
-- the reply says by how much clock and total waiting time differ from the shedder's own sums *at the request*: its free
-  time is the sum of estimated work plus the clock's error, and idle time belongs to the error. The
-  difference replaces the previous one and is not added to it, so late, lost or repeated replies never correct twice;
-- the check is a `LatencyBudget` booked in measured waiting time, so errors of the estimate cost rows, not the target;
+- every `SYNC_EVERY`-th row, and at least one a target, carries a request; the reply brings the (key, cost) of the rows
+  executed since the last one;
+- the reply says by how much clock and total waiting time differ from the shedder's own sums *at the request*: the
+  operator's free time is the sum of estimated work plus the clock's error, and idle time belongs to the error. The
+  difference replaces the previous one and is not added to it, so a late or repeated reply never corrects twice;
+- a request that is not answered is an answer too: the operator is still at that row, or was when a reply now on its way
+  was sent. So what was let through after it still waits. While silence shuts the gate, one row a target goes through as
+  a probe; silence for `SILENCE_TARGETS` targets says that reports are broken, and rows flow by the estimates;
+- after `SILENCE_TARGETS` targets without a row let through, one goes whatever the estimates say: a wrong clock heals;
+- the check is a `LatencyBudget` booked in measured waiting time, so a wrong estimate costs rows before the target;
 - costs come from a `CostModel`: exact for frequent keys, quick to follow a change of everything at once;
 - with `prefer="cheap"` a `Price` refuses the rows that cost most for their weight first.
-
-- a request that is not answered is an answer too: the operator is still at that row, or was when a reply now on its way
-  was sent. So what was let through after it still waits. Silence for `SILENCE_TARGETS` targets says that reports are
-  broken, and rows flow by the estimates. While silence shuts the gate, one row a target goes through as a probe; and
-  whatever the estimates say, one goes through after 64 targets, so that a wrong clock heals.
 
 It can shed after one reply instead of thousands of rows. Rows let through before that, blind, are not held against
 those after them. No state refuses everything for good.
@@ -41,7 +41,7 @@ SILENCE_TARGETS = 64.0
 REPLY_MEMORY = 0.95
 #: Unanswered requests a shedder remembers, at most: the oldest, which tell most.
 UNANSWERED_REQUESTS = 64
-#: Executed rows an operator remembers for the next reply, at most: between two requests there are `SYNC_EVERY`.
+#: Executed rows an operator remembers for the next reply, at most: between two requests there are no more than `SYNC_EVERY`.
 UNREPORTED_ROWS = 64
 
 Prefer = Literal["any", "cheap"]
