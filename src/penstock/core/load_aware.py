@@ -41,7 +41,7 @@ SILENCE_TARGETS = 64.0
 REPLY_MEMORY = 0.95
 #: Unanswered requests a shedder remembers, at most: the oldest, which tell most.
 UNANSWERED_REQUESTS = 64
-#: Executed rows an operator remembers for the next reply, at most: between two requests there are no more than `SYNC_EVERY`.
+#: Executed rows an operator remembers for the next reply, at most: between two requests lie up to `SYNC_EVERY`.
 UNREPORTED_ROWS = 64
 
 Prefer = Literal["any", "cheap"]
