@@ -1,8 +1,19 @@
-"""What every test may use: one Spark session for the whole run, and repeatable Hypothesis examples."""
+"""What every test may use: one Spark session for the whole run, and repeatable Hypothesis examples.
+
+The variable PENSTOCK_TEST_ENGINE chooses the session: `classic` (the default), `local-cluster` (executors are processes
+of their own) or `connect` (a client of a Spark Connect server that is started here). `tests/spark/test_engines.py` runs
+the guard's tests on the other two.
+"""
 
 from __future__ import annotations
 
+import os
+import socket
+import subprocess
 import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,9 +24,19 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+ROOT = Path(__file__).parents[1]
+ENGINE = os.environ.get("PENSTOCK_TEST_ENGINE", "classic")
+MASTERS = {"classic": "local[2]", "local-cluster": "local-cluster[2,1,1024]", "connect": "local[2]"}
+
 # No deadline, because the first call of a compiled loop takes about a second.
 settings.register_profile("repeatable", deadline=None, derandomize=True)
 settings.load_profile("repeatable")
+
+
+@pytest.fixture(scope="session")
+def java() -> None:
+    """For tests that start Spark in a process of their own."""
+    pytest.importorskip("pyspark")
 
 
 @pytest.fixture(scope="session")
@@ -27,6 +48,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.driver.host": "127.0.0.1",
         "spark.jars.ivy": str(folder / "ivy"),
         "spark.local.dir": str(folder / "local"),
+        "spark.log.level": "ERROR",
+        "spark.python.unix.domain.socket.enabled": "true",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
@@ -36,10 +59,48 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     with pytest.MonkeyPatch.context() as patch:
         # Workers would otherwise start the system's python3, which lacks the packages of this environment.
         patch.setenv("PYSPARK_PYTHON", sys.executable)
-        builder = sql.SparkSession.builder.master("local[2]").appName("penstock-tests")
+        # Functions of test modules travel by name: executors look for them where this process does.
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), *filter(None, sys.path)]))
+        if ENGINE == "connect":
+            with connect_server(options, folder) as address:
+                session = sql.SparkSession.builder.remote(address).getOrCreate()
+                yield session
+                session.stop()
+            return
+        builder = sql.SparkSession.builder.master(MASTERS[ENGINE]).appName("penstock-tests")
         for name, value in options.items():
             builder = builder.config(name, value)
         session = builder.getOrCreate()
-        session.sparkContext.setLogLevel("ERROR")
         yield session
         session.stop()
+
+
+@contextmanager
+def connect_server(options: dict[str, str], folder: Path) -> Iterator[str]:
+    """A Spark Connect server of its own process, with another working folder."""
+    import pyspark  # noqa: PLC0415 - only this engine needs it
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    conf = options | {"spark.connect.grpc.binding.port": str(port), "spark.connect.grpc.binding.address": "127.0.0.1"}
+    home = Path(pyspark.__file__).parent
+    command = [str(home / "bin" / "spark-submit"), "--master", MASTERS["connect"]]
+    command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
+    command += [word for name, value in conf.items() for word in ("--conf", f"{name}={value}")]
+    with (folder / "server.log").open("wb") as log:
+        environment = {**os.environ, "SPARK_HOME": str(home)}
+        server = subprocess.Popen([*command, "spark-internal"], cwd=folder, env=environment, stdout=log, stderr=log)
+    try:
+        deadline_s = time.monotonic() + 120.0
+        while True:
+            with socket.socket() as client:
+                if client.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            if server.poll() is not None or time.monotonic() > deadline_s:
+                pytest.fail(f"the Connect server did not start: {(folder / 'server.log').read_text()[-2000:]}")
+            time.sleep(0.2)
+        yield f"sc://127.0.0.1:{port}"
+    finally:
+        server.terminate()
+        server.wait(60)

@@ -218,7 +218,7 @@ def test_what_is_skipped_is_named_and_warned_of_once(log: PlanLog, caplog: pytes
         file_of(log, version).write_bytes(seal + b"\n" + text + b"\n")
     (log.folder / "notes.txt").touch()
     expected = [
-        Skipped(file_of(log, 1).name, "its checksum does not match: it is torn, altered or no plan"),
+        Skipped(file_of(log, 1).name, "its checksum does not match: it is torn or altered"),
         Skipped(file_of(log, 2).name, "it holds version 0"),
         Skipped(file_of(log, 3).name, f"the system says: {os.strerror(errno.EISDIR)}"),
         Skipped(

@@ -1,13 +1,18 @@
 """Penstock keeps an overloaded stream within its latency target and says exactly what was dropped."""
 
-from penstock.core.policy import BaseLine, FullKnowledge, LoadAware, Policy, StrawMan
-from penstock.core.shedding import Arrived, Drop, Executed, Forward
-from penstock.core.sketch import CostSketch
-from penstock.core.target import MeanQueueLatency
-from penstock.errors import PenstockError
-from penstock.log import PlanLog
-from penstock.plan import KeepTable, Plan
-from penstock.report import Report
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from penstock.core.policy import BaseLine, FullKnowledge, LoadAware, Policy, RandomShed, StrawMan
+    from penstock.core.shedding import Arrived, Drop, Executed, Forward
+    from penstock.core.sketch import CostSketch
+    from penstock.core.target import MaxLag, MeanQueueLatency, Throughput
+    from penstock.errors import PenstockError
+    from penstock.log import PlanLog
+    from penstock.plan import KeepTable, Plan
+    from penstock.report import Report
+    from penstock.spark.guard import Guard
 
 __version__ = "0.1.0"
 
@@ -19,13 +24,44 @@ __all__ = [
     "Executed",
     "Forward",
     "FullKnowledge",
+    "Guard",
     "KeepTable",
     "LoadAware",
+    "MaxLag",
     "MeanQueueLatency",
     "PenstockError",
     "Plan",
     "PlanLog",
     "Policy",
+    "RandomShed",
     "Report",
     "StrawMan",
+    "Throughput",
 ]
+
+# Names are looked up when they are first used: a Spark worker that reads a plan at every micro-batch must not wait for
+# a compiler to load, and a user without Spark can still use the rest.
+_HOMES = {
+    "penstock.core.policy": ("BaseLine", "FullKnowledge", "LoadAware", "Policy", "RandomShed", "StrawMan"),
+    "penstock.core.shedding": ("Arrived", "Drop", "Executed", "Forward"),
+    "penstock.core.sketch": ("CostSketch",),
+    "penstock.core.target": ("MaxLag", "MeanQueueLatency", "Throughput"),
+    "penstock.errors": ("PenstockError",),
+    "penstock.log": ("PlanLog",),
+    "penstock.plan": ("KeepTable", "Plan"),
+    "penstock.report": ("Report",),
+    "penstock.spark.guard": ("Guard",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    """Look up a public name in its module."""
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOME_OF[name]), name)
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return sorted([*__all__, "__version__"])

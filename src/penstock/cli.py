@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, NoReturn, TypeVar
+from typing import Annotated, Any, NoReturn, TypeVar
 
 import typer
 from rich.console import Console
@@ -18,19 +18,24 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 import penstock
-from penstock import hardware
+from penstock import cli_bench, hardware
+from penstock.core.profile import parsed
+from penstock.core.settings import duration_s
 from penstock.errors import PenstockError
 from penstock.output import writable_file, writable_folder, write_files
 from penstock.sim import workload
 from penstock.sim.bench import PAPER_RUNS, bench_sim
-from penstock.sim.demo import run_demo
 from penstock.sim.figures import las, las_plots
 from penstock.sim.figures.result import Figure, to_json, to_markdown
+from penstock.sim.grains import GRAIN_RUNS, bench_grains
 from penstock.sim.parallel import Workers
 from penstock.sim.workload import Stream
 
 _N = TypeVar("_N", int, float)
 _LEAST_EPS = 0.0001
+_LEAST_GATE_ROWS = 1000
+_LEAST_RUN_S, _LONGEST_RUN_S = 10.0, 3600.0
+_LEAST_TARGET_S, _MOST_TARGET_S = 0.1, 60.0
 #: What Typer returns after Ctrl-C, and what a shell expects.
 _INTERRUPTED = 130
 
@@ -60,6 +65,17 @@ def _number(kind: Callable[[str], _N], accepted: str, fits: Callable[[_N], bool]
         if number is None or not fits(number):
             raise typer.BadParameter(f"{text!r} is not usable: give {accepted}")
         return number
+
+    return parse
+
+
+def _one_of(*choices: str) -> Callable[[str], str]:
+    """A parser for an option that takes one of a few words."""
+
+    def parse(text: str) -> str:
+        if text not in choices:
+            raise typer.BadParameter(f"{text!r} is not usable: give one of {', '.join(choices)}")
+        return text
 
     return parse
 
@@ -100,6 +116,76 @@ Json = Annotated[Path | None, typer.Option("--json", help="Write the results to 
 Out = Annotated[
     Path | None, typer.Option(help="Write CSV, JSON, PNG and a page of claims to this folder.", metavar="DIR")
 ]
+
+
+GateRows = Annotated[
+    int,
+    typer.Option(
+        help="Rows to judge.",
+        metavar="N",
+        parser=_number(int, "a whole number from 1000 up", lambda rows: rows >= _LEAST_GATE_ROWS),
+    ),
+]
+Repeats = Annotated[
+    int,
+    typer.Option(
+        help="How often each is measured, in turn.",
+        metavar="R",
+        parser=_number(int, "a whole number from 1 up", lambda repeats: repeats >= 1),
+    ),
+]
+Learn = Annotated[
+    float,
+    typer.Option(
+        help="Seconds each policy gets before it is measured.",
+        metavar="S",
+        parser=_number(float, "a number from 1 to 3600", lambda length_s: 1.0 <= length_s <= _LONGEST_RUN_S),
+    ),
+]
+Measure = Annotated[
+    float,
+    typer.Option(
+        help="Seconds each policy is measured for, in windows of 10.",
+        metavar="S",
+        parser=_number(float, "a number from 10 to 3600", lambda length_s: _LEAST_RUN_S <= length_s <= _LONGEST_RUN_S),
+    ),
+]
+PreferRows = Annotated[
+    str,
+    typer.Option(
+        help="Which rows las and full_knowledge keep first: cheap ones, or any.",
+        metavar="any|cheap",
+        parser=_one_of("any", "cheap"),
+    ),
+]
+
+
+def _target_s(text: str) -> float:
+    return duration_s("--target", parsed(text))
+
+
+Seconds = Annotated[
+    float,
+    typer.Option(
+        help="Length of each of the two runs.",
+        metavar="S",
+        parser=_number(float, "a number from 10 to 3600", lambda length_s: _LEAST_RUN_S <= length_s <= _LONGEST_RUN_S),
+    ),
+]
+Target = Annotated[
+    float,
+    typer.Option(
+        help="Mean queuing latency to hold, such as 2 s.",
+        metavar="TIME",
+        show_default="2 s",
+        parser=_number(
+            _target_s,
+            "0.1 to 60 seconds, such as 2 s or 500 ms",
+            lambda time_s: _LEAST_TARGET_S <= time_s <= _MOST_TARGET_S,
+        ),
+    ),
+]
+DemoOut = Annotated[Path, typer.Option(help="Write demo.html and demo.json to this folder.", metavar="DIR")]
 
 
 @app.callback(invoke_without_command=True)
@@ -201,13 +287,88 @@ def bench_simulator(*, runs: Runs = 200, jobs: Jobs = 0, json_file: Json = None)
     _print_files(contents)
 
 
-@app.command()
-def demo(*, seed: Seed = 0, json_file: Json = None) -> None:
-    """An overloaded stream without protection, with random drops, with LAS and with Penstock, on virtual time."""
+@bench.command("grains")
+def bench_shedding_grains(*, seed: Seed = 0, json_file: Json = None) -> None:
+    """What the gate, the row-by-row machine, and both together do for a micro-batch query, on virtual time."""
     json_file = _check_outputs(None, json_file)
-    result = run_demo(_out, seed)
-    result["machine"] = hardware.describe()
+    with _progress() as progress:
+        result = bench_grains(seed, partial(progress.advance, progress.add_task("grains", total=GRAIN_RUNS)))
+    table = Table("scenario", "grain", "windows within target", "worst window", "rows kept", "shed by the machine")
+    for row in result["rows"]:
+        worst, kept, late = row["worst_window_s"], row["kept_share"], row["shed_by_the_machine"]
+        within = f"{row['windows_within_target']:.0%}"
+        table.add_row(row["scenario"], row["grain"], within, f"{worst:.2f} s", f"{kept:.1%}", f"{late:.1%}")
+    _out.print(table)
     contents = {json_file: _json_bytes(result)} if json_file else {}
+    write_files(contents)
+    _print_files(contents)
+
+
+@bench.command("gate")
+def bench_gate(*, rows: GateRows = 60_000_000, repeats: Repeats = 7, json_file: Json = None) -> None:
+    """Rows a second of the gate on Spark, against DataFrame.sample on the same rows."""
+    run = partial(cli_bench.run_gate, rows, repeats)
+    _bench_on_spark("gate", repeats + 3, run, cli_bench.show_gate, json_file)
+
+
+@bench.command("idle")
+def bench_idle(*, repeats: Repeats = 5, json_file: Json = None) -> None:
+    """What a guard costs on Spark while nothing is overloaded: a guarded pipeline against the bare one."""
+    _bench_on_spark("idle", repeats + 1, partial(cli_bench.run_idle, repeats), cli_bench.show_idle, json_file)
+
+
+@bench.command("latency")
+def bench_latency(
+    *, learn: Learn = 20.0, measure: Measure = 60.0, prefer: PreferRows = "cheap", json_file: Json = None
+) -> None:
+    """How each policy holds a 2 s target on Spark at 25, 50 and 100 percent overload; takes about 25 minutes."""
+    run = partial(cli_bench.run_latency, learn, measure, prefer)
+    _bench_on_spark("latency", 15, run, cli_bench.show_latency, json_file)
+
+
+def _bench_on_spark(
+    name: str,
+    steps: int,
+    run: Callable[[Callable[[], None]], dict[str, Any]],
+    show: Callable[[Console, dict[str, Any]], None],
+    json_file: Path | None,
+) -> None:
+    cli_bench.require_spark()
+    json_file = _check_outputs(None, json_file)
+    with _progress() as progress:
+        result = run(partial(progress.advance, progress.add_task(name, total=steps)))
+    result["machine"] = hardware.describe()
+    show(_out, result)
+    _out.print(f"Measured on {hardware.in_one_line(result['machine'])}.", highlight=False)
+    contents = {json_file: _json_bytes(result)} if json_file else {}
+    write_files(contents)
+    _print_files(contents)
+
+
+@app.command()
+def demo(
+    *,
+    seconds: Seconds = 40.0,
+    target: Target = 2.0,
+    seed: Seed = 0,
+    out: DemoOut = Path("out/demo"),
+    json_file: Json = None,
+) -> None:
+    """An overloaded Spark query on this machine, first unguarded, then guarded; takes about two minutes."""
+    cli_bench.require_spark()
+    json_file = _check_outputs(out, json_file)
+    from penstock.spark import demo as spark_demo  # noqa: PLC0415 - the other commands need no Spark
+    from penstock.spark import demo_page, demo_report  # noqa: PLC0415
+
+    result = spark_demo.run_demo(_out, seconds=seconds, target_s=target, seed=seed)
+    result["machine"] = hardware.describe()
+    machine = hardware.in_one_line(result["machine"])
+    demo_report.show(_out, result)
+    _out.print(f"Measured on {machine}.", highlight=False)
+    made_by = _command("penstock demo", {"seconds": seconds, "target": f"{target:g} s", "seed": seed})
+    contents = {out / "demo.html": demo_page.page(result, machine, made_by), out / "demo.json": _json_bytes(result)}
+    if json_file is not None:
+        contents[json_file] = _json_bytes(result)
     write_files(contents)
     _print_files(contents)
 

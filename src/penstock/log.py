@@ -1,7 +1,7 @@
-"""The plan log: every plan ever in force, one file a version, durable before any row is judged by it.
+"""Logs under a query's checkpoint: every plan ever in force, and which batch was judged by which plan.
 
-A version is written once and never changes: the first writer wins and all others are told so. That holds
-between threads and processes, and after a crash at any moment a version is either whole or absent.
+One file an entry. An entry is written once and never changes: the first writer wins and all others are told so. That
+holds between threads and processes, and after a crash at any moment an entry is either whole or absent.
 """
 
 import errno
@@ -15,17 +15,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, Generic, Protocol, TypeVar
 from urllib.parse import unquote, urlsplit
 
 import xxhash
 
 from penstock.errors import PenstockError
-from penstock.plan import Plan
+from penstock.message import Message
+from penstock.plan import Binding, Plan
 
 _logger = logging.getLogger(__name__)
 
-_PLAN_NAME = re.compile(r"([0-9]{20})\.plan")
+_M = TypeVar("_M", bound=Message)
+
 _TEMP_NAME = re.compile(r"\.[0-9]{20}\.[0-9a-f]{32}\.tmp")
 _LOCK_NAME = ".lock"
 _STALE_S = 3600.0
@@ -35,7 +37,7 @@ _NO_FOLDER_SYNC = {errno.EBADF, errno.EINVAL}
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A file of the log's folder that holds no readable plan, and why not."""
+    """A file of the log's folder that holds no readable entry, and why not."""
 
     path_name: str
     why: str
@@ -66,23 +68,20 @@ class PlanStore(Protocol):
         """What lies in the log and cannot be read."""
 
 
-class PlanLog:
-    """The plan log in a folder, which readers and writers of many processes may share.
+class Log(Generic[_M]):
+    """Entries of one kind in a folder, which readers and writers of many processes may share.
 
-    Each file holds two lines: the xxHash64 of the plan's JSON, and that JSON. A file that does not check out
-    is skipped, named by `skipped` and warned about once; its version stays taken.
-
-    >>> from tempfile import TemporaryDirectory
-    >>> with TemporaryDirectory() as folder:
-    ...     log = PlanLog(folder)
-    ...     plan = Plan.keep_all(log.next_version(), "start", decided_s=0.0)
-    ...     log.add(plan.version, plan), log.add(plan.version, plan), log.latest() == plan
-    (True, False, True)
+    Each file holds two lines: the xxHash64 of the entry's JSON, and that JSON. A file that does not check out
+    is skipped, named by `skipped` and warned about once; its number stays taken.
     """
+
+    _kind: type[_M]  #: what an entry is
+    _word: str  #: what an entry is called, also the ending of its file's name
+    _number: str  #: the field that numbers the entries
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         """Open the log in this folder, which is made if it is missing; a `file:` address is a folder too."""
-        self.folder = _local(os.fspath(folder)).absolute()
+        self.folder = local_folder("folder", folder)
         self._warned: set[str] = set()
         with self._telling("made and read"):
             missing = [path for path in (self.folder, *self.folder.parents) if not path.exists()]
@@ -91,20 +90,20 @@ class PlanLog:
                 self._sync_folder(made.parent)
             os.scandir(self.folder).close()
 
-    def add(self, version: int, plan: Plan) -> bool:
-        """Keep the plan for good and return true; false if that version was already taken.
+    def add(self, version: int, entry: _M) -> bool:
+        """Keep the entry for good and return true; false if that number was already taken.
 
-        Either way the version is durable when this returns. If it raises instead, the version may or may not
+        Either way the entry is durable when this returns. If it raises instead, the number may or may not
         have been taken: adding it again tells.
         """
-        if plan.version != version:
-            raise PenstockError.setting("version", version, f"the version of the plan, {plan.version}")
-        final = self.folder / _plan_name(version)
+        if (own := getattr(entry, self._number)) != version:
+            raise PenstockError.setting(self._number, version, f"the {self._number} of the {self._word}, {own}")
+        final = self.folder / self._name(version)
         temp = self.folder / f".{version:020d}.{uuid.uuid4().hex}.tmp"
         with self._telling("written"):
             try:
                 with temp.open("xb") as file:
-                    self._write(file, _sealed(plan.to_json().encode()))
+                    self._write(file, _sealed(entry.to_json().encode()))
                     self._sync(file)
                 added = self._publish(temp, final)
             finally:
@@ -113,37 +112,41 @@ class PlanLog:
             self._sync_folder(self.folder)
         return added
 
-    def get(self, version: int) -> Plan | None:
-        """The plan of that version; `None` if it is absent or cannot be read."""
-        found = self._look(_plan_name(version)) if version >= 0 else None
-        return found if isinstance(found, Plan) else None
+    def get(self, version: int) -> _M | None:
+        """The entry of that number; `None` if it is absent or cannot be read."""
+        found = self._look(self._name(version)) if version >= 0 else None
+        return found if isinstance(found, self._kind) else None
+
+    def taken(self, version: int) -> bool:
+        """Whether that number is taken, readable or not; unlike `versions`, as fast in a long log as in a short one."""
+        return version >= 0 and (self.folder / self._name(version)).exists()
 
     def versions(self) -> list[int]:
-        """Every version taken, ascending; also one whose file cannot be read."""
+        """Every number taken, ascending; also one whose file cannot be read."""
         found = []
         for name in self._names():
-            if match := _PLAN_NAME.fullmatch(name):
-                found.append(int(match[1]))
+            if self._is_entry(name):
+                found.append(int(name.partition(".")[0]))
             else:
                 self._look(name)
         return found
 
-    def latest(self) -> Plan | None:
-        """The newest readable plan, an older one if the newest is damaged; `None` if there is none."""
-        return next((plan for version in reversed(self.versions()) if (plan := self.get(version))), None)
+    def latest(self) -> _M | None:
+        """The newest readable entry, an older one if the newest is damaged; `None` if there is none."""
+        return next((entry for version in reversed(self.versions()) if (entry := self.get(version))), None)
 
-    def plans(self) -> Iterator[Plan]:
-        """Every readable plan, oldest first."""
+    def entries(self) -> Iterator[_M]:
+        """Every readable entry, oldest first."""
         for version in self.versions():
-            if plan := self.get(version):
-                yield plan
+            if entry := self.get(version):
+                yield entry
 
     def next_version(self) -> int:
-        """The version after the newest one taken, readable or not."""
+        """The number after the newest one taken, readable or not."""
         return max(self.versions(), default=-1) + 1
 
     def skipped(self) -> list[Skipped]:
-        """Every file that holds no readable plan, with the reason; not what a writer is still busy with."""
+        """Every file that holds no readable entry, with the reason; not what a writer is still busy with."""
         found = [self._look(name) for name in self._names()]
         return [skipped for skipped in found if isinstance(skipped, Skipped)]
 
@@ -198,13 +201,33 @@ class PlanLog:
         with self._telling("read"):
             return sorted(path.name for path in self.folder.iterdir())
 
-    def _look(self, name: str) -> Plan | Skipped | None:
+    def _name(self, number: int) -> str:
+        return f"{number:020d}.{self._word}"
+
+    def _is_entry(self, name: str) -> bool:
+        return re.fullmatch(rf"[0-9]{{20}}\.{self._word}", name) is not None
+
+    def _look(self, name: str) -> _M | Skipped | None:
         """What lies under this name: `None` for nothing at all, or for what a writer is busy with."""
-        found = _read(self.folder / name)
+        path = self.folder / name
+        found = self._read(path) if self._is_entry(name) else _read_other(path, self._word)
         if isinstance(found, Skipped) and name not in self._warned:
             self._warned.add(name)
-            _logger.warning("plan log %s: %s is skipped: %s", self.folder, name, found.why)
+            _logger.warning("%s log %s: %s is skipped: %s", self._word, self.folder, name, found.why)
         return found
+
+    def _read(self, path: Path) -> _M | Skipped | None:
+        try:
+            entry = self._kind.from_json(_unsealed(path.read_bytes()).decode())
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            return Skipped(path.name, f"the system says: {error.strerror}")
+        except ValueError as error:
+            return Skipped(path.name, str(error))
+        if self._name(number := getattr(entry, self._number)) != path.name:
+            return Skipped(path.name, f"it holds {self._number} {number}")
+        return entry
 
     @contextmanager
     def _telling(self, deed: str) -> Iterator[None]:
@@ -220,19 +243,41 @@ class PlanLog:
             ) from error
 
 
-def _local(folder: str) -> Path:
-    if not folder:
-        raise PenstockError.setting("folder", folder, "the path of a folder")
-    scheme, colon, rest = folder.partition(":")
+class PlanLog(Log[Plan]):
+    """Plans by version.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     log = PlanLog(folder)
+    ...     plan = Plan.keep_all(log.next_version(), "start", decided_s=0.0)
+    ...     log.add(plan.version, plan), log.add(plan.version, plan), log.latest() == plan
+    (True, False, True)
+    """
+
+    _kind, _word, _number = Plan, "plan", "version"
+
+    def plans(self) -> Iterator[Plan]:
+        """Every readable plan, oldest first."""
+        return self.entries()
+
+
+class BindingLog(Log[Binding]):
+    """Batches by number, each bound for good to the plan that judges it."""
+
+    _kind, _word, _number = Binding, "binding", "batch"
+
+
+def local_folder(setting: str, folder: str | os.PathLike[str]) -> Path:
+    """The absolute path of a folder given as a path or a `file:` address; an address elsewhere is refused."""
+    given = os.fspath(folder)
+    if not given:
+        raise PenstockError.setting(setting, given, "the path of a folder")
+    scheme, colon, rest = given.partition(":")
     if scheme == "file" and colon:
-        return Path(unquote(urlsplit(folder).path))
+        return Path(unquote(urlsplit(given).path)).absolute()
     if rest.startswith("//"):
-        raise PenstockError.setting("folder", folder, "a folder of a file system that is mounted here")
-    return Path(folder)
-
-
-def _plan_name(version: int) -> str:
-    return f"{version:020d}.plan"
+        raise PenstockError.setting(setting, given, "a folder of a file system that is mounted here")
+    return Path(given).absolute()
 
 
 def _sealed(text: bytes) -> bytes:
@@ -242,31 +287,15 @@ def _sealed(text: bytes) -> bytes:
 def _unsealed(content: bytes) -> bytes:
     text = content[len(_sealed(b"")) - 1 : -1]
     if content != _sealed(text):
-        raise PenstockError("its checksum does not match: it is torn, altered or no plan")
+        raise PenstockError("its checksum does not match: it is torn or altered")
     return text
 
 
-def _read(path: Path) -> Plan | Skipped | None:
-    if not _PLAN_NAME.fullmatch(path.name):
-        return _read_other(path)
-    try:
-        plan = Plan.from_json(_unsealed(path.read_bytes()).decode())
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        return Skipped(path.name, f"the system says: {error.strerror}")
-    except ValueError as error:
-        return Skipped(path.name, str(error))
-    if _plan_name(plan.version) != path.name:
-        return Skipped(path.name, f"it holds version {plan.version}")
-    return plan
-
-
-def _read_other(path: Path) -> Skipped | None:
+def _read_other(path: Path, word: str) -> Skipped | None:
     if path.name == _LOCK_NAME:
         return None
     if not _TEMP_NAME.fullmatch(path.name):
-        return Skipped(path.name, "it is not named as a plan is")
+        return Skipped(path.name, f"it is not named as a {word} is")
     try:
         status = path.stat()
     except OSError:

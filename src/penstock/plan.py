@@ -122,6 +122,25 @@ class Plan(Message):
         _check_unique("assignments", [assignment.place for assignment in self.assignments])
 
 
+@dataclass(frozen=True, slots=True)
+class Binding(Message):
+    """By which plan a micro-batch is judged, the first time and at every replay.
+
+    Attributes:
+        batch: Number of the micro-batch.
+        query: Identity of the streaming query.
+        bound_s: When the batch was bound.
+        plan_version: Version of the plan; `None` if every row is kept.
+        note: Why no plan is in force; empty if one is, or if there is none to follow.
+    """
+
+    batch: Count
+    query: Text
+    bound_s: Seconds
+    plan_version: Count | None = None
+    note: Text = ""
+
+
 def _check_unique(name: str, places: Iterable[str]) -> None:
     seen = set[str]()
     for place in places:

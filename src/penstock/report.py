@@ -68,9 +68,12 @@ class Report(Message):
         backlog_age_s: How long the oldest of them has waited.
         busy_s: Work of the measured operator, summed over tasks.
         slots: How many tasks can work at the same time.
-        overhead_s: Time spent on anything else than that work.
+        span_s: Time from the first row that work took up to its end, over all tasks at once.
+        overhead_s: Rest of the interval: time spent on anything else than that work.
+        delay_s: The part of it before the first row was taken up.
+        lag_s: Age of the newest row when the interval began.
         queuing: Measured queuing latency; `None` if it was not measured.
-        cost_sketch: The interval's cost sketch, serialised; `None` if none was taken.
+        cost_sketch: What rows cost by key bucket (`BucketCosts`), serialised; `None` if it was not measured.
         boxes: Statistics of each operator of a query network.
         sic: Source information content of each query's results.
     """
@@ -88,7 +91,10 @@ class Report(Message):
     backlog_age_s: Seconds = 0.0
     busy_s: Seconds = 0.0
     slots: Count = 1
+    span_s: Seconds = 0.0
     overhead_s: Seconds = 0.0
+    delay_s: Seconds = 0.0
+    lag_s: Seconds = 0.0
     queuing: Latency | None = None
     cost_sketch: Blob | None = None
     boxes: Mapping[Name, BoxStatistics] = _NONE

@@ -1,18 +1,20 @@
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from penstock.core.gate import Verdicts, judge
-from penstock.core.hashing import bucket, unit_interval, xxhash64, xxhash64_ints
+from penstock.core.gate import Verdicts, coins, judge
+from penstock.core.hashing import bucket, xxhash64, xxhash64_ints
+from penstock.core.thresholds import MOST_REASONS, thresholds
 from penstock.plan import KeepTable
 
 SHARES = st.floats(0, 1) | st.sampled_from([0.0, 1.0])
 SALTS = st.integers(-(2**63), 2**63 - 1)
 ROWS = np.arange(400)
 KEY_HASHES = xxhash64_ints(ROWS % 37)
-ROW_HASHES = xxhash64_ints(ROWS)
 
 
 def table(*shares: float) -> KeepTable:
@@ -20,7 +22,7 @@ def table(*shares: float) -> KeepTable:
 
 
 def judged(shares: list[float], salt: int, must_keep: NDArray[np.bool_] | None = None) -> Verdicts:
-    return judge(table(*shares), salt, key_hashes=KEY_HASHES, row_hashes=ROW_HASHES, must_keep=must_keep)
+    return judge(table(*shares), key_hashes=KEY_HASHES, coins=coins(salt, ROWS), must_keep=must_keep)
 
 
 @given(st.lists(st.tuples(SHARES, SHARES), min_size=1, max_size=8), SALTS)
@@ -36,31 +38,43 @@ def test_the_same_row_under_the_same_plan_gets_the_same_verdict_wherever_it_stan
 ) -> None:
     whole = judged(shares, salt)
     order = np.random.default_rng(1).permutation(len(ROWS))[:100]
-    part = judge(table(*shares), salt, key_hashes=KEY_HASHES[order], row_hashes=ROW_HASHES[order])
+    part = judge(table(*shares), key_hashes=KEY_HASHES[order], coins=coins(salt, ROWS[order]))
     assert np.array_equal(part.kept, whole.kept[order])
     assert np.array_equal(part.weights, whole.weights[order])
 
 
+def coin_of(row: int, salt: int) -> int:
+    return (xxhash64(salt, row) % 2**64) >> 1
+
+
+@given(st.lists(SHARES, min_size=1, max_size=8))
+def test_thresholds_let_their_shares_of_all_coins_pass_but_for_the_bits_of_the_reason(shares: list[float]) -> None:
+    for share, limit in zip(shares, thresholds(table(*shares)).tolist(), strict=True):
+        assert abs(max(limit + 1, 0) - Fraction(share) * 2**63) < MOST_REASONS
+        assert share < 1.0 or limit == 2**63 - 1
+        assert share > 0.0 or limit < 0
+
+
 @given(st.lists(SHARES, min_size=1, max_size=8), SALTS)
-def test_a_row_passes_when_its_coin_falls_under_the_share_of_its_bucket(shares: list[float], salt: int) -> None:
-    verdicts = judged(shares, salt)
+def test_a_row_passes_when_its_coin_is_at_most_the_threshold_of_its_bucket(shares: list[float], salt: int) -> None:
+    verdicts, limits = judged(shares, salt), thresholds(table(*shares)).tolist()
     for row in range(0, len(ROWS), 17):
-        share = shares[bucket(xxhash64(int(ROWS[row] % 37)), len(shares))]
-        assert verdicts.kept[row] == (unit_interval(xxhash64(int(ROWS[row]), salt)) < share)
+        limit = limits[bucket(xxhash64(int(ROWS[row] % 37)), len(shares))]
+        assert verdicts.kept[row] == (coin_of(row, salt) <= limit)
 
 
 @given(st.integers(0, len(ROWS) - 1), SALTS)
-def test_a_coin_that_equals_the_share_does_not_pass(row: int, salt: int) -> None:
-    coin = unit_interval(xxhash64(row, salt))
-    assert not judged([coin], salt).kept[row]
-    assert judged([np.nextafter(coin, 1.0)], salt).kept[row]
+def test_the_edge_lies_where_the_share_says(row: int, salt: int) -> None:
+    share = Fraction(coin_of(row, salt), 2**63)
+    assert not judged([float(share) * (1.0 - 1e-12)], salt).kept[row]
+    assert judged([min(float(share) * (1.0 + 1e-12), 1.0)], salt).kept[row]
 
 
 @given(st.lists(SHARES, min_size=1, max_size=8), SALTS)
 def test_a_kept_row_weighs_the_inverse_of_its_share_and_a_shed_one_nothing(shares: list[float], salt: int) -> None:
     verdicts = judged(shares, salt)
     own = np.array(shares)[verdicts.buckets]
-    assert np.array_equal(verdicts.weights[verdicts.kept], 1.0 / own[verdicts.kept])
+    assert verdicts.weights[verdicts.kept] == pytest.approx(1.0 / own[verdicts.kept], rel=1e-9)
     assert not verdicts.weights[~verdicts.kept].any()
     assert np.isfinite(verdicts.weights).all()
 
@@ -89,12 +103,12 @@ def test_every_shed_row_is_accounted_for_by_the_reason_of_its_bucket(shares: lis
 
 def test_buckets_that_share_a_reason_share_its_account() -> None:
     shared = KeepTable("source", keep=(0.0, 0.0, 1.0), reasons=("over capacity", "over capacity", ""))
-    verdicts = judge(shared, 1, key_hashes=KEY_HASHES, row_hashes=ROW_HASHES)
+    verdicts = judge(shared, key_hashes=KEY_HASHES, coins=coins(1, ROWS))
     assert verdicts.shed_by_reason(shared) == {"over capacity": int(np.sum(verdicts.buckets < 2))}
     single = KeepTable("source", keep=(0.0, 0.0, 1.0), reasons=("over capacity",))
-    assert judge(single, 1, key_hashes=KEY_HASHES, row_hashes=ROW_HASHES).shed_by_reason(
-        single
-    ) == verdicts.shed_by_reason(shared)
+    assert judge(single, key_hashes=KEY_HASHES, coins=coins(1, ROWS)).shed_by_reason(single) == verdicts.shed_by_reason(
+        shared
+    )
 
 
 @given(SALTS)
@@ -111,17 +125,17 @@ def test_share_one_keeps_everything_and_share_zero_nothing(salt: int) -> None:
 def test_weights_of_earlier_stages_multiply() -> None:
     before = np.linspace(1.0, 3.0, len(ROWS))
     plain = judged([0.5], 3)
-    verdicts = judge(table(0.5), 3, key_hashes=KEY_HASHES, row_hashes=ROW_HASHES, weights=before)
+    verdicts = judge(table(0.5), key_hashes=KEY_HASHES, coins=coins(3, ROWS), weights=before)
     assert np.array_equal(verdicts.weights, plain.weights * before)
     must_keep = np.full(len(ROWS), fill_value=True)
-    kept = judge(table(0.5), 3, key_hashes=KEY_HASHES, row_hashes=ROW_HASHES, must_keep=must_keep, weights=before)
+    kept = judge(table(0.5), key_hashes=KEY_HASHES, coins=coins(3, ROWS), must_keep=must_keep, weights=before)
     assert np.array_equal(kept.weights, before)
 
 
 @pytest.mark.parametrize("share", [0.01, 0.3, 0.9])
 def test_weights_estimate_the_number_of_rows_without_bias(share: float) -> None:
     rows = np.arange(200_000)
-    verdicts = judge(table(share), 5, key_hashes=rows, row_hashes=xxhash64_ints(rows))
+    verdicts = judge(table(share), key_hashes=rows, coins=coins(5, rows))
     deviation = np.sqrt(len(rows) * (1 - share) / share)
     assert abs(verdicts.weights.sum() - len(rows)) < 5 * deviation
 
@@ -133,6 +147,6 @@ def test_another_salt_chooses_other_rows() -> None:
 
 def test_no_rows_are_no_trouble() -> None:
     none = np.array([], np.int64)
-    verdicts = judge(table(0.5), 1, key_hashes=none, row_hashes=none)
+    verdicts = judge(table(0.5), key_hashes=none, coins=none)
     assert verdicts.kept.size == verdicts.weights.size == 0
     assert verdicts.shed_by_reason(table(0.5)) == {}

@@ -8,8 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.core.gate import judge
-from penstock.core.hashing import unit_interval, xxhash64, xxhash64_ints, xxhash64_strings
+from penstock.core.gate import coins, judge
+from penstock.core.hashing import xxhash64, xxhash64_strings
+from penstock.core.thresholds import thresholds
 from penstock.plan import KeepTable
 
 functions = pytest.importorskip("pyspark.sql.functions")
@@ -30,21 +31,25 @@ def rows() -> pa.Table:
 def catalyst(table: KeepTable, salt: int) -> tuple[Column, Column]:
     """The gate as two columns: is the row kept, and with what weight."""
     f = functions
-    number = f.pmod(f.xxhash64("user"), f.lit(table.buckets)).cast("int")
-    share = f.get(f.array(*(f.lit(share) for share in table.keep)), number)
-    coin = f.shiftrightunsigned(f.xxhash64("id", f.lit(salt).cast("long")), 11) * f.lit(2.0**-53)
-    passes = coin < share
-    weight = f.when(f.col("gold"), 1.0).when(passes, f.lit(1.0) / share).otherwise(0.0)
+    number = f.xxhash64("user").bitwiseAND(f.lit(table.buckets - 1)).cast("int")
+    limit = f.get(f.array(*(f.lit(limit) for limit in thresholds(table).tolist())), number)
+    passes = f.shiftrightunsigned(f.xxhash64(f.lit(salt).cast("long"), "id"), 1) <= limit
+    weight = f.when(f.col("gold"), 1.0).when(passes, f.lit(2.0**63) / (limit + f.lit(1.0))).otherwise(0.0)
     return passes | f.col("gold"), weight
+
+
+def share_of(row: int, salt: int) -> float:
+    """The share whose threshold is next to the row's coin."""
+    return (xxhash64(salt, row) % 2**64 >> 1) / 2**63
 
 
 @pytest.mark.parametrize(
     ("keep", "salt"),
     [
         ((0.37,), 42),
-        ((unit_interval(xxhash64(7, 42)),), 42),  # row 7 stands on the edge
+        ((share_of(7, 42),), 42),  # row 7 stands on the edge
         (tuple(np.random.default_rng(3).random(64).tolist()), -(2**63)),
-        ((0.0, 1.0, 0.5, 0.01, 1e-12, 1.0 - 2**-53, 0.25), 2**63 - 1),
+        ((0.0, 1.0, 0.5, 0.01, 1e-12, 1.0 - 2**-53, 0.25, 2**-63), 2**63 - 1),
     ],
 )
 def test_spark_and_numpy_judge_every_row_alike(
@@ -58,9 +63,8 @@ def test_spark_and_numpy_judge_every_row_alike(
 
     verdicts = judge(
         table,
-        salt,
         key_hashes=xxhash64_strings(rows["user"]),
-        row_hashes=xxhash64_ints(rows["id"].to_numpy()),
+        coins=coins(salt, rows["id"].to_numpy()),
         must_keep=rows["gold"].to_numpy(),
     )
 

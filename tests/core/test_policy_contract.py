@@ -11,15 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from penstock.core.allot import LEAST_SHARE
+from penstock.core.bucket_costs import BUCKETS, BucketCosts
 from penstock.core.check import Maximum, SlidingWindowAverage
 from penstock.core.planner import SOURCE
-from penstock.core.policy import BaseLine, FullKnowledge, LoadAware, Machines, RowPolicy, StrawMan
-from penstock.core.share import LEAST_SHARE
+from penstock.core.policy import BaseLine, FullKnowledge, LoadAware, Machines, Policy, RandomShed, RowPolicy, StrawMan
 from penstock.core.shedding import Arrived, Drop, Executed, Forward, Operator, Send, Shedder
 from penstock.core.target import MeanQueueLatency
 from penstock.errors import PenstockError
 from penstock.plan import Plan
-from penstock.report import Report
+from penstock.report import Latency, Report
 from penstock.sim.queueing import Outcome, simulate
 from penstock.sim.workload import Stream, draw_keys, item_costs
 
@@ -35,9 +36,10 @@ class Case:
     """A policy under contract."""
 
     name: str
-    make: Callable[[int], RowPolicy]  #: from a seed
+    make: Callable[[int], Policy]  #: from a seed
     seeded: bool = True  #: whether the seed changes which rows are shed one by one
     sampled: bool = False  #: whether weights add up on average and not to the row
+    by_row: bool = True  #: whether it also sheds row by row
     blind: bool = False  #: whether it sheds by a fixed share, idle or not, and gives each row the inverse as weight
 
 
@@ -58,11 +60,21 @@ CASES = [
     Case("straw man", lambda seed: StrawMan(mean_cost_s=MEAN_COST_S, seed=seed), seeded=False),
     Case("full knowledge", lambda seed: FullKnowledge(seed=seed), seeded=False),
     Case("full knowledge, raised", lambda seed: FullKnowledge(epsilon=0.1, seed=seed), seeded=False),
+    Case(
+        "full knowledge at the gate",
+        lambda seed: FullKnowledge(cost_column="cost_s", prefer="cheap", seed=seed),
+        seeded=False,
+    ),
+    Case("random", lambda seed: RandomShed(seed=seed), by_row=False),
     Case("base line", lambda seed: BaseLine(drop_share=DROP_SHARE, seed=seed), blind=True, sampled=True),
 ]
 
 
-@pytest.fixture(params=CASES, ids=lambda case: case.name)
+#: For what a gate does interval by interval, which every policy can.
+every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+
+
+@pytest.fixture(params=[case for case in CASES if case.by_row], ids=lambda case: case.name)
 def case(request: pytest.FixtureRequest) -> Case:
     return request.param
 
@@ -281,29 +293,45 @@ def test_memory_does_not_grow_with_the_length_of_keys(policy: RowPolicy) -> None
 
 # Interval by interval.
 
-REPORTS = st.builds(
-    lambda sequence, start_s, duration_s, kept, shed, backlog_rows, busy_s: Report(
-        sequence=sequence,
-        start_s=start_s,
-        end_s=start_s + duration_s,
-        rows_in=kept + shed,
-        rows_kept=kept,
-        rows_shed={"earlier": shed} if shed else {},
-        backlog_rows=backlog_rows,
-        busy_s=busy_s,
-    ),
-    st.integers(0, 10**6),
-    st.floats(0, 1e6),
-    st.just(0.0) | st.floats(1e-6, 1e3),
-    st.integers(0, 10_000),
-    st.integers(0, 10_000),
-    st.integers(0, 10**6),
-    st.just(0.0) | st.floats(1e-9, 1e4),
+SECONDS = st.just(0.0) | st.floats(1e-6, 1e3)
+KEPT_BY_BUCKET = st.dictionaries(
+    st.integers(0, BUCKETS - 1), st.tuples(st.integers(1, 99), st.floats(1e-9, 1e3)), max_size=5
 )
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-@given(report=REPORTS, now_s=st.floats(0, 1e9), seed=st.integers(-(2**63), 2**63 - 1))
+def sketch_of(kept: dict[int, tuple[int, float]]) -> bytes:
+    costs = BucketCosts()
+    for number, (rows, work_s) in kept.items():
+        costs.rows[number] = costs.weight[number] = rows
+        costs.work_s[number] = work_s
+    return costs.to_bytes()
+
+
+@st.composite
+def reports(draw: st.DrawFn) -> Report:
+    kept, shed = draw(st.integers(0, 10_000)), draw(st.integers(0, 10_000))
+    start_s = draw(st.floats(0, 1e6))
+    return Report(
+        sequence=draw(st.integers(0, 10**6)),
+        start_s=start_s,
+        end_s=start_s + draw(SECONDS),
+        rows_in=kept + shed,
+        rows_kept=kept,
+        rows_shed={"earlier": shed} if shed else {},
+        rows_must_keep=draw(st.just(0) | st.integers(0, kept)),
+        backlog_rows=draw(st.integers(0, 10**6)),
+        busy_s=draw(st.just(0.0) | st.floats(1e-9, 1e4)),
+        span_s=draw(SECONDS),
+        overhead_s=draw(SECONDS),
+        delay_s=draw(SECONDS),
+        lag_s=draw(SECONDS),
+        queuing=draw(st.none() | st.builds(Latency, st.just(kept), SECONDS, SECONDS)),
+        cost_sketch=draw(st.none() | KEPT_BY_BUCKET.map(sketch_of)),
+    )
+
+
+@every_case
+@given(report=reports(), now_s=st.floats(0, 1e9), seed=st.integers(-(2**63), 2**63 - 1))
 def test_every_plan_is_valid_and_a_function_of_the_report(case: Case, report: Report, now_s: float, seed: int) -> None:
     planner = case.make(seed).planner(TARGET)
     plan = planner.decide(report, now_s)
@@ -322,12 +350,14 @@ def test_every_plan_is_valid_and_a_function_of_the_report(case: Case, report: Re
     assert plan.expected is not None
 
 
+@every_case
 @pytest.mark.parametrize("rows", [0, 100])
 def test_a_report_that_tells_nothing_leaves_the_plan_in_force(case: Case, rows: int) -> None:
     empty = Report(sequence=3, start_s=0.0, end_s=1.0, rows_in=rows, rows_kept=rows, backlog_rows=50)
     assert (case.make(1).planner(TARGET).decide(empty, 1.0) is None) is not case.blind
 
 
+@every_case
 def test_nothing_is_shed_when_nothing_waits(case: Case) -> None:
     calm = Report(sequence=3, start_s=0.0, end_s=1.0, rows_in=100, rows_kept=100, busy_s=0.3)
     plan = case.make(1).planner(TARGET).decide(calm, 1.0)
@@ -335,7 +365,8 @@ def test_nothing_is_shed_when_nothing_waits(case: Case) -> None:
     assert set(gate.keep if gate else (1.0,)) == {1.0 - DROP_SHARE if case.blind else 1.0}
 
 
-def test_an_overload_gets_a_plan_that_sheds(policy: RowPolicy) -> None:
+@every_case
+def test_an_overload_gets_a_plan_that_sheds(policy: Policy) -> None:
     hot = Report(sequence=3, start_s=0.0, end_s=1.0, rows_in=1000, rows_kept=1000, busy_s=1.0, backlog_rows=1000)
     assert min(policy.planner(TARGET).decide(hot, 1.0).gate(SOURCE).keep) < 1.0
 
@@ -358,11 +389,13 @@ def test_an_overload_gets_a_plan_that_sheds(policy: RowPolicy) -> None:
         ("seed", lambda: LoadAware(seed=2**63)),
         ("mean_cost_s", lambda: StrawMan(mean_cost_s=0.0)),
         ("epsilon", lambda: FullKnowledge(epsilon=-0.5)),
+        ("prefer", lambda: FullKnowledge(prefer="dear")),
+        ("seed", lambda: RandomShed(seed=2**63)),
         ("drop_share", lambda: BaseLine(drop_share=1.5)),
     ],
 )
 def test_a_setting_that_means_nothing_is_refused_when_the_policy_is_made(
-    setting: str, make: Callable[[], RowPolicy]
+    setting: str, make: Callable[[], Policy]
 ) -> None:
     with pytest.raises(PenstockError, match=rf"^{setting} = .* is not usable: give .*$"):
         make()

@@ -404,7 +404,7 @@ def test_whether_a_claim_holds_is_true_or_false_and_nothing_else(name: str) -> N
 # The shape of the results.
 
 
-def numbers(value: Any) -> Iterator[float | None]:  # noqa: ANN401 - JSON of any shape
+def numbers(value: Any) -> Iterator[float | None]:
     if isinstance(value, dict):
         for part in value.values():
             yield from numbers(part)

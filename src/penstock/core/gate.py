@@ -1,19 +1,23 @@
 r"""The gate: a plan's keep table applied to rows, here over NumPy arrays.
 
-A row passes when its coin, a hash of its identity and the plan's salt spread over [0, 1), falls under the keep share
-of its key's bucket. No dice are rolled: the same row under the same plan always gets the same verdict, and a lower
-share keeps a subset of what a higher one keeps. A kept row's weight is multiplied by 1 / share.
+A row passes when its coin, a hash of the plan's salt and its identity, is at most the threshold of its key's bucket.
+No dice are rolled: the same row under the same plan always gets the same verdict, and a lower share keeps a subset of
+what a higher one keeps. A kept row's weight is multiplied by 1 / share.
 
-$$\text{keep} \iff u < k_b, \quad u = \mathrm{unit}(\mathrm{xxhash64}(\text{row}, \text{salt})), \quad
-b = \mathrm{pmod}(\mathrm{xxhash64}(\text{key}), B)$$
+$$\text{keep} \iff u \le \theta_b, \quad u = \mathrm{xxhash64}(\text{salt}, \text{row}) \ggg 1, \quad
+\theta_b = \lfloor 2^{63} s_b \rfloor - 1, \quad b = \mathrm{pmod}(\mathrm{xxhash64}(\text{key}), B)$$
+
+Thresholds are integers because Spark compares integers about twice as fast as it turns a hash into a fraction.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.hashing import bucket, unit_interval, xxhash64_ints
+from penstock.core.hashing import SPARK_SEED, bucket, xxhash64_ints
+from penstock.core.thresholds import thresholds
 from penstock.plan import KeepTable
 
 
@@ -34,28 +38,38 @@ class Verdicts:
         return shed
 
 
+def coins(salt: int, rows: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+    """The coin of each row number: from 0 to 2**63 - 1, evenly spread."""
+    seed = int(xxhash64_ints(np.array([salt], np.int64), seed=SPARK_SEED)[0])
+    return coins_of_hashes(xxhash64_ints(rows, seed=seed))
+
+
+def coins_of_hashes(hashes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The coin of each salted hash: `xxhash64(salt, row)`, its sign bit gone."""
+    return (hashes.view(np.uint64) >> np.uint64(1)).view(np.int64)
+
+
 def judge(
     table: KeepTable,
-    salt: int,
     *,
     key_hashes: NDArray[np.int64],
-    row_hashes: NDArray[np.int64],
+    coins: NDArray[np.int64],
     must_keep: NDArray[np.bool_] | None = None,
     weights: NDArray[np.float64] | None = None,
 ) -> Verdicts:
-    """Judge rows by the hashes (Spark's `xxhash64`) of their key and of their identity.
+    """Judge rows by the hash of their key and by their coin.
 
     >>> table = KeepTable("source", keep=(0.5,), reasons=("over capacity",))
     >>> rows = np.arange(6)
-    >>> verdicts = judge(table, 7, key_hashes=rows, row_hashes=xxhash64_ints(rows))
+    >>> verdicts = judge(table, key_hashes=rows, coins=coins(7, rows))
     >>> verdicts.weights.tolist(), verdicts.shed_by_reason(table)
-    ([0.0, 2.0, 2.0, 2.0, 2.0, 0.0], {'over capacity': 2})
+    ([0.0, 2.0, 2.0, 2.0, 0.0, 0.0], {'over capacity': 3})
     """
     buckets = bucket(key_hashes, table.buckets)
-    shares = np.asarray(table.keep)[buckets]
-    coins = unit_interval(xxhash64_ints(np.full(len(row_hashes), salt), seed=row_hashes))
-    kept = coins < shares
-    factors = np.divide(1.0, shares, out=np.zeros(len(shares)), where=kept)
+    limits = thresholds(table)[buckets]
+    kept = coins <= limits
+    # 2**63 / (limit + 1) is 1 / share, as Catalyst computes it from the threshold alone.
+    factors = np.divide(2.0**63, limits + 1.0, out=np.zeros(len(limits)), where=kept)
     if must_keep is not None:
         factors = np.where(must_keep, 1.0, factors)
         kept = kept | must_keep

@@ -1,12 +1,188 @@
-"""Planners: from the Report of one interval to the Plan for the next."""
+r"""Planners: from the Report of one micro-batch to the Plan for the next.
 
-from penstock.core.share import share_that_fits
-from penstock.core.target import MeanQueueLatency
+The target allows the next batch a work span $S$ (`core.target`), tasks together get $p$ seconds of work done a second,
+$n_b$ rows are expected in each bucket, and each is expected to cost $\hat w_b$ (`core.knowledge`). So the rows kept
+may bring
+
+$$\sum_b s_b\, n_b\, \hat w_b \;\le\; p\,S$$
+
+and the shares $s_b$ follow by one of the rules of `core.allot`.
+
+None of it depends on what was shed before, so shedding ends with the overload: there is no loop that keeps itself
+alive. And no state is stuck: each bucket keeps a floor, and when a batch measures nothing the costs remembered are
+halved.
+"""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.core.allot import alike, cheapest_first
+from penstock.core.bucket_costs import BUCKETS
+from penstock.core.knowledge import Knowledge
+from penstock.core.target import Target
 from penstock.plan import Effect, KeepTable, Plan
 from penstock.report import Report
 
 #: The place of the one gate in front of a query.
 SOURCE = "source"
+OVER_CAPACITY = "more work than capacity"
+DEAR = "costly keys, more work than capacity"
+
+#: A plan stays in force while it lets through what a new one would, within this share: every new one is a file.
+DEAD_BAND = 0.05
+
+
+class Forecast(NamedTuple):
+    """The next batch, kept whole, and what it may bring."""
+
+    rows: NDArray[np.float64]  #: rows by bucket
+    costs_s: NDArray[np.float64]  #: cost of a row by bucket
+    budget_s: float  #: work that fits
+    most_rows: float  #: rows that fit
+
+    @property
+    def work_s(self) -> float:
+        """Work that comes."""
+        return float(self.rows @ self.costs_s)
+
+    def let_through(self, table: KeepTable | None) -> tuple[float, float]:
+        """Work and rows that a table keeps."""
+        rows = self.rows if table is None else self.rows * np.resize(np.asarray(table.keep), BUCKETS)
+        return float(rows @ self.costs_s), float(rows.sum())
+
+    def without(self, share: float) -> "Forecast":
+        """What is left when a share of the rows is kept in any case and paid for first."""
+        return Forecast(
+            rows=self.rows * (1.0 - share),
+            costs_s=self.costs_s,
+            budget_s=self.budget_s - share * self.work_s,
+            most_rows=self.most_rows - share * float(self.rows.sum()),
+        )
+
+
+@dataclass
+class BatchPlanner:
+    """Plans each batch so that it fits, by one rule of allotment.
+
+    >>> from penstock.core.target import MeanQueueLatency
+    >>> planner = BatchPlanner("load_aware", MeanQueueLatency("1 s"), salt=0)
+    >>> calm = Report(sequence=1, start_s=0, end_s=1, rows_in=100, rows_kept=100, busy_s=0.5, backlog_rows=80)
+    >>> planner.decide(calm, now_s=1.0).gates  # 0.4 s of work come, 0.8 s fit: everything is kept
+    ()
+    >>> hot = Report(sequence=2, start_s=1, end_s=2, rows_in=80, rows_kept=80, busy_s=0.4, backlog_rows=720)
+    >>> round(planner.decide(hot, now_s=2.0).gate("source").keep[0], 3)  # 3.4 s of work come, 0.85 s fit
+    0.249
+
+    Attributes:
+        policy: Name under which plans are signed.
+        target: What to hold.
+        salt: Seed of the gate's coins.
+        prefer_cheap: Cheapest buckets first, instead of all rows alike.
+        mean_cost_s: One cost taken for every row, instead of what is learned.
+        recent_mean: The mean of the last batch taken for every row, instead of all that is learned.
+        true_costs_s: The cost of each bucket, if it is known.
+        alarms: What a person should hear of, one line each, as of the last report.
+    """
+
+    policy: str
+    target: Target
+    salt: int
+    prefer_cheap: bool = False
+    mean_cost_s: float | None = None
+    recent_mean: bool = False
+    true_costs_s: NDArray[np.float64] | None = None
+    alarms: tuple[str, ...] = field(default=(), init=False)
+    _plan: Plan | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        """Start knowing nothing."""
+        self._known = Knowledge(self.target)
+
+    def decide(self, report: Report, now_s: float) -> Plan | None:
+        """A plan for the batch after the report, or None to go on with the one in force."""
+        self._known.learn(report)
+        if not self._known.costs.known:
+            return None
+        forecast = self._forecast()
+        must_keep = report.rows_must_keep / max(report.rows_in, 1)
+        self.alarms = tuple(self._alarms(report, must_keep * forecast.work_s))
+        table = self._table(forecast.without(must_keep))
+        if self._plan is not None and not self._differs(forecast, table):
+            return None
+        gates = () if table is None else (table,)
+        share = forecast.let_through(table)[1] / max(float(forecast.rows.sum()), 1e-9) if gates else 1.0
+        self._plan = Plan(report.sequence + 1, self.policy, now_s, self.salt, gates, expected=Effect(min(share, 1.0)))
+        return self._plan
+
+    def release(self, version: int, now_s: float, note: str) -> Plan | None:
+        """A plan that keeps everything, if one that sheds is in force: there is no load any more."""
+        if self._plan is None or not self._plan.gates:
+            return None
+        self._plan = Plan(version, self.policy, now_s, self.salt, expected=Effect(keep_share=1.0), note=note)
+        return self._plan
+
+    def _forecast(self) -> Forecast:
+        pace = self._known.pace
+        return Forecast(
+            rows=self._known.next_rows(),
+            costs_s=self._costs_s(),
+            budget_s=self._known.span_s(pace) * self._known.capacity,
+            most_rows=self.target.allowance(pace).rows,
+        )
+
+    def _costs_s(self) -> NDArray[np.float64]:
+        if self.true_costs_s is not None:
+            return self.true_costs_s
+        if self.mean_cost_s is not None:
+            return np.full(BUCKETS, self.mean_cost_s)
+        if self.recent_mean:
+            return np.full(BUCKETS, self._known.last_mean_s)
+        # A bucket never seen is taken for free, that is, first: at the floor it would take long to learn its cost. It
+        # brings no work to the forecast either way.
+        return np.where(self._known.costs.rows > 0.0, self._known.surprise * self._known.costs.costs_s(), 0.0)
+
+    def _table(self, forecast: Forecast) -> KeepTable | None:
+        """The shares of what may be shed; None if everything fits."""
+        if self.prefer_cheap:
+            keep = cheapest_first(forecast.rows, forecast.costs_s, forecast.budget_s, forecast.most_rows)
+            return None if keep.min() >= 1.0 else KeepTable(SOURCE, keep=tuple(keep.tolist()), reasons=(DEAR,))
+        share = min(
+            alike(forecast.work_s, forecast.budget_s),
+            alike(float(forecast.rows.sum()), forecast.most_rows),
+        )
+        return None if share >= 1.0 else KeepTable(SOURCE, keep=(share,), reasons=(OVER_CAPACITY,))
+
+    def _differs(self, forecast: Forecast, table: KeepTable | None) -> bool:
+        """Whether the table would let through other work, or more rows, than the plan in force does."""
+        old = self._plan.gate(SOURCE) if self._plan else None
+        if table is None:
+            return old is not None  # What need not be shed is not shed, however little it is.
+        (old_work, old_rows), (new_work, new_rows) = forecast.let_through(old), forecast.let_through(table)
+        return abs(old_work - new_work) > DEAD_BAND * new_work or new_rows > (1.0 + DEAD_BAND) * old_rows
+
+    def _alarms(self, report: Report, must_keep_s: float) -> list[str]:
+        """What a person should hear of, one line each."""
+        found = []
+        known, ratio = self._known, self.target.ratio(report)
+        alike_pace = known.steady._replace(lag_s=0.0)
+        floor_s = self.target.floor_s(alike_pace)
+        out_of_reach = self.target.allowance(alike_pace).span_s <= known.least_span_s
+        # Only what was tried counts: many batches, rows shed, and still the target was missed.
+        tried = known.settled and report.shed_total and (ratio is None or ratio > 1.0)
+        if floor_s is not None and out_of_reach and tried:
+            found.append(
+                f"target = {self.target} is too close to what one batch takes: rows wait {floor_s:.2f} s however few "
+                "there are; give a longer target, or a shorter trigger if there is one"
+            )
+        if must_keep_s > known.capacity * known.pace.cycle_s > 0.0:
+            found.append(
+                f"keep matches {report.rows_must_keep} of {report.rows_in} rows, which alone are more work than "
+                "capacity: the target cannot be held; narrow keep or add cores"
+            )
+        return found
 
 
 class FixedShare:
@@ -20,51 +196,23 @@ class FixedShare:
     True
     """
 
+    alarms: tuple[str, ...] = ()
+
     def __init__(self, policy: str, *, keep_share: float, reason: str, salt: int) -> None:
         """Plan for the policy of this name."""
-        self._plans = _Plans(policy, reason, salt)
+        self._policy, self._reason, self._salt = policy, reason, salt
         self._keep_share = keep_share
+        self._decided = False
 
     def decide(self, report: Report, now_s: float) -> Plan | None:
         """The plan, once."""
-        return self._plans.of_share(report, now_s, self._keep_share)
-
-
-class ShareThatFits:
-    """Keeps the share of rows whose work fits before the target is broken.
-
-    >>> planner = ShareThatFits("load_aware", MeanQueueLatency("1 s"), salt=0)
-    >>> overloaded = Report(
-    ...     sequence=2, start_s=0, end_s=10, rows_in=100, rows_kept=100, busy_s=10.0, backlog_rows=90
-    ... )
-    >>> planner.decide(overloaded, now_s=10.0).gate("source").keep
-    (0.1,)
-    """
-
-    def __init__(self, policy: str, target: MeanQueueLatency, *, salt: int) -> None:
-        """Plan for the policy of this name."""
-        self._plans = _Plans(policy, "more work than capacity", salt)
-        self._target_s = target.limit_s
-
-    def decide(self, report: Report, now_s: float) -> Plan | None:
-        """A plan if the report asks for another share than the last one."""
-        share = share_that_fits(report, self._target_s)
-        return None if share is None else self._plans.of_share(report, now_s, share)
-
-
-class _Plans:
-    """Makes plans of one share, and only where it differs from the share in force."""
-
-    def __init__(self, policy: str, reason: str, salt: int) -> None:
-        self._policy, self._reason, self._salt = policy, reason, salt
-        self._in_force: float | None = None
-
-    def of_share(self, report: Report, now_s: float, share: float) -> Plan | None:
-        if share == self._in_force:
+        if self._decided:
             return None
-        self._in_force = share
-        version = report.sequence + 1
-        if share >= 1.0:
-            return Plan.keep_all(version, self._policy, now_s, self._salt)
-        table = KeepTable(SOURCE, keep=(share,), reasons=(self._reason,))
-        return Plan(version, self._policy, now_s, self._salt, gates=(table,), expected=Effect(keep_share=share))
+        self._decided = True
+        share = self._keep_share
+        gates = () if share >= 1.0 else (KeepTable(SOURCE, keep=(share,), reasons=(self._reason,)),)
+        return Plan(report.sequence + 1, self._policy, now_s, self._salt, gates=gates, expected=Effect(share))
+
+    def release(self, version: int, now_s: float, note: str) -> Plan | None:  # noqa: ARG002 - it never lets go
+        """None: the share does not depend on load."""
+        return None

@@ -11,12 +11,14 @@ from typing import ClassVar, NamedTuple, Protocol
 
 from penstock.core import baselines
 from penstock.core.check import Check, RunningAverage
+from penstock.core.cost_classes import class_costs_s
 from penstock.core.las import LasOperator, LasShedder, Sending
 from penstock.core.load_aware import LoadAwareOperator, LoadAwareShedder, Prefer
-from penstock.core.planner import FixedShare, ShareThatFits
+from penstock.core.planner import BatchPlanner, FixedShare
+from penstock.core.settings import int64
 from penstock.core.shedding import Operator, Shedder
 from penstock.core.sketch import CostSketch
-from penstock.core.target import MeanQueueLatency
+from penstock.core.target import MeanQueueLatency, Target
 from penstock.errors import PenstockError
 from penstock.plan import Plan
 from penstock.report import Report
@@ -33,6 +35,13 @@ class Planner(Protocol):
     def decide(self, report: Report, now_s: float) -> Plan | None:
         """The plan for the interval after the report, or None to go on with the one in force."""
 
+    def release(self, version: int, now_s: float, note: str) -> Plan | None:
+        """A plan that keeps everything because no load is left, or None if none is needed."""
+
+    @property
+    def alarms(self) -> tuple[str, ...]:
+        """What a person should hear of, one line each, as of the last report."""
+
 
 class Machines(NamedTuple):
     """The pair that sheds row by row."""
@@ -48,7 +57,7 @@ class Policy(Protocol):
     def name(self) -> str:
         """The name under which plans and figures list the policy."""
 
-    def planner(self, target: MeanQueueLatency) -> Planner:
+    def planner(self, target: Target) -> Planner:
         """A fresh planner that holds the target."""
 
 
@@ -111,9 +120,9 @@ class LoadAware:
                 if own.name in _PAPER_ONLY and value != own.default:
                     raise PenstockError.setting(own.name, value, "it only together with variant='paper'")
 
-    def planner(self, target: MeanQueueLatency) -> Planner:
-        """Keep the share of rows whose work fits before the target is broken."""
-        return ShareThatFits(self.name, target, salt=self.seed)
+    def planner(self, target: Target) -> Planner:
+        """Keep the rows whose work fits before the target is broken: all alike, or the cheapest first."""
+        return BatchPlanner(self.name, target, self.seed, prefer_cheap=self.prefer == "cheap")
 
     def machines(self, target: MeanQueueLatency) -> Machines:
         """LAS's pair, or our own."""
@@ -129,6 +138,27 @@ class LoadAware:
             tolerance=self.tolerance,
             sending=self.sending,
         )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RandomShed:
+    """One keep share for all rows, from the mean cost of the last batch: what a sampler with feedback can do.
+
+    Attributes:
+        seed: Seed of the gate's coins.
+    """
+
+    name: ClassVar[str] = "random"
+
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse a seed that is none."""
+        int64("seed", self.seed)
+
+    def planner(self, target: Target) -> Planner:
+        """Keep the share of rows that fits if rows go on costing what they cost last."""
+        return BatchPlanner(self.name, target, self.seed, recent_mean=True)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -149,9 +179,9 @@ class StrawMan:
         """Refuse a cost that is none."""
         self.machines(_SOME_TARGET)
 
-    def planner(self, target: MeanQueueLatency) -> Planner:
-        """Keep the share of rows whose work fits before the target is broken."""
-        return ShareThatFits(self.name, target, salt=self.seed)
+    def planner(self, target: Target) -> Planner:
+        """Keep the share of rows whose work, by the mean cost given, fits before the target is broken."""
+        return BatchPlanner(self.name, target, self.seed, mean_cost_s=self.mean_cost_s)
 
     def machines(self, target: MeanQueueLatency) -> Machines:
         """A shedder that needs no feedback."""
@@ -165,21 +195,29 @@ class FullKnowledge:
 
     Attributes:
         epsilon: Safety factor on costs; 0 is exact.
+        cost_column: Column with each row's true cost in seconds, for the gate of a Spark stream.
+        prefer: `any` row alike, or `cheap` rows kept first, at the gate.
         seed: Seed of the gate's coins.
     """
 
     name: ClassVar[str] = "full_knowledge"
 
     epsilon: float = 0.0
+    cost_column: str | None = None
+    prefer: Prefer = "any"
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse a factor that is none."""
+        """Refuse a factor that is none, and a preference nobody knows."""
         self.machines(_SOME_TARGET)
+        if self.prefer not in _CHOICES["prefer"]:
+            raise PenstockError.setting("prefer", self.prefer, f"one of {', '.join(_CHOICES['prefer'])}")
 
-    def planner(self, target: MeanQueueLatency) -> Planner:
-        """Keep the share of rows whose work fits before the target is broken."""
-        return ShareThatFits(self.name, target, salt=self.seed)
+    def planner(self, target: Target) -> Planner:
+        """Keep the rows whose work fits before the target is broken, by their true costs if a column has them."""
+        true_costs_s = None if self.cost_column is None else (1.0 + self.epsilon) * class_costs_s()
+        cheap = self.prefer == "cheap"
+        return BatchPlanner(self.name, target, self.seed, prefer_cheap=cheap, true_costs_s=true_costs_s)
 
     def machines(self, target: MeanQueueLatency) -> Machines:
         """A shedder that needs no feedback but the true cost with every row."""
@@ -205,7 +243,7 @@ class BaseLine:
         """Refuse a share that is none."""
         self.machines(_SOME_TARGET)
 
-    def planner(self, target: MeanQueueLatency) -> Planner:  # noqa: ARG002 - blind to it
+    def planner(self, target: Target) -> Planner:  # noqa: ARG002 - blind to it
         """The same plan for every interval."""
         shedder = baselines.BaseLineShedder
         return FixedShare(self.name, keep_share=1.0 - self.drop_share, reason=shedder.reason, salt=self.seed)

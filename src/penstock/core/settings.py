@@ -40,6 +40,18 @@ def whole_number(setting: str, given: object, least: int) -> int:
     return int(given)
 
 
+def int64(setting: str, given: object) -> int:
+    """A whole number that fits 64 bits, such as a seed.
+
+    >>> int64("seed", -7)
+    -7
+    """
+    number_given = whole_number(setting, given, -(2**63))
+    if number_given >= 2**63:
+        raise PenstockError.setting(setting, given, "a whole number below 2**63")
+    return number_given
+
+
 def number(setting: str, given: object, least: float, most: float = math.inf) -> float:
     """A finite number from `least` to `most`.
 

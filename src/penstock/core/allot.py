@@ -1,0 +1,59 @@
+r"""Allotment: which share of each bucket's rows to keep, so that their work fits a budget.
+
+Two rules spend the same budget $W$ on rows that come with frequencies $n_b$ and costs $w_b$:
+
+- `alike`: one share for all, $s = \min(1, W / \sum_b n_b w_b)$. No key is favoured.
+- `cheapest_first`: whole buckets by rising cost until the budget is spent, the last one in part. No other choice keeps
+  more rows (it is the fractional knapsack); what is left out keeps a floor, so that its weights stay finite and its
+  cost known.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+#: Never keep less of a bucket: a gate that is shut measures nothing and would never open again.
+LEAST_SHARE = 0.01
+
+
+def alike(work: float, budget: float) -> float:
+    """One share for all rows.
+
+    >>> alike(work=4.0, budget=1.0), alike(work=0.5, budget=1.0), alike(work=4.0, budget=0.0)
+    (0.25, 1.0, 0.01)
+    """
+    return 1.0 if work <= max(budget, 0.0) else max(budget / work, LEAST_SHARE)
+
+
+def cheapest_first(
+    rows: NDArray[np.float64], costs: NDArray[np.float64], budget: float, most_rows: float = np.inf
+) -> NDArray[np.float64]:
+    """A share for each bucket, so that neither the budget of work nor the number of rows is exceeded.
+
+    >>> cheapest_first(np.array([10.0, 10.0, 10.0]), np.array([3.0, 1.0, 2.0]), budget=20.3).round(9).tolist()
+    [0.01, 1.0, 0.5]
+    """
+    order = np.argsort(costs, kind="stable")
+    # What the floor lets through is spent already; a bucket that is raised to 1 costs the rest of its work.
+    rest = (1.0 - LEAST_SHARE) * rows[order]
+    by_work = _filled(rest * costs[order], budget - LEAST_SHARE * float(rows @ costs))
+    by_rows = _filled(rest, most_rows - LEAST_SHARE * float(rows.sum()))
+    shares = np.empty(len(rows))
+    shares[order] = LEAST_SHARE + (1.0 - LEAST_SHARE) * np.minimum(by_work, by_rows)
+    return shares
+
+
+def _filled(amounts: NDArray[np.float64], room: float) -> NDArray[np.float64]:
+    """The part of each amount that fits when they are taken in order."""
+    room = max(room, 0.0)
+    if room == np.inf:
+        return np.ones(len(amounts))
+    before = np.cumsum(amounts) - amounts
+    parts = (before <= room).astype(np.float64)  # An amount of nothing fits as long as all before it do.
+    np.divide(np.clip(room - before, 0.0, amounts), amounts, out=parts, where=amounts > 0.0)
+    return parts

@@ -1,0 +1,101 @@
+"""What each grain of shedding contributes to a micro-batch query: the gate, the row-by-row machine, or both.
+
+The gate decides between batches, the machine inside the operator when it comes to a row, from what the rows before it
+have cost. Four overloads on virtual time, the same stream for each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from penstock.core.policy import BaseLine, LoadAware
+from penstock.core.target import MeanQueueLatency
+from penstock.sim.microbatch import Query, Run, simulate
+from penstock.sim.workload import Stream, cumulated, draw_keys, item_costs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+TARGET = MeanQueueLatency("2 s")
+ITEMS, CORES, KEYS, WINDOW_S, LEARN_S = 1024, 2, "zipf-1.0", 10.0, 20.0
+#: When rows get dearer, or a core is lost.
+_TROUBLE_S = 40.0, 60.0
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """What happens: phases of a length in seconds and a load as a multiple of capacity, and how the query runs."""
+
+    name: str
+    phases: tuple[tuple[float, float], ...]
+    query: Query = field(default_factory=Query)
+    cost_factor: Callable[[float], float] = lambda _now_s: 1.0
+
+
+def _in_trouble(now_s: float) -> bool:
+    return _TROUBLE_S[0] < now_s < _TROUBLE_S[1]
+
+
+SCENARIOS = (
+    Scenario("twice the load", ((90.0, 2.0),)),
+    Scenario("ten times the load for 5 s", ((40.0, 0.8), (5.0, 10.0), (45.0, 0.8))),
+    Scenario("costs times four for 20 s", ((90.0, 1.2),), cost_factor=lambda s: 1.0 + 3.0 * _in_trouble(s)),
+    Scenario("half the cores for 20 s", ((90.0, 1.2),), Query(cores=lambda s: 2 - _in_trouble(s))),
+)
+_GRAINS = ("gate", "machine", "both")
+#: Simulations that `bench_grains` runs.
+GRAIN_RUNS = len(SCENARIOS) * len(_GRAINS)
+
+
+def bench_grains(seed: int, done: Callable[[], None]) -> dict[str, Any]:
+    """One row for each scenario and grain."""
+    rows = []
+    for scenario in SCENARIOS:
+        stream = _stream(scenario, seed)
+        for grain in _GRAINS:
+            rows.append({"scenario": scenario.name, "grain": grain, **_measured(_run(scenario, stream, grain))})
+            done()
+    return {"rows": rows, "parameters": {"target_s": TARGET.limit_s, "seed": seed, "window_s": WINDOW_S}}
+
+
+def _run(scenario: Scenario, stream: Stream, grain: str) -> Run:
+    keep_all = BaseLine(drop_share=0.0)
+    planner = (keep_all if grain == "machine" else LoadAware()).planner(TARGET)
+    fine = None if grain == "gate" else lambda: LoadAware().machines(TARGET)
+    return simulate(planner, stream, replace(scenario.query, fine=fine))
+
+
+def _stream(scenario: Scenario, seed: int) -> Stream:
+    rng = np.random.default_rng(seed)
+    costs_s = item_costs(rng, items=ITEMS)
+    mean_s = float(np.diff(cumulated(KEYS, ITEMS), prepend=0.0) @ costs_s)
+    arrivals: list[NDArray[np.float64]] = []
+    start_s = 0.0
+    for length_s, load in scenario.phases:
+        rate = load * CORES / mean_s
+        arrivals.append(start_s + np.arange(1.0, int(length_s * rate) + 1.0) / rate)
+        start_s += length_s
+    arrivals_s = np.concatenate(arrivals)
+    keys = draw_keys(KEYS, len(arrivals_s), ITEMS, rng)
+    factors = np.array([scenario.cost_factor(float(arrival_s)) for arrival_s in arrivals_s])
+    return Stream(keys, costs_s[keys] * factors, arrivals_s, ITEMS)
+
+
+def _measured(run: Run) -> dict[str, Any]:
+    end_s = run.reports[-1].end_s
+    means_s = [
+        float(waits_s.mean())
+        for start_s, waits_s in run.waits_by_window(WINDOW_S).items()
+        if start_s >= LEARN_S and start_s + WINDOW_S <= end_s
+    ]
+    return {
+        "windows_within_target": sum(mean_s <= TARGET.limit_s for mean_s in means_s) / len(means_s),
+        "worst_window_s": max(means_s),
+        "kept_share": float(run.kept.mean()),
+        "shed_by_the_machine": sum(report.rows_shed.get("too late", 0) for report in run.reports) / run.stream.rows,
+    }

@@ -1,0 +1,250 @@
+r"""A micro-batch query on virtual time, with a planner in its loop: what Spark does, reduced to what moves latency.
+
+A batch takes in what has arrived when it starts, judges it by the plan in force, deals the kept rows out to its cores
+in turn, and ends when the slowest core has done its rows and the batch's overhead is spent:
+
+$$T = o + \max_c \sum_{i \in c} w_i$$
+
+The next one starts at once, or at its trigger, or when a row arrives. Reports hold what can be measured on Spark and no
+more: what waits at the source, for one, is an estimate from the rate of rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from penstock.core.bucket_costs import BUCKETS, BucketCosts
+from penstock.core.gate import coins, judge
+from penstock.core.hashing import bucket, xxhash64_ints
+from penstock.core.planner import SOURCE
+from penstock.core.shedding import Arrived, Drop, Executed
+from penstock.report import Latency, Report
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from penstock.core.policy import Machines, Planner
+    from penstock.plan import KeepTable, Plan
+    from penstock.sim.workload import Stream
+
+
+def by_key(stream: Stream) -> NDArray[np.int64]:
+    """What the gate of a stream looks up: the hash of each row's key."""
+    return xxhash64_ints(stream.keys)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """How a query runs.
+
+    Attributes:
+        cores: How many tasks work at the same time, by the time a batch starts.
+        overhead_s: What a batch takes besides work.
+        delay_share: The part of the overhead before the first row is taken up.
+        noise: How far an overhead may be from the mean, as a share of it.
+        first_start_s: When the first batch starts: rows pile up while a query warms up.
+        trigger_s: Time between the starts of two batches that do not take longer; 0 starts each one at once.
+        rows_per_batch: The most rows that the source hands out at a time.
+        late_plans: Share of plans that are too late for the next batch and act on the one after it.
+        true_backlog: Whether reports hold what really waits, and not what the rate of rows suggests.
+        idle_s: After so long without a row the planner is asked to let go.
+        gate_hashes: What the gate looks a row up by.
+        fine: Makes the machines that shed once more, row by row, inside each task; None: the gate alone sheds.
+        seed: Seed of the noise.
+    """
+
+    cores: Callable[[float], int] = lambda _now_s: 2
+    overhead_s: float = 0.25
+    delay_share: float = 0.5
+    noise: float = 0.2
+    first_start_s: float = 0.0
+    trigger_s: float = 0.0
+    rows_per_batch: int | None = None
+    late_plans: float = 0.0
+    true_backlog: bool = False
+    idle_s: float = 10.0
+    gate_hashes: Callable[[Stream], NDArray[np.int64]] = by_key
+    fine: Callable[[], Machines] | None = None
+    seed: int = 0
+
+
+@dataclass(slots=True)
+class Run:
+    """What happened to each row, and what the planner heard and said."""
+
+    stream: Stream
+    starts_s: NDArray[np.float64]  #: when work on a row began; NaN if it was shed or never handed out
+    reports: list[Report] = field(default_factory=list)
+    plans: list[Plan] = field(default_factory=list)
+    alarms: list[tuple[str, ...]] = field(default_factory=list)  #: after each report
+
+    @property
+    def kept(self) -> NDArray[np.bool_]:
+        """Which rows were kept."""
+        return ~np.isnan(self.starts_s)
+
+    @property
+    def waits_s(self) -> NDArray[np.float64]:
+        """How long each row waited for its work to begin; NaN for one that was not kept."""
+        return self.starts_s - self.stream.arrivals_s
+
+    def waits_by_window(self, window_s: float = 10.0) -> dict[float, NDArray[np.float64]]:
+        """The waits of rows taken up in each window of time, by the window's start."""
+        rows = np.flatnonzero(self.kept)
+        windows = (self.starts_s[rows] // window_s).astype(np.int64)
+        return {number * window_s: self.waits_s[rows[windows == number]] for number in np.unique(windows).tolist()}
+
+
+def simulate(planner: Planner, stream: Stream, query: Query, must_keep: NDArray[np.bool_] | None = None) -> Run:
+    """Run the whole stream through the query."""
+    return _Batches(planner, stream, query, must_keep).run()
+
+
+class _Batches:
+    def __init__(
+        self, planner: Planner, stream: Stream, query: Query, must_keep: NDArray[np.bool_] | None = None
+    ) -> None:
+        self._planner, self._stream, self._query = planner, stream, query
+        self._rng = np.random.default_rng(query.seed)
+        self._hashes = query.gate_hashes(stream)
+        self._must_keep = np.zeros(stream.rows, np.bool_) if must_keep is None else must_keep
+        self._in_force: Plan | None = None
+        self._late: Plan | None = None
+        self._out = Run(stream, np.full(stream.rows, np.nan))
+        self._machines: dict[int, Machines] = {}  # of each core, if there is a fine gate
+
+    def run(self) -> Run:
+        """Batch after batch until the stream is used up."""
+        start_s, done = self._query.first_start_s, 0
+        while done < self._stream.rows:
+            start_s = self._start_of_next(start_s, done)
+            arrived = int(np.searchsorted(self._stream.arrivals_s, start_s, side="right"))
+            end = min(arrived, done + (self._query.rows_per_batch or arrived))
+            report = self._batch(start_s, slice(done, end))
+            start_s, done = report.end_s, end
+            self._ask(report)
+        return self._out
+
+    def _start_of_next(self, now_s: float, done: int) -> float:
+        """When the next batch starts: now, or at the trigger, and not before a row waits."""
+        arrival_s = float(self._stream.arrivals_s[done])
+        if arrival_s - now_s > self._query.idle_s:
+            self._adopt(self._planner.release(len(self._out.reports), now_s + self._query.idle_s, "no rows"))
+        trigger_s, reports = self._query.trigger_s, self._out.reports
+        if not trigger_s or not reports:
+            return max(now_s, arrival_s)
+        # A trigger fires at whole multiples of its interval; a batch that missed its own starts at once.
+        missed = reports[-1].start_s // trigger_s < now_s // trigger_s and arrival_s <= now_s
+        return now_s if missed else float(np.ceil(max(now_s, arrival_s) / trigger_s)) * trigger_s
+
+    def _batch(self, start_s: float, rows: slice) -> Report:
+        table = None if self._in_force is None else self._in_force.gate(SOURCE)
+        kept, weights, shed = self._judge(table, rows)
+        overhead_s = self._query.overhead_s * (1.0 + self._query.noise * self._rng.uniform(-1.0, 1.0))
+        delay_s = self._query.delay_share * overhead_s
+        slots = self._query.cores(start_s)
+        if self._query.fine is not None:
+            passed = self._fine(np.flatnonzero(kept) + rows.start, start_s + delay_s, slots)
+            shed = {**shed, "too late": int((~passed).sum())}
+            kept[kept] = passed
+            weights = weights[passed]
+        costs_s = self._stream.costs_s[rows][kept]
+        before_s, span_s = _dealt_out(costs_s, slots)
+        starts_s = start_s + delay_s + before_s
+        self._out.starts_s[rows] = np.where(kept, 0.0, np.nan)
+        self._out.starts_s[rows][kept] = starts_s
+        waits_s = starts_s - self._stream.arrivals_s[rows][kept]
+        end_s = start_s + overhead_s + span_s
+        measured = BucketCosts()
+        measured.add(bucket(self._hashes[rows][kept], BUCKETS), costs_s, weights)
+        return Report(
+            sequence=len(self._out.reports),
+            start_s=start_s,
+            end_s=end_s,
+            rows_in=len(kept),
+            rows_kept=int(kept.sum()),
+            rows_shed=shed,
+            rows_must_keep=int(self._must_keep[rows].sum()),
+            plan_version=None if self._in_force is None else self._in_force.version,
+            backlog_rows=self._backlog_rows(start_s, end_s, rows),
+            busy_s=float(costs_s.sum()),
+            slots=slots,
+            span_s=span_s,
+            overhead_s=overhead_s,
+            delay_s=delay_s,
+            lag_s=max(start_s - float(self._stream.arrivals_s[rows][kept][-1]), 0.0) if kept.any() else 0.0,
+            queuing=Latency(len(waits_s), float(waits_s.mean()), float(waits_s.max())) if kept.any() else None,
+            cost_sketch=measured.to_bytes(),
+        )
+
+    def _judge(
+        self, table: KeepTable | None, rows: slice
+    ) -> tuple[NDArray[np.bool_], NDArray[np.float64], dict[str, int]]:
+        """Which rows are kept, the weights of those, and how many are shed for each reason."""
+        count = rows.stop - rows.start
+        if table is None or self._in_force is None:
+            return np.ones(count, np.bool_), np.ones(count), {}
+        numbers = np.arange(rows.start, rows.stop)
+        thrown = coins(self._in_force.salt, numbers)
+        verdicts = judge(table, key_hashes=self._hashes[rows], coins=thrown, must_keep=self._must_keep[rows])
+        return verdicts.kept, verdicts.weights[verdicts.kept], verdicts.shed_by_reason(table)
+
+    def _fine(self, numbers: NDArray[np.int64], start_s: float, slots: int) -> NDArray[np.bool_]:
+        """Which rows the machine of their core lets through when it comes to them."""
+        passed = np.ones(len(numbers), np.bool_)
+        for core in range(slots):
+            shedder, operator = self._machines.setdefault(core, self._query.fine())  # type: ignore[misc] # set if here
+            now_s = start_s
+            for place in range(core, len(numbers), slots):
+                row = int(numbers[place])
+                key, arrived_s = int(self._stream.keys[row]), float(self._stream.arrivals_s[row])
+                cost_s = float(self._stream.costs_s[row])
+                verdict = shedder.judge(Arrived(arrived_s, key, row, must_keep=bool(self._must_keep[row])))
+                if isinstance(verdict, Drop):
+                    passed[place] = False
+                    continue
+                done = Executed(key, arrived_s, now_s, now_s + cost_s, cost_s, verdict.request)
+                for send in operator.executed(done):
+                    shedder.receive(send.message)
+                now_s += cost_s
+        return passed
+
+    def _backlog_rows(self, start_s: float, end_s: float, rows: slice) -> int:
+        if self._query.true_backlog:
+            waiting: int = np.searchsorted(self._stream.arrivals_s, end_s, side="right") - rows.stop
+            return int(waiting)
+        arrivals_s = self._stream.arrivals_s[rows]
+        first_s = self._out.reports[-1].start_s if self._out.reports else float(arrivals_s[0])
+        came_in_s = (start_s if self._out.reports else float(arrivals_s[-1])) - first_s
+        return round(len(arrivals_s) * (end_s - start_s) / came_in_s) if came_in_s > 0.0 else 0
+
+    def _ask(self, report: Report) -> None:
+        self._out.reports.append(report)
+        self._adopt(None)  # A plan that was late has come by now.
+        self._adopt(self._planner.decide(report, report.end_s))
+        self._out.alarms.append(self._planner.alarms)
+
+    def _adopt(self, plan: Plan | None) -> None:
+        if self._late is not None:
+            self._in_force, self._late = self._late, None
+        if plan is None:
+            return
+        self._out.plans.append(plan)
+        if self._rng.random() < self._query.late_plans:
+            self._late = plan
+        else:
+            self._in_force = plan
+
+
+def _dealt_out(costs_s: NDArray[np.float64], cores: int) -> tuple[NDArray[np.float64], float]:
+    """Rows dealt out to cores in turn: the work before each row on its own core, and the longest core's work."""
+    padded = np.zeros(-(-len(costs_s) // cores) * cores)
+    padded[: len(costs_s)] = costs_s
+    done_s = np.cumsum(padded.reshape(-1, cores), axis=0)
+    span_s = float(done_s[-1].max()) if len(costs_s) else 0.0
+    return done_s.ravel()[: len(costs_s)] - costs_s, span_s

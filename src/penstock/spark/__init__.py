@@ -1,0 +1,1 @@
+"""Penstock inside Spark Structured Streaming."""

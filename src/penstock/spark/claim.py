@@ -1,0 +1,43 @@
+"""A guard's claim to a folder: what its verdicts depend on, written once, so that no other guard uses its plans."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from typing import TYPE_CHECKING, Any
+
+from penstock.errors import PenstockError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def claim(folder: Path, own: dict[str, Any]) -> None:
+    """Sign the folder, or refuse one that was signed differently."""
+    sign = folder / "guard.json"
+    temporary = folder / f".guard.{uuid.uuid4().hex}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not sign.exists():
+            temporary.write_text(json.dumps(own))
+            temporary.replace(sign)
+        found = json.loads(sign.read_text())
+    except OSError as error:
+        raise PenstockError.setting(
+            "checkpoint", str(folder.parent), "a folder that can be written", f"the system says: {error.strerror}"
+        ) from None
+    except ValueError:
+        found = None
+    if found == own:
+        return
+    if not isinstance(found, dict):
+        raise PenstockError.setting(
+            "checkpoint", str(folder.parent), "the checkpoint of this guard, or a new one", f"{sign} is damaged"
+        )
+    differs = [f"{name} {found.get(name)!r} there, {own[name]!r} here" for name in own if found.get(name) != own[name]]
+    raise PenstockError.setting(
+        "checkpoint",
+        str(folder.parent),
+        "the checkpoint of this guard, or a new one",
+        f"another guard wrote it: {', '.join(differs)}",
+    )

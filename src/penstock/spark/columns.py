@@ -1,0 +1,155 @@
+"""The columns that gate and probe share: a row's bucket, its coin, its arrival, its weight, must it be kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
+from pyspark.sql.types import ArrayType, BooleanType, MapType, NumericType, StructType, TimestampType, VariantType
+
+from penstock.core.bucket_costs import BUCKETS
+from penstock.core.cost_classes import CLASSES_PER_OCTAVE
+from penstock.errors import PenstockError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType
+
+#: Where arrival times are looked for when no column is named; `timestamp` is Kafka's.
+_USUAL_ARRIVALS = ("arrival", "timestamp")
+#: What identifies a record of Kafka.
+_KAFKA_ROW = ("topic", "partition", "offset")
+
+
+@dataclass(frozen=True)
+class RowColumns:
+    """Which columns of a stream say what about a row; checked against a data frame when they are used.
+
+    Attributes:
+        key: Columns whose values decide the bucket; none: all rows share one.
+        row: Columns that tell rows apart; none: Kafka's topic, partition and offset, or else all columns.
+        arrival: Column with the time of arrival; `None`: `arrival` or `timestamp`, if there is one.
+        keep: Rows that must be kept: a condition in SQL, or a column.
+        cost: Column with a row's true cost in seconds, which then decides the bucket in place of the key.
+        weight: Column with the weights.
+    """
+
+    key: tuple[str, ...]
+    row: tuple[str, ...]
+    arrival: str | None
+    keep: str | Column | None
+    cost: str | None
+    weight: str
+
+    def bucket(self, df: DataFrame) -> Column:
+        """The row's place in the gate's table."""
+        if self.cost is not None:
+            self._type_of(df, "cost_column", self.cost, (NumericType,), "a column of numbers")
+            classes = F.floor(F.log2(F.col(self.cost) * F.lit(1e6)) * F.lit(float(CLASSES_PER_OCTAVE)))
+            within = F.least(F.greatest(classes, F.lit(0).cast("bigint")), F.lit(BUCKETS - 1).cast("bigint"))
+            return F.coalesce(within, F.lit(0).cast("bigint")).cast("int")
+        for name in self.key:
+            self._type_of(df, "key", name)
+        if not self.key:
+            return F.lit(0)
+        return F.xxhash64(*self.key).bitwiseAND(F.lit(BUCKETS - 1)).cast("int")
+
+    def coin(self, df: DataFrame, salt: int) -> Column:
+        """The row's number from 0 to 2**63 - 1, the same whenever it is judged."""
+        hashed = F.xxhash64(F.lit(salt).cast("bigint"), *self._identity(df))
+        return F.shiftrightunsigned(hashed, 1)
+
+    def arrival_s(self, df: DataFrame) -> Column | None:
+        """When the row arrived, in seconds since 1970; None if no column tells."""
+        name = self.arrival
+        if name is None:
+            present = {column.lower(): column for column in df.columns}
+            usual = [present[one] for one in _USUAL_ARRIVALS if one in present]
+            name = next((one for one in usual if isinstance(df.schema[one].dataType, TimestampType)), None)
+            if name is None:
+                return None
+        accepted = "a column of timestamps, or of seconds since 1970"
+        kind = self._type_of(df, "arrival", name, (TimestampType, NumericType), accepted)
+        if isinstance(kind, TimestampType):
+            return F.unix_micros(F.col(name)) / F.lit(1e6)
+        return F.col(name).cast("double")
+
+    def must_keep(self, df: DataFrame) -> Column | None:
+        """Whether the row must be kept; None if no row must."""
+        if self.keep is None:
+            return None
+        condition = F.expr(self.keep) if isinstance(self.keep, str) else self.keep
+        shown = self.keep if isinstance(self.keep, str) else str(self.keep)
+        try:
+            kind = df.select(condition.alias("keep")).schema["keep"].dataType
+        except AnalysisException as error:
+            why = _first_line(error)
+            raise PenstockError.setting("keep", shown, _columns_of(df, "a condition on"), why) from None
+        except Exception as error:
+            # Text that is no SQL at all: Spark's ParseException, of a class that differs between classic and Connect.
+            if "PARSE" not in str(error):
+                raise
+            raise PenstockError.setting("keep", shown, "a condition in Spark SQL", _first_line(error)) from None
+        if not isinstance(kind, BooleanType):
+            raise PenstockError.setting(
+                "keep", shown, f"a condition that is true or false, not a {kind.simpleString()}"
+            )
+        return F.coalesce(condition, F.lit(False))  # noqa: FBT003 - a literal
+
+    def incoming_weight(self, df: DataFrame) -> Column:
+        """How many rows this one already stands for."""
+        if self.weight not in df.columns:
+            return F.lit(1.0)
+        self._type_of(df, "weight", self.weight, (NumericType,), "a column of numbers")
+        return F.coalesce(F.col(f"`{self.weight}`").cast("double"), F.lit(1.0))
+
+    def _identity(self, df: DataFrame) -> Sequence[str | Column]:
+        for name in self.row:
+            self._type_of(df, "row", name)
+        if self.row:
+            return self.row
+        if all(name in df.columns for name in _KAFKA_ROW):
+            return _KAFKA_ROW
+        usable = [
+            f"`{field.name}`" for field in df.schema.fields if _hashable(field.dataType) and field.name != self.weight
+        ]
+        if not usable:
+            raise PenstockError(
+                "row is missing: no column of the stream can be hashed; name columns that tell rows apart"
+            )
+        return usable
+
+    def _type_of(
+        self, df: DataFrame, setting: str, name: str, kinds: tuple[type[DataType], ...] = (), accepted: str = ""
+    ) -> DataType:
+        try:
+            kind = df.select(F.col(name).alias("found")).schema["found"].dataType
+        except AnalysisException:
+            raise PenstockError.setting(setting, name, _columns_of(df, "a column of the stream:")) from None
+        if kinds and not isinstance(kind, kinds):
+            raise PenstockError.setting(setting, name, accepted, f"it is {kind.simpleString()}")
+        if not _hashable(kind):
+            raise PenstockError.setting(setting, name, "a column that can be hashed", f"it is {kind.simpleString()}")
+        return kind
+
+
+def _columns_of(df: DataFrame, words: str) -> str:
+    return f"{words} {', '.join(df.columns)}"
+
+
+def _first_line(error: Exception) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+
+
+def _hashable(kind: DataType) -> bool:
+    if isinstance(kind, MapType | VariantType):
+        return False
+    if isinstance(kind, ArrayType):
+        return _hashable(kind.elementType)
+    if isinstance(kind, StructType):
+        return all(_hashable(field.dataType) for field in kind.fields)
+    return True

@@ -1,0 +1,195 @@
+"""The controller: one thread that closes the loop for a query. Progress in, Report, Plan, plan log out.
+
+It fails safe. An error is told in one line, counted, and the loop goes on; a plan that sheds is only good for a lease,
+which the controller renews; so if it dies, or cannot write, rows flow.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from penstock.core.planner import SOURCE
+from penstock.errors import PenstockError
+from penstock.spark.control_table import LEASE_S
+from penstock.spark.progress import Progress, report_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from penstock.core.policy import Planner
+    from penstock.log import BindingLog, PlanLog
+    from penstock.plan import Plan
+    from penstock.report import Report
+
+_logger = logging.getLogger("penstock")
+
+#: Time between two looks at the query: a batch's plan should be there before the next batch reads it, 0.1 s later.
+POLL_S = 0.03
+#: After an error, wait longer.
+RETRY_S = 1.0
+#: Input is over when no data has been there for so long.
+IDLE_S = 2.0
+#: Reports remembered.
+HISTORY = 10_000
+
+
+class Controller:
+    """Watches one query and plans for it until it ends or the controller is stopped."""
+
+    def __init__(
+        self,
+        query: StreamingQuery,
+        planner: Planner,
+        plans: PlanLog,
+        bindings: BindingLog,
+        *,
+        names: tuple[str, str],
+        dry: bool,
+        clock: Callable[[], float],
+        on_report: Callable[[Report], None],
+    ) -> None:
+        """Watch the query; `names` are those of the gate's and the probe's observed metrics."""
+        self._query, self._planner, self._plans, self._bindings = query, planner, plans, bindings
+        self._gate, self._probe = names
+        self._dry, self._clock, self._on_report = dry, clock, on_report
+        self._query_id = str(query.id)
+        self._before: Progress | None = None
+        self._in_force: Plan | None = None
+        self._idle_since_s: float | None = None
+        self._told: set[str] = set()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"penstock-{query.id}", daemon=True)
+        self.errors = 0
+        self.plans_written = 0
+        self.alarms: tuple[str, ...] = ()
+        self.reports: deque[Report] = deque(maxlen=HISTORY)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    @property
+    def alive(self) -> bool:
+        """Whether the thread runs."""
+        return self._thread.is_alive()
+
+    def stop(self) -> None:
+        """End; if the query goes on, it keeps every row from now on."""
+        self._stopping.set()
+        if self._thread.is_alive() and threading.current_thread() is not self._thread:
+            self._thread.join(timeout=30.0)
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                active = self._query.isActive
+                self.step()
+                if not active:
+                    return
+                wait_s = POLL_S
+            except Exception as error:  # noqa: BLE001 - whatever it is, the query must not suffer
+                self.errors += 1
+                self._tell(f"the controller of query {self._query_id} met an error and goes on: {_line(error)}")
+                wait_s = RETRY_S
+            self._stopping.wait(wait_s)
+        self._let_go("the guard was stopped")
+
+    def step(self) -> None:
+        """Look at the query once."""
+        for progress in self._news():
+            self._take_in(progress)
+        now_s = self._clock()
+        self._watch_idleness(now_s)
+        plan = self._in_force
+        if plan is not None and plan.gates and now_s - plan.decided_s > LEASE_S / 3.0:
+            self._write(replace(plan, decided_s=now_s, note="renewed"))
+
+    def _news(self) -> list[Progress]:
+        """The batches that have ended since the last look, oldest first."""
+        last = self._query.lastProgress
+        if last is None:
+            return []
+        newest = Progress.of(last)
+        seen = -1 if self._before is None else self._before.batch
+        if newest.batch <= seen or not newest.rows:
+            return []
+        if newest.batch == seen + 1:
+            return [newest]
+        recent = [Progress.of(one) for one in self._query.recentProgress]
+        return [one for one in recent if one.batch > seen and one.rows] or [newest]
+
+    def _take_in(self, progress: Progress) -> None:
+        before, self._before = self._before, progress
+        bound = self._bindings.get(progress.batch)
+        version = bound.plan_version if bound else None
+        plan = self._plans.get(version) if version is not None else None
+        if self._gate not in progress.observed:
+            self._tell(f"query {self._query_id} has no gate of this guard: put .transform(guard.admit) into it")
+            return
+        if bound is not None and bound.query != self._query_id:
+            self._tell(f"the checkpoint of query {self._query_id} holds plans of another query, so every row is kept")
+        report = report_of(
+            progress,
+            before,
+            gate=self._gate,
+            probe=self._probe,
+            plan_version=version,
+            table=plan.gate(SOURCE) if plan else None,
+            dry=self._dry,
+        )
+        if report is None:
+            return
+        self.reports.append(report)
+        decided = self._planner.decide(report, self._clock())
+        if decided is not None:
+            self._write(decided)
+        for alarm in set(self._planner.alarms) - set(self.alarms):
+            _logger.warning("%s", alarm)
+        self.alarms = self._planner.alarms
+        self._on_report(report)
+
+    def _watch_idleness(self, now_s: float) -> None:
+        """When input has ended, let go: the next row to come must not meet the gate of an overload long gone."""
+        if self._in_force is None or not self._in_force.gates:
+            return
+        status: dict[str, Any] = self._query.status
+        if status.get("isDataAvailable") or status.get("isTriggerActive"):
+            self._idle_since_s = None
+        elif self._idle_since_s is None:
+            self._idle_since_s = now_s
+        elif now_s - self._idle_since_s > IDLE_S:
+            self._idle_since_s = None
+            self._let_go("no input")
+
+    def _let_go(self, note: str) -> None:
+        try:
+            plan = self._planner.release(0, self._clock(), note)
+            if plan is not None:
+                self._write(plan)
+        except (OSError, PenstockError) as error:
+            self.errors += 1
+            self._tell(f"the last plan of query {self._query_id} could not be written: {_line(error)}")
+
+    def _write(self, plan: Plan) -> None:
+        """Put the plan into the log under the next free version."""
+        version = self._plans.next_version() if self._in_force is None else self._in_force.version + 1
+        while not self._plans.add(version, numbered := replace(plan, version=version)):
+            version += 1
+        self._in_force = numbered
+        self.plans_written += 1
+
+    def _tell(self, line: str) -> None:
+        """Warn, once."""
+        if line not in self._told:
+            self._told.add(line)
+            _logger.warning("%s", line)
+
+
+def _line(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"

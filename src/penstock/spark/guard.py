@@ -1,0 +1,283 @@
+"""The guard: what a user puts around a streaming query to hold it to a target."""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+import tempfile
+import time
+import weakref
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from penstock.core.planner import SOURCE
+from penstock.core.policy import FullKnowledge, LoadAware
+from penstock.core.target import Throughput
+from penstock.errors import PenstockError
+from penstock.log import BindingLog, PlanLog, local_folder
+from penstock.spark.checks import (
+    column_name,
+    column_names,
+    condition,
+    fine_machines,
+    guard_name,
+    one_of,
+    usable_policy,
+    usable_target,
+)
+from penstock.spark.claim import claim
+from penstock.spark.columns import RowColumns
+from penstock.spark.controller import Controller
+from penstock.spark.gate import MADE_BY, WOULD_SHED, gated, threshold
+from penstock.spark.measured import measured, unmeasured
+from penstock.spark.settings import read_yaml
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Sequence
+    from types import TracebackType
+
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.types import StructType
+
+    from penstock.core.policy import Policy
+    from penstock.core.target import Target
+    from penstock.report import Report
+    from penstock.spark.measured import Form
+
+Mode = Literal["enforce", "dry_run", "off"]
+
+#: The query each guard of this process watches, by the query's identity.
+_watched: weakref.WeakValueDictionary[str, Guard] = weakref.WeakValueDictionary()
+
+
+class Guard:
+    """Holds a streaming query to a target by giving up the rows that fit least.
+
+    A guard belongs to one query. `admit` is its gate, `measured` runs the expensive operator and measures it, `watch`
+    starts the loop that plans for the gate. Plans are kept under the query's checkpoint.
+
+    Attributes:
+        name: Name of the guard, part of the names of what it observes.
+        mode: `enforce`, `dry_run` (keep all, tag what would be shed) or `off`.
+        folder: Where its plans are kept.
+    """
+
+    def __init__(  # noqa: PLR0913 - each is one setting of a user's
+        self,
+        target: Target,
+        policy: Policy | None = None,
+        *,
+        key: str | Sequence[str] = (),
+        arrival: str | None = None,
+        keep: str | Column | None = None,
+        mode: Mode = "enforce",
+        checkpoint: str | os.PathLike[str] | None = None,
+        row: str | Sequence[str] = (),
+        weight: str = "weight",
+        name: str = "guard",
+        fine: bool = False,
+    ) -> None:
+        """Say what to hold, and which columns say what.
+
+        Args:
+            target: What to hold: `MeanQueueLatency`, `MaxLag` or `Throughput`.
+            policy: How to choose the rows to give up; `LoadAware()` if not given.
+            key: Column or columns by which costs are told apart. Without one, all rows are alike.
+            arrival: Column with a row's time of arrival (timestamps, or seconds since 1970); if not given, `arrival` or
+                `timestamp`.
+            keep: Rows that are never shed: a condition in SQL or a column.
+            mode: `enforce`, `dry_run` or `off`.
+            checkpoint: The query's checkpoint folder, under which plans are kept. Without one they are kept in a
+                temporary folder and forgotten at the end of the program.
+            row: Column or columns that tell rows apart: which rows are shed depends on their values. If not given,
+                Kafka's topic, partition and offset, or else all columns.
+            weight: Name of the column with each kept row's weight; if the stream has it already, it is multiplied.
+            name: Name of the guard.
+            fine: Also shed inside the measured operator, row by row, what comes too late within its batch. It holds the
+                target through bursts that the gate meets a batch too late; its verdicts depend on the clock and may
+                differ at a replay. For `MeanQueueLatency` and functions of `form="row"`.
+        """
+        self.name = guard_name(name)
+        self.mode = one_of("mode", mode, ("enforce", "dry_run", "off"))
+        self._target = usable_target(target)
+        self._policy = LoadAware() if policy is None else usable_policy(policy)
+        if arrival is not None and not isinstance(arrival, str):
+            raise PenstockError.setting("arrival", arrival, "the name of a column")
+        cost = self._policy.cost_column if isinstance(self._policy, FullKnowledge) else None
+        self._columns = RowColumns(
+            key=column_names("key", key),
+            row=column_names("row", row),
+            arrival=arrival,
+            keep=condition(keep),
+            cost=cost,
+            weight=column_name("weight", weight),
+        )
+        self._salt = int(getattr(self._policy, "seed", 0))
+        # Made here, so that a target this policy cannot hold is refused before a query runs.
+        self._policy.planner(self._target)
+        self._fine = fine_machines(fine, self._target, self._policy)
+        self.folder = _folder(checkpoint)
+        self._controller: Controller | None = None
+        self._metrics = f"penstock_gate_{self.name}", f"penstock_probe_{self.name}"
+
+    @classmethod
+    def from_yaml(cls, path: str | os.PathLike[str]) -> Guard:
+        """A guard whose settings stand in a YAML file."""
+        return cls(**read_yaml(path))
+
+    def admit(self, df: DataFrame) -> DataFrame:
+        """The gate, for `DataFrame.transform`: rows that pass, with their weights."""
+        if self.mode == "off":
+            return df.withColumn(self._columns.weight, self._columns.incoming_weight(df))
+        self._refuse_another_guards_rows(df)
+        if not isinstance(self._target, Throughput) and self._columns.arrival_s(df) is None:
+            raise PenstockError(
+                "arrival is missing: a latency target needs the column with a row's time of arrival, "
+                f"one of {', '.join(df.columns)}"
+            )
+        limit = threshold(df, str(self.folder), SOURCE, self._columns)
+        admitted = gated(
+            df,
+            limit,
+            self._columns,
+            salt=self._salt,
+            metric=self._metrics[0],
+            made_by=self.name,
+            dry=self.mode == "dry_run",
+        )
+        # Last, so that a mistake in the settings leaves nothing behind.
+        self._claim_folder()
+        return admitted
+
+    def measured(
+        self, function: Callable[..., Any], schema: str | StructType, form: Form = "arrow"
+    ) -> Callable[[DataFrame], DataFrame]:
+        """The user's operator with a probe around it, for `DataFrame.transform`; its results stay as they are.
+
+        Args:
+            function: What to run: like that of `mapInArrow` or `mapInPandas`, or a function that takes one row as a
+                dictionary and returns a row, several, or None.
+            schema: Schema of its results, as in `mapInArrow`.
+            form: `arrow`, `pandas` or `row`: which of these it is.
+        """
+        one_of("form", form, ("row",) if self._fine else ("arrow", "pandas", "row"))
+        if not callable(function):
+            raise PenstockError.setting("function", function, "a function over record batches, data frames or rows")
+
+        def transform(df: DataFrame) -> DataFrame:
+            if self.mode == "off":
+                return unmeasured(df, function, schema, form)
+            return measured(
+                df,
+                function,
+                schema,
+                form,
+                columns=self._columns,
+                guard=self.name,
+                metric=self._metrics[1],
+                fine=self._fine if self.mode == "enforce" else None,
+            )
+
+        return transform
+
+    def watch(self, query: StreamingQuery, on_report: Callable[[Report], None] | None = None) -> Self:
+        """Start planning for the query; `on_report` is called with each batch's Report."""
+        other = _watched.get(str(query.id))
+        if other is not None and other is not self and other.watching:
+            raise PenstockError(
+                f"query {query.id} is watched by guard {other.name!r} already: one guard a query; stop the other first"
+            )
+        if self._controller is not None and self._controller.alive:
+            raise PenstockError(
+                f"guard {self.name!r} watches a query already: one query a guard; make another guard for this one"
+            )
+        if self.mode == "off":
+            return self
+        self._claim_folder()
+        self._controller = Controller(
+            query,
+            self._policy.planner(self._target),
+            PlanLog(self.folder / "plans"),
+            BindingLog(self.folder / "bindings"),
+            names=self._metrics,
+            dry=self.mode == "dry_run",
+            clock=time.time,
+            on_report=on_report or (lambda _: None),
+        )
+        _watched[str(query.id)] = self
+        self._controller.start()
+        return self
+
+    @property
+    def watching(self) -> bool:
+        """Whether the guard plans for a query at the moment."""
+        return self._controller is not None and self._controller.alive
+
+    @property
+    def errors(self) -> int:
+        """Errors that the controller met and survived."""
+        return self._controller.errors if self._controller else 0
+
+    @property
+    def alarms(self) -> tuple[str, ...]:
+        """What needs a person: a target that cannot be held, say. As of the last batch."""
+        return self._controller.alarms if self._controller else ()
+
+    def report(self) -> Report | None:
+        """The Report of the last batch; None before the first."""
+        return self._controller.reports[-1] if self._controller and self._controller.reports else None
+
+    def history(self) -> list[Report]:
+        """The Reports of all batches since the guard began to watch, up to the last 10,000."""
+        return list(self._controller.reports) if self._controller else []
+
+    def plans(self) -> PlanLog:
+        """The log of its plans."""
+        return PlanLog(self.folder / "plans")
+
+    def stop(self) -> None:
+        """Stop planning; if the query goes on, it keeps every row from now on."""
+        if self._controller is not None:
+            self._controller.stop()
+
+    def __enter__(self) -> Self:
+        """Nothing to do: `watch` starts the work."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop planning."""
+        self.stop()
+
+    def _refuse_another_guards_rows(self, df: DataFrame) -> None:
+        for field in df.schema.fields:
+            if MADE_BY in (field.metadata or {}):
+                raise PenstockError(
+                    f"guard {self.name!r} meets rows that guard {field.metadata[MADE_BY]!r} has admitted: "
+                    "one guard a query; remove one of them"
+                )
+            if field.name == WOULD_SHED:
+                raise PenstockError(
+                    f"the stream has a column {WOULD_SHED} already: rename it, the guard's dry run needs the name"
+                )
+
+    def _claim_folder(self) -> None:
+        own = {
+            "name": self.name,
+            "key": list(self._columns.key),
+            "row": list(self._columns.row),
+            "cost_column": self._columns.cost,
+            "salt": self._salt,
+        }
+        claim(self.folder, own)
+
+
+def _folder(checkpoint: str | os.PathLike[str] | None) -> Path:
+    if checkpoint is not None:
+        return local_folder("checkpoint", checkpoint) / "penstock"
+    folder = Path(tempfile.mkdtemp(prefix="penstock-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder / "penstock"

@@ -1,0 +1,94 @@
+"""A user's function over a data frame, with the probe around it or without."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
+from pyspark.sql.types import StringType, StructField, StructType
+
+from penstock.errors import PenstockError
+from penstock.spark import probe
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import DataFrame
+
+    from penstock.core.policy import Machines
+    from penstock.spark.columns import RowColumns
+
+Form = Literal["arrow", "pandas", "row"]
+
+
+def measured(
+    df: DataFrame,
+    function: Callable[..., Any],
+    schema: str | StructType,
+    form: Form,
+    *,
+    columns: RowColumns,
+    guard: str,
+    metric: str,
+    fine: Machines | None,
+) -> DataFrame:
+    """The function's results; in a stream, what was measured arrives in the query's progress under `metric`.
+
+    With `fine` machines, rows that come too late within their batch are shed in front of the function.
+    """
+    results = _struct(df, schema)
+    arrival = columns.arrival_s(df)
+    # Only the fine gate needs to know, and the columns that tell need not be there otherwise.
+    must_keep = columns.must_keep(df) if fine is not None else None
+    given = df.withColumns(
+        {
+            probe.BUCKET: columns.bucket(df),
+            probe.ARRIVAL: F.lit(None).cast("double") if arrival is None else arrival,
+            probe.WEIGHT: columns.incoming_weight(df),
+            probe.MUST_KEEP: F.lit(False) if must_keep is None else must_keep,  # noqa: FBT003 - a literal
+        }
+    )
+    # The row with the sums is null in every other column.
+    nullable = [StructField(field.name, field.dataType, nullable=True) for field in results.fields]
+    with_sums = StructType([*nullable, StructField(probe.SUMS, StringType())])
+    if form == "pandas":
+        out = given.mapInPandas(probe.Measured(function, probe.PandasForm(results.fieldNames()), guard), with_sums)
+    elif form == "arrow":
+        arrow = probe.ArrowForm(_arrow_schema(df, results))
+        out = given.mapInArrow(probe.Measured(function, arrow, guard), with_sums)
+    else:
+        weight = columns.weight if columns.weight in df.columns else None
+        late = None if fine is None else probe.Fine(guard, fine, weight)
+        out = given.mapInArrow(probe.MeasuredRows(function, _arrow_schema(df, results), late), with_sums)
+    if df.isStreaming:
+        out = out.observe(metric, F.collect_list(probe.SUMS).alias("tasks"))
+    return out.filter(F.col(probe.SUMS).isNull()).drop(probe.SUMS)
+
+
+def unmeasured(df: DataFrame, function: Callable[..., Any], schema: str | StructType, form: Form) -> DataFrame:
+    """The function's results, and nothing else."""
+    results = _struct(df, schema)
+    if form == "pandas":
+        return df.mapInPandas(function, results)
+    if form == "arrow":
+        return df.mapInArrow(function, results)
+    return df.mapInArrow(probe.EachRow(function, _arrow_schema(df, results)), results)
+
+
+def _struct(df: DataFrame, schema: str | StructType) -> StructType:
+    if isinstance(schema, StructType):
+        return schema
+    if not isinstance(schema, str):
+        raise PenstockError.setting("schema", schema, "a schema as text, such as 'id bigint', or a StructType")
+    try:
+        return df.sparkSession.createDataFrame([], schema).schema
+    except Exception as error:
+        if "PARSE" not in str(error):
+            raise
+        raise PenstockError.setting(
+            "schema", schema, "a schema that Spark can read, such as 'id bigint, name string'"
+        ) from None
+
+
+def _arrow_schema(df: DataFrame, results: StructType) -> Any:  # noqa: ANN401 - pyarrow has no types of its own
+    return df.sparkSession.createDataFrame([], results).toArrow().schema

@@ -1,0 +1,170 @@
+"""A query's progress as plain data, the same on classic Spark and on Spark Connect, and the Report made of it.
+
+All knowledge of what Spark's progress looks like is in this file.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from penstock.core.bucket_costs import BucketCosts
+from penstock.core.thresholds import MOST_REASONS, reasons
+from penstock.report import Latency, Report
+from penstock.spark.fine import TOO_LATE
+from penstock.spark.probe import TaskSums
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from penstock.plan import KeepTable
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One trigger of a streaming query.
+
+    Attributes:
+        batch: Number of the micro-batch.
+        start_s: When the trigger fired, in seconds since 1970.
+        duration_s: How long it took.
+        work_s: How long the batch itself ran, planning left out.
+        rows: Rows read from all sources.
+        observed: What was observed, by name.
+    """
+
+    batch: int
+    start_s: float
+    duration_s: float
+    work_s: float
+    rows: int
+    observed: Mapping[str, Mapping[str, Any]]
+
+    @classmethod
+    def of(cls, given: Any) -> Progress:  # noqa: ANN401 - a StreamingQueryProgress or a dictionary, by engine and version
+        """Read what `lastProgress` or `recentProgress` gave."""
+        found: dict[str, Any] = json.loads(given.json) if hasattr(given, "json") else dict(given)
+        times_ms = found.get("durationMs") or {}
+        rows = found.get("numInputRows")
+        if rows is None:
+            rows = sum(int(source.get("numInputRows") or 0) for source in found.get("sources") or ())
+        observed = found.get("observedMetrics") or {}
+        return cls(
+            batch=int(found["batchId"]),
+            start_s=datetime.fromisoformat(found["timestamp"]).timestamp(),
+            duration_s=float(times_ms.get("triggerExecution", found.get("batchDuration") or 0)) / 1000.0,
+            work_s=float(times_ms.get("addBatch", 0)) / 1000.0,
+            rows=int(rows),
+            observed={name: _fields(row) for name, row in observed.items()},
+        )
+
+
+def _fields(row: Any) -> dict[str, Any]:  # noqa: ANN401 - a Row, a dictionary, or values with their schema
+    if hasattr(row, "asDict"):
+        return dict(row.asDict())
+    if isinstance(row, dict) and "schema" in row and "values" in row:
+        names = [field["name"] for field in row["schema"]["fields"]]
+        return dict(zip(names, row["values"], strict=True))
+    return dict(row)
+
+
+def report_of(
+    progress: Progress,
+    before: Progress | None,
+    *,
+    gate: str,
+    probe: str,
+    plan_version: int | None,
+    table: KeepTable | None,
+    dry: bool,
+) -> Report | None:
+    """The batch as a Report; None if no row came to the gate.
+
+    `before` is the batch before it: rows came in while that one ran. `gate` and `probe` name what was observed; `table`
+    is what the batch was judged by.
+    """
+    counts = progress.observed.get(gate)
+    if counts is None or not counts["rows_in"]:
+        return None
+    names = dict(enumerate(reasons(table) if table else ()))
+    shed = {
+        names.get(number, "a plan that cannot be read any more"): rows
+        for number in range(MOST_REASONS)
+        if (rows := counts.get(f"shed_{number}") or 0)
+    }
+    tasks = [TaskSums.from_text(text) for text in (progress.observed.get(probe) or {}).get("tasks") or ()]
+    if late := sum(task.late for task in tasks):
+        shed[TOO_LATE] = late
+    rows_in, shed_rows = counts["rows_in"], 0 if dry else sum(shed.values())
+    work = _Work.of(tasks, progress)
+    interval_s = _interval_s(tasks, progress, before)
+    return Report(
+        sequence=progress.batch,
+        start_s=progress.start_s,
+        end_s=progress.start_s + progress.duration_s,
+        rows_in=rows_in,
+        rows_kept=rows_in - shed_rows,
+        rows_shed={} if dry else shed,
+        rows_would_shed=shed if dry else {},
+        rows_must_keep=counts.get("rows_must_keep") or 0,
+        plan_version=plan_version,
+        backlog_rows=round(rows_in * progress.duration_s / interval_s) if interval_s > 0 else 0,
+        backlog_age_s=progress.duration_s + work.lag_s,
+        busy_s=work.busy_s,
+        slots=work.slots,
+        span_s=work.span_s,
+        overhead_s=max(progress.duration_s - work.span_s, 0.0),
+        delay_s=work.delay_s,
+        lag_s=work.lag_s,
+        queuing=work.queuing,
+        cost_sketch=work.costs,
+    )
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What the measured operator did in a batch; without one, the batch itself is the work."""
+
+    busy_s: float
+    span_s: float
+    delay_s: float
+    lag_s: float = 0.0
+    slots: int = 1
+    queuing: Latency | None = None
+    costs: bytes | None = None
+
+    @classmethod
+    def of(cls, tasks: list[TaskSums], progress: Progress) -> _Work:
+        if not tasks:
+            return cls(progress.work_s, progress.work_s, max(progress.duration_s - progress.work_s, 0.0))
+        costs = BucketCosts()
+        for task in tasks:
+            costs.merge(task.bucket_costs())
+        start_s, end_s = min(task.start_s for task in tasks), max(task.end_s for task in tasks)
+        newest_s = max((task.newest_s for task in tasks if task.newest_s is not None), default=progress.start_s)
+        rows = sum(task.queued_rows for task in tasks)
+        mean_s = sum(task.queued_s for task in tasks) / rows if rows else 0.0
+        return cls(
+            busy_s=sum(task.busy_s for task in tasks),
+            span_s=end_s - start_s,
+            delay_s=max(start_s - progress.start_s, 0.0),
+            lag_s=max(progress.start_s - newest_s, 0.0),
+            slots=_at_once(tasks),
+            queuing=Latency(rows, mean_s, max(task.queued_max_s for task in tasks)) if rows else None,
+            costs=costs.to_bytes(),
+        )
+
+
+def _at_once(tasks: list[TaskSums]) -> int:
+    """The most tasks that worked at the same time."""
+    return max(sum(other.start_s <= task.start_s < other.end_s or other is task for other in tasks) for task in tasks)
+
+
+def _interval_s(tasks: list[TaskSums], progress: Progress, before: Progress | None) -> float:
+    """The time in which the batch's rows came in."""
+    if before is not None and before.batch == progress.batch - 1:
+        return progress.start_s - before.start_s
+    arrivals = [time_s for task in tasks for time_s in (task.oldest_s, task.newest_s) if time_s is not None]
+    return max(arrivals) - min(arrivals) if arrivals else 0.0

@@ -1,0 +1,70 @@
+r"""How many rows to hand to a function at a time, so that their cost can be told apart without slowing it down.
+
+A call on $n$ rows takes about $F + n\,v$: a fixed part and a part for each row. Small slices tell costs apart; but a
+vectorised function pays $F$ for each. The sizer tries a few sizes, fits the line, and settles on the smallest slice in
+which the fixed part is at most 5 percent.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+
+#: Sizes to try first, the large ones before the small, because a large slice harms no function.
+_TRIALS = (64, 16, 4, 1) * 4
+#: Calls remembered, and after how many of them another size is tried again.
+_REMEMBERED, _TRY_EVERY = 64, 32
+#: The most that a call may spend on its fixed part, and the least that a slice may take: a call is not timed for free.
+_FIXED_SHARE, _LEAST_S = 0.05, 0.0002
+
+
+class SliceSizer:
+    """Chooses the next slice's size from what calls took so far.
+
+    >>> sizer = SliceSizer()
+    >>> for _ in range(40):
+    ...     rows = sizer.next_rows()
+    ...     sizer.took(rows, 0.001 * rows)  # a function that works row by row, a millisecond each
+    >>> sizer.settled_rows
+    1
+    >>> for _ in range(100):
+    ...     rows = sizer.next_rows()
+    ...     sizer.took(rows, 0.01 + 0.00001 * rows)  # a vectorised one
+    >>> sizer.settled_rows > 10_000
+    True
+    """
+
+    def __init__(self) -> None:
+        """Start with trials."""
+        self._calls: deque[tuple[int, float]] = deque(maxlen=_REMEMBERED)
+        self._count = 0
+        self.settled_rows = _TRIALS[0]
+
+    def next_rows(self) -> int:
+        """The size of the next slice."""
+        if self._count < len(_TRIALS):
+            return _TRIALS[self._count]
+        if self._count % _TRY_EVERY == 0:
+            return 4 * self.settled_rows
+        return self.settled_rows
+
+    def took(self, rows: int, seconds: float) -> None:
+        """Learn from one call."""
+        self._calls.append((rows, seconds))
+        self._count += 1
+        if self._count >= len(_TRIALS):
+            self.settled_rows = self._settle()
+
+    def _settle(self) -> int:
+        count = len(self._calls)
+        mean_rows = sum(rows for rows, _ in self._calls) / count
+        mean_s = sum(seconds for _, seconds in self._calls) / count
+        spread = sum((rows - mean_rows) ** 2 for rows, _ in self._calls)
+        if not spread:
+            return self.settled_rows
+        per_row_s = sum((rows - mean_rows) * (seconds - mean_s) for rows, seconds in self._calls) / spread
+        # A line through scattered points may fall; then a row costs next to nothing.
+        per_row_s = max(per_row_s, 1e-9)
+        fixed_s = max(mean_s - per_row_s * mean_rows, 0.0)
+        least = max(fixed_s * (1.0 - _FIXED_SHARE) / _FIXED_SHARE, _LEAST_S) / per_row_s
+        return min(max(math.ceil(least), 1), 1_000_000)

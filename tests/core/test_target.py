@@ -1,0 +1,86 @@
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock.core.target import AIM, MaxLag, MeanQueueLatency, Pace, Throughput
+from penstock.errors import PenstockError
+from penstock.report import Latency, Report
+
+SECONDS = st.floats(0.0, 10.0)
+PACES = st.builds(Pace, SECONDS, SECONDS, SECONDS, SECONDS, SECONDS)
+
+
+def mean_wait_s(pace: Pace, cycle_s: float, span_s: float) -> float:
+    return (cycle_s + span_s) / 2.0 + pace.delay_s + pace.lag_s + pace.error_s
+
+
+def longest_wait_s(pace: Pace, cycle_s: float, span_s: float) -> float:
+    return cycle_s + span_s + pace.delay_s + pace.lag_s + pace.error_s
+
+
+@pytest.mark.parametrize(
+    ("target", "limit_s", "wait_s"),
+    [(MeanQueueLatency(30.0), 30.0, mean_wait_s), (MaxLag(60.0), 60.0, longest_wait_s)],
+    ids=["mean", "longest"],
+)
+@given(pace=PACES)
+def test_the_span_allowed_uses_up_the_target_for_the_next_batch_or_for_all_that_follow(
+    target: MeanQueueLatency | MaxLag, limit_s: float, wait_s: object, pace: Pace
+) -> None:
+    span_s = target.allowance(pace).span_s
+    next_s = wait_s(pace, pace.cycle_s, span_s)
+    steady_s = wait_s(pace, pace.overhead_s + span_s, span_s)
+    assert max(next_s, steady_s) == pytest.approx(AIM * limit_s)
+
+
+@pytest.mark.parametrize("target", [MeanQueueLatency("2 s"), MaxLag("2 s")])
+@given(pace=PACES)
+def test_a_target_below_the_floor_allows_no_work(target: MeanQueueLatency | MaxLag, pace: Pace) -> None:
+    floor_s = target.floor_s(pace._replace(lag_s=0.0))
+    assert (target.allowance(pace._replace(lag_s=0.0)).span_s < 0.0) == (floor_s > AIM * 2.0)
+
+
+def report(**changed: object) -> Report:
+    plain = {"sequence": 1, "start_s": 2.0, "end_s": 4.0, "rows_in": 100, "rows_kept": 100, "span_s": 1.5}
+    return Report(**plain | {"delay_s": 0.2, "lag_s": 0.1} | changed)
+
+
+def test_what_rows_waited_longer_than_the_equation_says() -> None:
+    waited = report(queuing=Latency(100, mean_s=2.5, max_s=4.0))
+    assert MeanQueueLatency("2 s").excess_s(waited, cycle_s=2.0) == pytest.approx(2.5 - 1.0 - 0.75 - 0.2 - 0.1)
+    assert MaxLag("2 s").excess_s(waited, cycle_s=2.0) == pytest.approx(4.0 - 2.0 - 1.5 - 0.2 - 0.1)
+    assert MeanQueueLatency("2 s").ratio(waited) == pytest.approx(1.25)
+    assert MaxLag("2 s").ratio(waited) == pytest.approx(2.0)
+
+
+def test_what_was_not_measured_is_not_judged() -> None:
+    for target in (MeanQueueLatency("2 s"), MaxLag("2 s")):
+        assert target.excess_s(report(), cycle_s=2.0) is None
+        assert target.ratio(report()) is None
+
+
+def test_a_rate_bounds_rows_and_not_work() -> None:
+    target = Throughput(500)
+    assert target.allowance(Pace(0.1, 0.2, 3.0, 0.0, 0.0)) == (math.inf, AIM * 1500.0)
+    assert target.ratio(report()) == pytest.approx(0.1)
+    assert target.ratio(report(end_s=2.0)) is None
+    assert target.excess_s(report(), 2.0) is None
+    assert target.floor_s(Pace(0.1, 0.2, 3.0, 0.0, 0.0)) is None
+
+
+@pytest.mark.parametrize(
+    ("setting", "make"),
+    [
+        ("limit", lambda: MeanQueueLatency("soon")),
+        ("limit", lambda: MeanQueueLatency(0.0)),
+        ("window", lambda: MeanQueueLatency("2 s", window=-1.0)),
+        ("age", lambda: MaxLag(math.nan)),
+        ("rows_per_s", lambda: Throughput(0.0)),
+        ("rows_per_s", lambda: Throughput(math.inf)),
+    ],
+)
+def test_a_target_that_means_nothing_is_refused(setting: str, make: object) -> None:
+    with pytest.raises(PenstockError, match=rf"^{setting} = .* is not usable: give .*$"):
+        make()

@@ -1,0 +1,242 @@
+"""The controller without Spark: a query that is a few lists, and a clock turned by hand."""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("pyspark")
+
+import penstock as ps
+from penstock.core.bucket_costs import BucketCosts
+from penstock.core.planner import SOURCE
+from penstock.errors import PenstockError
+from penstock.log import BindingLog, PlanLog
+from penstock.plan import Binding, Plan
+from penstock.spark.control_table import LEASE_S
+from penstock.spark.controller import IDLE_S, Controller
+from penstock.spark.probe import Meter, Rows
+from penstock.testing import ManualClock
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from penstock.report import Report
+
+QUERY = "2f1d"
+COST_S = 0.002
+
+
+def task(rows: int, start_s: float, arrivals_s: Any, cost_s: float = COST_S) -> str:
+    meter = Meter()
+    starts_s = [start_s + number * cost_s for number in range(rows)]
+    columns = Rows(np.zeros(rows, np.int64), np.asarray(arrivals_s, float), np.ones(rows))
+    meter.executed(columns, [1] * rows, starts_s, [cost_s] * rows)
+    sums = meter.sums()
+    assert sums is not None
+    return sums.to_text()
+
+
+def progress(batch: int, start_s: float, *, rows: int, kept: int, cost_s: float = COST_S) -> dict[str, Any]:
+    duration_s = 0.3 + kept * cost_s
+    stamp = np.datetime64(round(start_s * 1e6), "us")
+    tasks = [task(kept, start_s + 0.2, np.linspace(start_s - 0.4, start_s, kept), cost_s)] if kept else []
+    return {
+        "batchId": batch,
+        "timestamp": f"{str(stamp)[:-3]}Z",
+        "durationMs": {"triggerExecution": round(duration_s * 1000), "addBatch": round(duration_s * 1000)},
+        "numInputRows": rows,
+        "observedMetrics": {
+            "gate": {"rows_in": rows, "shed_0": rows - kept, **{f"shed_{n}": 0 for n in range(1, 8)}},
+            "probe": {"tasks": tasks},
+        },
+    }
+
+
+@dataclass
+class Query:
+    """What a controller asks of a streaming query."""
+
+    id: str = QUERY
+    isActive: bool = True  # noqa: N815 - Spark's name
+    recentProgress: list[dict[str, Any]] = field(default_factory=list)  # noqa: N815 - Spark's name
+    status: dict[str, Any] = field(default_factory=lambda: {"isDataAvailable": True, "isTriggerActive": True})
+
+    @property
+    def lastProgress(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
+        return self.recentProgress[-1] if self.recentProgress else None
+
+
+@dataclass
+class Bench:
+    folder: Path
+    query: Query = field(default_factory=Query)
+    clock: ManualClock = field(default_factory=lambda: ManualClock(1_800_000_000.0))
+    reports: list[Report] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.plans, self.bindings = PlanLog(self.folder / "plans"), BindingLog(self.folder / "bindings")
+        self.controller = Controller(
+            self.query,  # type: ignore[arg-type]
+            ps.LoadAware().planner(ps.MeanQueueLatency("1 s")),
+            self.plans,
+            self.bindings,
+            names=("gate", "probe"),
+            dry=False,
+            clock=self.clock,
+            on_report=self.reports.append,
+        )
+
+    def batch(self, rows: int, kept: int | None = None, **more: Any) -> None:
+        """A batch runs: bound to the newest plan, as the control table would have it."""
+        number = len(self.query.recentProgress)
+        newest = self.plans.latest()
+        self.bindings.add(number, Binding(number, QUERY, self.clock(), newest.version if newest else None))
+        done = progress(number, self.clock(), rows=rows, kept=rows if kept is None else kept, **more)
+        self.query.recentProgress.append(done)
+        self.clock.advance(done["durationMs"]["triggerExecution"] / 1000.0)
+        self.controller.step()
+
+    def share(self) -> float:
+        """The keep share in force."""
+        newest = self.plans.latest()
+        table = newest.gate(SOURCE) if newest else None
+        return table.keep[0] if table else 1.0
+
+    def overload(self) -> None:
+        for _ in range(3):
+            self.batch(3000, 400)
+        assert self.share() < 0.5
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+def test_a_calm_query_is_left_alone(bench: Bench) -> None:
+    for _ in range(5):
+        bench.batch(50)
+    assert bench.share() == 1.0
+    assert len(bench.reports) == 5
+    assert bench.controller.plans_written <= 1
+
+
+def test_an_overload_gets_a_plan_and_its_end_ends_it(bench: Bench) -> None:
+    bench.overload()
+    for _ in range(6):
+        bench.batch(20)
+    assert bench.share() == 1.0
+
+
+def test_a_report_says_what_the_probe_and_the_gate_measured(bench: Bench) -> None:
+    bench.overload()
+    bench.batch(3000, 300)
+    report = bench.reports[-1]
+    newest = bench.plans.plans()
+    assert (report.rows_in, report.rows_kept, report.shed_total) == (3000, 300, 2700)
+    assert set(report.rows_shed) == set(next(iter([plan for plan in newest if plan.gates])).gate(SOURCE).reasons)
+    assert report.busy_s == pytest.approx(0.6)
+    assert report.span_s == pytest.approx(0.6)
+    assert report.delay_s == pytest.approx(0.2, abs=0.002)
+    assert report.queuing.mean_s == pytest.approx(0.2 + 0.2 + 0.3, abs=0.01)
+    assert BucketCosts.from_bytes(report.cost_sketch).mean_s == pytest.approx(COST_S)
+
+
+def test_batches_that_ended_between_two_looks_are_all_taken_in(bench: Bench) -> None:
+    for number in range(4):
+        bench.query.recentProgress.append(progress(number, bench.clock() + number, rows=10, kept=10))
+    bench.controller.step()
+    assert [report.sequence for report in bench.reports] == [0, 1, 2, 3]
+    bench.controller.step()
+    assert len(bench.reports) == 4
+
+
+def test_a_plan_that_sheds_is_renewed_before_its_lease_runs_out(bench: Bench) -> None:
+    bench.overload()
+    written = bench.controller.plans_written
+    for _ in range(20):  # a batch that takes long
+        bench.clock.advance(LEASE_S / 10.0)
+        bench.controller.step()
+        assert bench.clock() - bench.plans.latest().decided_s <= LEASE_S / 2.0
+    assert bench.share() < 0.5
+    assert bench.controller.plans_written - written < 10
+
+
+def test_when_input_stops_the_gate_opens(bench: Bench) -> None:
+    bench.overload()
+    bench.query.status = {"isDataAvailable": False, "isTriggerActive": False}
+    bench.controller.step()
+    bench.clock.advance(IDLE_S + 0.1)
+    bench.controller.step()
+    assert bench.share() == 1.0
+    assert bench.plans.latest().note == "no input"
+
+
+def test_a_stopped_guard_opens_the_gate(bench: Bench) -> None:
+    bench.overload()
+    bench.controller.start()
+    bench.controller.stop()
+    assert bench.share() == 1.0
+    assert bench.plans.latest().note == "the guard was stopped"
+
+
+def test_an_error_is_counted_told_once_and_survived(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Broken(Query):
+        looks = 0
+
+        @property
+        def lastProgress(self) -> None:  # noqa: N802 - Spark's name
+            self.looks += 1
+            self.isActive = self.looks < 4
+            if self.looks < 4:
+                raise ConnectionError("the server\nis gone")
+
+    monkeypatch.setattr("penstock.spark.controller.RETRY_S", 0.001)
+    bench = Bench(tmp_path, Broken())
+    with caplog.at_level(logging.WARNING, "penstock"):
+        bench.controller.start()
+        bench.controller._thread.join(30.0)  # noqa: SLF001 - it ends with the query
+    assert bench.controller.errors == 3
+    lines = [record.getMessage() for record in caplog.records]
+    assert lines == [f"the controller of query {QUERY} met an error and goes on: ConnectionError: the server is gone"]
+
+
+def test_a_log_that_cannot_be_written_lets_rows_flow(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(version: int, plan: Plan) -> bool:  # noqa: ARG001 - as the log's own
+        raise PenstockError("the disk is full")
+
+    monkeypatch.setattr(bench.plans, "add", full)
+    with pytest.raises(PenstockError, match="the disk is full"):
+        bench.overload()
+    assert bench.plans.versions() == []
+
+
+def test_a_query_without_the_gate_is_told(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    bare = progress(0, bench.clock(), rows=5, kept=5)
+    bare["observedMetrics"] = {}
+    bench.query.recentProgress.append(bare)
+    with caplog.at_level(logging.WARNING, "penstock"):
+        bench.controller.step()
+    assert "has no gate of this guard: put .transform(guard.admit) into it" in caplog.text
+
+
+def test_progress_of_spark_connect_reads_the_same(bench: Bench) -> None:
+    classic = progress(0, bench.clock(), rows=30, kept=10)
+    connect = json.loads(json.dumps(classic))
+    connect["numInputRows"] = None
+    connect["sources"] = [{"numInputRows": 10}, {"numInputRows": 20}]
+    connect["observedMetrics"] = {
+        name: {"values": list(row.values()), "schema": {"fields": [{"name": one} for one in row]}}
+        for name, row in classic["observedMetrics"].items()
+    }
+    from penstock.spark.progress import Progress  # noqa: PLC0415 - used here only
+
+    assert Progress.of(connect) == Progress.of(classic)

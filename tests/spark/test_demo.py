@@ -1,0 +1,267 @@
+"""The demo: the arithmetic of its report on made-up runs, and the command as a user meets it."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+pytest.importorskip("pyspark.sql")
+
+from rich.console import Console
+
+from penstock.cli import main
+from penstock.report import Latency, Report
+from penstock.spark import demo_page, demo_plots, demo_report, demo_view
+from penstock.spark.demo import _interrupts
+from penstock.spark.demo_result import Outcome, exact, windows, workload_facts
+from penstock.spark.demo_run import Run
+from penstock.spark.demo_workload import RESULTS, Workload, enrich
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+REASON = "costly <keys>"
+BATCH_ROWS = 1_000
+BATCHES = 4
+WAIT_S = 240.0
+COMMAND = [sys.executable, "-c", "from penstock.cli import main; main()", "demo"]
+
+
+def report(sequence: int, kept: int, rows_in: int = BATCH_ROWS, wait_s: float = 1.5) -> Report:
+    shed = {REASON: rows_in - kept} if kept < rows_in else {}
+    return Report(
+        sequence=sequence,
+        start_s=1000.0 + 2 * sequence,
+        end_s=1002.0 + 2 * sequence,
+        rows_in=rows_in,
+        rows_kept=kept,
+        rows_shed=shed,
+        plan_version=sequence,
+        busy_s=0.002 * kept,
+        queuing=Latency(kept, wait_s, 2 * wait_s),
+    )
+
+
+def made_up(name: str, *, keep_every: int = 1) -> Run:
+    """A run that took up each row 1.5 s after its arrival and kept every n-th, and all that must be kept."""
+    run = Run(name, "enforce" if keep_every > 1 else "dry_run", Workload(seconds=12.0, target_s=2.0, seed=1))
+    run.start_s = 1000.0
+    rows = np.arange(BATCHES * BATCH_ROWS)
+    must_keep = run.workload.must_keep(run.workload.rows(len(rows))["key"].to_numpy())
+    kept = rows[must_keep | (rows % keep_every == 0)]
+    taken_s = run.start_s + run.workload.profile.arrival_s(kept) + 1.5
+    weights = np.where(must_keep[kept], 1.0, float(keep_every))
+    run.rows = pa.table({"row": kept, "weight": weights, "taken_s": taken_s})
+    run.reports = [report(batch, int((kept // BATCH_ROWS == batch).sum())) for batch in range(BATCHES)]
+    return run
+
+
+@pytest.fixture(scope="module")
+def result() -> dict[str, Any]:
+    runs = [made_up("unguarded"), made_up("guarded", keep_every=4)]
+    facts = [Outcome(run).facts() for run in runs]
+    return {"seconds": 12.0, "target_s": 2.0, "workload": workload_facts(runs[0].workload), "runs": facts}
+
+
+def test_the_stream_is_calm_and_then_twice_what_the_cores_can_do() -> None:
+    workload = Workload(seconds=40.0, target_s=2.0, seed=3)
+    overload_work = workload.profile.rows_per_s[1] * workload.mean_cost_ms / 1e3
+    assert overload_work == pytest.approx(4.0, rel=0.001)
+    assert workload.profile.rows_by(10.0) == pytest.approx(10.0 * workload.capacity / 2.0, rel=0.001)
+
+
+def test_the_operator_takes_what_the_row_costs_and_says_when_it_began() -> None:
+    row = {"row": 1, "key": 2, "value": 0.5, "weight": 4.0, "cost_ms": 20.0}
+    before_s = time.time()
+    found = enrich(row)
+    assert time.time() - before_s >= 0.019
+    assert 0.0 <= found["taken_s"] - before_s < 1.0
+    assert list(found) == [column.split()[0] for column in RESULTS.split(", ")]
+
+
+def test_rows_count_in_the_window_in_which_they_were_taken_up() -> None:
+    found = windows(np.array([0.0, 9.9, 10.0, 12.1]), np.array([1.0, 3.0, 5.0, 9.0]), 12.0)
+    assert [(one["start_s"], one["end_s"], one["rows"]) for one in found] == [(0.0, 10.0, 2), (10.0, 12.0, 1)]
+    assert [one["mean_wait_s"] for one in found] == [2.0, 5.0]
+
+
+def test_a_window_without_rows_has_no_latency() -> None:
+    assert windows(np.array([]), np.array([]), 10.0)[0]["mean_wait_s"] is None
+
+
+@pytest.mark.parametrize(
+    ("kept_rows", "is_exact"),
+    [((0, 1, 4), True), ((0, 4, 5), False), ((0, 0, 4), False), ((0, 1), False), ((0, 1, 4, 5), False)],
+)
+def test_an_account_is_exact_only_if_every_batch_agrees_with_the_results(
+    kept_rows: tuple[int, ...],
+    is_exact: bool,  # noqa: FBT001 - a parameter
+) -> None:
+    reports = [report(0, 2, rows_in=3), report(1, 1, rows_in=3)]
+    assert exact(reports, np.array(kept_rows)) is is_exact
+
+
+def test_the_account_adds_up_in_every_table(result: dict[str, Any]) -> None:
+    for run in result["runs"]:
+        account = run["account"]
+        assert account["exact"]
+        assert account["rows_in"] == account["kept"] + sum(account["shed"].values()) == BATCHES * BATCH_ROWS
+        assert account["must_keep_kept"] == account["must_keep_in"] > 0
+        for table in ("by_cost", "keys", "batches"):
+            assert sum(one["rows_in"] for one in run[table]) == account["rows_in"]
+            assert sum(one["kept"] for one in run[table]) == account["kept"]
+        assert [one for one in run["keys"] if one["must_keep"] and one["kept"] < one["rows_in"]] == []
+
+
+def test_weights_give_the_truth_back_within_their_error(result: dict[str, Any]) -> None:
+    unguarded, guarded = result["runs"]
+    for answer in unguarded["answers"]:
+        assert [answer["weighted"], answer["plain"]] == pytest.approx([answer["truth"]] * 2)
+        assert answer["standard_error"] == 0.0
+    for answer in guarded["answers"]:
+        assert abs(answer["weighted"] - answer["truth"]) < 4.0 * answer["standard_error"]
+
+
+def test_keys_are_listed_by_rows_shed(result: dict[str, Any]) -> None:
+    shed = [one["rows_in"] - one["kept"] for one in result["runs"][1]["keys"]]
+    assert shed == sorted(shed, reverse=True)
+    assert shed[0] > 0
+
+
+def test_latency_is_that_of_the_rows(result: dict[str, Any]) -> None:
+    for run in result["runs"]:
+        means = [one["mean_wait_s"] for one in (*run["windows"], *run["seconds"]) if one["mean_wait_s"] is not None]
+        assert means == pytest.approx([1.5] * len(means), abs=0.001)
+
+
+def shown(result: dict[str, Any]) -> str:
+    console = Console(file=io.StringIO(), width=80)
+    demo_report.show(console, result)
+    return console.file.getvalue()  # type: ignore[attr-defined]  # it is a StringIO
+
+
+def test_the_terminal_shows_all_tables_on_80_columns(result: dict[str, Any]) -> None:
+    text = shown(result)
+    assert "…" not in text
+    assert max(map(len, text.splitlines())) <= 80
+    for table in demo_report.tables(result):
+        assert table.title in text
+    assert REASON in text
+
+
+def test_a_latency_above_the_target_is_marked(result: dict[str, Any]) -> None:
+    low = result | {"target_s": 1.0}
+    assert "!" not in demo_report.latency(result).rows[0][1]
+    assert demo_report.latency(low).rows[0][1].startswith("!")
+    assert all(": 0 of" in sentence for sentence in demo_report.verdicts(low))
+
+
+def test_the_page_needs_no_other_file_and_escapes_text(result: dict[str, Any]) -> None:
+    page = demo_page.page(result, "a <machine>", "penstock demo --seed '<'").decode()
+    for words in ("costly &lt;keys&gt;", "a &lt;machine&gt;", "--seed &#x27;&lt;&#x27;"):
+        assert words in page
+    assert page.count("data:image/png;base64,") == len(demo_plots.plots(result))
+    assert "http" not in page
+    assert "<script" not in page
+
+
+@pytest.mark.parametrize("batches", [0, 1, BATCHES])
+def test_the_view_tells_the_state_of_a_run(batches: int) -> None:
+    run = made_up("guarded", keep_every=4)
+    run.reports = run.reports[:batches]
+    run.start_s, run.alarms = time.time() - 6.0, ("keep is too wide",)
+    console = Console(file=io.StringIO(), width=100)
+    console.print(demo_view.panel(run))
+    text = console.file.getvalue()  # type: ignore[attr-defined]  # it is a StringIO
+    for words in (f"rows in {batches * BATCH_ROWS:,} = kept", "backlog", "keep is too wide", "200%"):
+        assert words in text
+    latency = "latency 1.50 s (target 2 s)" if batches else "no rows yet"
+    assert latency in demo_view.line(run)
+
+
+def test_without_pyspark_the_command_says_how_to_get_it(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("penstock.cli.find_spec", lambda _: None)
+    monkeypatch.setattr(sys, "argv", ["penstock", "demo"])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    assert stop.value.code == 2
+    assert capfd.readouterr().err == "penstock: pyspark is missing: run pip install 'penstock[spark]'\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_error_that_a_ctrl_c_led_to_is_a_ctrl_c() -> None:
+    late = RuntimeError("the call to the JVM failed")
+    late.__context__ = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt), _interrupts():
+        raise late
+    with pytest.raises(ZeroDivisionError), _interrupts():
+        raise ZeroDivisionError
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> Iterator[dict[str, str]]:
+    """A folder for temporary files of its own, which must be empty in the end."""
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    yield os.environ | {"COLUMNS": "80", "TMPDIR": str(temporary)}
+    assert list(temporary.iterdir()) == []
+
+
+def test_a_short_demo_accounts_for_every_row(environment: dict[str, str], tmp_path: Path) -> None:
+    options = ["--seconds", "10", "--target", "1 s", "--seed", "1", "--out", "pages", "--json", "all.json"]
+    done = subprocess.run(
+        [*COMMAND, *options], check=False, capture_output=True, text=True, timeout=WAIT_S, cwd=tmp_path, env=environment
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert {path.name for path in (tmp_path / "pages").iterdir()} == {"demo.html", "demo.json"}
+    text = (tmp_path / "all.json").read_text()
+    assert text == (tmp_path / "pages" / "demo.json").read_text()
+    data = json.loads(text)
+    assert (data["seed"], data["target_s"], data["seconds"]) == (1, 1.0, 10.0)
+    unguarded, guarded = data["runs"]
+    for run in (unguarded, guarded):
+        account = run["account"]
+        assert account["exact"]
+        assert account["rows_in"] == account["kept"] + sum(account["shed"].values()) > 0
+        assert account["must_keep_kept"] == account["must_keep_in"] > 0
+        assert run["windows"][0]["rows"] > 0
+        assert run["errors"] == 0
+    assert unguarded["account"]["shed"] == {}
+    assert guarded["account"]["kept"] < guarded["account"]["rows_in"]
+    for words in ("Warming up", "The account", "guarded  10 s: latency", data["machine"]["processor"]):
+        assert words in " ".join(done.stdout.split()) or words in done.stdout
+
+
+def test_ctrl_c_stops_the_demo_and_leaves_nothing(environment: dict[str, str], tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [*COMMAND, "--seconds", "600", "--out", "pages"],
+        cwd=tmp_path,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        assert process.stdout
+        assert process.stderr
+        for line in process.stdout:
+            if line.startswith("unguarded"):
+                break
+        os.killpg(process.pid, signal.SIGINT)
+        assert process.wait(timeout=WAIT_S) == 130
+        assert process.stderr.read() == "penstock: stopped\n"
+    assert not (tmp_path / "pages").exists()

@@ -1,0 +1,399 @@
+"""The guard on real Spark: verdicts, accounts, modes, replays, and what happens when something breaks."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import penstock as ps
+from penstock.core.gate import coins, judge
+from penstock.core.hashing import xxhash64_ints, xxhash64_strings
+from penstock.core.planner import SOURCE
+from penstock.log import BindingLog
+from penstock.plan import KeepTable, Plan
+from penstock.spark.control_table import LEASE_S
+from penstock.spark.source import Population
+
+functions = pytest.importorskip("pyspark.sql.functions")
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+TARGET = ps.MeanQueueLatency("1 h")
+ROWS, BATCH = 4000, 1000
+SALT = 11
+RESULT = "row bigint, key bigint, weight double, value double"
+KEEP = (0.1, 0.9, 0.0, 1.0, 0.5, 0.3, 0.7, 0.2)
+TABLE = KeepTable(
+    SOURCE, keep=KEEP, reasons=tuple(f"reason {number % 3}" if share < 1 else "" for number, share in enumerate(KEEP))
+)
+
+
+class Silent:
+    """A policy without an opinion: plans are written by hand."""
+
+    name, seed, alarms = "silent", SALT, ()
+
+    def planner(self, target: object) -> Silent:  # noqa: ARG002 - blind to it
+        return self
+
+    def decide(self, report: ps.Report, now_s: float) -> None:  # noqa: ARG002 - no opinion
+        return None
+
+    def release(self, version: int, now_s: float, note: str) -> None:  # noqa: ARG002 - no opinion
+        return None
+
+
+def guard(folder: Path, **settings: Any) -> ps.Guard:
+    given = {"key": "key", "row": "row", "checkpoint": folder / "checkpoint"} | settings
+    return ps.Guard(given.pop("target", TARGET), given.pop("policy", Silent()), **given)
+
+
+def put_plan(of: ps.Guard, table: KeepTable | None = TABLE, *, age_s: float = 0.0) -> Plan:
+    plans = of.plans()
+    version = plans.next_version()
+    plan = Plan(version, "by hand", time.time() - age_s, SALT, gates=() if table is None else (table,))
+    assert plans.add(version, plan)
+    return plan
+
+
+def source(spark: SparkSession, **options: object) -> DataFrame:
+    return (
+        spark.readStream.format("penstock").options(rate=1000, available=ROWS, rows_per_batch=BATCH, **options).load()
+    )
+
+
+def start(df: DataFrame, folder: Path) -> StreamingQuery:
+    return (
+        df.writeStream.format("parquet")
+        .option("path", str(folder / "sink"))
+        .option("checkpointLocation", str(folder / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+
+
+def run(df: DataFrame, folder: Path, watching: ps.Guard | None = None) -> StreamingQuery:
+    query = start(df, folder)
+    if watching is not None:
+        watching.watch(query)
+    query.awaitTermination()
+    if watching is not None:
+        deadline_s = time.monotonic() + 30.0
+        while watching.watching and time.monotonic() < deadline_s:
+            time.sleep(0.05)
+    return query
+
+
+def sink(folder: Path) -> pa.Table:
+    return pq.read_table([str(path) for path in (folder / "sink").glob("*.parquet")]).sort_by("row")
+
+
+def passed_on(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: row[name] for name in ("row", "key", "weight", "value")}
+
+
+def numpy_verdicts(rows: int = ROWS, table: KeepTable = TABLE) -> tuple[Any, Any]:
+    numbers = np.arange(rows)
+    keys = Population().batch(numbers, numbers)["key"].to_numpy()
+    return keys, judge(table, key_hashes=xxhash64_ints(keys), coins=coins(SALT, numbers), must_keep=keys == 3)
+
+
+def test_a_stream_keeps_the_rows_that_numpy_keeps_with_the_same_weights_and_accounts_for_all(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    own = guard(tmp_path, keep="key = 3")
+    put_plan(own)
+    run(source(spark).transform(own.admit).transform(own.measured(passed_on, RESULT, form="row")), tmp_path, own)
+
+    keys, verdicts = numpy_verdicts()
+    found = sink(tmp_path)
+    assert np.array_equal(found["row"].to_numpy(), np.flatnonzero(verdicts.kept))
+    assert np.array_equal(found["weight"].to_numpy(), verdicts.weights[verdicts.kept])
+    reports = own.history()
+    assert sum(report.rows_in for report in reports) == ROWS
+    assert [report.rows_in for report in reports] == [BATCH] * 4
+    for report in reports:
+        assert report.plan_version == 0
+        assert report.queuing is not None
+        assert report.busy_s > 0
+    assert sum(report.rows_kept for report in reports) == verdicts.kept.sum()
+    assert sum(report.rows_must_keep for report in reports) == (keys == 3).sum()
+    shed: dict[str, int] = {}
+    for report in reports:
+        for reason, rows in report.rows_shed.items():
+            shed[reason] = shed.get(reason, 0) + rows
+    assert shed == verdicts.shed_by_reason(TABLE)
+    assert own.errors == 0
+
+
+def test_a_plan_written_while_the_query_runs_acts_from_the_next_batch_on(spark: SparkSession, tmp_path: Path) -> None:
+    own = guard(tmp_path)
+    nothing = KeepTable(SOURCE, keep=(0.0,), reasons=("none",))
+
+    def once(row: dict[str, Any]) -> dict[str, Any]:
+        if row["row"] == 0:
+            log = ps.PlanLog(tmp_path / "checkpoint" / "penstock" / "plans")
+            log.add(0, Plan(0, "by hand", time.time(), SALT, gates=(nothing,)))
+        return passed_on(row)
+
+    run(source(spark).transform(own.admit).transform(own.measured(once, RESULT, form="row")), tmp_path)
+
+    assert sink(tmp_path)["row"].to_pylist() == list(range(BATCH))
+    bindings = BindingLog(own.folder / "bindings")
+    versions = [binding.plan_version for binding in bindings.entries()]
+    assert versions == [None, 0, 0, 0]
+
+
+def test_a_replayed_batch_is_judged_by_the_plan_of_its_first_attempt(spark: SparkSession, tmp_path: Path) -> None:
+    own = guard(tmp_path)
+    put_plan(own)
+    pipeline = source(spark).transform(own.admit).select("row", "weight")
+    run(pipeline, tmp_path)
+    before = sink(tmp_path)
+    # As if the driver had died in the last batch, before it was committed; meanwhile there is another plan.
+    last = max(
+        (path for path in (tmp_path / "checkpoint" / "commits").iterdir() if path.name.isdigit()),
+        key=lambda p: int(p.name),
+    )
+    last.unlink()
+    batch_log = tmp_path / "sink" / "_spark_metadata" / last.name
+    lost = [json.loads(line)["path"].removeprefix("file://") for line in batch_log.read_text().splitlines()[1:]]
+    batch_log.unlink()
+    for file in lost:
+        Path(file).unlink()
+    for crc in (tmp_path / "checkpoint" / "commits", tmp_path / "sink" / "_spark_metadata"):
+        (crc / f".{last.name}.crc").unlink(missing_ok=True)
+    put_plan(own, None)
+
+    run(pipeline, tmp_path)
+
+    after = sink(tmp_path)
+    assert after.equals(before)
+    assert BindingLog(own.folder / "bindings").get(int(last.name)).plan_version == 0
+
+
+def test_a_dry_run_keeps_every_row_and_tags_what_would_have_been_shed(spark: SparkSession, tmp_path: Path) -> None:
+    own = guard(tmp_path, mode="dry_run", keep="key = 3")
+    put_plan(own)
+    run(source(spark).transform(own.admit).select("row", "weight", "penstock_would_shed"), tmp_path, own)
+
+    _, verdicts = numpy_verdicts()
+    found = sink(tmp_path)
+    assert found["row"].to_pylist() == list(range(ROWS))
+    assert set(found["weight"].to_pylist()) == {1.0}
+    assert np.array_equal(found["penstock_would_shed"].to_numpy(), ~verdicts.kept)
+    reports = own.history()
+    assert sum(report.rows_kept for report in reports) == ROWS
+    assert sum(sum(report.rows_would_shed.values()) for report in reports) == (~verdicts.kept).sum()
+
+
+def test_off_leaves_nothing_behind_but_the_weight_column(spark: SparkSession, tmp_path: Path) -> None:
+    own = guard(tmp_path, mode="off")
+    df = source(spark).transform(own.admit).transform(own.measured(passed_on, RESULT, form="row"))
+    run(df, tmp_path, own)
+
+    assert sink(tmp_path)["weight"].to_pylist() == [1.0] * ROWS
+    assert not own.folder.exists()
+    assert own.history() == []
+
+
+def test_weights_multiply_onto_those_that_come_in(spark: SparkSession, tmp_path: Path) -> None:
+    own = guard(tmp_path)
+    put_plan(own, KeepTable(SOURCE, keep=(0.5,), reasons=("half",)))
+    rows = spark.range(2000).selectExpr(
+        "id as row", "id % 7 as key", "current_timestamp() as arrival", "3.0D as weight"
+    )
+
+    found = rows.transform(own.admit).toArrow()
+
+    assert set(found["weight"].to_pylist()) == {6.0}
+    assert 900 < found.num_rows < 1100
+
+
+def test_keys_of_text_and_of_several_columns_are_judged_as_numpy_judges_them(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    rows = pa.table({"row": np.arange(3000), "a": [f"usér {n % 91}" for n in range(3000)], "b": np.arange(3000) % 13})
+    own = guard(tmp_path, key=("a", "b"), target=ps.Throughput(5))
+    put_plan(own)
+
+    found = spark.createDataFrame(rows).transform(own.admit).orderBy("row").toArrow()
+
+    hashes = xxhash64_ints(rows["b"].to_numpy(), seed=xxhash64_strings(rows["a"]))
+    verdicts = judge(TABLE, key_hashes=hashes, coins=coins(SALT, np.arange(3000)))
+    assert np.array_equal(found["row"].to_numpy(), np.flatnonzero(verdicts.kept))
+    assert np.array_equal(found["weight"].to_numpy(), verdicts.weights[verdicts.kept])
+
+
+def test_a_plan_whose_lease_has_run_out_sheds_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    own = guard(tmp_path)
+    put_plan(own, age_s=LEASE_S + 1.0)
+    run(source(spark).transform(own.admit).select("row", "weight"), tmp_path)
+    assert sink(tmp_path).num_rows == ROWS
+
+
+@pytest.mark.parametrize("harm", ["damaged", "no folder", "odd buckets"])
+def test_when_the_plan_cannot_be_read_rows_flow(spark: SparkSession, tmp_path: Path, harm: str) -> None:
+    own = guard(tmp_path)
+    if harm == "odd buckets":
+        put_plan(own, KeepTable(SOURCE, keep=(0.0, 0.0, 0.0), reasons=("three",)))
+    else:
+        put_plan(own)
+    pipeline = source(spark).transform(own.admit).select("row", "weight")
+    if harm == "damaged":
+        next((own.folder / "plans").glob("*.plan")).write_text("torn")
+    if harm == "no folder":
+        for path in (own.folder / "plans").iterdir():
+            path.unlink()
+        (own.folder / "plans").rmdir()
+        (own.folder / "plans").write_text("a file in its place")
+    run(pipeline, tmp_path)
+    assert sink(tmp_path).num_rows == ROWS
+
+
+def test_an_error_of_the_operator_stays_the_users_own(spark: SparkSession, tmp_path: Path) -> None:
+    own = guard(tmp_path)
+
+    def broken(row: dict[str, Any]) -> dict[str, Any]:
+        raise ZeroDivisionError(f"the user's own mistake in row {row['row']}")
+
+    query = start(source(spark).transform(own.admit).transform(own.measured(broken, RESULT, form="row")), tmp_path)
+    own.watch(query)
+    with pytest.raises(Exception, match="the user's own mistake"):
+        query.awaitTermination()
+    own.stop()
+    assert own.errors == 0
+
+
+def _doubled_arrow(batches: Any) -> Any:
+    import pyarrow.compute as pc  # noqa: PLC0415 - runs on a worker
+
+    for batch in batches:
+        doubled = pc.multiply(batch["value"], 2.0)
+        for _ in range(2):  # more rows out than in
+            yield pa.RecordBatch.from_arrays(
+                [batch["row"], doubled, batch["arrival"]], names=["row", "value", "arrival"]
+            )
+
+
+def _doubled_pandas(frames: Any) -> Any:
+    for frame in frames:
+        yield frame.assign(value=2.0 * frame["value"])[["row", "value", "arrival"]]
+
+
+def _every_third(row: dict[str, Any]) -> Any:
+    found = {"row": row["row"], "value": 2.0 * row["value"], "arrival": row["arrival"]}
+    return [None, [found, found], found][row["row"] % 3] if row["row"] % 3 else None
+
+
+@pytest.mark.parametrize(
+    ("form", "function"), [("arrow", _doubled_arrow), ("pandas", _doubled_pandas), ("row", _every_third)]
+)
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
+def test_a_measured_function_gives_the_same_rows_as_a_bare_one(
+    spark: SparkSession, tmp_path: Path, form: Any, function: Callable[..., Any], zone: str
+) -> None:
+    saved = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", zone)
+    try:
+        rows = spark.read.format("penstock").options(available=20_000, start=1_700_000_000).load()
+        schema = "row bigint, value double, arrival timestamp"
+        found = {
+            mode: rows.transform(guard(tmp_path / mode, mode=mode).measured(function, schema, form=form))
+            .orderBy("row")
+            .toArrow()
+            for mode in ("enforce", "off")
+        }
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", saved)
+    assert found["enforce"].equals(found["off"])
+    assert found["enforce"].num_rows > 0
+
+
+def test_costs_are_measured_by_bucket_and_waits_from_arrival_to_start(spark: SparkSession, tmp_path: Path) -> None:
+    from penstock.core.bucket_costs import BUCKETS, BucketCosts  # noqa: PLC0415 - used here only
+
+    own = guard(tmp_path)
+
+    def slow(row: dict[str, Any]) -> dict[str, Any]:
+        time.sleep(0.004 if row["key"] == 0 else 0.001)
+        return passed_on(row)
+
+    begin_s = time.time()
+    df = source(spark, start=begin_s - 100.0, keys=4).transform(own.admit)
+    run(df.limit(10**9).transform(own.measured(slow, RESULT, form="row")), tmp_path, own)
+    report = own.history()[-1]
+    costs = BucketCosts.from_bytes(report.cost_sketch).costs_s()
+    bucket_of = (xxhash64_ints(np.arange(4)) & (BUCKETS - 1)).tolist()
+    assert 0.004 <= costs[bucket_of[0]] < 0.05
+    assert all(0.001 <= costs[bucket] < costs[bucket_of[0]] for bucket in bucket_of[1:])
+    # Rows 3,000 to 4,000 arrived 97 to 96 s before the query began.
+    assert 96.0 <= report.queuing.mean_s <= 97.0 + time.time() - begin_s
+    assert report.queuing.rows == BATCH
+
+
+def test_one_guard_a_query_and_one_query_a_guard(spark: SparkSession, tmp_path: Path) -> None:
+    own, other = guard(tmp_path), guard(tmp_path / "other", name="other")
+    with pytest.raises(ps.PenstockError, match="'other' meets rows that guard 'guard' has admitted: one guard a query"):
+        source(spark).transform(own.admit).transform(other.admit)
+    endless = spark.readStream.format("penstock").options(rate=10).load().transform(own.admit)
+    query = endless.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    try:
+        with own.watch(query):
+            with pytest.raises(ps.PenstockError, match="watched by guard 'guard' already"):
+                other.watch(query)
+            with pytest.raises(ps.PenstockError, match="watches a query already"):
+                own.watch(query)
+            assert own.watching
+        assert not own.watching
+    finally:
+        query.stop()
+
+
+def test_a_checkpoint_of_another_guard_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    source(spark).transform(guard(tmp_path).admit)
+    source(spark).transform(guard(tmp_path).admit)
+    with pytest.raises(
+        ps.PenstockError, match=r"checkpoint = .*another guard wrote it: key .'key'. there, .'value'. here"
+    ):
+        source(spark).transform(guard(tmp_path, key="value").admit)
+
+
+@pytest.mark.parametrize(
+    ("settings", "line"),
+    [
+        ({"key": "user"}, "key = 'user' is not usable: give a column of the stream: row, key, arrival, cost_ms, value"),
+        ({"arrival": "when"}, "arrival = 'when' is not usable: give a column of the stream: row, key"),
+        ({"row": ("row", "nr")}, "row = 'nr' is not usable: give a column of the stream: row, key"),
+        ({"keep": "tier = 'gold'"}, "keep = .*is not usable: give a condition on row, key, arrival"),
+        ({"keep": "key +"}, "keep = 'key \\+' is not usable: give a condition in Spark SQL"),
+        ({"keep": "key + 1"}, "keep = 'key \\+ 1' is not usable: give a condition that is true or false, not a bigint"),
+        (
+            {"policy": ps.FullKnowledge(cost_column="work")},
+            "cost_column = 'work' is not usable: give a column of the stream",
+        ),
+    ],
+)
+def test_columns_that_do_not_fit_are_one_line(
+    spark: SparkSession, tmp_path: Path, settings: dict[str, Any], line: str
+) -> None:
+    with pytest.raises(ps.PenstockError, match=line) as caught:
+        source(spark).transform(guard(tmp_path, **settings).admit)
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "checkpoint").exists()
+
+
+def test_a_latency_target_needs_a_time_of_arrival(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(ps.PenstockError, match="arrival is missing: a latency target needs the column"):
+        spark.range(5).selectExpr("id as row", "id as key").transform(guard(tmp_path).admit)

@@ -1,0 +1,121 @@
+"""A guard's settings, from Python and from YAML: right ones are taken, wrong ones are one line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+import penstock as ps
+from penstock.spark.settings import read_yaml
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TARGET = ps.MeanQueueLatency("2 s")
+
+
+def test_yaml_says_what_python_says(tmp_path: Path) -> None:
+    file = tmp_path / "guard.yaml"
+    file.write_text(
+        "target:\n  mean_queue_latency: 2 s\npolicy:\n  load_aware:\n    prefer: cheap\nkey: [a, b]\n"
+        f"keep: tier = 'gold'\nmode: off\nname: mine\ncheckpoint: {tmp_path / 'checkpoint'}\n"
+    )
+    assert read_yaml(file) == {
+        "target": TARGET,
+        "policy": ps.LoadAware(prefer="cheap"),
+        "key": ["a", "b"],
+        "keep": "tier = 'gold'",
+        "mode": "off",
+        "name": "mine",
+        "checkpoint": str(tmp_path / "checkpoint"),
+    }
+    guard = ps.Guard.from_yaml(file)
+    assert (guard.name, guard.mode, guard.folder) == ("mine", "off", tmp_path / "checkpoint" / "penstock")
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "policy"),
+    [
+        ("target: {max_lag: 3 s}\npolicy: random", ps.MaxLag("3 s"), ps.RandomShed()),
+        (
+            "target: {throughput: 200}\npolicy: {base_line: {drop_share: 0.5}}",
+            ps.Throughput(200),
+            ps.BaseLine(drop_share=0.5),
+        ),
+        ("target: {mean_queue_latency: {limit: 1 s, window: 5 s}}", ps.MeanQueueLatency("1 s", "5 s"), None),
+    ],
+)
+def test_every_target_and_policy_has_a_name(tmp_path: Path, text: str, target: object, policy: object) -> None:
+    file = tmp_path / "guard.yaml"
+    file.write_text(text)
+    found = read_yaml(file)
+    assert (found["target"], found.get("policy")) == (target, policy)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("key: a", "target is missing: give one of mean_queue_latency, max_lag, throughput"),
+        ("target: {latency: 2 s}", "target = 'latency' is not usable: give one of mean_queue_latency"),
+        ("target: {max_lag: -2 s}", "age = '-2 s' is not usable"),
+        (
+            "target: {max_lag: 2 s}\npolicy: {load_aware: {prefr: cheap}}",
+            "'prefr' is no setting of load_aware: give variant",
+        ),
+        ("target: {max_lag: 2 s}\npolicy: {load_aware: cheap}", "give the settings of load_aware by their names"),
+        ("target: {max_lag: 2 s}\npolicy: straw_man", "straw_man is incomplete: give mean_cost_s"),
+        ("target: {max_lag: 2 s}\nkeys: a", "'keys' is no setting of a guard: give target, policy, key"),
+        ("target: [", "is no YAML"),
+        ("just text", "holds no settings"),
+        (None, "give a YAML file that can be read"),
+    ],
+)
+def test_wrong_yaml_is_one_line(tmp_path: Path, text: str | None, line: str) -> None:
+    file = tmp_path / "guard.yaml"
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(ps.PenstockError, match=line) as caught:
+        ps.Guard.from_yaml(file)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("settings", "line"),
+    [
+        ({"target": "2 s"}, "target = '2 s' is not usable: give MeanQueueLatency, MaxLag or Throughput"),
+        ({"policy": "load_aware"}, "policy = 'load_aware' is not usable: give a policy such as"),
+        ({"mode": "on"}, "mode = 'on' is not usable: give one of enforce, dry_run, off"),
+        ({"key": 7}, "key = 7 is not usable: give the name of a column"),
+        ({"key": ["a", ""]}, "key = '' is not usable: give the name of a column"),
+        ({"keep": 5}, "keep = 5 is not usable: give a condition in SQL"),
+        ({"keep": " "}, "keep = ' ' is not usable: give a condition in SQL"),
+        ({"arrival": 5}, "arrival = 5 is not usable: give the name of a column"),
+        ({"weight": ""}, "weight = '' is not usable: give the name of a column"),
+        ({"name": "my guard"}, "name = 'my guard' is not usable: give a name of letters"),
+        ({"checkpoint": "s3://bucket/x"}, "checkpoint = 's3://bucket/x' is not usable: give a folder of a file system"),
+        ({"checkpoint": ""}, "checkpoint = '' is not usable: give the path of a folder"),
+    ],
+)
+def test_wrong_settings_are_one_line(settings: dict[str, Any], line: str) -> None:
+    given = {"target": TARGET} | settings
+    with pytest.raises(ps.PenstockError, match=line) as caught:
+        ps.Guard(**given)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("limit", [-2, 0, "-2 s", "soon", None, True])
+def test_a_target_that_is_no_time_is_one_line(limit: Any) -> None:
+    for target in (ps.MeanQueueLatency, ps.MaxLag, ps.Throughput):
+        with pytest.raises(ps.PenstockError, match="is not usable: give"):
+            target(limit)
+
+
+def test_the_form_and_the_schema_of_an_operator_are_checked() -> None:
+    guard = ps.Guard(TARGET)
+    with pytest.raises(ps.PenstockError, match="form = 'polars' is not usable: give one of arrow, pandas, row"):
+        guard.measured(lambda rows: rows, "a int", form="polars")  # type: ignore[arg-type]
+    with pytest.raises(ps.PenstockError, match="function = 7 is not usable"):
+        guard.measured(7, "a int")  # type: ignore[arg-type]
