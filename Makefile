@@ -11,7 +11,7 @@ help: ## list the targets
 setup: ## make .venv with all packages; find Java 17+ or install it
 	@sh scripts/setup.sh
 
-demo: setup ## an overloaded stream, without and with Penstock, on virtual time
+demo: setup ## an overloaded Spark stream, unguarded and guarded, and a report
 	@$(RUN) penstock demo
 
 test: setup ## every check: lint, types, layers, docs, examples, unit and Spark tests
@@ -29,8 +29,8 @@ docs: setup ## build the documentation into site/
 results: setup ## rerun the paper's experiments for the documentation
 	@$(RUN) penstock reproduce las --runs 1000 --out docs/papers/las
 
-bench: setup ## time the simulator
-	@$(RUN) penstock bench sim
+bench: setup ## what the guard costs and what it holds: half an hour
+	@$(RUN) penstock bench gate && penstock bench idle && penstock bench grains && penstock bench latency
 
 clean: ## remove .venv and everything else that make made
 	@rm -rf .venv build dist site out spark-warehouse metastore_db derby.log .*_cache .hypothesis

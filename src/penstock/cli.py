@@ -357,16 +357,16 @@ def demo(
     """An overloaded Spark query on this machine, first unguarded, then guarded; takes about two minutes."""
     cli_bench.require_spark()
     json_file = _check_outputs(out, json_file)
-    from penstock.spark import demo as spark_demo  # noqa: PLC0415 - the other commands need no Spark
-    from penstock.spark import demo_page, demo_report  # noqa: PLC0415
+    from penstock.spark.demo import page, report  # noqa: PLC0415 - the other commands need no Spark
+    from penstock.spark.demo.both_runs import run_demo  # noqa: PLC0415
 
-    result = spark_demo.run_demo(_out, seconds=seconds, target_s=target, seed=seed)
+    result = run_demo(_out, seconds=seconds, target_s=target, seed=seed)
     result["machine"] = hardware.describe()
     machine = hardware.in_one_line(result["machine"])
-    demo_report.show(_out, result)
+    report.show(_out, result)
     _out.print(f"Measured on {machine}.", highlight=False)
     made_by = _command("penstock demo", {"seconds": seconds, "target": f"{target:g} s", "seed": seed})
-    contents = {out / "demo.html": demo_page.page(result, machine, made_by), out / "demo.json": _json_bytes(result)}
+    contents = {out / "demo.html": page.page(result, machine, made_by), out / "demo.json": _json_bytes(result)}
     if json_file is not None:
         contents[json_file] = _json_bytes(result)
     write_files(contents)

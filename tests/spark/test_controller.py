@@ -35,7 +35,7 @@ COST_S = 0.002
 def task(rows: int, start_s: float, arrivals_s: Any, cost_s: float = COST_S) -> str:
     meter = Meter()
     starts_s = [start_s + number * cost_s for number in range(rows)]
-    columns = Rows(np.zeros(rows, np.int64), np.asarray(arrivals_s, float), np.ones(rows))
+    columns = Rows(np.zeros(rows, np.int64), np.asarray(arrivals_s, float), np.ones(rows), np.zeros(rows, np.bool_))
     meter.executed(columns, [1] * rows, starts_s, [cost_s] * rows)
     sums = meter.sums()
     assert sums is not None

@@ -21,11 +21,14 @@ from rich.console import Console
 
 from penstock.cli import main
 from penstock.report import Latency, Report
-from penstock.spark import demo_page, demo_plots, demo_report, demo_view
-from penstock.spark.demo import _interrupts
-from penstock.spark.demo_result import Outcome, exact, windows, workload_facts
-from penstock.spark.demo_run import Run
-from penstock.spark.demo_workload import RESULTS, Workload, enrich
+from penstock.spark.demo import page as demo_page
+from penstock.spark.demo import plots as demo_plots
+from penstock.spark.demo import report as demo_report
+from penstock.spark.demo import view as demo_view
+from penstock.spark.demo.both_runs import _interrupts
+from penstock.spark.demo.result import Outcome, exact, windows, workload_facts
+from penstock.spark.demo.run import Run
+from penstock.spark.demo.workload import RESULTS, Workload, enrich
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,7 +12,7 @@ from __future__ import annotations
 import base64
 import json
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -322,7 +322,7 @@ class MeasuredRows:
         self, given: list[dict[str, Any]], rows: Rows, meter: Meter, found: list[dict[str, Any]], fine: Fine
     ) -> None:
         gate = fine.gate()
-        starts_s, costs_s = list[float](), list[float]()
+        starts_s, costs_s, weights = list[float](), list[float](), list[float]()
         passed = np.zeros(len(given), np.bool_)
         columns = (rows.buckets.tolist(), rows.arrivals_s.tolist(), rows.must_keep.tolist(), rows.weights.tolist())
         for number, (row, bucket, arrival_s, must_keep, weight) in enumerate(zip(given, *columns, strict=True)):
@@ -331,7 +331,7 @@ class MeasuredRows:
             if verdict is None:
                 continue
             passed[number] = True
-            rows.weights[number] = verdict.weight
+            weights.append(verdict.weight)
             if fine.weight_column is not None:
                 row[fine.weight_column] = verdict.weight
             begin = time.perf_counter()
@@ -339,7 +339,8 @@ class MeasuredRows:
             starts_s.append(now_s)
             costs_s.append(time.perf_counter() - begin)
             gate.executed(verdict, now_s, costs_s[-1])
-        meter.executed(rows.only(passed), [1] * len(costs_s), starts_s, costs_s)
+        taken_up = replace(rows.only(passed), weights=np.array(weights))
+        meter.executed(taken_up, [1] * len(costs_s), starts_s, costs_s)
         meter.shed(len(given) - len(costs_s))
 
 

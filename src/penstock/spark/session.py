@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.errors import PenstockError
@@ -13,7 +14,6 @@ from penstock.spark import source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
     from pyspark.sql import SparkSession
 
@@ -31,10 +31,12 @@ _LOCAL = {
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "OFF",
 }
+#: A socket's path has room for 103 bytes on some systems; Spark takes 42 of them for the name.
+_LONGEST_SOCKET_FOLDER = 60
 
 
 def local_session(
-    folder: Path, *, cores: int = 2, app: str = "penstock", settings: Mapping[str, str] | None = None
+    folder: str | Path, *, cores: int = 2, app: str = "penstock", settings: Mapping[str, str] | None = None
 ) -> SparkSession:
     """A session on this machine that writes nothing outside `folder`; the embedded source is registered in it."""
     if not (os.environ.get("JAVA_HOME") or shutil.which("java")):
@@ -44,11 +46,14 @@ def local_session(
     from pyspark.sql import SparkSession  # noqa: PLC0415 - after the environment is set
 
     builder = SparkSession.builder.master(f"local[{cores}]").appName(app)
+    folder = Path(folder).absolute()
     folders = {
         "spark.jars.ivy": folder / "ivy",
         "spark.local.dir": folder / "local",
         "spark.sql.warehouse.dir": folder / "warehouse",
     }
+    if len(os.fsencode(folder)) <= _LONGEST_SOCKET_FOLDER:
+        folders["spark.python.unix.domain.socket.dir"] = folder
     for name, value in {**_LOCAL, **RECOMMENDED, **folders, **(settings or {})}.items():
         builder = builder.config(name, str(value))
     with standard_error_to(folder / "spark.log"):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.table import Table as RichTable
 
-from penstock.spark.demo_result import TOP_KEYS
+from penstock.spark.demo.result import TOP_KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

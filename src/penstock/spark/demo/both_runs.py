@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import os
-import subprocess
+import signal
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pyspark import SparkContext
 from rich.console import Console
 
-from penstock.spark.demo_result import WINDOW_S, Outcome, workload_facts
-from penstock.spark.demo_run import Run
-from penstock.spark.demo_view import doing, watching
-from penstock.spark.demo_workload import CORES, Workload
+from penstock.spark.demo.result import WINDOW_S, Outcome, workload_facts
+from penstock.spark.demo.run import Run
+from penstock.spark.demo.view import doing, watching
+from penstock.spark.demo.workload import CORES, Workload
 from penstock.spark.session import local_session, standard_error_to
 
 if TYPE_CHECKING:
@@ -27,9 +26,6 @@ if TYPE_CHECKING:
 
 #: An unguarded query is not measured, a dry run is: it keeps every row.
 MODES: dict[str, Mode] = {"unguarded": "dry_run", "guarded": "enforce"}
-_JAVA_ENDS_S = 10.0
-#: A socket's path has room for 103 bytes on some systems; Spark takes 42 of them for the name.
-_LONGEST_SOCKET_FOLDER = 60
 
 
 def run_demo(console: Console, *, seconds: float, target_s: float, seed: int) -> dict[str, Any]:
@@ -78,36 +74,25 @@ def _interrupts() -> Iterator[None]:
 
 @contextmanager
 def _session(screen: Console, folder: Path) -> Iterator[SparkSession]:
+    with _no_interrupt(), doing(screen, "Spark starts ..."):
+        spark = local_session(folder, cores=CORES, app="penstock demo")
     try:
-        with doing(screen, "Spark starts ..."):
-            spark = local_session(folder, cores=CORES, app="penstock demo", settings=_sockets(folder))
-        try:
-            yield spark
-        finally:
-            spark.stop()
+        yield spark
     finally:
-        _end_java()
+        spark.stop()
 
 
-def _sockets(folder: Path) -> dict[str, str]:
-    """Where Spark puts its sockets, of which it leaves some behind; a path too long for one would not do."""
-    path = os.fsencode(folder)
-    return {"spark.python.unix.domain.socket.dir": str(folder)} if len(path) <= _LONGEST_SOCKET_FOLDER else {}
-
-
-def _end_java() -> None:
-    """End the JVM: one that a Ctrl-C met while it started would go on and make its folders anew."""
-    gateway = SparkContext._gateway  # noqa: SLF001 - there is no other way to it
-    if gateway is None:
-        return
-    SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
-    gateway.shutdown()
-    process = gateway.proc
-    process.stdin.close()
+@contextmanager
+def _no_interrupt() -> Iterator[None]:
+    """Put a Ctrl-C off: a JVM that it met while it started would go on alone and make its folders anew."""
+    caught: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: caught.append(number))
     try:
-        process.wait(timeout=_JAVA_ENDS_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if caught:
+        raise KeyboardInterrupt
 
 
 @contextmanager

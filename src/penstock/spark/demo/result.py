@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from penstock.spark.demo_workload import CALM_LOAD, CORES, MUST_KEEP, OVERLOAD
+from penstock.spark.demo.workload import CALM_LOAD, CORES, MUST_KEEP, OVERLOAD
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from penstock.report import Report
-    from penstock.spark.demo_run import Run
-    from penstock.spark.demo_workload import Workload
+    from penstock.spark.demo.run import Run
+    from penstock.spark.demo.workload import Workload
 
 WINDOW_S = 10.0
 TOP_KEYS = 10

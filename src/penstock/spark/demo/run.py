@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from penstock.core.policy import LoadAware
 from penstock.core.target import MeanQueueLatency
 from penstock.errors import PenstockError
-from penstock.spark.demo_workload import MUST_KEEP, RESULTS, Workload, enrich
+from penstock.spark.demo.workload import MUST_KEEP, RESULTS, Workload, enrich
 from penstock.spark.guard import Guard, Mode
 
 if TYPE_CHECKING:

@@ -11,14 +11,14 @@ from rich.live import Live
 from rich.spinner import Spinner
 from rich.text import Text
 
-from penstock.spark.demo_workload import CALM_LOAD, CORES, OVERLOAD
+from penstock.spark.demo.workload import CALM_LOAD, CORES, OVERLOAD
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from rich.console import Console, RenderableType
 
-    from penstock.spark.demo_run import Run
+    from penstock.spark.demo.run import Run
 
 #: Time between two plain lines.
 LINE_S = 5.0

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure as Canvas
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from penstock.spark.demo_report import Facts
+    from penstock.spark.demo.report import Facts
 
 _STYLE: dict[str, dict[str, Any]] = {
     "unguarded": {"color": "#7f7f7f", "marker": "v"},

@@ -6,10 +6,10 @@ import base64
 from html import escape
 from typing import TYPE_CHECKING
 
-from penstock.spark import demo_plots, demo_report
+from penstock.spark.demo import plots, report
 
 if TYPE_CHECKING:
-    from penstock.spark.demo_report import Facts, Table
+    from penstock.spark.demo.report import Facts, Table
 
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: #222; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
@@ -24,10 +24,10 @@ def page(result: Facts, machine: str, made_by: str) -> bytes:
     """The page; `machine` says where it was measured and `made_by` is the command that makes one like it."""
     parts = [
         "<h1>Penstock demo</h1>",
-        *(f'<p class="verdict">{escape(sentence)}</p>' for sentence in demo_report.verdicts(result)),
-        f"<p>{escape(demo_report.introduction(result))}</p>",
-        *(_picture(alt, png) for alt, png in demo_plots.plots(result).items()),
-        *(_table(table) for table in demo_report.tables(result)),
+        *(f'<p class="verdict">{escape(sentence)}</p>' for sentence in report.verdicts(result)),
+        f"<p>{escape(report.introduction(result))}</p>",
+        *(_picture(alt, png) for alt, png in plots.plots(result).items()),
+        *(_table(table) for table in report.tables(result)),
         f'<p class="note">Measured on {escape(machine)}. Made by <code>{escape(made_by)}</code>.</p>',
     ]
     body = "\n".join(parts)

@@ -1,0 +1,1 @@
+"""The demo: one overloaded Spark query, unguarded and guarded, with a live view and a report."""

@@ -1,0 +1,145 @@
+"""The probe and the fine gate, as a worker runs them, without Spark."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+pytest.importorskip("pyspark")
+
+import penstock as ps
+from penstock.core.bucket_costs import BUCKETS
+from penstock.spark import probe
+from penstock.spark.fine import FineGate
+from penstock.spark.probe import ArrowForm, Fine, Measured, MeasuredRows, TaskSums
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SCHEMA = pa.schema([("row", pa.int64()), ("weight", pa.float64())])
+
+
+@pytest.fixture(autouse=True)
+def fresh_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probe, "_sizers", {})
+    monkeypatch.setattr(probe, "_fine_gates", {})
+
+
+def batch(rows: int, *, age_s: float = 0.0, must_keep: bool = False, first: int = 0) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict(
+        {
+            "row": np.arange(first, first + rows),
+            "weight": np.full(rows, 2.0),
+            probe.BUCKET: np.arange(rows, dtype=np.int32) % 4,
+            probe.ARRIVAL: np.full(rows, time.time() - age_s),
+            probe.WEIGHT: np.full(rows, 2.0),
+            probe.MUST_KEEP: np.full(rows, must_keep),
+        }
+    )
+
+
+def ran(results: Any) -> tuple[pa.Table, TaskSums | None]:
+    """What the function gave, and the sums, which travel as one more row."""
+    table = pa.Table.from_batches(list(results))
+    texts = table[probe.SUMS].drop_null().to_pylist()
+    assert len(texts) <= 1
+    plain = table.filter(table[probe.SUMS].is_null()).drop_columns([probe.SUMS])
+    return plain, TaskSums.from_text(texts[0]) if texts else None
+
+
+def sleep_by_bucket(seconds: float) -> Any:
+    def work(row: dict[str, Any]) -> dict[str, Any]:
+        time.sleep(seconds * (1 + row["row"] % 4))
+        return row
+
+    return work
+
+
+def test_a_function_of_rows_is_timed_row_by_row() -> None:
+    plain, sums = ran(MeasuredRows(sleep_by_bucket(0.002), SCHEMA)([batch(40, age_s=5.0), batch(8, age_s=9.0)]))
+    assert plain["row"].to_pylist() == [*range(40), *range(8)]
+    assert sums is not None
+    assert (sums.rows, sums.queued_rows, sums.late) == (48, 48, 0)
+    costs = sums.bucket_costs().costs_s()
+    assert np.all(costs[:4] >= 0.002 * np.arange(1, 5))
+    assert np.all(np.diff(costs[:4]) > 0)
+    assert sums.busy_s == pytest.approx(float(sums.bucket_costs().work_s.sum()))
+    assert sums.end_s - sums.start_s >= sums.busy_s * 0.99
+    assert 5.0 <= sums.queued_s / 48 <= 5.0 + 4.0 * 8 / 48 + 1.0
+    assert sums.bucket_costs().weight.sum() == 96.0
+
+
+def test_a_function_of_batches_sees_every_row_once_and_in_order_whatever_the_slices() -> None:
+    seen: list[int] = []
+
+    def double(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for one in batches:
+            assert one.schema.names == ["row", "weight"]
+            seen.append(one.num_rows)
+            time.sleep(0.0005)
+            yield one
+
+    given = [batch(3000), batch(500, first=3000)]
+    plain, sums = ran(Measured(double, ArrowForm(SCHEMA), "guard")(given))
+    assert plain["row"].to_pylist() == list(range(3500))
+    assert sums is not None
+    assert sums.rows == 3500
+    assert len(seen) > 10
+    # It costs the same however many rows it gets, so in the end it gets many.
+    assert max(seen) > 256
+
+
+def test_time_that_the_reader_of_results_takes_is_not_the_functions() -> None:
+    results = Measured(lambda batches: batches, ArrowForm(SCHEMA), "guard")([batch(5)])
+    found = []
+    for one in results:
+        time.sleep(0.02)
+        found.append(one)
+    _, sums = ran(found)
+    assert sums is not None
+    assert sums.busy_s < 0.02
+
+
+def test_work_after_the_last_row_counts_and_no_rows_give_no_sums() -> None:
+    def flushing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        kept = list(batches)
+        time.sleep(0.05)
+        yield from kept
+
+    _, sums = ran(Measured(flushing, ArrowForm(SCHEMA), "guard")([batch(5)]))
+    assert sums is not None
+    assert 0.05 <= sums.busy_s < 1.0
+    assert list(MeasuredRows(sleep_by_bucket(0.0), SCHEMA)([])) == []
+
+
+def test_the_fine_gate_sheds_what_comes_too_late_within_its_batch_and_keeps_what_must_be_kept() -> None:
+    machines = ps.LoadAware().machines(ps.MeanQueueLatency("50 ms"))
+    fine = Fine("guard", machines, "weight")
+    work = MeasuredRows(sleep_by_bucket(0.004), SCHEMA, fine)
+
+    plain, sums = ran(work([batch(200)]))
+    assert sums is not None
+    assert sums.rows + sums.late == 200
+    assert sums.late > 100
+    assert sums.queued_s / sums.rows < 0.25  # it would be a second
+    # A kept row stands for those shed before it; what no row stands for yet is less than one in four.
+    assert 300.0 < sum(plain["weight"].to_pylist()) <= 400.0
+    assert sums.bucket_costs().weight.sum() == pytest.approx(sum(plain["weight"].to_pylist()))
+
+    plain, sums = ran(work([batch(30, must_keep=True)]))
+    assert plain["row"].to_pylist() == list(range(30))
+    assert plain["weight"].to_pylist() == [2.0] * 30
+    assert sums is not None
+    assert sums.late == 0
+
+
+def test_the_fine_gate_takes_a_row_without_a_time_or_from_the_future_for_new() -> None:
+    gate = FineGate(ps.LoadAware().machines(ps.MeanQueueLatency("1 s")))
+    for arrival_s in (float("nan"), 1e12, 0.0):
+        passed = gate.judge(BUCKETS - 1, arrival_s, 1_800_000_000.0, must_keep=False, weight=1.0)
+        assert passed is not None
+        gate.executed(passed, 1_800_000_000.0, 0.001)
