@@ -18,7 +18,7 @@ from penstock.core.planner import SOURCE
 from penstock.errors import PenstockError
 from penstock.log import BindingLog, PlanLog
 from penstock.plan import Binding, Plan
-from penstock.spark.control_table import LEASE_S
+from penstock.spark.binding import LEASE_S
 from penstock.spark.controller import IDLE_S, Controller
 from penstock.spark.probe import Meter, Rows
 from penstock.testing import ManualClock

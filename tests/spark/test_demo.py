@@ -197,7 +197,7 @@ def test_without_pyspark_the_command_says_how_to_get_it(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("penstock.cli.find_spec", lambda _: None)
+    monkeypatch.setattr("penstock.cli_bench.find_spec", lambda _: None)
     monkeypatch.setattr(sys, "argv", ["penstock", "demo"])
     with pytest.raises(SystemExit) as stop:
         main()

@@ -18,7 +18,7 @@ from penstock.core.hashing import xxhash64_ints, xxhash64_strings
 from penstock.core.planner import SOURCE
 from penstock.log import BindingLog
 from penstock.plan import KeepTable, Plan
-from penstock.spark.control_table import LEASE_S
+from penstock.spark.binding import LEASE_S
 from penstock.spark.source import Population
 
 functions = pytest.importorskip("pyspark.sql.functions")
@@ -244,7 +244,9 @@ def test_a_plan_whose_lease_has_run_out_sheds_nothing(spark: SparkSession, tmp_p
 
 
 @pytest.mark.parametrize("harm", ["damaged", "no folder", "odd buckets"])
-def test_when_the_plan_cannot_be_read_rows_flow(spark: SparkSession, tmp_path: Path, harm: str) -> None:
+def test_when_the_plan_cannot_be_read_rows_flow(
+    spark: SparkSession, tmp_path: Path, harm: str, caplog: pytest.LogCaptureFixture
+) -> None:
     own = guard(tmp_path)
     if harm == "odd buckets":
         put_plan(own, KeepTable(SOURCE, keep=(0.0, 0.0, 0.0), reasons=("three",)))
@@ -258,8 +260,13 @@ def test_when_the_plan_cannot_be_read_rows_flow(spark: SparkSession, tmp_path: P
             path.unlink()
         (own.folder / "plans").rmdir()
         (own.folder / "plans").write_text("a file in its place")
-    run(pipeline, tmp_path)
+    with caplog.at_level("WARNING", "penstock"):
+        run(pipeline, tmp_path, own if harm != "no folder" else None)
     assert sink(tmp_path).num_rows == ROWS
+    if harm != "no folder":
+        assert own.errors == 4
+        assert caplog.text.count("kept every row of a batch because its plan could not be read") == 1
+        assert {binding.plan_version for binding in BindingLog(own.folder / "bindings").entries()} == {None}
 
 
 def test_an_error_of_the_operator_stays_the_users_own(spark: SparkSession, tmp_path: Path) -> None:

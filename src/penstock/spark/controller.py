@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.core.planner import SOURCE
 from penstock.errors import PenstockError
-from penstock.spark.control_table import LEASE_S
+from penstock.spark.binding import LEASE_S
 from penstock.spark.progress import Progress, report_of
 
 if TYPE_CHECKING:
@@ -31,6 +31,9 @@ _logger = logging.getLogger("penstock")
 
 #: Time between two looks at the query: a batch's plan should be there before the next batch reads it, 0.1 s later.
 POLL_S = 0.03
+#: A look costs a millisecond or more. A batch is not expected to end before this share of the last one's length has
+#: passed; until then looks are rare.
+QUIET_SHARE, QUIET_POLL_S = 0.6, 0.25
 #: After an error, wait longer.
 RETRY_S = 1.0
 #: Input is over when no data has been there for so long.
@@ -92,13 +95,20 @@ class Controller:
                 self.step()
                 if not active:
                     return
-                wait_s = POLL_S
+                wait_s = self._until_next_look_s()
             except Exception as error:  # noqa: BLE001 - whatever it is, the query must not suffer
                 self.errors += 1
                 self._tell(f"the controller of query {self._query_id} met an error and goes on: {_line(error)}")
                 wait_s = RETRY_S
             self._stopping.wait(wait_s)
         self._let_go("the guard was stopped")
+
+    def _until_next_look_s(self) -> float:
+        last = self._before
+        if last is None:
+            return POLL_S
+        expected_s = last.start_s + (1.0 + QUIET_SHARE) * last.duration_s
+        return min(max(expected_s - self._clock(), POLL_S), QUIET_POLL_S)
 
     def step(self) -> None:
         """Look at the query once."""
@@ -132,7 +142,12 @@ class Controller:
         if self._gate not in progress.observed:
             self._tell(f"query {self._query_id} has no gate of this guard: put .transform(guard.admit) into it")
             return
-        if bound is not None and bound.query != self._query_id:
+        if bound is None or bound.note:
+            self.errors += 1
+            why = bound.note if bound else "its binding is missing"
+            self._tell(f"query {self._query_id} kept every row of a batch because its plan could not be read: {why}")
+        elif bound.query != self._query_id:
+            self.errors += 1
             self._tell(f"the checkpoint of query {self._query_id} holds plans of another query, so every row is kept")
         report = report_of(
             progress,

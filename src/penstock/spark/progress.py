@@ -30,6 +30,7 @@ class Progress:
         batch: Number of the micro-batch.
         start_s: When the trigger fired, in seconds since 1970.
         duration_s: How long it took.
+        planning_s: How long it was planned.
         work_s: How long the batch itself ran, planning left out.
         rows: Rows read from all sources.
         observed: What was observed, by name.
@@ -38,6 +39,7 @@ class Progress:
     batch: int
     start_s: float
     duration_s: float
+    planning_s: float
     work_s: float
     rows: int
     observed: Mapping[str, Mapping[str, Any]]
@@ -55,6 +57,7 @@ class Progress:
             batch=int(found["batchId"]),
             start_s=datetime.fromisoformat(found["timestamp"]).timestamp(),
             duration_s=float(times_ms.get("triggerExecution", found.get("batchDuration") or 0)) / 1000.0,
+            planning_s=float(times_ms.get("queryPlanning", 0)) / 1000.0,
             work_s=float(times_ms.get("addBatch", 0)) / 1000.0,
             rows=int(rows),
             observed={name: _fields(row) for name, row in observed.items()},

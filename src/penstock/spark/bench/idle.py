@@ -1,14 +1,15 @@
 """What a guard costs while there is nothing to guard against: a guarded pipeline against the bare one.
 
-Both read the same rows in batches of the same size, as fast as they can, and run the same operator. The guard's target
-is far off, so it sheds nothing; the run fails if it does. Beside that, what the control table adds to a micro-batch,
-from batches so small that nothing else counts.
+Both read the same rows in batches of the same size from Spark's own `rate-micro-batch` source, as fast as they can, and
+run the same operator. The guard's target is far off, so it sheds nothing; the run fails if it does. Beside that, what
+the gate adds to planning and running a micro-batch, from batches so small that nothing else counts.
 """
 
 from __future__ import annotations
 
 import statistics
 import tempfile
+import time
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
@@ -17,7 +18,7 @@ from penstock.core.policy import LoadAware
 from penstock.core.target import MeanQueueLatency
 from penstock.errors import PenstockError
 from penstock.spark.bench.spread import spread
-from penstock.spark.bench.workload import RESULT, busy, stream
+from penstock.spark.bench.workload import RESULT, busy
 from penstock.spark.guard import Guard
 from penstock.spark.progress import Progress
 from penstock.spark.session import local_session
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 #: Rows a batch, and batches a run of which the first ones are not counted.
 ROWS_PER_BATCH, BATCHES, WARM_UPS = 4000, 8, 2
 #: The same for the control table.
-FEW_ROWS, MANY_BATCHES = 100, 30
+FEW_ROWS, MANY_BATCHES, MANY_WARM_UPS = 100, 60, 20
 #: 1 ms of work a row: two cores take 2 s for a batch.
 COST_MS = 1.0
 
@@ -40,28 +41,25 @@ def bench_idle(folder: Path, repeats: int, done: Callable[[], None]) -> dict[str
     """Throughput of both pipelines in turn, their ratio, and the control table's cost."""
     spark = local_session(folder)
     rates: dict[str, list[float]] = {"guarded": [], "bare": []}
-    table_ms: list[float] = []
-    with_ms, without_ms = list[float](), list[float]()
+    small_ms: dict[str, list[float]] = {"guarded": [], "bare": []}
     for repeat in range(repeats + 1):
-        for guarded in (True, False):
-            rate = _rows_per_s(spark, guarded=guarded)
+        for name in ("guarded", "bare"):
+            guarded = name == "guarded"
+            rate, batch_ms = _rows_per_s(spark, guarded=guarded), _batch_ms(spark, guarded=guarded)
             if repeat:  # in the first round the JVM compiles
-                rates["guarded" if guarded else "bare"].append(rate)
-        gated, bare = (_batch_ms(spark, guarded=guarded) for guarded in (True, False))
-        if repeat:
-            with_ms.append(gated)
-            without_ms.append(bare)
-            table_ms.append(gated - bare)
+                rates[name].append(rate)
+                small_ms[name].append(batch_ms)
         done()
     spark.stop()
     ratios = [guarded / bare for guarded, bare in zip(rates["guarded"], rates["bare"], strict=True)]
+    added_ms = [guarded - bare for guarded, bare in zip(small_ms["guarded"], small_ms["bare"], strict=True)]
     return {
         "ratio": statistics.median(ratios),
         "ratio_spread": spread(ratios),
         "rows_per_s": {name: spread(values) for name, values in rates.items()},
         "rows_shed": 0,
-        "control_table_ms": spread(table_ms),
-        "small_batch_ms": {"guarded": spread(with_ms), "bare": spread(without_ms)},
+        "control_table_ms": spread(added_ms),
+        "small_batch_ms": {name: spread(values) for name, values in small_ms.items()},
         "parameters": {
             "rows_per_batch": ROWS_PER_BATCH,
             "batches": BATCHES,
@@ -83,11 +81,13 @@ def _rows_per_s(spark: SparkSession, *, guarded: bool) -> float:
 
 
 def _batch_ms(spark: SparkSession, *, guarded: bool) -> float:
-    """Median length of a micro-batch of few rows with nothing but the gate in it, or nothing at all."""
-    batches = _run(
-        spark, lambda df, guard: df.transform(guard.admit), guarded=guarded, rows=FEW_ROWS, batches=MANY_BATCHES
-    )
-    return 1000.0 * statistics.median(batch.duration_s for batch in batches[WARM_UPS:])
+    """Median time to plan and run a micro-batch of few rows with nothing but the gate in it, or nothing at all."""
+
+    def gate(df: DataFrame, guard: Guard) -> DataFrame:
+        return df.transform(guard.admit)
+
+    batches = _run(spark, gate, guarded=guarded, rows=FEW_ROWS, batches=MANY_BATCHES)[MANY_WARM_UPS:]
+    return 1000.0 * statistics.median(batch.planning_s + batch.work_s for batch in batches)
 
 
 def _run(
@@ -98,9 +98,8 @@ def _run(
     rows: int,
     batches: int,
 ) -> list[Progress]:
-    options: dict[str, Any] = {"rate": 1000, "available": rows * batches, "rows_per_batch": rows}
-    options |= {"min_cost_ms": COST_MS, "max_cost_ms": COST_MS, "cost_values": 1}
-    with tempfile.TemporaryDirectory() as checkpoint:
+    """The first so many batches of a query."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as checkpoint:
         guard = Guard(
             MeanQueueLatency("1 h"),
             LoadAware(prefer="cheap"),
@@ -109,18 +108,39 @@ def _run(
             checkpoint=checkpoint,
             mode="enforce" if guarded else "off",
         )
-        df = pipeline(stream(spark, options), guard)
         query = (
-            df.withColumn("done", F.lit(True))  # noqa: FBT003 - a literal
+            pipeline(_stream(spark, rows), guard)
             .writeStream.format("noop")
             .option("checkpointLocation", checkpoint)
-            .trigger(availableNow=True)
             .start()
         )
         guard.watch(query)
-        query.awaitTermination()
+        while query.isActive and len(found := _batches(query.recentProgress)) < batches:
+            time.sleep(0.2)
+        query.stop()
         guard.stop()
+        if (error := query.exception()) is not None:
+            raise error
         if any(report.shed_total for report in guard.history()):
             raise PenstockError("the guard shed rows though nothing was overloaded: the measurement means nothing")
-        found = [Progress.of(one) for one in query.recentProgress]
-        return [batch for batch in found if batch.rows]
+        return found[:batches]
+
+
+def _stream(spark: SparkSession, rows: int) -> DataFrame:
+    """A batch of rows after the other, each row with a key, a cost and a time of arrival not long ago."""
+    source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", rows).option("numPartitions", 2)
+    return (
+        source.option("startTimestamp", int(time.time() * 1000))
+        .option("advanceMillisPerBatch", 1)
+        .load()
+        .select(
+            F.col("value").alias("row"),
+            F.col("value").bitwiseAND(F.lit(1023)).alias("key"),
+            F.col("timestamp").alias("arrival"),
+            F.lit(COST_MS).alias("cost_ms"),
+        )
+    )
+
+
+def _batches(progress: list[Any]) -> list[Progress]:
+    return [batch for batch in map(Progress.of, progress) if batch.rows]

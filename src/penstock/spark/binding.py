@@ -1,0 +1,125 @@
+"""Which plan judges a batch: bound put-if-absent when the batch starts, and the same at every replay.
+
+Runs on an executor, once a micro-batch. Whatever goes wrong in here, rows flow: the batch then keeps everything.
+"""
+
+import logging
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from pyspark import TaskContext
+
+from penstock.core.bucket_costs import BUCKETS
+from penstock.core.thresholds import KEEP_ALL, thresholds
+from penstock.errors import PenstockError
+from penstock.log import BindingLog, PlanLog
+from penstock.plan import Binding, Plan
+
+_logger = logging.getLogger(__name__)
+
+#: A plan that sheds acts for so long after it was decided. A living controller renews it; a dead one's runs out.
+LEASE_S = 30.0
+
+_KEEP_ALL = [KEEP_ALL] * BUCKETS
+#: Thresholds of the plan read last and the newest version seen, by folder: workers live on from batch to batch.
+_read_last: dict[str, tuple[int, list[int]]] = {}
+_newest: dict[str, int] = {}
+
+
+class Batch(NamedTuple):
+    """The micro-batch that reads the table."""
+
+    number: int
+    query: str
+
+
+def thresholds_in_force(folder: str, place: str) -> list[int]:
+    """The thresholds by which this task's micro-batch is judged; in a batch query, those of the newest plan."""
+    batch, now_s = _batch(), time.time()
+    logs = _Logs(folder, place)
+    try:
+        return logs.thresholds(batch, now_s)
+    except Exception as error:  # noqa: BLE001 - rows must flow whatever happened here
+        _logger.warning("the plans in %s cannot be read, so every row is kept: %s", folder, error)
+        if batch is not None:
+            logs.bind_open(batch, now_s, error)
+        return _KEEP_ALL
+
+
+class _Logs:
+    def __init__(self, folder: str, place: str) -> None:
+        self._folder, self._place = folder, place
+
+    def thresholds(self, batch: Batch | None, now_s: float) -> list[int]:
+        plans = PlanLog(Path(self._folder) / "plans")
+        version = self._newest_in_force(plans, now_s) if batch is None else self._bound(plans, batch, now_s)
+        if version is None:
+            return _KEEP_ALL
+        cached = _read_last.get(self._folder)
+        if cached is not None and cached[0] == version:
+            return cached[1]
+        limits = table_thresholds(plans.get(version), self._place)
+        _read_last[self._folder] = version, limits
+        return limits
+
+    def _bound(self, plans: PlanLog, batch: Batch, now_s: float) -> int | None:
+        """The version that the batch is bound to, for good, from now on."""
+        bindings = BindingLog(Path(self._folder) / "bindings")
+        bound = bindings.get(batch.number)
+        if bound is None:
+            version = self._newest_in_force(plans, now_s)
+            if version is not None:
+                table_thresholds(plans.get(version), self._place)  # One that cannot be applied must not be bound.
+            bindings.add(batch.number, Binding(batch.number, batch.query, now_s, version))
+            bound = bindings.get(batch.number)
+        if bound is None:
+            raise PenstockError(f"the binding of batch {batch.number} cannot be read")
+        if bound.query != batch.query:
+            raise PenstockError(f"batch {batch.number} was bound by another query, {bound.query}")
+        return bound.plan_version
+
+    def bind_open(self, batch: Batch, now_s: float, error: Exception) -> None:
+        """Bind a batch to no plan, so that it keeps every row at a replay too; the note tells the driver why."""
+        with suppress(Exception):
+            note = " ".join(str(error).split()) or type(error).__name__
+            bindings = BindingLog(Path(self._folder) / "bindings")
+            bindings.add(batch.number, Binding(batch.number, batch.query, now_s, note=note))
+
+    def _newest_in_force(self, plans: PlanLog, now_s: float) -> int | None:
+        """The newest version, unless it sheds and its lease has run out."""
+        newest = _newest.get(self._folder, -1)
+        if not plans.taken(newest):
+            newest = plans.next_version() - 1
+        while plans.taken(newest + 1):
+            newest += 1
+        if newest < 0:
+            return None
+        _newest[self._folder] = newest
+        plan = plans.get(newest)
+        if plan is None:
+            raise PenstockError(f"plan {newest} cannot be read")
+        return newest if not plan.gates or now_s - plan.decided_s <= LEASE_S else None
+
+
+def table_thresholds(plan: Plan | None, place: str) -> list[int]:
+    """The plan's table at a place, spread over all buckets of the gate."""
+    if plan is None:
+        raise PenstockError("the plan that the batch is bound to cannot be read")
+    table = plan.gate(place)
+    if table is None:
+        return _KEEP_ALL
+    if BUCKETS % table.buckets:
+        raise PenstockError.setting("keep", f"{table.buckets} buckets", f"a power of two of them, up to {BUCKETS}")
+    limits: list[int] = thresholds(table).tolist()
+    return limits * (BUCKETS // table.buckets)
+
+
+def _batch() -> Batch | None:
+    """The micro-batch this task belongs to; None in a batch query."""
+    context = TaskContext.get()
+    number = context.getLocalProperty("streaming.sql.batchId") if context else None
+    if context is None or number is None:
+        return None
+    return Batch(int(number), context.getLocalProperty("sql.streaming.queryId") or "")

@@ -1,0 +1,110 @@
+"""The benchmarks run, small, and their results have the parts that the documentation names."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from penstock.report import Latency, Report
+from penstock.sim.grains import GRAIN_RUNS, bench_grains
+from penstock.spark.bench.gate import half_table
+from penstock.spark.bench.latency import window_latency_s
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def penstock(*words: str, tmp_path: Path) -> dict[str, Any]:
+    """Run the command and read its JSON."""
+    file = tmp_path / "result.json"
+    command = [sys.executable, "-c", "from penstock.cli import main; main()", *words, "--json", str(file)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "Measured on" in done.stdout
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["result.json"]
+    found: dict[str, Any] = json.loads(file.read_text())
+    return found
+
+
+def small(script: str, tmp_path: Path) -> dict[str, Any]:
+    """Run a benchmark with less effort than the command allows."""
+    code = f"import json, pathlib, sys\nfolder = pathlib.Path(sys.argv[1])\n{script}\nprint(json.dumps(result))"
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def test_gate(tmp_path: Path) -> None:
+    found = penstock("bench", "gate", "--rows", "100000", "--repeats", "2", tmp_path=tmp_path)
+    assert found["ratio"] == pytest.approx(sum(found["ratio_spread"][part] for part in ("min", "max")) / 2)
+    assert found["kept_share"]["gate"] == pytest.approx(0.5, abs=0.02)
+    assert found["rows_per_s"].keys() == {"gate", "sample", "everything"}
+    assert "machine" in found
+
+
+def test_idle(tmp_path: Path) -> None:
+    found = small(
+        "from penstock.spark.bench import idle\n"
+        "idle.ROWS_PER_BATCH, idle.BATCHES, idle.MANY_BATCHES = 100, 4, 4\n"
+        "result = idle.bench_idle(folder, 1, lambda: None)",
+        tmp_path,
+    )
+    assert found["rows_shed"] == 0
+    assert found["ratio"] > 0
+    assert found["control_table_ms"].keys() == {"median", "min", "max"}
+
+
+def test_latency(tmp_path: Path) -> None:
+    found = small(
+        "from penstock.spark.bench.latency import Effort, bench_latency\n"
+        "effort = Effort(overloads=(1.0,), learn_s=4.0, measure_s=10.0, policies=('unguarded', 'las'))\n"
+        "result = bench_latency(folder, effort, lambda: None)",
+        tmp_path,
+    )
+    unguarded, las = found["rows"]
+    assert (unguarded["policy"], las["policy"], las["overload"]) == ("unguarded", "las", 1.0)
+    assert unguarded["kept"] == unguarded["rows_in"]
+    assert 0 < las["kept"] < las["rows_in"]
+    assert len(las["queuing_latency_s"]) == 1
+    assert 0.0 <= las["windows_within_target"] <= 1.0
+
+
+def test_grains() -> None:
+    found = bench_grains(0, lambda: None)
+    by_name = {(row["scenario"], row["grain"]): row for row in found["rows"]}
+    assert len(by_name) == GRAIN_RUNS
+    burst = "ten times the load for 5 s"
+    assert by_name[burst, "gate"]["worst_window_s"] > 2.0 > by_name[burst, "both"]["worst_window_s"]
+    assert by_name["twice the load", "both"]["shed_by_the_machine"] < 0.01
+
+
+def test_half_of_the_rows_pass_the_benchmarks_table() -> None:
+    keep = half_table().keep
+    assert sum(keep) / len(keep) == pytest.approx(0.5)
+    assert len(set(keep)) > 2
+
+
+def test_a_window_takes_the_part_of_each_batch_that_lies_in_it() -> None:
+    def batch(start_s: float, mean_s: float) -> Report:
+        return Report(
+            sequence=0,
+            start_s=start_s,
+            end_s=start_s + 5.0,
+            rows_in=100,
+            rows_kept=100,
+            delay_s=1.0,
+            span_s=4.0,
+            queuing=Latency(100, mean_s, mean_s),
+        )
+
+    reports = [batch(0.0, 1.0), batch(6.0, 3.0)]  # rows are taken up from 1 to 5 and from 7 to 11
+    assert window_latency_s(reports, 0.0, 6.0) == 1.0
+    assert window_latency_s(reports, 3.0, 8.0) == pytest.approx((50 * 1.0 + 25 * 3.0) / 75)
+    assert window_latency_s(reports, 11.0, 20.0) is None

@@ -1,0 +1,96 @@
+"""The numbers of the benchmarks in the README and the documentation are those of the runs kept beside them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.hardware import in_one_line
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "docs" / "benchmarks"
+NAMES = {
+    "unguarded": "unguarded",
+    "random": "random",
+    "straw_man": "straw-man",
+    "las": "Penstock",
+    "full_knowledge": "Full Knowledge (the oracle)",
+}
+
+
+def result(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+    return found
+
+
+def latency_table() -> str:
+    """At twice the load: one row a policy."""
+    found = result("latency")
+    rows = {row["policy"]: row for row in found["rows"] if row["overload"] == 1.0}
+    lines = ["| twice the load, target 2 s | windows within target | worst window | rows kept |", "|---|---|---|---|"]
+    for policy, name in NAMES.items():
+        row = rows[policy]
+        known = [value for value in row["queuing_latency_s"] if value is not None]
+        worst = f"{max(known):.2f} s" if len(known) == len(row["queuing_latency_s"]) else "no batch ended"
+        share = row["kept"] / row["rows_in"] if row["rows_in"] else 0.0
+        lines.append(f"| {name} | {row['windows_within_target']:.0%} | {worst} | {row['kept']:,} ({share:.0%}) |")
+    return "\n".join([*lines, "", f"*`penstock bench latency` on {in_one_line(found['machine'])}.*"])
+
+
+def whole_table() -> str:
+    """Every overload: the page's table."""
+    lines = [
+        "| overload | policy | windows within target | rows kept | mean queuing latency by window, s |",
+        "|---|---|---|---|---|",
+    ]
+    for row in result("latency")["rows"]:
+        latencies = ", ".join("-" if value is None else f"{value:.2f}" for value in row["queuing_latency_s"])
+        lines.append(
+            f"| {row['overload']:.0%} | {row['policy']} | {row['windows_within_target']:.0%} | {row['kept']:,} "
+            f"| {latencies} |"
+        )
+    return "\n".join(lines)
+
+
+def gate_line() -> str:
+    found = result("gate")
+    spread = found["ratio_spread"]
+    return (
+        f"`guard.admit` over `sample(0.5)`: {found['ratio']:.3f} ({spread['min']:.3f} to {spread['max']:.3f}) on "
+        f"{found['parameters']['rows'] / 1e6:.0f} million rows, "
+        f"{found['rows_per_s']['gate']['median'] / 1e6:.0f} million rows a second."
+    )
+
+
+def idle_line() -> str:
+    found = result("idle")
+    spread, control = found["ratio_spread"], found["control_table_ms"]
+    return (
+        f"A guarded pipeline that is not overloaded over the bare one: {found['ratio']:.3f} ({spread['min']:.3f} to "
+        f"{spread['max']:.3f}), no row shed; the gate adds {control['median']:.0f} ms to a micro-batch "
+        f"({control['min']:.0f} to {control['max']:.0f})."
+    )
+
+
+@pytest.mark.parametrize("shown", [latency_table, gate_line, idle_line])
+def test_the_readme_shows_the_benchmarks(shown: Any) -> None:
+    assert shown() in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("shown", [whole_table, gate_line, idle_line])
+def test_the_page_shows_the_benchmarks(shown: Any) -> None:
+    assert shown() in (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+
+
+def test_the_bars_were_reached() -> None:
+    assert result("gate")["ratio"] >= 0.95
+    idle = result("idle")
+    assert idle["ratio"] >= 0.98
+    assert idle["rows_shed"] == 0
+    assert idle["control_table_ms"]["median"] <= 50.0
+    rows = result("latency")["rows"]
+    las = [row for row in rows if row["policy"] == "las"]
+    assert sum(row["windows_within_target"] for row in las) / len(las) >= 0.95
+    oracle = {row["overload"]: row["kept"] for row in rows if row["policy"] == "full_knowledge"}
+    assert all(row["kept"] >= 0.95 * oracle[row["overload"]] for row in las)
