@@ -269,8 +269,8 @@ class BindingLog(Log[Binding]):
 
 def local_folder(setting: str, folder: str | os.PathLike[str]) -> Path:
     """The absolute path of a folder given as a path or a `file:` address; an address elsewhere is refused."""
-    given = os.fspath(folder)
-    if not given:
+    given = os.fspath(folder) if isinstance(folder, str | os.PathLike) else folder
+    if not isinstance(given, str) or not given:
         raise PenstockError.setting(setting, given, "the path of a folder")
     scheme, colon, rest = given.partition(":")
     if scheme == "file" and colon:

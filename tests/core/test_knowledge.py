@@ -108,3 +108,10 @@ def test_nothing_is_known_at_first() -> None:
     assert not known.costs.known
     assert not known.next_rows().any()
     assert known.pace.overhead_s == known.interval_s == 0.0
+
+
+def test_rows_that_never_come_to_the_operator_bring_no_work() -> None:
+    known = after(batch(0, cost_sketch=sketch({1: 0.2}, rows=10)))  # a filter behind the gate lets one in ten through
+    assert known.reach == pytest.approx(0.1)
+    known.learn(batch(1, cost_sketch=b""))
+    assert known.costs.costs_s()[1] == pytest.approx(0.2)

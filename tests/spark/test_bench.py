@@ -52,7 +52,7 @@ def test_gate(tmp_path: Path) -> None:
 def test_idle(tmp_path: Path) -> None:
     found = small(
         "from penstock.spark.bench import idle\n"
-        "idle.ROWS_PER_BATCH, idle.BATCHES, idle.MANY_BATCHES = 100, 4, 4\n"
+        "idle.ROWS_PER_BATCH, idle.BATCHES, idle.MANY_BATCHES, idle.MANY_WARM_UPS = 100, 4, 4, 1\n"
         "result = idle.bench_idle(folder, 1, lambda: None)",
         tmp_path,
     )

@@ -219,6 +219,46 @@ def test_a_log_that_cannot_be_written_lets_rows_flow(bench: Bench, monkeypatch: 
     assert bench.plans.versions() == []
 
 
+def test_a_plan_that_could_not_be_written_is_written_when_it_can_be(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.overload()
+    add = bench.plans.add
+
+    def full(version: int, plan: Plan) -> bool:  # noqa: ARG001 - as the log's own
+        raise PenstockError("the disk is full")
+
+    monkeypatch.setattr(bench.plans, "add", full)
+    with pytest.raises(PenstockError):
+        bench.batch(20)
+    assert bench.share() < 0.5
+    monkeypatch.setattr(bench.plans, "add", add)
+    for _ in range(4):
+        bench.batch(20)
+    assert bench.share() == 1.0
+
+
+def test_who_does_not_understand_the_reports_does_not_renew(bench: Bench) -> None:
+    bench.overload()
+    torn = progress(3, bench.clock(), rows=100, kept=10)
+    torn["observedMetrics"]["probe"]["tasks"] = ["torn"]
+    bench.query.recentProgress.append(torn)
+    with pytest.raises(ValueError, match="Expecting value"):
+        bench.controller.step()
+    decided_s = bench.plans.latest().decided_s
+    for _ in range(10):
+        bench.clock.advance(LEASE_S / 5.0)
+        bench.controller.step()
+    assert bench.plans.latest().decided_s == decided_s
+
+
+def test_a_batch_before_one_without_data_is_taken_in(bench: Bench) -> None:
+    bench.query.recentProgress.append(progress(0, bench.clock(), rows=10, kept=10))
+    bench.query.recentProgress.append({**progress(1, bench.clock(), rows=0, kept=0), "observedMetrics": {}})
+    bench.controller.step()
+    assert [report.sequence for report in bench.reports] == [0]
+
+
 def test_a_query_without_the_gate_is_told(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     bare = progress(0, bench.clock(), rows=5, kept=5)
     bare["observedMetrics"] = {}

@@ -93,6 +93,31 @@ def test_a_function_of_batches_sees_every_row_once_and_in_order_whatever_the_sli
     assert max(seen) > 256
 
 
+def test_a_column_that_is_never_null_passes_through() -> None:
+    strict = pa.schema([pa.field("row", pa.int64(), nullable=False), pa.field("weight", pa.float64(), nullable=False)])
+    given = batch(5)
+    extra = [given.field(name) for name in given.schema.names if name.startswith("__")]
+    strict_batch = pa.RecordBatch.from_arrays(given.columns, schema=pa.schema([*strict, *extra]))
+    plain, sums = ran(Measured(lambda batches: batches, ArrowForm(SCHEMA), "guard")([strict_batch]))
+    assert plain["row"].to_pylist() == list(range(5))
+    assert sums is not None
+
+
+@pytest.mark.parametrize("shape", ["none", "by position", "one too many"])
+def test_frames_that_spark_takes_are_taken(shape: str) -> None:
+    pandas = pytest.importorskip("pandas")
+    frames = {
+        "none": pandas.DataFrame(),
+        "by position": pandas.DataFrame([[1, 2.0], [3, 4.0]]),
+        "one too many": pandas.DataFrame({"row": [1, 3], "weight": [2.0, 4.0], "more": [0, 0]}),
+    }
+    form = probe.PandasForm(["row", "weight"])
+    plain = form.plain(frames[shape])
+    assert list(plain.columns) == ["row", "weight", probe.SUMS]
+    assert plain["row"].tolist() == ([] if shape == "none" else [1, 3])
+    assert list(form.last(None, "sums").columns) == ["row", "weight", probe.SUMS]
+
+
 def test_time_that_the_reader_of_results_takes_is_not_the_functions() -> None:
     results = Measured(lambda batches: batches, ArrowForm(SCHEMA), "guard")([batch(5)])
     found = []
@@ -126,8 +151,8 @@ def test_the_fine_gate_sheds_what_comes_too_late_within_its_batch_and_keeps_what
     assert sums.rows + sums.late == 200
     assert sums.late > 100
     assert sums.queued_s / sums.rows < 0.25  # it would be a second
-    # A kept row stands for those shed before it; what no row stands for yet is less than one in four.
-    assert 300.0 < sum(plain["weight"].to_pylist()) <= 400.0
+    # A kept row stands for those shed before it; those shed after the last one wait for the next batch.
+    assert 2.0 * sums.rows <= sum(plain["weight"].to_pylist()) <= 400.0
     assert sums.bucket_costs().weight.sum() == pytest.approx(sum(plain["weight"].to_pylist()))
 
     plain, sums = ran(work([batch(30, must_keep=True)]))

@@ -59,6 +59,7 @@ class Knowledge:
         self.costs = BucketCosts()
         self.capacity = 1.0  #: seconds of work that tasks get done a second, all together
         self.surprise = 1.0  #: what the last batch's rows cost as a multiple of what was expected of them
+        self.reach = 1.0  #: rows that come to the operator for each row the gate keeps: filters may lie between them
         self.last_mean_s = 0.0  #: mean cost of the rows of the last batch that had any
         self._target = target
         self._last: Report | None = None
@@ -98,8 +99,11 @@ class Knowledge:
 
     def _learn_costs(self, report: Report) -> None:
         self.last_mean_s = report.busy_s / report.rows_kept
-        if report.cost_sketch:
+        if report.cost_sketch is not None:
             fresh = BucketCosts.from_bytes(report.cost_sketch)
+            if not fresh.known:
+                return  # No row came as far as the operator.
+            self.reach = float(fresh.rows.sum()) / report.rows_kept
         else:  # Measured, but not by key: every bucket is alike.
             fresh = BucketCosts()
             fresh.rows += report.rows_kept / BUCKETS

@@ -142,7 +142,8 @@ class BatchPlanner:
             return np.full(BUCKETS, self._known.last_mean_s)
         # A bucket never seen is taken for free, that is, first: at the floor it would take long to learn its cost. It
         # brings no work to the forecast either way.
-        return np.where(self._known.costs.rows > 0.0, self._known.surprise * self._known.costs.costs_s(), 0.0)
+        level = self._known.surprise * self._known.reach
+        return np.where(self._known.costs.rows > 0.0, level * self._known.costs.costs_s(), 0.0)
 
     def _table(self, forecast: Forecast) -> KeepTable | None:
         """The shares of what may be shed; None if everything fits."""

@@ -23,8 +23,7 @@ _logger = logging.getLogger(__name__)
 LEASE_S = 30.0
 
 _KEEP_ALL = [KEEP_ALL] * BUCKETS
-#: Thresholds of the plan read last and the newest version seen, by folder: workers live on from batch to batch.
-_read_last: dict[str, tuple[int, list[int]]] = {}
+#: The newest version seen, by folder: workers live on from batch to batch.
 _newest: dict[str, int] = {}
 
 
@@ -57,12 +56,7 @@ class _Logs:
         version = self._newest_in_force(plans, now_s) if batch is None else self._bound(plans, batch, now_s)
         if version is None:
             return _KEEP_ALL
-        cached = _read_last.get(self._folder)
-        if cached is not None and cached[0] == version:
-            return cached[1]
-        limits = table_thresholds(plans.get(version), self._place)
-        _read_last[self._folder] = version, limits
-        return limits
+        return table_thresholds(plans.get(version), self._place)
 
     def _bound(self, plans: PlanLog, batch: Batch, now_s: float) -> int | None:
         """The version that the batch is bound to, for good, from now on."""

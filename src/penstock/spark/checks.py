@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from penstock.core.policy import FullKnowledge
 from penstock.core.target import MeanQueueLatency
 from penstock.errors import PenstockError
 
@@ -39,7 +40,7 @@ def fine_machines(fine: object, target: Target, policy: Policy) -> Machines | No
     if not isinstance(target, MeanQueueLatency):
         raise PenstockError.setting("fine", fine, "it only together with a target of MeanQueueLatency")
     machines = getattr(policy, "machines", None)
-    if machines is None:
+    if machines is None or isinstance(policy, FullKnowledge):
         raise PenstockError.setting("fine", fine, "it only together with a policy that sheds row by row, as LoadAware")
     made: Machines = machines(target)
     return made

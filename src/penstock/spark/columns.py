@@ -100,9 +100,13 @@ class RowColumns:
             )
         return F.coalesce(condition, F.lit(False))  # noqa: FBT003 - a literal
 
+    def has_weight(self, df: DataFrame) -> bool:
+        """Whether rows already carry a weight; Spark takes names that differ in case for the same."""
+        return self.weight.lower() in (name.lower() for name in df.columns)
+
     def incoming_weight(self, df: DataFrame) -> Column:
         """How many rows this one already stands for."""
-        if self.weight not in df.columns:
+        if not self.has_weight(df):
             return F.lit(1.0)
         self._type_of(df, "weight", self.weight, (NumericType,), "a column of numbers")
         return F.coalesce(F.col(f"`{self.weight}`").cast("double"), F.lit(1.0))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.core.planner import SOURCE
 from penstock.errors import PenstockError
+from penstock.plan import Plan
 from penstock.spark.binding import LEASE_S
 from penstock.spark.progress import Progress, report_of
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
     from penstock.core.policy import Planner
     from penstock.log import BindingLog, PlanLog
-    from penstock.plan import Plan
     from penstock.report import Report
 
 _logger = logging.getLogger("penstock")
@@ -64,6 +64,8 @@ class Controller:
         self._query_id = str(query.id)
         self._before: Progress | None = None
         self._in_force: Plan | None = None
+        self._unwritten: Plan | None = None  # decided, and not in the log yet
+        self._understood = True  # whether the last batch was taken in without an error
         self._idle_since_s: float | None = None
         self._told: set[str] = set()
         self._stopping = threading.Event()
@@ -112,12 +114,17 @@ class Controller:
 
     def step(self) -> None:
         """Look at the query once."""
+        if self._unwritten is not None:
+            self._write(replace(self._unwritten, decided_s=self._clock()))
         for progress in self._news():
+            self._understood = False
             self._take_in(progress)
+            self._understood = True
         now_s = self._clock()
         self._watch_idleness(now_s)
         plan = self._in_force
-        if plan is not None and plan.gates and now_s - plan.decided_s > LEASE_S / 3.0:
+        # Who does not understand what happens does not renew: the lease runs out, and rows flow.
+        if self._understood and plan is not None and plan.gates and now_s - plan.decided_s > LEASE_S / 3.0:
             self._write(replace(plan, decided_s=now_s, note="renewed"))
 
     def _news(self) -> list[Progress]:
@@ -127,12 +134,12 @@ class Controller:
             return []
         newest = Progress.of(last)
         seen = -1 if self._before is None else self._before.batch
-        if newest.batch <= seen or not newest.rows:
+        if newest.batch <= seen:
             return []
-        if newest.batch == seen + 1:
+        if newest.batch == seen + 1 and newest.rows:
             return [newest]
         recent = [Progress.of(one) for one in self._query.recentProgress]
-        return [one for one in recent if one.batch > seen and one.rows] or [newest]
+        return [one for one in recent if one.batch > seen and one.rows]
 
     def _take_in(self, progress: Progress) -> None:
         before, self._before = self._before, progress
@@ -142,9 +149,9 @@ class Controller:
         if self._gate not in progress.observed:
             self._tell(f"query {self._query_id} has no gate of this guard: put .transform(guard.admit) into it")
             return
-        if bound is None or bound.note:
+        if bound is None or bound.note or (version is not None and plan is None):
             self.errors += 1
-            why = bound.note if bound else "its binding is missing"
+            why = "its binding is missing" if bound is None else bound.note or f"plan {version} is damaged or gone"
             self._tell(f"query {self._query_id} kept every row of a batch because its plan could not be read: {why}")
         elif bound.query != self._query_id:
             self.errors += 1
@@ -184,19 +191,21 @@ class Controller:
 
     def _let_go(self, note: str) -> None:
         try:
-            plan = self._planner.release(0, self._clock(), note)
-            if plan is not None:
-                self._write(plan)
+            newest = self._plans.latest()
+            if newest is not None and newest.gates:
+                released = self._planner.release(0, self._clock(), note)
+                self._write(released or Plan(0, newest.policy, self._clock(), newest.salt, note=note))
         except (OSError, PenstockError) as error:
             self.errors += 1
             self._tell(f"the last plan of query {self._query_id} could not be written: {_line(error)}")
 
     def _write(self, plan: Plan) -> None:
         """Put the plan into the log under the next free version."""
+        self._unwritten = plan
         version = self._plans.next_version() if self._in_force is None else self._in_force.version + 1
         while not self._plans.add(version, numbered := replace(plan, version=version)):
             version += 1
-        self._in_force = numbered
+        self._in_force, self._unwritten = numbered, None
         self.plans_written += 1
 
     def _tell(self, line: str) -> None:

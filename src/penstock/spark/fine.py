@@ -11,6 +11,7 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.core.shedding import Arrived, Drop, Executed
+from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
     from penstock.core.policy import Machines
@@ -41,7 +42,10 @@ class FineGate:
         # A row without a time of arrival, or with one that lies ahead, counts as just arrived.
         arrived_s = min(arrival_s, now_s) if math.isfinite(arrival_s) else now_s
         self._rows += 1
-        verdict = self._shedder.judge(Arrived(arrived_s, bucket, self._rows, must_keep=must_keep, weight=weight))
+        try:
+            verdict = self._shedder.judge(Arrived(arrived_s, bucket, self._rows, must_keep=must_keep, weight=weight))
+        except PenstockError:  # a weight that is none, say: such a row goes its way
+            return Passed(weight, bucket, arrived_s, None)
         return None if isinstance(verdict, Drop) else Passed(verdict.weight, bucket, arrived_s, verdict.request)
 
     def executed(self, row: Passed, start_s: float, cost_s: float) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 
 from penstock.core.thresholds import KEEP_ALL, MOST_REASONS
+from penstock.spark.binding import thresholds_in_force
 from penstock.spark.control_table import FORMAT, PlanTable
 
 if TYPE_CHECKING:
@@ -26,7 +28,13 @@ _TWO_63 = 2.0**63
 
 
 def threshold(df: DataFrame, folder: str, place: str, columns: RowColumns) -> Column:
-    """The threshold of each row's bucket, from the plan that the batch is bound to."""
+    """The threshold of each row's bucket, from the plan that the micro-batch is bound to.
+
+    A batch query has no later plan to wait for: it takes the one in force now, as a literal.
+    """
+    if not df.isStreaming:
+        limits = np.array(thresholds_in_force(folder, place), np.int64)
+        return F.get(F.lit(limits), columns.bucket(df))
     spark = df.sparkSession
     spark.dataSource.register(PlanTable)
     control = spark.read.format(FORMAT).option("folder", folder).option("place", place).load()
@@ -40,7 +48,7 @@ def gated(
 
     In a stream the gate counts: rows in and rows shed by reason arrive in the query's progress under `metric`.
     """
-    must_keep, weight = columns.must_keep(df), columns.incoming_weight(df)
+    must_keep = columns.must_keep(df)
     # Spark must not compute the threshold twice, for the filter and for the weight: it does not copy an expression
     # that is not deterministic, as the number of a row's partition is.
     judged = df.withColumn(_THRESHOLD, F.when(F.spark_partition_id() >= 0, limit))
@@ -63,7 +71,8 @@ def gated(
         factor = F.lit(1.0)
     else:
         judged = judged.filter(passes)
-    weighed = judged.withColumn(columns.weight, weight * factor).withMetadata(columns.weight, {MADE_BY: made_by})
+    weight = columns.incoming_weight(df) * factor if columns.has_weight(df) else factor
+    weighed = judged.withColumn(columns.weight, weight).withMetadata(columns.weight, {MADE_BY: made_by})
     return weighed.drop(_THRESHOLD, _MUST_KEEP, _PASSES)
 
 

@@ -6,9 +6,12 @@ import atexit
 import shutil
 import tempfile
 import time
+import uuid
 import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
+
+from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 
 from penstock.core.planner import SOURCE
 from penstock.core.policy import FullKnowledge, LoadAware
@@ -120,6 +123,7 @@ class Guard:
         self._fine = fine_machines(fine, self._target, self._policy)
         self.folder = _folder(checkpoint)
         self._controller: Controller | None = None
+        self._token = uuid.uuid4().hex  # tells this guard's state on a worker from that of any other
         self._metrics = f"penstock_gate_{self.name}", f"penstock_probe_{self.name}"
 
     @classmethod
@@ -130,7 +134,7 @@ class Guard:
     def admit(self, df: DataFrame) -> DataFrame:
         """The gate, for `DataFrame.transform`: rows that pass, with their weights."""
         if self.mode == "off":
-            return df.withColumn(self._columns.weight, self._columns.incoming_weight(df))
+            return df if self._columns.has_weight(df) else df.withColumn(self._columns.weight, F.lit(1.0))
         self._refuse_another_guards_rows(df)
         if not isinstance(self._target, Throughput) and self._columns.arrival_s(df) is None:
             raise PenstockError(
@@ -175,7 +179,7 @@ class Guard:
                 schema,
                 form,
                 columns=self._columns,
-                guard=self.name,
+                guard=self._token,
                 metric=self._metrics[1],
                 fine=self._fine if self.mode == "enforce" else None,
             )

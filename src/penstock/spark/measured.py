@@ -57,7 +57,7 @@ def measured(
         arrow = probe.ArrowForm(_arrow_schema(df, results))
         out = given.mapInArrow(probe.Measured(function, arrow, guard), with_sums)
     else:
-        weight = columns.weight if columns.weight in df.columns else None
+        weight = next((name for name in df.columns if name.lower() == columns.weight.lower()), None)
         late = None if fine is None else probe.Fine(guard, fine, weight)
         out = given.mapInArrow(probe.MeasuredRows(function, _arrow_schema(df, results), late), with_sums)
     if df.isStreaming:

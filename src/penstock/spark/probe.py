@@ -112,6 +112,11 @@ class Meter:
         self._oldest_s, self._newest_s = np.inf, -np.inf
         self._late = 0
 
+    @property
+    def rows(self) -> int:
+        """Rows taken in so far."""
+        return self._rows
+
     def shed(self, rows: int) -> None:
         """Take in rows that the fine gate shed."""
         self._late += rows
@@ -200,15 +205,20 @@ class ArrowForm:
         return batch.slice(at.start, at.stop - at.start)
 
     def plain(self, result: pa.RecordBatch) -> pa.RecordBatch:
-        """Append a column of nulls."""
-        return result.append_column(SUMS, pa.nulls(result.num_rows, pa.string()))
+        """Append a column of nulls; all columns become nullable, because the row with the sums has nulls."""
+        columns = [*result.columns, pa.nulls(result.num_rows, pa.string())]
+        return pa.RecordBatch.from_arrays(columns, schema=_with_sums(result.schema))
 
     def last(self, result: pa.RecordBatch | None, sums: str) -> pa.RecordBatch:
         """Nulls, and the sums."""
         schema = self._schema if result is None else result.schema
         nulls = [pa.nulls(1, field.type) for field in schema]
-        fields = [field.with_nullable(True) for field in schema]  # noqa: FBT003 - Arrow's own signature
-        return pa.RecordBatch.from_arrays([*nulls, pa.array([sums])], schema=pa.schema([*fields, (SUMS, pa.string())]))
+        return pa.RecordBatch.from_arrays([*nulls, pa.array([sums])], schema=_with_sums(schema))
+
+
+def _with_sums(schema: pa.Schema) -> pa.Schema:
+    fields = [field.with_nullable(True) for field in schema]  # noqa: FBT003 - Arrow's own signature
+    return pa.schema([*fields, pa.field(SUMS, pa.string())])
 
 
 class PandasForm:
@@ -228,15 +238,20 @@ class PandasForm:
         return batch.iloc[at].reset_index(drop=True)
 
     def plain(self, result: pd.DataFrame) -> pd.DataFrame:
-        """Add an empty column."""
+        """Add an empty column, to the columns that Spark would have taken: by name, or else by position."""
+        if not len(result.columns):
+            result = result.reindex(columns=self._names)
+        elif not any(isinstance(name, str) for name in result.columns):
+            result = result.iloc[:, : len(self._names)].set_axis(self._names, axis="columns")
+        elif set(self._names) <= set(result.columns):
+            result = result[self._names]
         return result.assign(**{SUMS: None})
 
-    def last(self, result: pd.DataFrame | None, sums: str) -> pd.DataFrame:
+    def last(self, result: pd.DataFrame | None, sums: str) -> pd.DataFrame:  # noqa: ARG002 - names say it all
         """Nulls, and the sums."""
         import pandas as pd  # noqa: PLC0415 - only this form needs it
 
-        names = self._names if result is None else list(result.columns)
-        return pd.DataFrame({name: [None] for name in names} | {SUMS: [sums]})
+        return pd.DataFrame({name: [None] for name in self._names} | {SUMS: [sums]})
 
 
 @dataclass(frozen=True)
@@ -278,7 +293,7 @@ class Measured:
             paused = clock()
             yield self.form.plain(result)
             away_s += clock() - paused
-        if idle_since:
+        if idle_since and meter.rows:
             # What the function did after its last row: a flush, say.
             flush_s = max(clock() - idle_since - away_s, 0.0)
             meter.worked(time.time() - flush_s, flush_s)
@@ -362,4 +377,8 @@ def results_of(result: Any) -> Iterable[dict[str, Any]]:  # noqa: ANN401 - whate
     """What a function of one row gave, as rows: a row, several, or none."""
     if result is None:
         return ()
-    return (result,) if isinstance(result, dict) else result
+    if isinstance(result, dict):
+        return (result,)
+    if hasattr(result, "asDict"):  # Spark's own Row, which is a tuple too
+        return (result.asDict(),)
+    return [one.asDict() if hasattr(one, "asDict") else one for one in result]

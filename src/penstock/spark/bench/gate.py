@@ -1,8 +1,8 @@
 """How fast the gate is: `guard.admit` against `DataFrame.sample` on the same rows.
 
 Both keep half of the rows and write them to Spark's `noop` sink. The guard's plan is a load-aware table: every bucket
-has a share of its own. As in a stream, the plan is read from the log through the control table each time; that is part
-of the time.
+has a share of its own. These are batch queries, in which the gate takes the plan in force as a literal; what reading
+the control table adds to a micro-batch is measured by `penstock bench idle`.
 """
 
 from __future__ import annotations
