@@ -369,6 +369,10 @@ def test_the_commands_are_the_documented_ones() -> None:
         "penstock reproduce las",
         "penstock bench",
         "penstock bench sim",
+        "penstock bench grains",
+        "penstock bench gate",
+        "penstock bench idle",
+        "penstock bench latency",
         "penstock demo",
     }
 
