@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 from pyspark.sql.types import ArrayType, BooleanType, MapType, NumericType, StructType, TimestampType, VariantType
 
@@ -86,14 +86,10 @@ class RowColumns:
         shown = self.keep if isinstance(self.keep, str) else str(self.keep)
         try:
             kind = df.select(condition.alias("keep")).schema["keep"].dataType
-        except AnalysisException as error:
-            why = _first_line(error)
-            raise PenstockError.setting("keep", shown, _columns_of(df, "a condition on"), why) from None
-        except Exception as error:
-            # Text that is no SQL at all: Spark's ParseException, of a class that differs between classic and Connect.
-            if "PARSE" not in str(error):
-                raise
-            raise PenstockError.setting("keep", shown, "a condition in Spark SQL", _first_line(error)) from None
+        except (AnalysisException, ParseException) as error:
+            parses = "PARSE" not in str(error)
+            accepted = _columns_of(df, "a condition on") if parses else "a condition in Spark SQL"
+            raise PenstockError.setting("keep", shown, accepted, _first_line(error)) from None
         if not isinstance(kind, BooleanType):
             raise PenstockError.setting(
                 "keep", shown, f"a condition that is true or false, not a {kind.simpleString()}"
@@ -130,10 +126,14 @@ class RowColumns:
     def _type_of(
         self, df: DataFrame, setting: str, name: str, kinds: tuple[type[DataType], ...] = (), accepted: str = ""
     ) -> DataType:
+        absent = PenstockError.setting(setting, name, _columns_of(df, "a column of the stream:"))
+        # Looked up here first, because Spark takes a name such as `user` for one of its functions.
+        if name.split(".", maxsplit=1)[0].strip("`").lower() not in (column.lower() for column in df.columns):
+            raise absent
         try:
             kind = df.select(F.col(name).alias("found")).schema["found"].dataType
-        except AnalysisException:
-            raise PenstockError.setting(setting, name, _columns_of(df, "a column of the stream:")) from None
+        except (AnalysisException, ParseException):
+            raise absent from None
         if kinds and not isinstance(kind, kinds):
             raise PenstockError.setting(setting, name, accepted, f"it is {kind.simpleString()}")
         if not _hashable(kind):
