@@ -349,6 +349,18 @@ def test_a_reader_beside_a_writer_never_sees_a_torn_plan(any_log: PlanLog) -> No
     assert list(reader.plans()) == [plan(version) for version in range(versions)]
 
 
+def test_old_entries_can_be_purged_but_never_the_newest(log: PlanLog) -> None:
+    for version in range(5):
+        log.add(version, plan(version))
+    log.purge(before=3)
+    assert log.versions() == [3, 4]
+    assert log.get(2) is None
+    log.purge(before=100)
+    assert log.versions() == [4]
+    assert log.next_version() == 5
+    PlanLog(log.folder / "empty").purge(before=3)
+
+
 @pytest.mark.parametrize("folder", ["s3a://bucket/plans", "hdfs://host/plans", ""])
 def test_a_place_that_is_no_folder_of_this_machine_is_refused(
     folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -145,6 +145,13 @@ class Log(Generic[_M]):
         """The number after the newest one taken, readable or not."""
         return max(self.versions(), default=-1) + 1
 
+    def purge(self, before: int) -> None:
+        """Delete every entry with a lower number, except that the newest one always stays."""
+        for version in self.versions()[:-1]:
+            if version >= before:
+                return
+            (self.folder / self._name(version)).unlink(missing_ok=True)
+
     def skipped(self) -> list[Skipped]:
         """Every file that holds no readable entry, with the reason; not what a writer is still busy with."""
         found = [self._look(name) for name in self._names()]

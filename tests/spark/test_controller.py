@@ -19,7 +19,7 @@ from penstock.errors import PenstockError
 from penstock.log import BindingLog, PlanLog
 from penstock.plan import Binding, Plan
 from penstock.spark.binding import LEASE_S
-from penstock.spark.controller import IDLE_S, Controller
+from penstock.spark.controller import IDLE_S, LOST_AFTER, Controller
 from penstock.spark.probe import Meter, Rows
 from penstock.testing import ManualClock
 
@@ -207,6 +207,50 @@ def test_an_error_is_counted_told_once_and_survived(
     assert bench.controller.errors == 3
     lines = [record.getMessage() for record in caplog.records]
     assert lines == [f"the controller of query {QUERY} met an error and goes on: ConnectionError: the server is gone"]
+
+
+def test_a_query_that_never_answers_again_is_given_up(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Lost(Query):
+        @property
+        def isActive(self) -> bool:  # noqa: N802 - Spark's name
+            raise ConnectionError("no session")
+
+        @isActive.setter
+        def isActive(self, value: bool) -> None:  # noqa: N802 - Spark's name
+            pass
+
+    monkeypatch.setattr("penstock.spark.controller.RETRY_S", 0.001)
+    bench = Bench(tmp_path, Lost())
+    with caplog.at_level(logging.WARNING, "penstock"):
+        bench.controller.start()
+        bench.controller._thread.join(30.0)  # noqa: SLF001 - it ends by itself
+    assert not bench.controller.alive
+    assert bench.controller.errors == LOST_AFTER
+    assert f"query {QUERY} has not answered {LOST_AFTER} times in a row and is given up" in caplog.text
+
+
+def test_clocks_that_differ_by_more_than_a_lease_are_told(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    bench.overload()
+    number = len(bench.query.recentProgress)
+    bench.bindings.add(number, Binding(number, QUERY, bench.clock() + 2 * LEASE_S))
+    with caplog.at_level(logging.WARNING, "penstock"):
+        bench.batch(3000)
+    assert "set the clocks of driver and executors alike" in caplog.text
+    assert bench.controller.errors == 1
+
+
+def test_bindings_and_plans_of_long_ago_are_deleted(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.spark.controller.HISTORY", 10)
+    monkeypatch.setattr("penstock.spark.controller.PURGE_EVERY", 5)
+    for number in range(41):
+        bench.batch(3000, 300 + 200 * (number % 2))
+    assert bench.bindings.versions() == list(range(30, 41))
+    versions = bench.plans.versions()
+    assert versions[0] == bench.bindings.get(30).plan_version
+    assert versions[0] > 5
+    assert bench.plans.get(bench.bindings.get(40).plan_version) is not None
 
 
 def test_a_log_that_cannot_be_written_lets_rows_flow(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

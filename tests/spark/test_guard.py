@@ -16,9 +16,9 @@ import penstock as ps
 from penstock.core.gate import coins, judge
 from penstock.core.hashing import xxhash64_ints, xxhash64_strings
 from penstock.core.planner import SOURCE
-from penstock.log import BindingLog
 from penstock.plan import KeepTable, Plan
-from penstock.spark.binding import LEASE_S
+from penstock.spark.binding import LEASE_S, bindings_of
+from penstock.spark.fine import TOO_LATE
 from penstock.spark.source import Population
 
 functions = pytest.importorskip("pyspark.sql.functions")
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
+
+    from penstock.log import BindingLog
 
 TARGET = ps.MeanQueueLatency("1 h")
 ROWS, BATCH = 4000, 1000
@@ -95,6 +97,10 @@ def run(df: DataFrame, folder: Path, watching: ps.Guard | None = None) -> Stream
     return query
 
 
+def bindings(of: ps.Guard, query: StreamingQuery) -> BindingLog:
+    return bindings_of(of.folder, str(query.id))
+
+
 def sink(folder: Path) -> pa.Table:
     return pq.read_table([str(path) for path in (folder / "sink").glob("*.parquet")]).sort_by("row")
 
@@ -147,11 +153,10 @@ def test_a_plan_written_while_the_query_runs_acts_from_the_next_batch_on(spark: 
             log.add(0, Plan(0, "by hand", time.time(), SALT, gates=(nothing,)))
         return passed_on(row)
 
-    run(source(spark).transform(own.admit).transform(own.measured(once, RESULT, form="row")), tmp_path)
+    query = run(source(spark).transform(own.admit).transform(own.measured(once, RESULT, form="row")), tmp_path)
 
     assert sink(tmp_path)["row"].to_pylist() == list(range(BATCH))
-    bindings = BindingLog(own.folder / "bindings")
-    versions = [binding.plan_version for binding in bindings.entries()]
+    versions = [binding.plan_version for binding in bindings(own, query).entries()]
     assert versions == [None, 0, 0, 0]
 
 
@@ -176,11 +181,11 @@ def test_a_replayed_batch_is_judged_by_the_plan_of_its_first_attempt(spark: Spar
         (crc / f".{last.name}.crc").unlink(missing_ok=True)
     put_plan(own, None)
 
-    run(pipeline, tmp_path)
+    query = run(pipeline, tmp_path)
 
     after = sink(tmp_path)
     assert after.equals(before)
-    assert BindingLog(own.folder / "bindings").get(int(last.name)).plan_version == 0
+    assert bindings(own, query).get(int(last.name)).plan_version == 0
 
 
 def test_a_dry_run_keeps_every_row_and_tags_what_would_have_been_shed(spark: SparkSession, tmp_path: Path) -> None:
@@ -206,6 +211,51 @@ def test_off_leaves_nothing_behind_but_the_weight_column(spark: SparkSession, tm
     assert sink(tmp_path)["weight"].to_pylist() == [1.0] * ROWS
     assert not own.folder.exists()
     assert own.history() == []
+
+
+def test_a_guard_without_a_checkpoint_serves_one_query_after_the_other(spark: SparkSession, tmp_path: Path) -> None:
+    own = guard(tmp_path, checkpoint=None)
+    put_plan(own)
+    pipeline = source(spark).transform(own.admit).select("row", "weight")
+    for attempt in ("one", "two"):
+        query = run(pipeline, tmp_path / attempt, own)
+        assert sink(tmp_path / attempt).num_rows == sum(report.rows_kept for report in own.history())
+        assert {binding.plan_version for binding in bindings(own, query).entries()} == {0}
+    assert sink(tmp_path / "one").equals(sink(tmp_path / "two"))
+    assert sink(tmp_path / "one").num_rows < ROWS
+    assert own.errors == 0
+
+
+def test_must_keep_rows_beyond_capacity_raise_an_alarm_and_all_pass(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    own = guard(tmp_path, target=ps.MeanQueueLatency("100 ms"), policy=ps.LoadAware(), keep="true")
+    begin_s = time.time()
+    df = source(spark, start=begin_s, rate=10_000).transform(own.admit)
+    with caplog.at_level("WARNING", "penstock"):
+        run(df.transform(own.measured(_slow, RESULT, form="row")), tmp_path, own)
+    assert sink(tmp_path).num_rows == ROWS
+    assert any(line.startswith("keep matches") for line in own.alarms), own.alarms
+    assert "which alone are more work than" in caplog.text
+
+
+def _slow(row: dict[str, Any]) -> dict[str, Any]:
+    time.sleep(0.002)
+    return passed_on(row)
+
+
+def test_the_fine_gate_sheds_within_a_batch_and_accounts_for_it(spark: SparkSession, tmp_path: Path) -> None:
+    own = guard(tmp_path, target=ps.MeanQueueLatency("500 ms"), policy=ps.LoadAware(), keep="key = 3", fine=True)
+    df = source(spark, start=time.time(), rate=10_000).transform(own.admit)
+    run(df.transform(own.measured(_slow, RESULT, form="row")), tmp_path, own)
+
+    found, reports = sink(tmp_path), own.history()
+    assert sum(report.rows_in for report in reports) == ROWS
+    assert sum(report.rows_kept for report in reports) == found.num_rows
+    assert sum(report.rows_shed.get(TOO_LATE, 0) for report in reports) > 0
+    keys, _ = numpy_verdicts()
+    assert set(np.flatnonzero(keys == 3)) <= set(found["row"].to_pylist())
+    assert found["weight"].to_numpy().sum() == pytest.approx(ROWS, rel=0.15)
 
 
 def test_weights_multiply_onto_those_that_come_in(spark: SparkSession, tmp_path: Path) -> None:
@@ -261,12 +311,12 @@ def test_when_the_plan_cannot_be_read_rows_flow(
         (own.folder / "plans").rmdir()
         (own.folder / "plans").write_text("a file in its place")
     with caplog.at_level("WARNING", "penstock"):
-        run(pipeline, tmp_path, own if harm != "no folder" else None)
+        query = run(pipeline, tmp_path, own if harm != "no folder" else None)
     assert sink(tmp_path).num_rows == ROWS
     if harm != "no folder":
         assert own.errors == 4
         assert caplog.text.count("kept every row of a batch because its plan could not be read") == 1
-        assert {binding.plan_version for binding in BindingLog(own.folder / "bindings").entries()} == {None}
+        assert {binding.plan_version for binding in bindings(own, query).entries()} == {None}
 
 
 def test_an_error_of_the_operator_stays_the_users_own(spark: SparkSession, tmp_path: Path) -> None:

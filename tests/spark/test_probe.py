@@ -93,6 +93,33 @@ def test_a_function_of_batches_sees_every_row_once_and_in_order_whatever_the_sli
     assert max(seen) > 256
 
 
+def test_runs_of_equal_keys_are_told_apart_even_for_a_function_that_needs_many_rows_at_once() -> None:
+    def vectorised(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for one in batches:
+            keys = one["row"].to_numpy() // 8000 % 4
+            time.sleep(0.0003 + 2e-6 * float((1 + keys).sum()))  # a fixed part, and a part by key
+            yield one
+
+    work = Measured(vectorised, ArrowForm(SCHEMA), "guard")
+    rows = 64_000
+    in_runs = batch(rows).set_column(2, probe.BUCKET, pa.array(np.arange(rows) // 8000 % 4, pa.int32()))
+    ran(work([in_runs]))
+    _, sums = ran(work([in_runs]))
+    assert sums is not None
+    costs = sums.bucket_costs().costs_s()[:4]
+    assert np.all(np.diff(costs) > 1e-6), costs
+
+
+def test_a_field_that_the_schema_lacks_is_told() -> None:
+    work = MeasuredRows(lambda row: {"row": row["row"], "wieght": 1.0}, SCHEMA)
+    with pytest.raises(
+        ps.PenstockError, match=r"^the function gave a field 'wieght' that its schema lacks: it has row, "
+    ):
+        list(work([batch(3)]))
+    with pytest.raises(ps.PenstockError, match="'wieght'"):
+        list(probe.EachRow(lambda row: [{"wieght": row["row"]}], SCHEMA)([batch(3)]))
+
+
 def test_a_column_that_is_never_null_passes_through() -> None:
     strict = pa.schema([pa.field("row", pa.int64(), nullable=False), pa.field("weight", pa.float64(), nullable=False)])
     given = batch(5)

@@ -97,6 +97,11 @@ def test_wrong_yaml_is_one_line(tmp_path: Path, text: str | None, line: str) -> 
         ({"name": "my guard"}, "name = 'my guard' is not usable: give a name of letters"),
         ({"checkpoint": "s3://bucket/x"}, "checkpoint = 's3://bucket/x' is not usable: give a folder of a file system"),
         ({"checkpoint": ""}, "checkpoint = '' is not usable: give the path of a folder"),
+        ({"policy": ps.FullKnowledge()}, "cost_column is missing: FullKnowledge needs the column"),
+        ({"policy": ps.LoadAware(variant="paper")}, "variant = 'paper' is not usable: give 'penstock', or fine=True"),
+        ({"fine": 1}, "fine = 1 is not usable: give True or False"),
+        ({"fine": True, "target": ps.MaxLag("2 s")}, "give it only together with a target of MeanQueueLatency"),
+        ({"fine": True, "policy": ps.RandomShed()}, "give it only together with a policy that sheds row by row"),
     ],
 )
 def test_wrong_settings_are_one_line(settings: dict[str, Any], line: str) -> None:

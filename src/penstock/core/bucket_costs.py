@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 #: fastest cache with room to spare; with 4,096 the gate took about a tenth longer.
 BUCKETS = 1024
 
-_CELL = np.dtype([("bucket", "<u2"), ("rows", "<f8"), ("weight", "<f8"), ("work_s", "<f8")])
+#: Seven digits are far more than a measured cost has.
+_CELL = np.dtype([("bucket", "<u2"), ("rows", "<f4"), ("weight", "<f4"), ("work_s", "<f4")])
 
 
 class BucketCosts:
@@ -37,8 +38,8 @@ class BucketCosts:
     [0.2, 1.0, 0.6]
     >>> costs.frequencies()[[7, 9]].tolist(), round(costs.mean_s, 3)
     ([0.5, 0.5], 0.6)
-    >>> BucketCosts.from_bytes(costs.to_bytes()).mean_s == costs.mean_s
-    True
+    >>> round(BucketCosts.from_bytes(costs.to_bytes()).mean_s, 3)
+    0.6
     """
 
     def __init__(self) -> None:
@@ -110,7 +111,7 @@ class BucketCosts:
         except ValueError:
             raise PenstockError(f"{len(data)} bytes are no bucket costs") from None
         where = cells["bucket"]
-        sums = np.array([cells["rows"], cells["weight"], cells["work_s"]])
+        sums = np.array([cells["rows"], cells["weight"], cells["work_s"]], np.float64)
         sound = np.isfinite(sums).all() and (sums >= 0.0).all() and (sums[0] > 0.0).all()
         if not sound or (where >= BUCKETS).any() or len(np.unique(where)) < len(where):
             raise PenstockError(f"{len(data)} bytes are no bucket costs")

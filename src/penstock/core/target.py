@@ -70,7 +70,8 @@ class MeanQueueLatency:
 
     Attributes:
         limit: The longest mean wait, as seconds or text such as `2 s`.
-        window: Over what time the mean is taken when it is judged.
+        window: Over what time the mean is taken when it is judged. A guard on Spark plans for the mean of every batch,
+            and so for that of every window that is longer.
     """
 
     limit: float | str

@@ -34,6 +34,11 @@ class Batch(NamedTuple):
     query: str
 
 
+def bindings_of(folder: str | Path, query: str) -> BindingLog:
+    """The bindings of a query; one that begins anew, with another identity, binds its batches anew."""
+    return BindingLog(Path(folder) / "bindings" / query)
+
+
 def thresholds_in_force(folder: str, place: str) -> list[int]:
     """The thresholds by which this task's micro-batch is judged; in a batch query, those of the newest plan."""
     batch, now_s = _batch(), time.time()
@@ -60,7 +65,7 @@ class _Logs:
 
     def _bound(self, plans: PlanLog, batch: Batch, now_s: float) -> int | None:
         """The version that the batch is bound to, for good, from now on."""
-        bindings = BindingLog(Path(self._folder) / "bindings")
+        bindings = bindings_of(self._folder, batch.query)
         bound = bindings.get(batch.number)
         if bound is None:
             version = self._newest_in_force(plans, now_s)
@@ -70,16 +75,14 @@ class _Logs:
             bound = bindings.get(batch.number)
         if bound is None:
             raise PenstockError(f"the binding of batch {batch.number} cannot be read")
-        if bound.query != batch.query:
-            raise PenstockError(f"batch {batch.number} was bound by another query, {bound.query}")
         return bound.plan_version
 
     def bind_open(self, batch: Batch, now_s: float, error: Exception) -> None:
         """Bind a batch to no plan, so that it keeps every row at a replay too; the note tells the driver why."""
         with suppress(Exception):
             note = " ".join(str(error).split()) or type(error).__name__
-            bindings = BindingLog(Path(self._folder) / "bindings")
-            bindings.add(batch.number, Binding(batch.number, batch.query, now_s, note=note))
+            binding = Binding(batch.number, batch.query, now_s, note=note)
+            bindings_of(self._folder, batch.query).add(batch.number, binding)
 
     def _newest_in_force(self, plans: PlanLog, now_s: float) -> int | None:
         """The newest version, unless it sheds and its lease has run out."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from penstock.core.policy import FullKnowledge
+from penstock.core.policy import FullKnowledge, LoadAware
 from penstock.core.target import MeanQueueLatency
 from penstock.errors import PenstockError
 
@@ -24,10 +24,19 @@ def usable_target(target: object) -> Target:
     return target  # type: ignore[return-value]  # checked by its shape
 
 
-def usable_policy(policy: object) -> Policy:
-    """The policy, if it is one."""
+def usable_policy(policy: object, *, fine: object) -> Policy:
+    """The policy, if it is one that a gate can follow."""
     if not hasattr(policy, "planner") or isinstance(policy, type):
         raise PenstockError.setting("policy", policy, "a policy such as LoadAware() or RandomShed()")
+    if isinstance(policy, FullKnowledge) and policy.cost_column is None:
+        raise PenstockError("cost_column is missing: FullKnowledge needs the column with each row's true cost")
+    if isinstance(policy, LoadAware) and policy.variant == "paper" and not fine:
+        raise PenstockError.setting(
+            "variant",
+            policy.variant,
+            "'penstock', or fine=True",
+            "LAS as published sheds row by row, not batch by batch",
+        )
     return policy  # type: ignore[return-value]  # checked by its shape
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import uuid
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,13 @@ def claim(folder: Path, own: dict[str, Any]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         if not sign.exists():
             temporary.write_text(json.dumps(own))
-            temporary.replace(sign)
+            try:
+                os.link(temporary, sign)  # refused if another was faster
+            except FileExistsError:
+                pass
+            except OSError:  # a file system without links
+                temporary.replace(sign)
+            temporary.unlink(missing_ok=True)
         found = json.loads(sign.read_text())
     except OSError as error:
         raise PenstockError.setting(

@@ -38,8 +38,11 @@ QUIET_SHARE, QUIET_POLL_S = 0.6, 0.25
 RETRY_S = 1.0
 #: Input is over when no data has been there for so long.
 IDLE_S = 2.0
-#: Reports remembered.
+#: Reports remembered, and batches whose bindings and plans are kept; how often older ones are deleted, in batches.
 HISTORY = 10_000
+PURGE_EVERY = 100
+#: A query about which nothing can be learned for so many looks in a row is lost.
+LOST_AFTER = 120
 
 
 class Controller:
@@ -91,9 +94,12 @@ class Controller:
             self._thread.join(timeout=30.0)
 
     def _run(self) -> None:
+        unanswered = 0
         while not self._stopping.is_set():
+            unanswered += 1
             try:
                 active = self._query.isActive
+                unanswered = 0
                 self.step()
                 if not active:
                     return
@@ -102,6 +108,9 @@ class Controller:
                 self.errors += 1
                 self._tell(f"the controller of query {self._query_id} met an error and goes on: {_line(error)}")
                 wait_s = RETRY_S
+            if unanswered >= LOST_AFTER:
+                self._tell(f"query {self._query_id} has not answered {unanswered} times in a row and is given up")
+                break
             self._stopping.wait(wait_s)
         self._let_go("the guard was stopped")
 
@@ -153,9 +162,12 @@ class Controller:
             self.errors += 1
             why = "its binding is missing" if bound is None else bound.note or f"plan {version} is damaged or gone"
             self._tell(f"query {self._query_id} kept every row of a batch because its plan could not be read: {why}")
-        elif bound.query != self._query_id:
+        elif version is None and self._in_force and bound.bound_s - self._in_force.decided_s > LEASE_S:
             self.errors += 1
-            self._tell(f"the checkpoint of query {self._query_id} holds plans of another query, so every row is kept")
+            self._tell(
+                f"query {self._query_id} kept every row of a batch because its plan was older than {LEASE_S:.0f} s by "
+                "the executor's clock: set the clocks of driver and executors alike"
+            )
         report = report_of(
             progress,
             before,
@@ -165,6 +177,8 @@ class Controller:
             table=plan.gate(SOURCE) if plan else None,
             dry=self._dry,
         )
+        if progress.batch % PURGE_EVERY == 0:
+            self._purge(progress.batch - HISTORY)
         if report is None:
             return
         self.reports.append(report)
@@ -175,6 +189,13 @@ class Controller:
             _logger.warning("%s", alarm)
         self.alarms = self._planner.alarms
         self._on_report(report)
+
+    def _purge(self, before: int) -> None:
+        """Delete the bindings of batches long done, and the plans that only they needed."""
+        oldest = self._bindings.get(before)
+        self._bindings.purge(before)
+        if oldest is not None and oldest.plan_version is not None:
+            self._plans.purge(oldest.plan_version)
 
     def _watch_idleness(self, now_s: float) -> None:
         """When input has ended, let go: the next row to come must not meet the gate of an overload long gone."""

@@ -7,7 +7,6 @@ import shutil
 import tempfile
 import time
 import uuid
-import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -17,7 +16,8 @@ from penstock.core.planner import SOURCE
 from penstock.core.policy import FullKnowledge, LoadAware
 from penstock.core.target import Throughput
 from penstock.errors import PenstockError
-from penstock.log import BindingLog, PlanLog, local_folder
+from penstock.log import PlanLog, local_folder
+from penstock.spark.binding import bindings_of
 from penstock.spark.checks import (
     column_name,
     column_names,
@@ -51,8 +51,8 @@ if TYPE_CHECKING:
 
 Mode = Literal["enforce", "dry_run", "off"]
 
-#: The query each guard of this process watches, by the query's identity.
-_watched: weakref.WeakValueDictionary[str, Guard] = weakref.WeakValueDictionary()
+#: Who watches which query in this process: a guard's name and its controller, by the query's identity.
+_watched: dict[str, tuple[str, Controller]] = {}
 
 
 class Guard:
@@ -105,7 +105,7 @@ class Guard:
         self.name = guard_name(name)
         self.mode = one_of("mode", mode, ("enforce", "dry_run", "off"))
         self._target = usable_target(target)
-        self._policy = LoadAware() if policy is None else usable_policy(policy)
+        self._policy = LoadAware() if policy is None else usable_policy(policy, fine=fine)
         if arrival is not None and not isinstance(arrival, str):
             raise PenstockError.setting("arrival", arrival, "the name of a column")
         cost = self._policy.cost_column if isinstance(self._policy, FullKnowledge) else None
@@ -188,10 +188,10 @@ class Guard:
 
     def watch(self, query: StreamingQuery, on_report: Callable[[Report], None] | None = None) -> Self:
         """Start planning for the query; `on_report` is called with each batch's Report."""
-        other = _watched.get(str(query.id))
-        if other is not None and other is not self and other.watching:
+        other, controller = _watched.get(str(query.id), ("", None))
+        if controller is not None and controller is not self._controller and controller.alive:
             raise PenstockError(
-                f"query {query.id} is watched by guard {other.name!r} already: one guard a query; stop the other first"
+                f"query {query.id} is watched by guard {other!r} already: one guard a query; stop the other first"
             )
         if self._controller is not None and self._controller.alive:
             raise PenstockError(
@@ -204,13 +204,15 @@ class Guard:
             query,
             self._policy.planner(self._target),
             PlanLog(self.folder / "plans"),
-            BindingLog(self.folder / "bindings"),
+            bindings_of(self.folder, str(query.id)),
             names=self._metrics,
             dry=self.mode == "dry_run",
             clock=time.time,
             on_report=on_report or (lambda _: None),
         )
-        _watched[str(query.id)] = self
+        for watched in [one for one, (_, controller) in _watched.items() if not controller.alive]:
+            del _watched[watched]
+        _watched[str(query.id)] = self.name, self._controller
         self._controller.start()
         return self
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
+from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 from pyspark.sql.types import StringType, StructField, StructType
 
@@ -82,9 +83,7 @@ def _struct(df: DataFrame, schema: str | StructType) -> StructType:
         raise PenstockError.setting("schema", schema, "a schema as text, such as 'id bigint', or a StructType")
     try:
         return df.sparkSession.createDataFrame([], schema).schema
-    except Exception as error:
-        if "PARSE" not in str(error):
-            raise
+    except PySparkException:
         raise PenstockError.setting(
             "schema", schema, "a schema that Spark can read, such as 'id bigint, name string'"
         ) from None

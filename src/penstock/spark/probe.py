@@ -12,6 +12,7 @@ from __future__ import annotations
 import base64
 import json
 import time
+import zlib
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -19,8 +20,9 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.core.bucket_costs import BucketCosts
+from penstock.errors import PenstockError
 from penstock.spark.fine import FineGate
-from penstock.spark.slices import SliceSizer
+from penstock.spark.slices import SliceSizer, slice_end
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -55,7 +57,7 @@ class TaskSums:
     queued_max_s: float
     oldest_s: float | None  #: earliest and latest arrival
     newest_s: float | None
-    costs: str  #: `BucketCosts`, in base64
+    costs: str  #: `BucketCosts`, packed: progress is read often and should stay small
     late: int = 0  #: rows that the fine gate shed
 
     def to_text(self) -> str:
@@ -69,7 +71,7 @@ class TaskSums:
 
     def bucket_costs(self) -> BucketCosts:
         """What rows cost by bucket."""
-        return BucketCosts.from_bytes(base64.b64decode(self.costs))
+        return BucketCosts.from_bytes(zlib.decompress(base64.b64decode(self.costs)))
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,11 @@ class Rows:
     arrivals_s: NDArray[np.float64]  #: NaN: not known
     weights: NDArray[np.float64]
     must_keep: NDArray[np.bool_]
+
+    def run_ends(self) -> list[int]:
+        """Where runs of rows of the same bucket end."""
+        changes = np.flatnonzero(np.diff(self.buckets)) + 1
+        return [*changes.tolist(), len(self.buckets)] if len(self.buckets) else []
 
     def only(self, which: NDArray[np.bool_]) -> Rows:
         """Some of the rows."""
@@ -167,7 +174,7 @@ class Meter:
             queued_max_s=self._queued_max_s,
             oldest_s=self._oldest_s if any_arrival else None,
             newest_s=self._newest_s if any_arrival else None,
-            costs=base64.b64encode(self._costs.to_bytes()).decode(),
+            costs=base64.b64encode(zlib.compress(self._costs.to_bytes(), 1)).decode(),
             late=self._late,
         )
 
@@ -275,9 +282,9 @@ class Measured:
             for batch in batches:
                 bare, rows = self.form.split(batch)
                 sizes, starts_s, costs_s = list[int](), list[float](), list[float]()
-                at, count = 0, len(rows.buckets)
-                while at < count:
-                    part = slice(at, min(at + sizer.next_rows(), count))
+                at, run_ends = 0, rows.run_ends()
+                while run_ends and at < run_ends[-1]:
+                    part = slice(at, slice_end(at, sizer.next_rows(), run_ends))
                     starts_s.append(time.time())
                     begin, away_s = clock(), 0.0
                     yield self.form.part(bare, part)
@@ -325,18 +332,19 @@ class MeasuredRows:
             yield form.last(None, sums.to_text())
 
     def _all(self, given: list[dict[str, Any]], rows: Rows, meter: Meter, found: list[dict[str, Any]]) -> None:
+        names = frozenset(self.schema.names)
         starts_s, costs_s = list[float](), list[float]()
         for row in given:
             starts_s.append(time.time())
             begin = time.perf_counter()
-            found.extend(results_of(self.function(row)))
+            found.extend(results_of(self.function(row), names))
             costs_s.append(time.perf_counter() - begin)
         meter.executed(rows, [1] * len(costs_s), starts_s, costs_s)
 
     def _those_in_time(
         self, given: list[dict[str, Any]], rows: Rows, meter: Meter, found: list[dict[str, Any]], fine: Fine
     ) -> None:
-        gate = fine.gate()
+        gate, names = fine.gate(), frozenset(self.schema.names)
         starts_s, costs_s, weights = list[float](), list[float](), list[float]()
         passed = np.zeros(len(given), np.bool_)
         columns = (rows.buckets.tolist(), rows.arrivals_s.tolist(), rows.must_keep.tolist(), rows.weights.tolist())
@@ -350,7 +358,7 @@ class MeasuredRows:
             if fine.weight_column is not None:
                 row[fine.weight_column] = verdict.weight
             begin = time.perf_counter()
-            found.extend(results_of(self.function(row)))
+            found.extend(results_of(self.function(row), names))
             starts_s.append(now_s)
             costs_s.append(time.perf_counter() - begin)
             gate.executed(verdict, now_s, costs_s[-1])
@@ -368,17 +376,27 @@ class EachRow:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The function's results."""
+        names = frozenset(self.schema.names)
         for batch in batches:
-            found = [result for row in batch.to_pylist() for result in results_of(self.function(row))]
+            found = [result for row in batch.to_pylist() for result in results_of(self.function(row), names)]
             yield pa.RecordBatch.from_pylist(found, schema=self.schema)
 
 
-def results_of(result: Any) -> Iterable[dict[str, Any]]:  # noqa: ANN401 - whatever the user's function gives
-    """What a function of one row gave, as rows: a row, several, or none."""
+def results_of(result: Any, names: frozenset[str]) -> list[dict[str, Any]]:  # noqa: ANN401 - whatever a user gives
+    """What a function of one row gave, as rows: a row, several, or none; a field that is not named is refused."""
     if result is None:
-        return ()
+        return []
     if isinstance(result, dict):
-        return (result,)
-    if hasattr(result, "asDict"):  # Spark's own Row, which is a tuple too
-        return (result.asDict(),)
-    return [one.asDict() if hasattr(one, "asDict") else one for one in result]
+        rows = [result]
+    elif hasattr(result, "asDict"):  # Spark's own Row, which is a tuple too
+        rows = [result.asDict()]
+    else:
+        rows = [one.asDict() if hasattr(one, "asDict") else one for one in result]
+    for row in rows:
+        if not row.keys() <= names:
+            # Arrow would drop it without a word.
+            unknown = min(row.keys() - names, key=str)
+            raise PenstockError(
+                f"the function gave a field {unknown!r} that its schema lacks: it has {', '.join(sorted(names))}"
+            )
+    return rows

@@ -8,7 +8,12 @@ which the fixed part is at most 5 percent.
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections import deque
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 #: Sizes to try first, the large ones before the small, because a large slice harms no function.
 _TRIALS = (64, 16, 4, 1) * 4
@@ -16,6 +21,20 @@ _TRIALS = (64, 16, 4, 1) * 4
 _REMEMBERED, _TRY_EVERY = 64, 32
 #: The most that a call may spend on its fixed part, and the least that a slice may take: a call is not timed for free.
 _FIXED_SHARE, _LEAST_S = 0.05, 0.0002
+
+
+def slice_end(at: int, rows: int, run_ends: Sequence[int]) -> int:
+    """Where a slice of about so many rows had best end: with a run of equal keys, whose cost is then told exactly.
+
+    >>> run_ends = [100, 110, 400]  # three runs; there are 400 rows
+    >>> [slice_end(at, rows, run_ends) for at, rows in ((0, 64), (0, 40), (100, 64), (399, 64))]
+    [100, 40, 164, 400]
+    """
+    first = bisect_right(run_ends, at)
+    if run_ends[first] - at >= rows / 4:
+        return run_ends[first] if run_ends[first] - at < 2 * rows else at + rows
+    last = run_ends[bisect_right(run_ends, at + rows) - 1]
+    return last if last - at >= rows / 4 else min(at + rows, run_ends[-1])
 
 
 class SliceSizer:
