@@ -1,0 +1,149 @@
+"""The driver is killed at random moments: every batch is judged by one plan, and every row ends in one place."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from penstock.core.gate import coins, judge
+from penstock.core.hashing import xxhash64_ints
+from penstock.core.planner import SOURCE
+from penstock.log import BindingLog, PlanLog
+from penstock.spark.source import Population
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+#: Runs of each query, and queries side by side: 30 kills in all.
+KILLS, QUERIES = 15, 2
+#: Every fifth run is killed while it starts; the others once they work, so that plans are in force.
+EARLY_EVERY, LONGEST_START_S, LONGEST_WORK_S = 5, 4.0, 2.0
+SCRIPT = Path(__file__).with_name("killed_query.py")
+SEED = 5
+
+
+def bindings_in(folder: Path) -> list[Path]:
+    return list((folder / "checkpoint" / "penstock" / "bindings").glob("*/*.binding"))
+
+
+def run_and_kill(folder: Path, after_s: float, *, early: bool) -> None:
+    """Start the query, and some time after its start or its first batch kill driver and JVM without warning."""
+    before = len(bindings_in(folder))
+    process = subprocess.Popen(
+        [sys.executable, str(SCRIPT), str(folder)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    )
+    with process:
+        assert process.stdout is not None
+        running = process.stdout.readline()
+        deadline_s = time.monotonic() + 120.0
+        while not early and len(bindings_in(folder)) == before and time.monotonic() < deadline_s:
+            time.sleep(0.05)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=after_s)
+        ended = process.poll()
+        os.killpg(process.pid, signal.SIGKILL)
+    assert running
+    assert ended is None, f"the query ended by itself: {ended}"
+
+
+def batch_rows(checkpoint: Path) -> dict[int, tuple[int, int]]:
+    """First and last row of each committed batch, from Spark's own logs."""
+    offsets = {
+        int(path.name): json.loads(path.read_text().splitlines()[-1])["rows"]
+        for path in (checkpoint / "offsets").iterdir()
+        if path.name.isdigit()
+    }
+    done = [int(path.name) for path in (checkpoint / "commits").iterdir() if path.name.isdigit()]
+    return {
+        batch: (offsets.get(batch - 1, 0), offsets[batch])
+        for batch in sorted(done)
+        if batch - 1 in offsets or batch == 0
+    }
+
+
+def sink_rows(sink: Path) -> dict[int, NDArray[np.int64]]:
+    """Rows of each batch in the sink, from its own log of files."""
+    rows: dict[int, NDArray[np.int64]] = {}
+    for log in (sink / "_spark_metadata").iterdir():
+        if not log.name.isdigit():
+            continue
+        files = [json.loads(line)["path"] for line in log.read_text().splitlines()[1:]]
+        parts = [pq.read_table(file.removeprefix("file://"), columns=["row"])["row"].to_numpy() for file in files]
+        rows[int(log.name)] = np.concatenate(parts) if parts else np.empty(0, np.int64)
+    return rows
+
+
+@pytest.mark.usefixtures("java")
+def test_a_killed_driver_loses_no_row_doubles_none_and_changes_no_verdict(tmp_path: Path) -> None:
+    folders = [tmp_path / f"query {number}" for number in range(QUERIES)]
+    with ThreadPoolExecutor(QUERIES) as pool:
+        list(pool.map(kill_many_times, folders, range(QUERIES)))
+    judged_by = set[tuple[float, ...]]()
+    replayed = 0
+    for folder in folders:
+        shares, again = check(folder)
+        judged_by |= shares
+        replayed += again
+    assert len(judged_by) == 4, "too few plans were tried for this to mean anything"
+    assert replayed, "no batch was ever replayed"
+
+
+def kill_many_times(folder: Path, seed: int) -> None:
+    moments = random.Random(seed)  # noqa: S311 - moments, not secrets
+    folder.mkdir()
+    for run in range(KILLS):
+        early = run % EARLY_EVERY == 0
+        run_and_kill(folder, moments.uniform(0.0, LONGEST_START_S if early else LONGEST_WORK_S), early=early)
+
+
+def check(folder: Path) -> tuple[set[tuple[float, ...]], int]:
+    """Hold what Spark committed against what the plans say; the keep shares met, and how often a row was replayed."""
+    checkpoint = folder / "checkpoint"
+    (query,) = (checkpoint / "penstock" / "bindings").iterdir()
+    plans, bindings = PlanLog(checkpoint / "penstock" / "plans"), BindingLog(query)
+    in_sink = sink_rows(folder / "sink")
+    population = Population(seed=SEED)
+    judged_by = set[tuple[float, ...]]()
+    kept_in_all = np.empty(0, np.int64)
+    for batch, (first, last) in batch_rows(checkpoint).items():
+        if first == last:
+            continue
+        rows = np.arange(first, last)
+        keys = population.batch(rows, np.zeros(len(rows), np.int64))["key"].to_numpy()
+        binding = bindings.get(batch)
+        assert binding is not None
+        kept = rows
+        if binding.plan_version is not None:
+            plan = plans.get(binding.plan_version)
+            table = plan.gate(SOURCE)
+            verdicts = judge(table, key_hashes=xxhash64_ints(keys), coins=coins(SEED, rows), must_keep=keys == 3)
+            kept = rows[verdicts.kept]
+            judged_by.add(table.keep)
+        assert np.array_equal(np.sort(in_sink[batch]), kept), f"batch {batch}"
+        kept_in_all = np.append(kept_in_all, kept)
+
+    assert len(np.unique(kept_in_all)) == len(kept_in_all)
+    assert len(in_sink) > KILLS
+    # What the operator was ever given, replayed attempts included, was never anything else than what its batch kept.
+    last = max(last for _, last in batch_rows(checkpoint).values())
+    given = np.concatenate([np.loadtxt(path, dtype=np.int64, ndmin=1) for path in folder.glob("seen-*")])
+    given = given[given < last]
+    assert set(np.unique(given)) == set(kept_in_all)
+    return judged_by, len(given) - len(kept_in_all)
