@@ -193,11 +193,16 @@ def bench_idle(*, repeats: Repeats = 5, json_file: Json = None) -> None:
 
 @bench.command("latency")
 def bench_latency(
-    *, learn: Learn = 20.0, measure: Measure = 60.0, prefer: PreferRows = "cheap", json_file: Json = None
+    *,
+    learn: Learn = 20.0,
+    measure: Measure = 60.0,
+    prefer: PreferRows = "cheap",
+    repeats: Repeats = 1,
+    json_file: Json = None,
 ) -> None:
-    """How each policy holds a 2 s target on Spark at 25, 50 and 100 percent overload; takes about 25 minutes."""
-    run = partial(cli_bench.run_latency, learn, measure, prefer)
-    _bench_on_spark("latency", 15, run, cli_bench.show_latency, json_file)
+    """How each policy holds a 2 s target on Spark at 25, 50 and 100 percent overload; 22 minutes a repeat."""
+    run = partial(cli_bench.run_latency, learn, measure, prefer, repeats)
+    _bench_on_spark("latency", 15 * repeats, run, cli_bench.show_latency, json_file)
 
 
 def _bench_on_spark(

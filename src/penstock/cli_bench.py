@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+    from penstock.core.load_aware import Prefer
+
 
 def require_spark() -> None:
     """Say in one line what is missing, before anything starts."""
@@ -40,11 +42,14 @@ def run_idle(repeats: int, done: Callable[[], None]) -> dict[str, Any]:
         return bench_idle(Path(folder), repeats, done)
 
 
-def run_latency(learn_s: float, measure_s: float, prefer: str, done: Callable[[], None]) -> dict[str, Any]:
+def run_latency(
+    learn_s: float, measure_s: float, prefer: str, repeats: int, done: Callable[[], None]
+) -> dict[str, Any]:
     """Run the benchmark of latency under overload."""
     from penstock.spark.bench.latency import Effort, bench_latency  # noqa: PLC0415 - the other commands need no Spark
 
-    effort = Effort(learn_s=learn_s, measure_s=measure_s, prefer="cheap" if prefer == "cheap" else "any")
+    preferred: Prefer = "cheap" if prefer == "cheap" else "any"
+    effort = Effort(repeats, learn_s=learn_s, measure_s=measure_s, prefer=preferred)
     with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
         return bench_latency(Path(folder), effort, done)
 
@@ -64,16 +69,18 @@ def show_gate(out: Console, result: dict[str, Any]) -> None:
 
 def show_idle(out: Console, result: dict[str, Any]) -> None:
     """Throughput with and without a guard, and what the control table takes."""
-    table = Table("pipeline", "rows a second", "slowest to fastest")
-    for name in ("bare", "guarded"):
-        rate = result["rows_per_s"][name]
-        table.add_row(name, f"{rate['median']:.0f}", f"{rate['min']:.0f} to {rate['max']:.0f}")
+    table = Table("pipeline", "batches of", "rows a second", "slowest to fastest")
+    given = result["parameters"]
+    for rows, own in ((given["rows_per_batch"], result), (given["short_batch_rows"], result["short_batches"])):
+        for name in ("bare", "guarded"):
+            rate = own["rows_per_s"][name]
+            table.add_row(name, f"{rows} rows", f"{rate['median']:.0f}", f"{rate['min']:.0f} to {rate['max']:.0f}")
     out.print(table)
-    spread, control = result["ratio_spread"], result["control_table_ms"]
+    spread, short, control = result["ratio_spread"], result["short_batches"], result["control_table_ms"]
     out.print(
-        f"guarded over bare: {result['ratio']:.3f} ({spread['min']:.3f} to {spread['max']:.3f}); rows shed: "
-        f"{result['rows_shed']}; the gate adds {control['median']:.0f} ms to a micro-batch "
-        f"({control['min']:.0f} to {control['max']:.0f}).",
+        f"guarded over bare: {result['ratio']:.3f} ({spread['min']:.3f} to {spread['max']:.3f}), in short batches "
+        f"{short['ratio']:.3f}; rows shed: {result['rows_shed']}; the gate adds {control['median']:.0f} ms to a "
+        f"micro-batch ({control['min']:.0f} to {control['max']:.0f}).",
         highlight=False,
     )
 

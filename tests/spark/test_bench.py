@@ -52,19 +52,21 @@ def test_gate(tmp_path: Path) -> None:
 def test_idle(tmp_path: Path) -> None:
     found = small(
         "from penstock.spark.bench import idle\n"
-        "idle.ROWS_PER_BATCH, idle.BATCHES, idle.MANY_BATCHES, idle.MANY_WARM_UPS = 100, 4, 4, 1\n"
+        "idle.ROWS_PER_BATCH, idle.SHORT_BATCH_ROWS, idle.BATCHES, idle.WARM_BATCHES = 100, 50, 4, 2\n"
+        "idle.MANY_BATCHES, idle.MANY_WARM_UPS = 4, 1\n"
         "result = idle.bench_idle(folder, 1, lambda: None)",
         tmp_path,
     )
     assert found["rows_shed"] == 0
     assert found["ratio"] > 0
+    assert found["short_batches"]["ratio"] > 0
     assert found["control_table_ms"].keys() == {"median", "min", "max"}
 
 
 def test_latency(tmp_path: Path) -> None:
     found = small(
         "from penstock.spark.bench.latency import Effort, bench_latency\n"
-        "effort = Effort(overloads=(1.0,), learn_s=4.0, measure_s=10.0, policies=('unguarded', 'las'))\n"
+        "effort = Effort(2, overloads=(1.0,), learn_s=3.0, measure_s=10.0, policies=('unguarded', 'las'))\n"
         "result = bench_latency(folder, effort, lambda: None)",
         tmp_path,
     )
@@ -72,7 +74,8 @@ def test_latency(tmp_path: Path) -> None:
     assert (unguarded["policy"], las["policy"], las["overload"]) == ("unguarded", "las", 1.0)
     assert unguarded["kept"] == unguarded["rows_in"]
     assert 0 < las["kept"] < las["rows_in"]
-    assert len(las["queuing_latency_s"]) == 1
+    assert len(las["queuing_latency_s"]) == 2
+    assert las["kept_spread"]["min"] <= las["kept"] <= las["kept_spread"]["max"]
     assert 0.0 <= las["windows_within_target"] <= 1.0
 
 

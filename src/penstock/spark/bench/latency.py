@@ -1,11 +1,13 @@
 """How well a target is held: each policy on the same overloaded stream, in turn.
 
 A stream brings 25, 50 and 100 percent more work than two cores can do. Each policy gets a query of its own, 20 s to
-learn, and is measured for 60 s: mean queuing latency in every window of 10 s, and rows kept.
+learn, and is measured for 60 s: mean queuing latency in every window of 10 s, and rows kept. All of that is repeated,
+round by round.
 """
 
 from __future__ import annotations
 
+import statistics
 import tempfile
 import time
 from dataclasses import dataclass
@@ -13,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.core.policy import FullKnowledge, LoadAware, Policy, RandomShed, StrawMan
 from penstock.core.target import MeanQueueLatency
+from penstock.spark.bench.spread import spread
 from penstock.spark.bench.workload import RESULT, busy, mean_cost_s, stream
 from penstock.spark.guard import Guard
 from penstock.spark.session import local_session
@@ -36,6 +39,7 @@ OPTIONS = {"seed": 1, "keys": 1024, "skew": 1.0, "partitions": CORES}
 class Effort:
     """How long and how hard to try."""
 
+    repeats: int = 1
     overloads: Sequence[float] = (0.25, 0.5, 1.0)
     learn_s: float = 20.0
     measure_s: float = 60.0
@@ -51,17 +55,19 @@ def bench_latency(folder: Path, effort: Effort, done: Callable[[], None]) -> dic
     capacity = CORES / cost_s
     policies = _policies(cost_s, effort.prefer)
     _run(spark, policies["unguarded"], Effort(learn_s=0.0, measure_s=8.0), rate=capacity / 4.0)  # the JVM warms up
-    rows = []
-    for overload in effort.overloads:
-        for name in effort.policies:
-            reports, begin_s = _run(spark, policies[name], effort, rate=(1.0 + overload) * capacity)
-            rows.append({"overload": overload, "policy": name, **_measured(reports, begin_s, effort)})
-            done()
+    runs: dict[tuple[float, str], list[dict[str, Any]]] = {}
+    for _ in range(effort.repeats):
+        for overload in effort.overloads:
+            for name in effort.policies:
+                reports, begin_s = _run(spark, policies[name], effort, rate=(1.0 + overload) * capacity)
+                runs.setdefault((overload, name), []).append(_measured(reports, begin_s, effort))
+                done()
     spark.stop()
     return {
-        "rows": rows,
+        "rows": [{"overload": overload, "policy": name, **_all(own)} for (overload, name), own in runs.items()],
         "parameters": {
             "cores": CORES,
+            "repeats": effort.repeats,
             "mean_cost_ms": 1000.0 * cost_s,
             "capacity_rows_per_s": capacity,
             "target_s": MeanQueueLatency(effort.target).limit_s,
@@ -123,9 +129,22 @@ def _measured(reports: list[Report], begin_s: float, effort: Effort) -> dict[str
     limit_s = MeanQueueLatency(effort.target).limit_s
     end_s = begin_s + effort.measure_s
     return {
-        "windows_within_target": sum(latency is not None and latency <= limit_s for latency in windows) / len(windows),
+        "within": sum(latency is not None and latency <= limit_s for latency in windows),
         "kept": round(sum(report.rows_kept * _overlap(report, begin_s, end_s) for report in reports)),
         "rows_in": round(sum(report.rows_in * _overlap(report, begin_s, end_s) for report in reports)),
+        "queuing_latency_s": windows,
+    }
+
+
+def _all(runs: list[dict[str, Any]]) -> dict[str, Any]:
+    """Every window of every run, and the median run's rows with their spread."""
+    windows = [latency for run in runs for latency in run["queuing_latency_s"]]
+    kept = [run["kept"] for run in runs]
+    return {
+        "windows_within_target": sum(run["within"] for run in runs) / len(windows),
+        "kept": round(statistics.median(kept)),
+        "kept_spread": spread(kept),
+        "rows_in": round(statistics.median(run["rows_in"] for run in runs)),
         "queuing_latency_s": windows,
     }
 
