@@ -3,7 +3,7 @@
 
 RUN = . scripts/env.sh &&
 
-.PHONY: help setup demo test lint format docs results bench clean
+.PHONY: help setup demo test kills lint format docs results bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
@@ -16,6 +16,9 @@ demo: setup ## an overloaded Spark stream, unguarded and guarded, and a report
 
 test: setup ## every check: lint, types, layers, docs, examples, unit and Spark tests
 	@$(RUN) python -m pytest $(ARGS)
+
+kills: setup ## kill the driver of a guarded query 30 times and hold its sink against the plans: six minutes
+	@$(RUN) PENSTOCK_KILLS=30 python -m pytest tests/spark/test_exactly_once.py
 
 lint: setup ## the quick checks alone: style, types, layers
 	@$(RUN) ruff check && ruff format --check && mypy && lint-imports --no-logo

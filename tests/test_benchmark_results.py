@@ -14,7 +14,7 @@ NAMES = {
     "unguarded": "unguarded",
     "random": "random",
     "straw_man": "straw-man",
-    "las": "Penstock",
+    "las": 'Penstock, `prefer="cheap"`',
     "full_knowledge": "Full Knowledge (the oracle)",
 }
 
@@ -28,13 +28,18 @@ def latency_table() -> str:
     """At twice the load: one row a policy."""
     found = result("latency")
     rows = {row["policy"]: row for row in found["rows"] if row["overload"] == 1.0}
-    lines = ["| twice the load, target 2 s | windows within target | worst window | rows kept |", "|---|---|---|---|"]
+    given = found["parameters"]
+    arrived = 2.0 * given["capacity_rows_per_s"] * given["measure_s"]
+    lines = [
+        "| twice the load, target 2 s | windows within target | worst window | rows processed, of those that came |",
+        "|---|---|---|---|",
+    ]
     for policy, name in NAMES.items():
         row = rows[policy]
         known = [value for value in row["queuing_latency_s"] if value is not None]
         worst = f"{max(known):.2f} s" if len(known) == len(row["queuing_latency_s"]) else "no batch ended"
-        share = row["kept"] / row["rows_in"] if row["rows_in"] else 0.0
-        lines.append(f"| {name} | {row['windows_within_target']:.0%} | {worst} | {row['kept']:,} ({share:.0%}) |")
+        share = f"{row['kept'] / arrived:.0%}"
+        lines.append(f"| {name} | {row['windows_within_target']:.0%} | {worst} | {row['kept']:,} ({share}) |")
     return "\n".join([*lines, "", f"*`penstock bench latency` on {in_one_line(found['machine'])}.*"])
 
 
@@ -58,7 +63,7 @@ def gate_line() -> str:
     spread = found["ratio_spread"]
     return (
         f"`guard.admit` over `sample(0.5)`: {found['ratio']:.3f} ({spread['min']:.3f} to {spread['max']:.3f}) on "
-        f"{found['parameters']['rows'] / 1e6:.0f} million rows, "
+        f"{found['parameters']['rows'] / 1e6:.0f} million rows of a batch query, "
         f"{found['rows_per_s']['gate']['median'] / 1e6:.0f} million rows a second."
     )
 
@@ -86,7 +91,10 @@ def test_the_page_shows_the_benchmarks(shown: Any) -> None:
 
 def test_the_bars_were_reached() -> None:
     assert result("gate")["ratio"] >= 0.95
-    assert result("idle")["rows_shed"] == 0
+    idle = result("idle")
+    assert idle["rows_shed"] == 0
+    assert idle["ratio"] >= 0.98
+    assert idle["control_table_ms"]["median"] <= 50.0
     rows = result("latency")["rows"]
     las = [row for row in rows if row["policy"] == "las"]
     assert all(row["windows_within_target"] >= 0.95 for row in las)

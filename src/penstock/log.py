@@ -1,7 +1,8 @@
-"""Logs under a query's checkpoint: every plan ever in force, and which batch was judged by which plan.
+"""Logs under a query's checkpoint: the plans that were in force, and which batch was judged by which plan.
 
 One file an entry. An entry is written once and never changes: the first writer wins and all others are told so. That
-holds between threads and processes, and after a crash at any moment an entry is either whole or absent.
+holds between threads and processes, and after a crash at any moment an entry is either whole or absent. Old entries may
+be purged.
 """
 
 import errno
@@ -44,10 +45,10 @@ class Skipped:
 
 
 class PlanStore(Protocol):
-    """What a plan log is, wherever it keeps its plans: append-only, put-if-absent by version."""
+    """What a plan log is, wherever it keeps its plans: put-if-absent by version, never changed."""
 
     def add(self, version: int, plan: Plan) -> bool:
-        """Keep the plan for good and return true; false if that version was already taken."""
+        """Keep the plan and return true; false if that version was already taken."""
 
     def get(self, version: int) -> Plan | None:
         """The plan of that version; `None` if there is none to read."""
@@ -91,7 +92,7 @@ class Log(Generic[_M]):
             os.scandir(self.folder).close()
 
     def add(self, version: int, entry: _M) -> bool:
-        """Keep the entry for good and return true; false if that number was already taken.
+        """Keep the entry and return true; false if that number was already taken.
 
         Either way the entry is durable when this returns. If it raises instead, the number may or may not
         have been taken: adding it again tells.

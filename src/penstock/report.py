@@ -64,6 +64,7 @@ class Report(Message):
         rows_would_shed: Rows let through only because this is a dry run, by reason.
         rows_must_keep: Rows let through because they must be kept.
         plan_version: Version of the plan that judged the rows; `None` if none was in force.
+        control_s: Time that the gate took to read it.
         backlog_rows: Rows that wait at the source when the interval ends.
         backlog_age_s: How long the oldest of them has waited.
         busy_s: Work of the measured operator, summed over tasks.
@@ -87,6 +88,7 @@ class Report(Message):
     rows_would_shed: Mapping[Name, Count] = _NONE
     rows_must_keep: Count = 0
     plan_version: Count | None = None
+    control_s: Seconds = 0.0
     backlog_rows: Count = 0
     backlog_age_s: Seconds = 0.0
     busy_s: Seconds = 0.0

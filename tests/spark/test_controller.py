@@ -18,9 +18,9 @@ from penstock.core.planner import SOURCE
 from penstock.errors import PenstockError
 from penstock.log import BindingLog, PlanLog
 from penstock.plan import Binding, Plan
-from penstock.spark.binding import LEASE_S
+from penstock.spark.binding import LEASE_S, NO_PLAN, UNREADABLE
 from penstock.spark.controller import IDLE_S, LOST_AFTER, Controller
-from penstock.spark.probe import Meter, Rows
+from penstock.spark.meter import Meter, Rows
 from penstock.testing import ManualClock
 
 if TYPE_CHECKING:
@@ -42,7 +42,9 @@ def task(rows: int, start_s: float, arrivals_s: Any, cost_s: float = COST_S) -> 
     return sums.to_text()
 
 
-def progress(batch: int, start_s: float, *, rows: int, kept: int, cost_s: float = COST_S) -> dict[str, Any]:
+def progress(
+    batch: int, start_s: float, *, rows: int, kept: int, cost_s: float = COST_S, plan: int = NO_PLAN
+) -> dict[str, Any]:
     duration_s = 0.3 + kept * cost_s
     stamp = np.datetime64(round(start_s * 1e6), "us")
     tasks = [task(kept, start_s + 0.2, np.linspace(start_s - 0.4, start_s, kept), cost_s)] if kept else []
@@ -52,7 +54,13 @@ def progress(batch: int, start_s: float, *, rows: int, kept: int, cost_s: float 
         "durationMs": {"triggerExecution": round(duration_s * 1000), "addBatch": round(duration_s * 1000)},
         "numInputRows": rows,
         "observedMetrics": {
-            "gate": {"rows_in": rows, "shed_0": rows - kept, **{f"shed_{n}": 0 for n in range(1, 8)}},
+            "gate": {
+                "rows_in": rows,
+                "plan": plan,
+                "read_us": 1500,
+                "shed_0": rows - kept,
+                **{f"shed_{n}": 0 for n in range(1, 8)},
+            },
             "probe": {"tasks": tasks},
         },
     }
@@ -96,7 +104,9 @@ class Bench:
         """A batch runs: bound to the newest plan, as the control table would have it."""
         number = len(self.query.recentProgress)
         newest = self.plans.latest()
-        self.bindings.add(number, Binding(number, QUERY, self.clock(), newest.version if newest else None))
+        version = newest.version if newest else None
+        self.bindings.add(number, Binding(number, QUERY, self.clock(), version))
+        more = {"plan": NO_PLAN if version is None else version} | more
         done = progress(number, self.clock(), rows=rows, kept=rows if kept is None else kept, **more)
         self.query.recentProgress.append(done)
         self.clock.advance(done["durationMs"]["triggerExecution"] / 1000.0)
@@ -124,7 +134,7 @@ def test_a_calm_query_is_left_alone(bench: Bench) -> None:
         bench.batch(50)
     assert bench.share() == 1.0
     assert len(bench.reports) == 5
-    assert bench.controller.plans_written <= 1
+    assert len(bench.plans.versions()) <= 1
 
 
 def test_an_overload_gets_a_plan_and_its_end_ends_it(bench: Bench) -> None:
@@ -159,13 +169,13 @@ def test_batches_that_ended_between_two_looks_are_all_taken_in(bench: Bench) -> 
 
 def test_a_plan_that_sheds_is_renewed_before_its_lease_runs_out(bench: Bench) -> None:
     bench.overload()
-    written = bench.controller.plans_written
+    written = len(bench.plans.versions())
     for _ in range(20):  # a batch that takes long
         bench.clock.advance(LEASE_S / 10.0)
         bench.controller.step()
         assert bench.clock() - bench.plans.latest().decided_s <= LEASE_S / 2.0
     assert bench.share() < 0.5
-    assert bench.controller.plans_written - written < 10
+    assert len(bench.plans.versions()) - written < 10
 
 
 def test_when_input_stops_the_gate_opens(bench: Bench) -> None:
@@ -236,9 +246,77 @@ def test_clocks_that_differ_by_more_than_a_lease_are_told(bench: Bench, caplog: 
     number = len(bench.query.recentProgress)
     bench.bindings.add(number, Binding(number, QUERY, bench.clock() + 2 * LEASE_S))
     with caplog.at_level(logging.WARNING, "penstock"):
-        bench.batch(3000)
+        bench.batch(3000, plan=NO_PLAN)
     assert "set the clocks of driver and executors alike" in caplog.text
     assert bench.controller.errors == 1
+
+
+def test_a_plan_that_an_executor_could_not_read_is_told_whatever_the_batch_was_bound_to(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.overload()
+    with caplog.at_level(logging.WARNING, "penstock"):
+        bench.batch(3000, plan=UNREADABLE)
+    assert "kept every row of a batch because its plan could not be read: see the log of the executors" in caplog.text
+    assert bench.controller.errors == 1
+    assert bench.reports[-1].plan_version is None
+
+
+def test_a_users_callback_that_raises_does_not_stop_the_loop(bench: Bench) -> None:
+    def broken(report: Report) -> None:
+        raise ZeroDivisionError(report.sequence)
+
+    bench.overload()
+    bench.controller._on_report = broken  # noqa: SLF001 - as if it had been so from the start
+    with pytest.raises(ZeroDivisionError):
+        bench.batch(3000, 400)
+    bench.clock.advance(LEASE_S / 2.0)
+    bench.controller.step()
+    assert bench.clock() - bench.plans.latest().decided_s < 1.0  # renewed
+
+
+def test_after_a_batch_without_data_the_history_is_not_fetched_again_and_again(tmp_path: Path) -> None:
+    @dataclass
+    class Counting(Query):
+        fetched: int = 0
+
+        def __getattribute__(self, name: str) -> Any:
+            if name == "recentProgress":
+                object.__setattr__(self, "fetched", object.__getattribute__(self, "fetched") + 1)
+            return object.__getattribute__(self, name)
+
+    query = Counting()
+    bench = Bench(tmp_path, query)
+    bench.batch(10)
+    query.recentProgress.append({**progress(1, bench.clock(), rows=0, kept=0), "observedMetrics": {}})
+    bench.controller.step()
+    before = query.fetched
+    for _ in range(5):
+        bench.controller.step()
+    assert query.fetched - before == 10  # the two that the last progress takes, each time
+
+
+def test_rows_that_never_come_to_the_operator_teach_nothing_about_its_costs(bench: Bench) -> None:
+    for _ in range(5):
+        bench.batch(400)
+    known = bench.controller._planner._known  # type: ignore[attr-defined]  # noqa: SLF001 - what it learned
+    mean_s, capacity = known.costs.mean_s, known.capacity
+    filtered = progress(5, bench.clock(), rows=20, kept=20)
+    filtered["observedMetrics"]["probe"]["tasks"] = []
+    filtered["durationMs"] = {"triggerExecution": 2000, "addBatch": 1900}
+    bench.query.recentProgress.append(filtered)
+    bench.controller.step()
+    assert bench.reports[-1].busy_s == 0.0
+    assert (known.costs.mean_s, known.capacity) == (mean_s, capacity)
+
+
+def test_more_late_rows_than_the_gate_let_through_are_told(bench: Bench) -> None:
+    given = progress(0, bench.clock(), rows=100, kept=10)
+    sums = json.loads(given["observedMetrics"]["probe"]["tasks"][0])
+    given["observedMetrics"]["probe"]["tasks"] = [json.dumps(sums | {"late": 11})]
+    bench.query.recentProgress.append(given)
+    with pytest.raises(PenstockError, match="the fine gate shed 11 rows, more than the gate had let through"):
+        bench.controller.step()
 
 
 def test_bindings_and_plans_of_long_ago_are_deleted(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -253,14 +331,25 @@ def test_bindings_and_plans_of_long_ago_are_deleted(bench: Bench, monkeypatch: p
     assert bench.plans.get(bench.bindings.get(40).plan_version) is not None
 
 
-def test_a_log_that_cannot_be_written_lets_rows_flow(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_that_cannot_be_written_is_told_and_its_last_plan_runs_out(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     def full(version: int, plan: Plan) -> bool:  # noqa: ARG001 - as the log's own
         raise PenstockError("the disk is full")
 
+    bench.overload()
+    last = bench.plans.latest()
     monkeypatch.setattr(bench.plans, "add", full)
-    with pytest.raises(PenstockError, match="the disk is full"):
-        bench.overload()
-    assert bench.plans.versions() == []
+    monkeypatch.setattr("penstock.spark.controller.RETRY_S", 0.001)
+    bench.clock.advance(LEASE_S)
+    with caplog.at_level(logging.WARNING, "penstock"):
+        bench.controller.start()
+        while bench.controller.errors < 3:
+            assert bench.controller.alive
+        bench.query.isActive = False
+        bench.controller.stop()
+    assert "met an error and goes on: PenstockError: the disk is full" in caplog.text
+    assert bench.plans.latest() == last
 
 
 def test_a_plan_that_could_not_be_written_is_written_when_it_can_be(

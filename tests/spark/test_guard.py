@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -230,8 +231,7 @@ def test_must_keep_rows_beyond_capacity_raise_an_alarm_and_all_pass(
     spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     own = guard(tmp_path, target=ps.MeanQueueLatency("100 ms"), policy=ps.LoadAware(), keep="true")
-    begin_s = time.time()
-    df = source(spark, start=begin_s, rate=10_000).transform(own.admit)
+    df = source(spark, start=time.time()).transform(own.admit)
     with caplog.at_level("WARNING", "penstock"):
         run(df.transform(own.measured(_slow, RESULT, form="row")), tmp_path, own)
     assert sink(tmp_path).num_rows == ROWS
@@ -240,13 +240,13 @@ def test_must_keep_rows_beyond_capacity_raise_an_alarm_and_all_pass(
 
 
 def _slow(row: dict[str, Any]) -> dict[str, Any]:
-    time.sleep(0.002)
+    time.sleep(0.004)
     return passed_on(row)
 
 
 def test_the_fine_gate_sheds_within_a_batch_and_accounts_for_it(spark: SparkSession, tmp_path: Path) -> None:
     own = guard(tmp_path, target=ps.MeanQueueLatency("500 ms"), policy=ps.LoadAware(), keep="key = 3", fine=True)
-    df = source(spark, start=time.time(), rate=10_000).transform(own.admit)
+    df = source(spark, start=time.time()).transform(own.admit)
     run(df.transform(own.measured(_slow, RESULT, form="row")), tmp_path, own)
 
     found, reports = sink(tmp_path), own.history()
@@ -255,7 +255,7 @@ def test_the_fine_gate_sheds_within_a_batch_and_accounts_for_it(spark: SparkSess
     assert sum(report.rows_shed.get(TOO_LATE, 0) for report in reports) > 0
     keys, _ = numpy_verdicts()
     assert set(np.flatnonzero(keys == 3)) <= set(found["row"].to_pylist())
-    assert found["weight"].to_numpy().sum() == pytest.approx(ROWS, rel=0.15)
+    assert 1.0 <= found["weight"].to_numpy().min() <= found["weight"].to_numpy().sum() <= ROWS
 
 
 def test_weights_multiply_onto_those_that_come_in(spark: SparkSession, tmp_path: Path) -> None:
@@ -293,7 +293,7 @@ def test_a_plan_whose_lease_has_run_out_sheds_nothing(spark: SparkSession, tmp_p
     assert sink(tmp_path).num_rows == ROWS
 
 
-@pytest.mark.parametrize("harm", ["damaged", "no folder", "odd buckets"])
+@pytest.mark.parametrize("harm", ["damaged", "odd buckets"])
 def test_when_the_plan_cannot_be_read_rows_flow(
     spark: SparkSession, tmp_path: Path, harm: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -305,18 +305,45 @@ def test_when_the_plan_cannot_be_read_rows_flow(
     pipeline = source(spark).transform(own.admit).select("row", "weight")
     if harm == "damaged":
         next((own.folder / "plans").glob("*.plan")).write_text("torn")
-    if harm == "no folder":
-        for path in (own.folder / "plans").iterdir():
-            path.unlink()
-        (own.folder / "plans").rmdir()
-        (own.folder / "plans").write_text("a file in its place")
     with caplog.at_level("WARNING", "penstock"):
-        query = run(pipeline, tmp_path, own if harm != "no folder" else None)
+        query = run(pipeline, tmp_path, own)
     assert sink(tmp_path).num_rows == ROWS
-    if harm != "no folder":
-        assert own.errors == 4
-        assert caplog.text.count("kept every row of a batch because its plan could not be read") == 1
-        assert {binding.plan_version for binding in bindings(own, query).entries()} == {None}
+    assert own.errors == 4
+    assert caplog.text.count("kept every row of a batch because its plan could not be read") == 1
+    assert {binding.plan_version for binding in bindings(own, query).entries()} == {None}
+
+
+def test_when_the_plan_log_goes_away_rows_flow(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    own = guard(tmp_path)
+    put_plan(own, KeepTable(SOURCE, keep=(0.0,), reasons=("none",)))
+    put_plan(own, None)
+    plans = own.folder / "plans"
+
+    def once(row: dict[str, Any]) -> dict[str, Any]:
+        if row["row"] == 0:
+            shutil.rmtree(plans)
+            plans.write_text("a file in its place")
+        return passed_on(row)
+
+    with caplog.at_level("WARNING", "penstock"):
+        run(source(spark).transform(own.admit).transform(own.measured(once, RESULT, form="row")), tmp_path, own)
+    assert sink(tmp_path).num_rows == ROWS
+    assert own.errors == 4
+    assert "plan 1 is gone from its log, so its reasons cannot be told" in caplog.text
+    assert "kept every row of a batch because its plan could not be read: folder = " in caplog.text
+
+
+def test_rows_that_an_earlier_job_admitted_are_welcome(spark: SparkSession, tmp_path: Path) -> None:
+    first, second = guard(tmp_path / "first"), guard(tmp_path / "second", name="second")
+    put_plan(first, KeepTable(SOURCE, keep=(0.5,), reasons=("half",)))
+    put_plan(second, KeepTable(SOURCE, keep=(0.5,), reasons=("half",)))
+    rows = spark.read.format("penstock").options(available=ROWS).load()
+    admitted = rows.transform(first.admit)
+    made_elsewhere = {"penstock_guard": "guard", "penstock_process": "another"}
+    found = admitted.withMetadata("weight", made_elsewhere).transform(second.admit).toArrow()
+    assert set(found["weight"].to_pylist()) == {4.0}
 
 
 def test_an_error_of_the_operator_stays_the_users_own(spark: SparkSession, tmp_path: Path) -> None:

@@ -13,9 +13,11 @@ pytest.importorskip("pyspark")
 
 import penstock as ps
 from penstock.core.bucket_costs import BUCKETS
-from penstock.spark import probe
+from penstock.spark import forms, probe
 from penstock.spark.fine import FineGate
-from penstock.spark.probe import ArrowForm, Fine, Measured, MeasuredRows, TaskSums
+from penstock.spark.forms import ArrowForm
+from penstock.spark.meter import TaskSums
+from penstock.spark.probe import Fine, Measured, MeasuredRows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,10 +36,10 @@ def batch(rows: int, *, age_s: float = 0.0, must_keep: bool = False, first: int 
         {
             "row": np.arange(first, first + rows),
             "weight": np.full(rows, 2.0),
-            probe.BUCKET: np.arange(rows, dtype=np.int32) % 4,
-            probe.ARRIVAL: np.full(rows, time.time() - age_s),
-            probe.WEIGHT: np.full(rows, 2.0),
-            probe.MUST_KEEP: np.full(rows, must_keep),
+            forms.BUCKET: np.arange(rows, dtype=np.int32) % 4,
+            forms.ARRIVAL: np.full(rows, time.time() - age_s),
+            forms.WEIGHT: np.full(rows, 2.0),
+            forms.MUST_KEEP: np.full(rows, must_keep),
         }
     )
 
@@ -45,9 +47,9 @@ def batch(rows: int, *, age_s: float = 0.0, must_keep: bool = False, first: int 
 def ran(results: Any) -> tuple[pa.Table, TaskSums | None]:
     """What the function gave, and the sums, which travel as one more row."""
     table = pa.Table.from_batches(list(results))
-    texts = table[probe.SUMS].drop_null().to_pylist()
+    texts = table[forms.SUMS].drop_null().to_pylist()
     assert len(texts) <= 1
-    plain = table.filter(table[probe.SUMS].is_null()).drop_columns([probe.SUMS])
+    plain = table.filter(table[forms.SUMS].is_null()).drop_columns([forms.SUMS])
     return plain, TaskSums.from_text(texts[0]) if texts else None
 
 
@@ -102,7 +104,7 @@ def test_runs_of_equal_keys_are_told_apart_even_for_a_function_that_needs_many_r
 
     work = Measured(vectorised, ArrowForm(SCHEMA), "guard")
     rows = 64_000
-    in_runs = batch(rows).set_column(2, probe.BUCKET, pa.array(np.arange(rows) // 8000 % 4, pa.int32()))
+    in_runs = batch(rows).set_column(2, forms.BUCKET, pa.array(np.arange(rows) // 8000 % 4, pa.int32()))
     ran(work([in_runs]))
     _, sums = ran(work([in_runs]))
     assert sums is not None
@@ -118,6 +120,12 @@ def test_a_field_that_the_schema_lacks_is_told() -> None:
         list(work([batch(3)]))
     with pytest.raises(ps.PenstockError, match="'wieght'"):
         list(probe.EachRow(lambda row: [{"wieght": row["row"]}], SCHEMA)([batch(3)]))
+
+
+@pytest.mark.parametrize("result", [7, "text", [1, 2], ["text"]])
+def test_a_result_that_is_no_row_is_told(result: Any) -> None:
+    with pytest.raises(ps.PenstockError, match="give a row as a dictionary, a list of such rows, or None"):
+        list(MeasuredRows(lambda _: result, SCHEMA)([batch(3)]))
 
 
 def test_a_column_that_is_never_null_passes_through() -> None:
@@ -138,11 +146,11 @@ def test_frames_that_spark_takes_are_taken(shape: str) -> None:
         "by position": pandas.DataFrame([[1, 2.0], [3, 4.0]]),
         "one too many": pandas.DataFrame({"row": [1, 3], "weight": [2.0, 4.0], "more": [0, 0]}),
     }
-    form = probe.PandasForm(["row", "weight"])
+    form = forms.PandasForm(["row", "weight"])
     plain = form.plain(frames[shape])
-    assert list(plain.columns) == ["row", "weight", probe.SUMS]
+    assert list(plain.columns) == ["row", "weight", forms.SUMS]
     assert plain["row"].tolist() == ([] if shape == "none" else [1, 3])
-    assert list(form.last(None, "sums").columns) == ["row", "weight", probe.SUMS]
+    assert list(form.last(None, "sums").columns) == ["row", "weight", forms.SUMS]
 
 
 def test_time_that_the_reader_of_results_takes_is_not_the_functions() -> None:
@@ -169,8 +177,7 @@ def test_work_after_the_last_row_counts_and_no_rows_give_no_sums() -> None:
 
 
 def test_the_fine_gate_sheds_what_comes_too_late_within_its_batch_and_keeps_what_must_be_kept() -> None:
-    machines = ps.LoadAware().machines(ps.MeanQueueLatency("50 ms"))
-    fine = Fine("guard", machines, "weight")
+    fine = Fine("guard", lambda: ps.LoadAware().machines(ps.MeanQueueLatency("50 ms")), "weight")
     work = MeasuredRows(sleep_by_bucket(0.004), SCHEMA, fine)
 
     plain, sums = ran(work([batch(200)]))

@@ -13,6 +13,7 @@ alive. And no state is stuck: each bucket keeps a floor, and when a batch measur
 halved.
 """
 
+import math
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -126,11 +127,12 @@ class BatchPlanner:
 
     def _forecast(self) -> Forecast:
         pace = self._known.pace
+        rows, allowance = self._known.next_rows(), self.target.allowance(pace)
         return Forecast(
-            rows=self._known.next_rows(),
+            rows=rows,
             costs_s=self._costs_s(),
             budget_s=self._known.span_s(pace) * self._known.capacity,
-            most_rows=self.target.allowance(pace).rows,
+            most_rows=allowance.rows if rows.sum() > allowance.enough else math.inf,
         )
 
     def _costs_s(self) -> NDArray[np.float64]:
@@ -171,8 +173,8 @@ class BatchPlanner:
         alike_pace = known.steady._replace(lag_s=0.0)
         floor_s = self.target.floor_s(alike_pace)
         out_of_reach = self.target.allowance(alike_pace).span_s <= known.least_span_s
-        # Only what was tried counts: many batches, rows shed, and still the target was missed.
-        tried = known.settled and report.shed_total and (ratio is None or ratio > 1.0)
+        # Only what was tried counts: many batches, and still the target was missed.
+        tried = known.settled and (report.shed_total if ratio is None else ratio > 1.0)
         if floor_s is not None and out_of_reach and tried:
             found.append(
                 f"target = {self.target} is too close to what one batch takes: rows wait {floor_s:.2f} s however few "

@@ -110,6 +110,8 @@ class LoadAware:
             value = getattr(self, setting)
             if value not in choices:
                 raise PenstockError.setting(setting, value, f"one of {', '.join(choices)}")
+        if not callable(self.check):
+            raise PenstockError.setting("check", self.check, "RunningAverage or another class of penstock.core.check")
         if self.variant == "paper" and self.prefer != "any":
             raise PenstockError.setting("prefer", self.prefer, "'any' with variant 'paper'", "LAS has no preference")
         self._paper_operator()

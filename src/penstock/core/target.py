@@ -37,7 +37,8 @@ class Allowance(NamedTuple):
     """What the next batch may take in."""
 
     span_s: float  #: length of the operator's work, over all tasks at once; at most 0: the target cannot be held
-    rows: float = math.inf  #: rows
+    rows: float = math.inf  #: rows, if more than `enough` come
+    enough: float = math.inf  #: rows up to which none is too many
 
 
 class Target(Protocol):
@@ -174,7 +175,8 @@ class Throughput:
 
     def allowance(self, pace: Pace) -> Allowance:
         """As many rows as the time they come in allows."""
-        return Allowance(math.inf, AIM * self.rows_per_s * pace.cycle_s)
+        enough = self.rows_per_s * pace.cycle_s
+        return Allowance(math.inf, AIM * enough, enough)
 
     def excess_s(self, report: Report, cycle_s: float) -> float | None:  # noqa: ARG002 - it is no latency
         """None: it is no latency."""

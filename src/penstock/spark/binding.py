@@ -3,6 +3,8 @@
 Runs on an executor, once a micro-batch. Whatever goes wrong in here, rows flow: the batch then keeps everything.
 """
 
+from __future__ import annotations
+
 import logging
 import time
 from contextlib import suppress
@@ -22,7 +24,12 @@ _logger = logging.getLogger(__name__)
 #: A plan that sheds acts for so long after it was decided. A living controller renews it; a dead one's runs out.
 LEASE_S = 30.0
 
+#: What a control row says in place of a version: no plan is in force; the plan could not be read.
+NO_PLAN, UNREADABLE = -1, -2
+
 _KEEP_ALL = [KEEP_ALL] * BUCKETS
+#: A read that fails is tried once more, so much later.
+_RETRY_S = 0.05
 #: The newest version seen, by folder: workers live on from batch to batch.
 _newest: dict[str, int] = {}
 
@@ -39,33 +46,41 @@ def bindings_of(folder: str | Path, query: str) -> BindingLog:
     return BindingLog(Path(folder) / "bindings" / query)
 
 
-def thresholds_in_force(folder: str, place: str) -> list[int]:
-    """The thresholds by which this task's micro-batch is judged; in a batch query, those of the newest plan."""
-    batch, now_s = _batch(), time.time()
-    logs = _Logs(folder, place)
-    try:
-        return logs.thresholds(batch, now_s)
-    except Exception as error:  # noqa: BLE001 - rows must flow whatever happened here
-        _logger.warning("the plans in %s cannot be read, so every row is kept: %s", folder, error)
-        if batch is not None:
-            logs.bind_open(batch, now_s, error)
-        return _KEEP_ALL
+def control_row(folder: str, place: str) -> list[int]:
+    """What this task's micro-batch is judged by; in a batch query, by the newest plan.
+
+    The threshold of every bucket, the plan's version, and the microseconds it took to find out.
+    """
+    begin_s = time.perf_counter()
+    version, limits = _in_force(_Logs(folder, place), _batch())
+    return [*limits, version, round(1e6 * (time.perf_counter() - begin_s))]
+
+
+def _in_force(logs: _Logs, batch: Batch | None) -> tuple[int, list[int]]:
+    for last_try in (False, True):
+        try:
+            version = logs.version(batch, time.time())
+            return (NO_PLAN, _KEEP_ALL) if version is None else (version, logs.thresholds(version))
+        except Exception as error:  # noqa: BLE001 - rows must flow whatever happened here
+            if not last_try:
+                time.sleep(_RETRY_S)
+                continue
+            _logger.warning("the plans in %s cannot be read, so every row is kept: %s", logs.folder, error)
+            if batch is not None:
+                logs.bind_open(batch, time.time(), error)
+    return UNREADABLE, _KEEP_ALL
 
 
 class _Logs:
     def __init__(self, folder: str, place: str) -> None:
-        self._folder, self._place = folder, place
+        self.folder, self._place = folder, place
 
-    def thresholds(self, batch: Batch | None, now_s: float) -> list[int]:
-        plans = PlanLog(Path(self._folder) / "plans")
-        version = self._newest_in_force(plans, now_s) if batch is None else self._bound(plans, batch, now_s)
-        if version is None:
-            return _KEEP_ALL
-        return table_thresholds(plans.get(version), self._place)
-
-    def _bound(self, plans: PlanLog, batch: Batch, now_s: float) -> int | None:
-        """The version that the batch is bound to, for good, from now on."""
-        bindings = bindings_of(self._folder, batch.query)
+    def version(self, batch: Batch | None, now_s: float) -> int | None:
+        """The version that the batch is bound to, for good, from now on; that in force now if there is no batch."""
+        plans = self._plans()
+        if batch is None:
+            return self._newest_in_force(plans, now_s)
+        bindings = bindings_of(self.folder, batch.query)
         bound = bindings.get(batch.number)
         if bound is None:
             version = self._newest_in_force(plans, now_s)
@@ -77,23 +92,30 @@ class _Logs:
             raise PenstockError(f"the binding of batch {batch.number} cannot be read")
         return bound.plan_version
 
+    def thresholds(self, version: int) -> list[int]:
+        """The thresholds of a plan."""
+        return table_thresholds(self._plans().get(version), self._place)
+
+    def _plans(self) -> PlanLog:
+        return PlanLog(Path(self.folder) / "plans")
+
     def bind_open(self, batch: Batch, now_s: float, error: Exception) -> None:
         """Bind a batch to no plan, so that it keeps every row at a replay too; the note tells the driver why."""
         with suppress(Exception):
             note = " ".join(str(error).split()) or type(error).__name__
             binding = Binding(batch.number, batch.query, now_s, note=note)
-            bindings_of(self._folder, batch.query).add(batch.number, binding)
+            bindings_of(self.folder, batch.query).add(batch.number, binding)
 
     def _newest_in_force(self, plans: PlanLog, now_s: float) -> int | None:
         """The newest version, unless it sheds and its lease has run out."""
-        newest = _newest.get(self._folder, -1)
+        newest = _newest.get(self.folder, -1)
         if not plans.taken(newest):
             newest = plans.next_version() - 1
         while plans.taken(newest + 1):
             newest += 1
         if newest < 0:
             return None
-        _newest[self._folder] = newest
+        _newest[self.folder] = newest
         plan = plans.get(newest)
         if plan is None:
             raise PenstockError(f"plan {newest} cannot be read")

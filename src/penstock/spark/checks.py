@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from penstock.core.policy import FullKnowledge, LoadAware
@@ -9,7 +10,7 @@ from penstock.core.target import MeanQueueLatency
 from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from penstock.core.policy import Machines, Policy
     from penstock.core.target import Target
@@ -40,8 +41,8 @@ def usable_policy(policy: object, *, fine: object) -> Policy:
     return policy  # type: ignore[return-value]  # checked by its shape
 
 
-def fine_machines(fine: object, target: Target, policy: Policy) -> Machines | None:
-    """The machines of a fine gate; None if there is to be none."""
+def fine_machines(fine: object, target: Target, policy: Policy) -> Callable[[], Machines] | None:
+    """What makes the machines of a fine gate, on a worker; None if there is to be none."""
     if fine is not True and fine is not False:
         raise PenstockError.setting("fine", fine, "True or False")
     if not fine:
@@ -51,8 +52,7 @@ def fine_machines(fine: object, target: Target, policy: Policy) -> Machines | No
     machines = getattr(policy, "machines", None)
     if machines is None or isinstance(policy, FullKnowledge):
         raise PenstockError.setting("fine", fine, "it only together with a policy that sheds row by row, as LoadAware")
-    made: Machines = machines(target)
-    return made
+    return partial(machines, target)
 
 
 def one_of(setting: str, given: Any, choices: tuple[str, ...]) -> Any:  # noqa: ANN401 - a literal of the caller's

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -128,7 +129,9 @@ class RowColumns:
     ) -> DataType:
         absent = PenstockError.setting(setting, name, _columns_of(df, "a column of the stream:"))
         # Looked up here first, because Spark takes a name such as `user` for one of its functions.
-        if name.split(".", maxsplit=1)[0].strip("`").lower() not in (column.lower() for column in df.columns):
+        quoted = re.match("`([^`]+)`", name)
+        first = quoted[1] if quoted else name.split(".", maxsplit=1)[0]
+        if first.lower() not in (column.lower() for column in df.columns):
             raise absent
         try:
             kind = df.select(F.col(name).alias("found")).schema["found"].dataType

@@ -19,7 +19,7 @@ FORMAT = "penstock_plan"
 
 
 class PlanTable(DataSource):
-    """One row: the threshold of every bucket."""
+    """One row, which `binding.control_row` makes."""
 
     @classmethod
     def name(cls) -> str:
@@ -28,7 +28,7 @@ class PlanTable(DataSource):
 
     def schema(self) -> StructType:
         """One array, without nulls so that the gate need not look for them."""
-        return StructType([StructField("thresholds", ArrayType(LongType(), containsNull=False), nullable=False)])
+        return StructType([StructField("control", ArrayType(LongType(), containsNull=False), nullable=False)])
 
     def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002 - there is only one
         """Read the folder and place that the options name."""
@@ -48,7 +48,7 @@ class PlanTableReader(DataSourceReader):
         return [InputPartition(0)]
 
     def read(self, partition: InputPartition) -> Iterator[tuple[list[int]]]:  # noqa: ARG002 - there is only one
-        """The row; it keeps everything if the plan cannot be read."""
-        from penstock.spark.binding import thresholds_in_force  # noqa: PLC0415 - only here is it needed
+        """The row."""
+        from penstock.spark.binding import control_row  # noqa: PLC0415 - only here is it needed
 
-        yield (thresholds_in_force(self._folder, self._place),)
+        yield (control_row(self._folder, self._place),)

@@ -12,10 +12,9 @@ from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from penstock.core.planner import SOURCE
 from penstock.errors import PenstockError
 from penstock.plan import Plan
-from penstock.spark.binding import LEASE_S
+from penstock.spark.binding import LEASE_S, NO_PLAN, UNREADABLE
 from penstock.spark.progress import Progress, report_of
 
 if TYPE_CHECKING:
@@ -31,9 +30,9 @@ _logger = logging.getLogger("penstock")
 
 #: Time between two looks at the query: a batch's plan should be there before the next batch reads it, 0.1 s later.
 POLL_S = 0.03
-#: A look costs a millisecond or more. A batch is not expected to end before this share of the last one's length has
-#: passed; until then looks are rare.
-QUIET_SHARE, QUIET_POLL_S = 0.6, 0.25
+#: A look costs a millisecond or more, so after a long batch looks are this share of its length apart. A batch is not
+#: expected to end before the second share of it has passed; until then looks are rare.
+LOOK_SHARE, QUIET_SHARE, QUIET_POLL_S = 0.02, 0.8, 0.25
 #: After an error, wait longer.
 RETRY_S = 1.0
 #: Input is over when no data has been there for so long.
@@ -66,6 +65,7 @@ class Controller:
         self._dry, self._clock, self._on_report = dry, clock, on_report
         self._query_id = str(query.id)
         self._before: Progress | None = None
+        self._seen = -1  # number of the newest batch looked at, also one without rows
         self._in_force: Plan | None = None
         self._unwritten: Plan | None = None  # decided, and not in the log yet
         self._understood = True  # whether the last batch was taken in without an error
@@ -74,7 +74,6 @@ class Controller:
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"penstock-{query.id}", daemon=True)
         self.errors = 0
-        self.plans_written = 0
         self.alarms: tuple[str, ...] = ()
         self.reports: deque[Report] = deque(maxlen=HISTORY)
 
@@ -119,7 +118,7 @@ class Controller:
         if last is None:
             return POLL_S
         expected_s = last.start_s + (1.0 + QUIET_SHARE) * last.duration_s
-        return min(max(expected_s - self._clock(), POLL_S), QUIET_POLL_S)
+        return min(max(expected_s - self._clock(), POLL_S, LOOK_SHARE * last.duration_s), QUIET_POLL_S)
 
     def step(self) -> None:
         """Look at the query once."""
@@ -127,8 +126,10 @@ class Controller:
             self._write(replace(self._unwritten, decided_s=self._clock()))
         for progress in self._news():
             self._understood = False
-            self._take_in(progress)
+            report = self._take_in(progress)
             self._understood = True
+            if report is not None:
+                self._on_report(report)
         now_s = self._clock()
         self._watch_idleness(now_s)
         plan = self._in_force
@@ -142,7 +143,7 @@ class Controller:
         if last is None:
             return []
         newest = Progress.of(last)
-        seen = -1 if self._before is None else self._before.batch
+        seen, self._seen = self._seen, max(self._seen, newest.batch)
         if newest.batch <= seen:
             return []
         if newest.batch == seen + 1 and newest.rows:
@@ -150,37 +151,24 @@ class Controller:
         recent = [Progress.of(one) for one in self._query.recentProgress]
         return [one for one in recent if one.batch > seen and one.rows]
 
-    def _take_in(self, progress: Progress) -> None:
+    def _take_in(self, progress: Progress) -> Report | None:
         before, self._before = self._before, progress
-        bound = self._bindings.get(progress.batch)
-        version = bound.plan_version if bound else None
-        plan = self._plans.get(version) if version is not None else None
         if self._gate not in progress.observed:
             self._tell(f"query {self._query_id} has no gate of this guard: put .transform(guard.admit) into it")
-            return
-        if bound is None or bound.note or (version is not None and plan is None):
-            self.errors += 1
-            why = "its binding is missing" if bound is None else bound.note or f"plan {version} is damaged or gone"
-            self._tell(f"query {self._query_id} kept every row of a batch because its plan could not be read: {why}")
-        elif version is None and self._in_force and bound.bound_s - self._in_force.decided_s > LEASE_S:
-            self.errors += 1
-            self._tell(
-                f"query {self._query_id} kept every row of a batch because its plan was older than {LEASE_S:.0f} s by "
-                "the executor's clock: set the clocks of driver and executors alike"
-            )
+            return None
+        plan = self._judged_by(progress)
         report = report_of(
             progress,
             before,
             gate=self._gate,
             probe=self._probe,
-            plan_version=version,
-            table=plan.gate(SOURCE) if plan else None,
+            plan=plan,
             dry=self._dry,
         )
         if progress.batch % PURGE_EVERY == 0:
             self._purge(progress.batch - HISTORY)
         if report is None:
-            return
+            return None
         self.reports.append(report)
         decided = self._planner.decide(report, self._clock())
         if decided is not None:
@@ -188,7 +176,34 @@ class Controller:
         for alarm in set(self._planner.alarms) - set(self.alarms):
             _logger.warning("%s", alarm)
         self.alarms = self._planner.alarms
-        self._on_report(report)
+        return report
+
+    def _judged_by(self, progress: Progress) -> Plan | None:
+        """The plan that judged a batch, by the gate's own word; if it could not be read, that is told."""
+        version = progress.observed[self._gate].get("plan")
+        if version is None or version == NO_PLAN:
+            self._compare_clocks(progress.batch)
+            return None
+        plan = self._in_force if self._in_force and self._in_force.version == version else self._plans.get(version)
+        if version == UNREADABLE:
+            self.errors += 1
+            bound = self._bindings.get(progress.batch)
+            why = (bound.note if bound else "") or "see the log of the executors"
+            self._tell(f"query {self._query_id} kept every row of a batch because its plan could not be read: {why}")
+        elif plan is None:
+            self.errors += 1
+            self._tell(f"query {self._query_id}: plan {version} is gone from its log, so its reasons cannot be told")
+        return plan
+
+    def _compare_clocks(self, batch: int) -> None:
+        """Tell if a plan did not act because an executor took it for old."""
+        bound, plan = self._bindings.get(batch), self._in_force
+        if bound and plan and bound.bound_s - plan.decided_s > LEASE_S:
+            self.errors += 1
+            self._tell(
+                f"query {self._query_id} kept every row of a batch because its plan was older than {LEASE_S:.0f} s by "
+                "the executor's clock: set the clocks of driver and executors alike"
+            )
 
     def _purge(self, before: int) -> None:
         """Delete the bindings of batches long done, and the plans that only they needed."""
@@ -227,7 +242,6 @@ class Controller:
         while not self._plans.add(version, numbered := replace(plan, version=version)):
             version += 1
         self._in_force, self._unwritten = numbered, None
-        self.plans_written += 1
 
     def _tell(self, line: str) -> None:
         """Warn, once."""

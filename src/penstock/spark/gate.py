@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import TYPE_CHECKING
 
 import numpy as np
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 
+from penstock.core.bucket_costs import BUCKETS
 from penstock.core.thresholds import KEEP_ALL, MOST_REASONS
-from penstock.spark.binding import thresholds_in_force
+from penstock.spark.binding import control_row
 from penstock.spark.control_table import FORMAT, PlanTable
 
 if TYPE_CHECKING:
@@ -18,40 +20,52 @@ if TYPE_CHECKING:
 
 #: The column in which a dry run says what would have been shed.
 WOULD_SHED = "penstock_would_shed"
-#: Under this key a weight column's metadata names the guard that made it.
-MADE_BY = "penstock_guard"
+#: Under these keys a weight column's metadata names the guard that made it, and the process in which it did: such
+#: metadata outlives a query in a Parquet file, and only two guards on one query are a mistake.
+MADE_BY, MADE_IN = "penstock_guard", "penstock_process"
+THIS_PROCESS = uuid.uuid4().hex
 
+_CONTROL = "__penstock_control"
 _THRESHOLD = "__penstock_threshold"
+_PLAN = "__penstock_plan"
+_READ_US = "__penstock_read_us"
 _MUST_KEEP = "__penstock_must_keep"
 _PASSES = "__penstock_passes"
 _TWO_63 = 2.0**63
 
 
-def threshold(df: DataFrame, folder: str, place: str, columns: RowColumns) -> Column:
-    """The threshold of each row's bucket, from the plan that the micro-batch is bound to.
+def control(df: DataFrame, folder: str, place: str) -> Column:
+    """The control row of the plan that the micro-batch is bound to: `binding` says what is in it.
 
     A batch query has no later plan to wait for: it takes the one in force now, as a literal.
     """
     if not df.isStreaming:
-        limits = np.array(thresholds_in_force(folder, place), np.int64)
-        return F.get(F.lit(limits), columns.bucket(df))
+        return F.lit(np.array(control_row(folder, place), np.int64))
     spark = df.sparkSession
     spark.dataSource.register(PlanTable)
-    control = spark.read.format(FORMAT).option("folder", folder).option("place", place).load()
-    return F.get(control.select("thresholds").scalar(), columns.bucket(df))
+    table = spark.read.format(FORMAT).option("folder", folder).option("place", place).load()
+    return table.select("control").scalar()
 
 
 def gated(
-    df: DataFrame, limit: Column, columns: RowColumns, *, salt: int, metric: str, made_by: str, dry: bool
+    df: DataFrame, control: Column, columns: RowColumns, *, salt: int, metric: str, made_by: str, dry: bool
 ) -> DataFrame:
     """The rows that pass, with their weights; in a dry run all rows, tagged.
 
-    In a stream the gate counts: rows in and rows shed by reason arrive in the query's progress under `metric`.
+    In a stream the gate counts: rows in, rows shed by reason and the plan they were judged by arrive in the query's
+    progress under `metric`.
     """
     must_keep = columns.must_keep(df)
-    # Spark must not compute the threshold twice, for the filter and for the weight: it does not copy an expression
-    # that is not deterministic, as the number of a row's partition is.
-    judged = df.withColumn(_THRESHOLD, F.when(F.spark_partition_id() >= 0, limit))
+    if df.isStreaming:
+        judged = df.withColumn(_CONTROL, _once(control)).withColumns(
+            {
+                _THRESHOLD: _once(F.get(_CONTROL, columns.bucket(df))),
+                _PLAN: F.get(_CONTROL, F.lit(BUCKETS)),
+                _READ_US: F.get(_CONTROL, F.lit(BUCKETS + 1)),
+            }
+        )
+    else:
+        judged = df.withColumn(_THRESHOLD, _once(F.get(control, columns.bucket(df))))
     # No coin is tossed for a bucket that is kept whole.
     passes = (F.col(_THRESHOLD) == F.lit(KEEP_ALL)) | (columns.coin(df, salt) <= F.col(_THRESHOLD))
     if must_keep is not None:
@@ -72,14 +86,24 @@ def gated(
     else:
         judged = judged.filter(passes)
     weight = columns.incoming_weight(df) * factor if columns.has_weight(df) else factor
-    weighed = judged.withColumn(columns.weight, weight).withMetadata(columns.weight, {MADE_BY: made_by})
-    return weighed.drop(_THRESHOLD, _MUST_KEEP, _PASSES)
+    weighed = judged.withColumn(columns.weight, weight).withMetadata(
+        columns.weight, {MADE_BY: made_by, MADE_IN: THIS_PROCESS}
+    )
+    return weighed.drop(_CONTROL, _THRESHOLD, _PLAN, _READ_US, _MUST_KEEP, _PASSES)
+
+
+def _once(value: Column) -> Column:
+    """The value, which Spark computes once however often it is used, and a control row that it reads once a batch.
+
+    It does not copy an expression that is not deterministic, as the number of a row's partition is.
+    """
+    return F.when(F.spark_partition_id() >= 0, value)
 
 
 def _counts(has_must_keep: bool) -> list[Column]:  # noqa: FBT001 - one caller
     reason = F.col(_THRESHOLD).bitwiseAND(F.lit(MOST_REASONS - 1))
-    counts = [F.count(F.lit(1)).alias("rows_in")]
+    counts = [F.count(F.lit(1)).alias("rows_in"), F.max(_PLAN).alias("plan"), F.max(_READ_US).alias("read_us")]
     if has_must_keep:
-        counts.append(F.count_if(_MUST_KEEP).alias("rows_must_keep"))
-    shed = [F.count_if(~F.col(_PASSES) & (reason == number)) for number in range(MOST_REASONS)]
+        counts.append(F.count(F.when(F.col(_MUST_KEEP), 1)).alias("rows_must_keep"))
+    shed = [F.count(F.when(~F.col(_PASSES) & (reason == number), 1)) for number in range(MOST_REASONS)]
     return counts + [count.alias(f"shed_{number}") for number, count in enumerate(shed)]

@@ -31,7 +31,7 @@ from penstock.spark.checks import (
 from penstock.spark.claim import claim
 from penstock.spark.columns import RowColumns
 from penstock.spark.controller import Controller
-from penstock.spark.gate import MADE_BY, WOULD_SHED, gated, threshold
+from penstock.spark.gate import MADE_BY, MADE_IN, THIS_PROCESS, WOULD_SHED, control, gated
 from penstock.spark.measured import measured, unmeasured
 from penstock.spark.settings import read_yaml
 
@@ -141,10 +141,9 @@ class Guard:
                 "arrival is missing: a latency target needs the column with a row's time of arrival, "
                 f"one of {', '.join(df.columns)}"
             )
-        limit = threshold(df, str(self.folder), SOURCE, self._columns)
         admitted = gated(
             df,
-            limit,
+            control(df, str(self.folder), SOURCE),
             self._columns,
             salt=self._salt,
             metric=self._metrics[0],
@@ -260,7 +259,7 @@ class Guard:
 
     def _refuse_another_guards_rows(self, df: DataFrame) -> None:
         for field in df.schema.fields:
-            if MADE_BY in (field.metadata or {}):
+            if (field.metadata or {}).get(MADE_IN) == THIS_PROCESS:
                 raise PenstockError(
                     f"guard {self.name!r} meets rows that guard {field.metadata[MADE_BY]!r} has admitted: "
                     "one guard a query; remove one of them"

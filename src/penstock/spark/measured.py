@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Literal
 
 from pyspark.errors import PySparkException
@@ -9,7 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code u
 from pyspark.sql.types import StringType, StructField, StructType
 
 from penstock.errors import PenstockError
-from penstock.spark import probe
+from penstock.spark import forms, probe
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,39 +32,39 @@ def measured(
     columns: RowColumns,
     guard: str,
     metric: str,
-    fine: Machines | None,
+    fine: Callable[[], Machines] | None,
 ) -> DataFrame:
     """The function's results; in a stream, what was measured arrives in the query's progress under `metric`.
 
     With `fine` machines, rows that come too late within their batch are shed in front of the function.
     """
     results = _struct(df, schema)
-    arrival = columns.arrival_s(df)
+    arrival, weight = columns.arrival_s(df), columns.incoming_weight(df)
     # Only the fine gate needs to know, and the columns that tell need not be there otherwise.
     must_keep = columns.must_keep(df) if fine is not None else None
     given = df.withColumns(
         {
-            probe.BUCKET: columns.bucket(df),
-            probe.ARRIVAL: F.lit(None).cast("double") if arrival is None else arrival,
-            probe.WEIGHT: columns.incoming_weight(df),
-            probe.MUST_KEEP: F.lit(False) if must_keep is None else must_keep,  # noqa: FBT003 - a literal
+            forms.BUCKET: columns.bucket(df),
+            forms.ARRIVAL: F.lit(None).cast("double") if arrival is None else arrival,
+            forms.WEIGHT: F.when((weight > 0.0) & (weight < F.lit(math.inf)), weight).otherwise(F.lit(1.0)),
+            forms.MUST_KEEP: F.lit(False) if must_keep is None else must_keep,  # noqa: FBT003 - a literal
         }
     )
     # The row with the sums is null in every other column.
     nullable = [StructField(field.name, field.dataType, nullable=True) for field in results.fields]
-    with_sums = StructType([*nullable, StructField(probe.SUMS, StringType())])
+    with_sums = StructType([*nullable, StructField(forms.SUMS, StringType())])
     if form == "pandas":
-        out = given.mapInPandas(probe.Measured(function, probe.PandasForm(results.fieldNames()), guard), with_sums)
+        out = given.mapInPandas(probe.Measured(function, forms.PandasForm(results.fieldNames()), guard), with_sums)
     elif form == "arrow":
-        arrow = probe.ArrowForm(_arrow_schema(df, results))
+        arrow = forms.ArrowForm(_arrow_schema(df, results))
         out = given.mapInArrow(probe.Measured(function, arrow, guard), with_sums)
     else:
-        weight = next((name for name in df.columns if name.lower() == columns.weight.lower()), None)
-        late = None if fine is None else probe.Fine(guard, fine, weight)
+        weight_column = next((name for name in df.columns if name.lower() == columns.weight.lower()), None)
+        late = None if fine is None else probe.Fine(guard, fine, weight_column)
         out = given.mapInArrow(probe.MeasuredRows(function, _arrow_schema(df, results), late), with_sums)
     if df.isStreaming:
-        out = out.observe(metric, F.collect_list(probe.SUMS).alias("tasks"))
-    return out.filter(F.col(probe.SUMS).isNull()).drop(probe.SUMS)
+        out = out.observe(metric, F.collect_list(forms.SUMS).alias("tasks"))
+    return out.filter(F.col(forms.SUMS).isNull()).drop(forms.SUMS)
 
 
 def unmeasured(df: DataFrame, function: Callable[..., Any], schema: str | StructType, form: Form) -> DataFrame:

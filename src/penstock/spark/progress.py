@@ -11,15 +11,17 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from penstock.core.bucket_costs import BucketCosts
+from penstock.core.planner import SOURCE
 from penstock.core.thresholds import MOST_REASONS, reasons
+from penstock.errors import PenstockError
 from penstock.report import Latency, Report
 from penstock.spark.fine import TOO_LATE
-from penstock.spark.probe import TaskSums
+from penstock.spark.meter import TaskSums
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from penstock.plan import KeepTable
+    from penstock.plan import Plan
 
 
 @dataclass(frozen=True)
@@ -74,23 +76,17 @@ def _fields(row: Any) -> dict[str, Any]:  # noqa: ANN401 - a Row, a dictionary, 
 
 
 def report_of(
-    progress: Progress,
-    before: Progress | None,
-    *,
-    gate: str,
-    probe: str,
-    plan_version: int | None,
-    table: KeepTable | None,
-    dry: bool,
+    progress: Progress, before: Progress | None, *, gate: str, probe: str, plan: Plan | None, dry: bool
 ) -> Report | None:
     """The batch as a Report; None if no row came to the gate.
 
-    `before` is the batch before it: rows came in while that one ran. `gate` and `probe` name what was observed; `table`
+    `before` is the batch before it: rows came in while that one ran. `gate` and `probe` name what was observed; `plan`
     is what the batch was judged by.
     """
     counts = progress.observed.get(gate)
     if counts is None or not counts["rows_in"]:
         return None
+    table = plan.gate(SOURCE) if plan else None
     names = dict(enumerate(reasons(table) if table else ()))
     shed = {
         names.get(number, "a plan that cannot be read any more"): rows
@@ -99,9 +95,14 @@ def report_of(
     }
     tasks = [TaskSums.from_text(text) for text in (progress.observed.get(probe) or {}).get("tasks") or ()]
     if late := sum(task.late for task in tasks):
+        if late > counts["rows_in"] - sum(shed.values()):
+            raise PenstockError(
+                f"the fine gate shed {late} rows, more than the gate had let through: put the measured function right "
+                "behind guard.admit, before anything that multiplies rows, or give fine=False"
+            )
         shed[TOO_LATE] = late
     rows_in, shed_rows = counts["rows_in"], 0 if dry else sum(shed.values())
-    work = _Work.of(tasks, progress)
+    work = _Work.of(tasks, progress) if tasks or probe not in progress.observed else _Work.none(progress)
     interval_s = _interval_s(tasks, progress, before)
     return Report(
         sequence=progress.batch,
@@ -112,7 +113,8 @@ def report_of(
         rows_shed={} if dry else shed,
         rows_would_shed=shed if dry else {},
         rows_must_keep=counts.get("rows_must_keep") or 0,
-        plan_version=plan_version,
+        plan_version=plan.version if plan else None,
+        control_s=(counts.get("read_us") or 0) / 1e6,
         backlog_rows=round(rows_in * progress.duration_s / interval_s) if interval_s > 0 else 0,
         backlog_age_s=progress.duration_s + work.lag_s,
         busy_s=work.busy_s,
@@ -137,6 +139,11 @@ class _Work:
     slots: int = 1
     queuing: Latency | None = None
     costs: bytes | None = None
+
+    @classmethod
+    def none(cls, progress: Progress) -> _Work:
+        """No row came as far as the operator."""
+        return cls(busy_s=0.0, span_s=0.0, delay_s=progress.duration_s)
 
     @classmethod
     def of(cls, tasks: list[TaskSums], progress: Progress) -> _Work:
