@@ -306,6 +306,15 @@ def test_a_capped_source_catches_up_when_the_load_is_gone() -> None:
     assert not shed_after(done, 30.0)
 
 
+def test_a_backlog_that_a_capped_source_cannot_work_off_is_told() -> None:
+    done = run("any", stream((100, 3.0)), query=Query(rows_per_batch=100))
+    (alarm,) = done.alarms[-1]
+    assert alarm.startswith("rows are ")
+    assert "a backlog waits at the source" in alarm
+    calm = run("any", stream((60, 2.0)), query=Query(rows_per_batch=800))
+    assert not any(calm.alarms)
+
+
 # Other targets, and streams that hardly flow.
 
 

@@ -313,10 +313,51 @@ def test_rows_that_never_come_to_the_operator_teach_nothing_about_its_costs(benc
 def test_more_late_rows_than_the_gate_let_through_are_told(bench: Bench) -> None:
     given = progress(0, bench.clock(), rows=100, kept=10)
     sums = json.loads(given["observedMetrics"]["probe"]["tasks"][0])
-    given["observedMetrics"]["probe"]["tasks"] = [json.dumps(sums | {"late": 11})]
+    given["observedMetrics"]["probe"]["tasks"] = [json.dumps(sums | {"late": 1})]
     bench.query.recentProgress.append(given)
-    with pytest.raises(PenstockError, match="the fine gate shed 11 rows, more than the gate had let through"):
+    with pytest.raises(PenstockError, match="more rows come to the fine gate than the gate lets through"):
         bench.controller.step()
+
+
+@pytest.mark.parametrize(
+    ("arrival_s", "line"),
+    [
+        (1_800_000_000.0 + 3600.0, "arrival lies ahead of the workers' clock"),
+        (1_800_000_000_000.0, "arrival lies ahead of the workers' clock"),
+        (1000.0, "arrival lies in the last century"),
+        (np.nan, "arrival is null in every row"),
+        (1_799_999_999.0, None),
+    ],
+)
+def test_times_of_arrival_that_cannot_be_right_are_told_once(
+    bench: Bench, caplog: pytest.LogCaptureFixture, arrival_s: float, line: str | None
+) -> None:
+    with caplog.at_level(logging.WARNING, "penstock"):
+        for number in range(3):
+            given = progress(number, bench.clock(), rows=10, kept=10)
+            given["observedMetrics"]["probe"]["tasks"] = [task(10, bench.clock(), np.full(10, arrival_s))]
+            bench.query.recentProgress.append(given)
+            bench.controller.step()
+            bench.clock.advance(0.5)
+    told = [record.getMessage() for record in caplog.records if "arrival" in record.getMessage()]
+    assert [one.startswith(line or "-") for one in told] == [True] * bool(line)
+    assert [alarm for alarm in bench.controller.alarms if "arrival" in alarm] == told
+
+
+def test_a_line_is_told_once_whatever_its_numbers(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "penstock"):
+        for rows in (215, 2016):
+            bench.controller._tell(f"keep matches {rows} of {rows} rows")  # noqa: SLF001 - one of its alarms
+    assert [record.getMessage() for record in caplog.records] == ["keep matches 215 of 215 rows"]
+
+
+def test_a_function_that_another_guard_measures_is_told(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    given = progress(0, bench.clock(), rows=10, kept=10)
+    given["observedMetrics"]["penstock_probe_other"] = given["observedMetrics"].pop("probe")
+    bench.query.recentProgress.append(given)
+    with caplog.at_level(logging.WARNING, "penstock"):
+        bench.controller.step()
+    assert "is measured by another guard: take admit and measured of the same one" in caplog.text
 
 
 def test_bindings_and_plans_of_long_ago_are_deleted(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -462,6 +462,7 @@ def test_a_checkpoint_of_another_guard_is_refused(spark: SparkSession, tmp_path:
         ({"row": ("row", "nr")}, "row = 'nr' is not usable: give a column of the stream: row, key"),
         ({"keep": "tier = 'gold'"}, "keep = .*is not usable: give a condition on row, key, arrival"),
         ({"keep": "key +"}, "keep = 'key \\+' is not usable: give a condition in Spark SQL"),
+        ({"keep": "sum(key) > 3"}, "keep = .* is not usable: give a condition on row, key, arrival"),
         ({"keep": "key + 1"}, "keep = 'key \\+ 1' is not usable: give a condition that is true or false, not a bigint"),
         (
             {"policy": ps.FullKnowledge(cost_column="work")},

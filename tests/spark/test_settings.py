@@ -94,6 +94,8 @@ def test_wrong_yaml_is_one_line(tmp_path: Path, text: str | None, line: str) -> 
         ({"keep": " "}, "keep = ' ' is not usable: give a condition in SQL"),
         ({"arrival": 5}, "arrival = 5 is not usable: give the name of a column"),
         ({"weight": ""}, "weight = '' is not usable: give the name of a column"),
+        ({"weight": "a.b"}, "weight = 'a.b' is not usable: give a name without dots and backticks"),
+        ({"weight": "key", "key": "key"}, "weight = 'key' is not usable: give a column of its own, not that of key"),
         ({"name": "my guard"}, "name = 'my guard' is not usable: give a name of letters"),
         ({"checkpoint": "s3://bucket/x"}, "checkpoint = 's3://bucket/x' is not usable: give a folder of a file system"),
         ({"checkpoint": ""}, "checkpoint = '' is not usable: give the path of a folder"),
@@ -122,5 +124,9 @@ def test_the_form_and_the_schema_of_an_operator_are_checked() -> None:
     guard = ps.Guard(TARGET)
     with pytest.raises(ps.PenstockError, match="form = 'polars' is not usable: give one of arrow, pandas, row"):
         guard.measured(lambda rows: rows, "a int", form="polars")  # type: ignore[arg-type]
+    with pytest.raises(ps.PenstockError, match="query = None is not usable: give a streaming query"):
+        guard.watch(None)  # type: ignore[arg-type]
+    with pytest.raises(ps.PenstockError, match="form = 'pandas' is not usable: give 'row' together with fine=True"):
+        ps.Guard(TARGET, fine=True).measured(lambda rows: rows, "a int", form="pandas")
     with pytest.raises(ps.PenstockError, match="function = 7 is not usable"):
         guard.measured(7, "a int")  # type: ignore[arg-type]

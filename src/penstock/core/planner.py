@@ -180,6 +180,11 @@ class BatchPlanner:
                 f"target = {self.target} is too close to what one batch takes: rows wait {floor_s:.2f} s however few "
                 "there are; give a longer target, or a shorter trigger if there is one"
             )
+        elif known.settled and ratio is not None and ratio > 1.0 and self.target.allowance(known.steady).span_s <= 0.0:
+            found.append(
+                f"rows are {report.lag_s:.0f} s old when their batch starts, before any work: a backlog waits at the "
+                "source; let a batch read more of it, or begin with the latest rows"
+            )
         if must_keep_s > known.capacity * known.pace.cycle_s > 0.0:
             found.append(
                 f"keep matches {report.rows_must_keep} of {report.rows_in} rows, which alone are more work than "

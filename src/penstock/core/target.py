@@ -170,7 +170,11 @@ class Throughput:
 
     def __post_init__(self) -> None:
         """Refuse what is no rate."""
-        if number("rows_per_s", self.rows_per_s, 0.0) <= 0.0:
+        try:
+            usable = number("rows_per_s", self.rows_per_s, 0.0) > 0.0
+        except PenstockError:
+            usable = False
+        if not usable:
             raise PenstockError.setting("rows_per_s", self.rows_per_s, "rows a second, a number above 0")
 
     def allowance(self, pace: Pace) -> Allowance:

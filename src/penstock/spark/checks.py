@@ -69,6 +69,14 @@ def column_name(setting: str, given: object) -> str:
     return given
 
 
+def plain_column_name(setting: str, given: object) -> str:
+    """The name of a column to be made: one that needs no backticks."""
+    name = column_name(setting, given)
+    if "." in name or "`" in name:
+        raise PenstockError.setting(setting, given, "a name without dots and backticks")
+    return name
+
+
 def column_names(setting: str, given: str | Sequence[str]) -> tuple[str, ...]:
     """The names of columns, given as one or as several."""
     names = tuple(given) if isinstance(given, list | tuple) else (given,)

@@ -46,6 +46,17 @@ class RowColumns:
     cost: str | None
     weight: str
 
+    def refuse_overlap(self) -> None:
+        """The weight needs a column to itself."""
+        for setting, names in (
+            ("key", self.key),
+            ("row", self.row),
+            ("arrival", (self.arrival,)),
+            ("cost_column", (self.cost,)),
+        ):
+            if self.weight in names:
+                raise PenstockError.setting("weight", self.weight, f"a column of its own, not that of {setting}")
+
     def bucket(self, df: DataFrame) -> Column:
         """The row's place in the gate's table."""
         if self.cost is not None:
@@ -87,6 +98,9 @@ class RowColumns:
         shown = self.keep if isinstance(self.keep, str) else str(self.keep)
         try:
             kind = df.select(condition.alias("keep")).schema["keep"].dataType
+            _ = df.filter(
+                condition.cast("boolean")
+            ).schema  # refuses what is no condition on one row: an aggregate, say
         except (AnalysisException, ParseException) as error:
             parses = "PARSE" not in str(error)
             accepted = _columns_of(df, "a condition on") if parses else "a condition in Spark SQL"
@@ -131,6 +145,8 @@ class RowColumns:
         # Looked up here first, because Spark takes a name such as `user` for one of its functions.
         quoted = re.match("`([^`]+)`", name)
         first = quoted[1] if quoted else name.split(".", maxsplit=1)[0]
+        if name in df.columns and not quoted and "." in name:
+            raise PenstockError.setting(setting, name, f"it in backticks, `{name}`, because of the dot")
         if first.lower() not in (column.lower() for column in df.columns):
             raise absent
         try:

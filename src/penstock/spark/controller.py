@@ -7,6 +7,7 @@ which the controller renews; so if it dies, or cannot write, rows flow.
 from __future__ import annotations
 
 import logging
+import re
 import threading
 from collections import deque
 from dataclasses import replace
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.errors import PenstockError
 from penstock.plan import Plan
 from penstock.spark.binding import LEASE_S, NO_PLAN, UNREADABLE
-from penstock.spark.progress import Progress, report_of
+from penstock.spark.progress import Progress, arrival_trouble, report_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,6 +38,8 @@ LOOK_SHARE, QUIET_SHARE, QUIET_POLL_S = 0.02, 0.8, 0.25
 RETRY_S = 1.0
 #: Input is over when no data has been there for so long.
 IDLE_S = 2.0
+#: What the names of probes begin with.
+PROBE = "penstock_probe_"
 #: Reports remembered, and batches whose bindings and plans are kept; how often older ones are deleted, in batches.
 HISTORY = 10_000
 PURGE_EVERY = 100
@@ -156,6 +159,8 @@ class Controller:
         if self._gate not in progress.observed:
             self._tell(f"query {self._query_id} has no gate of this guard: put .transform(guard.admit) into it")
             return None
+        if self._probe not in progress.observed and any(name.startswith(PROBE) for name in progress.observed):
+            self._tell(f"query {self._query_id} is measured by another guard: take admit and measured of the same one")
         plan = self._judged_by(progress)
         report = report_of(
             progress,
@@ -173,9 +178,10 @@ class Controller:
         decided = self._planner.decide(report, self._clock())
         if decided is not None:
             self._write(decided)
-        for alarm in set(self._planner.alarms) - set(self.alarms):
-            _logger.warning("%s", alarm)
-        self.alarms = self._planner.alarms
+        trouble = arrival_trouble(progress, self._probe)
+        self.alarms = self._planner.alarms if trouble is None else (*self._planner.alarms, trouble)
+        for alarm in self.alarms:
+            self._tell(alarm)
         return report
 
     def _judged_by(self, progress: Progress) -> Plan | None:
@@ -244,9 +250,10 @@ class Controller:
         self._in_force, self._unwritten = numbered, None
 
     def _tell(self, line: str) -> None:
-        """Warn, once."""
-        if line not in self._told:
-            self._told.add(line)
+        """Warn, once, whatever the numbers in the line."""
+        gist = re.sub(r"\d[\d.]*", "#", line)
+        if gist not in self._told:
+            self._told.add(gist)
             _logger.warning("%s", line)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import logging
 import shutil
 import tempfile
 import time
@@ -19,18 +20,18 @@ from penstock.errors import PenstockError
 from penstock.log import PlanLog, local_folder
 from penstock.spark.binding import bindings_of
 from penstock.spark.checks import (
-    column_name,
     column_names,
     condition,
     fine_machines,
     guard_name,
     one_of,
+    plain_column_name,
     usable_policy,
     usable_target,
 )
 from penstock.spark.claim import claim
 from penstock.spark.columns import RowColumns
-from penstock.spark.controller import Controller
+from penstock.spark.controller import PROBE, Controller
 from penstock.spark.gate import MADE_BY, MADE_IN, THIS_PROCESS, WOULD_SHED, control, gated
 from penstock.spark.measured import measured, unmeasured
 from penstock.spark.settings import read_yaml
@@ -115,8 +116,9 @@ class Guard:
             arrival=arrival,
             keep=condition(keep),
             cost=cost,
-            weight=column_name("weight", weight),
+            weight=plain_column_name("weight", weight),
         )
+        self._columns.refuse_overlap()
         self._salt = int(getattr(self._policy, "seed", 0))
         # Made here, so that a target this policy cannot hold is refused before a query runs.
         self._policy.planner(self._target)
@@ -124,7 +126,7 @@ class Guard:
         self.folder = _folder(checkpoint)
         self._controller: Controller | None = None
         self._token = uuid.uuid4().hex  # tells this guard's state on a worker from that of any other
-        self._metrics = f"penstock_gate_{self.name}", f"penstock_probe_{self.name}"
+        self._metrics = f"penstock_gate_{self.name}", f"{PROBE}{self.name}"
 
     @classmethod
     def from_yaml(cls, path: str | os.PathLike[str]) -> Guard:
@@ -138,8 +140,8 @@ class Guard:
         self._refuse_another_guards_rows(df)
         if not isinstance(self._target, Throughput) and self._columns.arrival_s(df) is None:
             raise PenstockError(
-                "arrival is missing: a latency target needs the column with a row's time of arrival, "
-                f"one of {', '.join(df.columns)}"
+                "arrival is missing: a latency target needs the column with a row's time of arrival; name it, as in "
+                f"arrival={df.columns[0]!r}: {', '.join(df.columns)}"
             )
         admitted = gated(
             df,
@@ -165,7 +167,9 @@ class Guard:
             schema: Schema of its results, as in `mapInArrow`.
             form: `arrow`, `pandas` or `row`: which of these it is.
         """
-        one_of("form", form, ("row",) if self._fine else ("arrow", "pandas", "row"))
+        one_of("form", form, ("arrow", "pandas", "row"))
+        if self._fine and form != "row":
+            raise PenstockError.setting("form", form, "'row' together with fine=True", "it sheds row by row")
         if not callable(function):
             raise PenstockError.setting("function", function, "a function over record batches, data frames or rows")
 
@@ -187,6 +191,8 @@ class Guard:
 
     def watch(self, query: StreamingQuery, on_report: Callable[[Report], None] | None = None) -> Self:
         """Start planning for the query; `on_report` is called with each batch's Report."""
+        if not hasattr(query, "lastProgress"):
+            raise PenstockError.setting("query", query, "a streaming query, what writeStream's start() returns")
         other, controller = _watched.get(str(query.id), ("", None))
         if controller is not None and controller is not self._controller and controller.alive:
             raise PenstockError(
@@ -213,6 +219,8 @@ class Guard:
             del _watched[watched]
         _watched[str(query.id)] = self.name, self._controller
         self._controller.start()
+        if not query.isActive:
+            logging.getLogger("penstock").warning("query %s has ended already: there is nothing to guard", query.id)
         return self
 
     @property

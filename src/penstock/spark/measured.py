@@ -60,6 +60,10 @@ def measured(
         out = given.mapInArrow(probe.Measured(function, arrow, guard), with_sums)
     else:
         weight_column = next((name for name in df.columns if name.lower() == columns.weight.lower()), None)
+        if fine is not None and weight_column is None:
+            raise PenstockError(
+                f"the column {columns.weight} is missing: the fine gate puts its weights there; do not drop it"
+            )
         late = None if fine is None else probe.Fine(guard, fine, weight_column)
         out = given.mapInArrow(probe.MeasuredRows(function, _arrow_schema(df, results), late), with_sums)
     if df.isStreaming:

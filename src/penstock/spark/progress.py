@@ -23,6 +23,11 @@ if TYPE_CHECKING:
 
     from penstock.plan import Plan
 
+#: A row may have arrived so long after the worker's clock says it was processed: clocks differ.
+MOST_AHEAD_S = 60.0
+#: No row of a stream arrived before the year 2000.
+LEAST_TIME_S = 946_684_800.0
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -75,6 +80,29 @@ def _fields(row: Any) -> dict[str, Any]:  # noqa: ANN401 - a Row, a dictionary, 
     return dict(row)
 
 
+def arrival_trouble(progress: Progress, probe: str) -> str | None:
+    """What is wrong with the times of arrival, in one line; None if they can be right."""
+    tasks = _tasks(progress, probe)
+    if not sum(task.rows for task in tasks):
+        return None
+    if not any(task.queued_rows for task in tasks):
+        return "arrival is null in every row, so no wait can be measured: name the column with a row's time of arrival"
+    newest_s = max(task.newest_s for task in tasks if task.newest_s is not None)
+    oldest_s = min(task.oldest_s for task in tasks if task.oldest_s is not None)
+    if newest_s > max(task.end_s for task in tasks) + MOST_AHEAD_S:
+        return (
+            "arrival lies ahead of the workers' clock, so waits are measured too short: give timestamps or seconds "
+            "since 1970, not milliseconds, and set the clocks alike"
+        )
+    if oldest_s < LEAST_TIME_S:
+        return "arrival lies in the last century: give timestamps or seconds since 1970"
+    return None
+
+
+def _tasks(progress: Progress, probe: str) -> list[TaskSums]:
+    return [TaskSums.from_text(text) for text in (progress.observed.get(probe) or {}).get("tasks") or ()]
+
+
 def report_of(
     progress: Progress, before: Progress | None, *, gate: str, probe: str, plan: Plan | None, dry: bool
 ) -> Report | None:
@@ -93,12 +121,12 @@ def report_of(
         for number in range(MOST_REASONS)
         if (rows := counts.get(f"shed_{number}") or 0)
     }
-    tasks = [TaskSums.from_text(text) for text in (progress.observed.get(probe) or {}).get("tasks") or ()]
+    tasks = _tasks(progress, probe)
     if late := sum(task.late for task in tasks):
-        if late > counts["rows_in"] - sum(shed.values()):
+        if late + sum(task.rows for task in tasks) > counts["rows_in"] - sum(shed.values()):
             raise PenstockError(
-                f"the fine gate shed {late} rows, more than the gate had let through: put the measured function right "
-                "behind guard.admit, before anything that multiplies rows, or give fine=False"
+                "more rows come to the fine gate than the gate lets through, so they cannot be accounted for: put the "
+                "measured function right behind guard.admit, before anything that multiplies rows, or give fine=False"
             )
         shed[TOO_LATE] = late
     rows_in, shed_rows = counts["rows_in"], 0 if dry else sum(shed.values())
