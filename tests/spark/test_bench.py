@@ -14,7 +14,7 @@ pytest.importorskip("pyspark")
 from penstock.report import Latency, Report
 from penstock.sim.grains import GRAIN_RUNS, bench_grains
 from penstock.spark.bench.gate import half_table
-from penstock.spark.bench.latency import window_latency_s
+from penstock.spark.bench.latency import all_runs, window_latency_s
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,7 +66,7 @@ def test_idle(tmp_path: Path) -> None:
 def test_latency(tmp_path: Path) -> None:
     found = small(
         "from penstock.spark.bench.latency import Effort, bench_latency\n"
-        "effort = Effort(2, overloads=(1.0,), learn_s=3.0, measure_s=10.0, policies=('unguarded', 'las'))\n"
+        "effort = Effort(overloads=(1.0,), learn_s=3.0, measure_s=10.0, policies=('unguarded', 'las'))\n"
         "result = bench_latency(folder, effort, lambda: None)",
         tmp_path,
     )
@@ -74,9 +74,20 @@ def test_latency(tmp_path: Path) -> None:
     assert (unguarded["policy"], las["policy"], las["overload"]) == ("unguarded", "las", 1.0)
     assert unguarded["kept"] == unguarded["rows_in"]
     assert 0 < las["kept"] < las["rows_in"]
-    assert len(las["queuing_latency_s"]) == 2
-    assert las["kept_spread"]["min"] <= las["kept"] <= las["kept_spread"]["max"]
+    assert len(las["queuing_latency_s"]) == 1
+    assert las["kept_spread"] == {"median": las["kept"], "min": las["kept"], "max": las["kept"]}
     assert 0.0 <= las["windows_within_target"] <= 1.0
+
+
+def test_repeats_add_up_to_all_windows_and_the_median_run() -> None:
+    runs = [{"within": 1, "kept": kept, "rows_in": 100, "queuing_latency_s": [1.0, None]} for kept in (30, 10, 50)]
+    assert all_runs(runs) == {
+        "windows_within_target": 0.5,
+        "kept": 30,
+        "kept_spread": {"median": 30, "min": 10, "max": 50},
+        "rows_in": 100,
+        "queuing_latency_s": [1.0, None] * 3,
+    }
 
 
 def test_grains() -> None:

@@ -65,7 +65,9 @@ def guard(folder: Path, **settings: Any) -> ps.Guard:
 def put_plan(of: ps.Guard, table: KeepTable | None = TABLE, *, age_s: float = 0.0) -> Plan:
     plans = of.plans()
     version = plans.next_version()
-    plan = Plan(version, "by hand", time.time() - age_s, SALT, gates=() if table is None else (table,))
+    # Of the future unless told otherwise, so that its lease outlasts a slow machine.
+    decided_s = time.time() - age_s if age_s else time.time() + 600.0
+    plan = Plan(version, "by hand", decided_s, SALT, gates=() if table is None else (table,))
     assert plans.add(version, plan)
     return plan
 

@@ -64,7 +64,7 @@ def bench_latency(folder: Path, effort: Effort, done: Callable[[], None]) -> dic
                 done()
     spark.stop()
     return {
-        "rows": [{"overload": overload, "policy": name, **_all(own)} for (overload, name), own in runs.items()],
+        "rows": [{"overload": overload, "policy": name, **all_runs(own)} for (overload, name), own in runs.items()],
         "parameters": {
             "cores": CORES,
             "repeats": effort.repeats,
@@ -136,7 +136,7 @@ def _measured(reports: list[Report], begin_s: float, effort: Effort) -> dict[str
     }
 
 
-def _all(runs: list[dict[str, Any]]) -> dict[str, Any]:
+def all_runs(runs: list[dict[str, Any]]) -> dict[str, Any]:
     """Every window of every run, and the median run's rows with their spread."""
     windows = [latency for run in runs for latency in run["queuing_latency_s"]]
     kept = [run["kept"] for run in runs]
