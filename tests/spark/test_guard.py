@@ -257,7 +257,8 @@ def test_the_fine_gate_sheds_within_a_batch_and_accounts_for_it(spark: SparkSess
     assert sum(report.rows_shed.get(TOO_LATE, 0) for report in reports) > 0
     keys, _ = numpy_verdicts()
     assert set(np.flatnonzero(keys == 3)) <= set(found["row"].to_pylist())
-    assert 1.0 <= found["weight"].to_numpy().min() <= found["weight"].to_numpy().sum() <= ROWS
+    # They stand for the others on average, and what the fine gate shed last still waits for a row to stand for it.
+    assert 1.0 <= found["weight"].to_numpy().min() <= found["weight"].to_numpy().sum() <= 1.5 * ROWS
 
 
 def test_weights_multiply_onto_those_that_come_in(spark: SparkSession, tmp_path: Path) -> None:

@@ -98,9 +98,8 @@ class RowColumns:
         shown = self.keep if isinstance(self.keep, str) else str(self.keep)
         try:
             kind = df.select(condition.alias("keep")).schema["keep"].dataType
-            _ = df.filter(
-                condition.cast("boolean")
-            ).schema  # refuses what is no condition on one row: an aggregate, say
+            # Refuses what is no condition on one row, an aggregate, say. A Connect client knows a filter's own schema.
+            _ = df.filter(condition.cast("boolean")).select(F.lit(1)).schema
         except (AnalysisException, ParseException) as error:
             parses = "PARSE" not in str(error)
             accepted = _columns_of(df, "a condition on") if parses else "a condition in Spark SQL"
