@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+from tests.components import debian_tool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,6 +74,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         session = builder.getOrCreate()
         yield session
         session.stop()
+
+
+@pytest.fixture(scope="session")
+def promtool() -> Path:
+    """Prometheus' own checker."""
+    return debian_tool("promtool", "prometheus")
 
 
 @contextmanager

@@ -7,6 +7,7 @@ import shutil
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.request import urlopen
 
 import numpy as np
 import pyarrow as pa
@@ -144,6 +145,12 @@ def test_a_stream_keeps_the_rows_that_numpy_keeps_with_the_same_weights_and_acco
             shed[reason] = shed.get(reason, 0) + rows
     assert shed == verdicts.shed_by_reason(TABLE)
     assert own.errors == 0
+    with urlopen(f"http://127.0.0.1:{own.serve_metrics(port=0)}/metrics", timeout=10) as answer:
+        metrics = answer.read().decode()
+    assert f'penstock_rows_in_total{{guard="guard"}} {float(ROWS)}' in metrics
+    for reason, rows in shed.items():
+        assert f'penstock_rows_shed_total{{guard="guard",reason="{reason}"}} {float(rows)}' in metrics
+    own.stop()
 
 
 def test_a_plan_written_while_the_query_runs_acts_from_the_next_batch_on(spark: SparkSession, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from penstock.errors import PenstockError
 from penstock.plan import Plan
 from penstock.spark.binding import LEASE_S, NO_PLAN, UNREADABLE
 from penstock.spark.progress import Progress, arrival_trouble, report_of
+from penstock.totals import Totals
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,6 +80,7 @@ class Controller:
         self.errors = 0
         self.alarms: tuple[str, ...] = ()
         self.reports: deque[Report] = deque(maxlen=HISTORY)
+        self.totals = Totals()
 
     def start(self) -> None:
         """Begin."""
@@ -175,6 +177,7 @@ class Controller:
         if report is None:
             return None
         self.reports.append(report)
+        self.totals.add(report)
         decided = self._planner.decide(report, self._clock())
         if decided is not None:
             self._write(decided)

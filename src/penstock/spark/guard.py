@@ -35,11 +35,13 @@ from penstock.spark.controller import PROBE, Controller
 from penstock.spark.gate import MADE_BY, MADE_IN, THIS_PROCESS, WOULD_SHED, control, gated
 from penstock.spark.measured import measured, unmeasured
 from penstock.spark.settings import read_yaml
+from penstock.totals import Totals
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Sequence
     from types import TracebackType
+    from wsgiref.simple_server import WSGIServer
 
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
@@ -51,6 +53,9 @@ if TYPE_CHECKING:
     from penstock.spark.measured import Form
 
 Mode = Literal["enforce", "dry_run", "off"]
+
+#: The port that OpenTelemetry's exporters for Prometheus use.
+METRICS_PORT = 9464
 
 #: Who watches which query in this process: a guard's name and its controller, by the query's identity.
 _watched: dict[str, tuple[str, Controller]] = {}
@@ -65,6 +70,7 @@ class Guard:
     Attributes:
         name: Name of the guard, part of the names of what it observes.
         mode: `enforce`, `dry_run` (keep all, tag what would be shed) or `off`.
+        target: What it holds the query to.
         folder: Where its plans are kept.
     """
 
@@ -105,7 +111,7 @@ class Guard:
         """
         self.name = guard_name(name)
         self.mode = one_of("mode", mode, ("enforce", "dry_run", "off"))
-        self._target = usable_target(target)
+        self.target = usable_target(target)
         self._policy = LoadAware() if policy is None else usable_policy(policy, fine=fine)
         if arrival is not None and not isinstance(arrival, str):
             raise PenstockError.setting("arrival", arrival, "the name of a column")
@@ -121,10 +127,11 @@ class Guard:
         self._columns.refuse_overlap()
         self._salt = int(getattr(self._policy, "seed", 0))
         # Made here, so that a target this policy cannot hold is refused before a query runs.
-        self._policy.planner(self._target)
-        self._fine = fine_machines(fine, self._target, self._policy)
+        self._policy.planner(self.target)
+        self._fine = fine_machines(fine, self.target, self._policy)
         self.folder = _folder(checkpoint)
         self._controller: Controller | None = None
+        self._metrics_server: WSGIServer | None = None
         self._token = uuid.uuid4().hex  # tells this guard's state on a worker from that of any other
         self._metrics = f"penstock_gate_{self.name}", f"{PROBE}{self.name}"
 
@@ -138,7 +145,7 @@ class Guard:
         if self.mode == "off":
             return df if self._columns.has_weight(df) else df.withColumn(self._columns.weight, F.lit(1.0))
         self._refuse_another_guards_rows(df)
-        if not isinstance(self._target, Throughput) and self._columns.arrival_s(df) is None:
+        if not isinstance(self.target, Throughput) and self._columns.arrival_s(df) is None:
             raise PenstockError(
                 "arrival is missing: a latency target needs the column with a row's time of arrival; name it, as in "
                 f"arrival={df.columns[0]!r}: {', '.join(df.columns)}"
@@ -207,7 +214,7 @@ class Guard:
         self._claim_folder()
         self._controller = Controller(
             query,
-            self._policy.planner(self._target),
+            self._policy.planner(self.target),
             PlanLog(self.folder / "plans"),
             bindings_of(self.folder, str(query.id)),
             names=self._metrics,
@@ -246,6 +253,23 @@ class Guard:
         """The Reports of all batches since the guard began to watch, up to the last 10,000."""
         return list(self._controller.reports) if self._controller else []
 
+    @property
+    def totals(self) -> Totals:
+        """What all Reports add up to since the guard began to watch."""
+        return self._controller.totals if self._controller else Totals()
+
+    def serve_metrics(self, port: int = METRICS_PORT, address: str = "127.0.0.1") -> int:
+        """Answer Prometheus at `http://address:port/metrics` until the guard is stopped; port 0 takes any that is free.
+
+        Returns:
+            The port.
+        """
+        from penstock.spark.metrics import serve  # noqa: PLC0415 - only this needs Prometheus' client
+
+        self._close_metrics()
+        self._metrics_server = serve(self, port, address)
+        return self._metrics_server.server_port
+
     def plans(self) -> PlanLog:
         """The log of its plans."""
         return PlanLog(self.folder / "plans")
@@ -254,6 +278,13 @@ class Guard:
         """Stop planning; if the query goes on, it keeps every row from now on."""
         if self._controller is not None:
             self._controller.stop()
+        self._close_metrics()
+
+    def _close_metrics(self) -> None:
+        server, self._metrics_server = self._metrics_server, None
+        if server is not None:
+            server.shutdown()
+            server.server_close()
 
     def __enter__(self) -> Self:
         """Nothing to do: `watch` starts the work."""

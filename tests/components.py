@@ -1,0 +1,42 @@
+"""Real components for tests: brought from Debian or Maven into a cache outside the repository, or a reason to skip."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penstock"
+
+
+def missing(what: str) -> NoReturn:
+    """Skip because a component cannot be had; where nothing may be skipped (`CI` is set), fail."""
+    if os.environ.get("CI"):
+        pytest.fail(f"{what}, and CI skips nothing")
+    pytest.skip(what)
+
+
+def debian_tool(name: str, package: str) -> Path:
+    """A program of a Debian package: the installed one, or one unpacked into the cache."""
+    if installed := shutil.which(name):
+        return Path(installed)
+    folder = CACHE / "debian" / package
+    program = folder / "usr" / "bin" / name
+    if not program.exists():
+        apt, dpkg = shutil.which("apt-get"), shutil.which("dpkg-deb")
+        if apt is None or dpkg is None:
+            missing(f"{name} is not installed, and this is no Debian to bring it")
+        folder.mkdir(parents=True, exist_ok=True)
+        if os.geteuid() == 0:
+            subprocess.run([apt, "update", "-qq"], capture_output=True, check=False)
+        subprocess.run([apt, "download", "-qq", package], cwd=folder, capture_output=True, check=False)
+        for archive in folder.glob("*.deb"):
+            subprocess.run([dpkg, "-x", archive, folder], check=True)
+            archive.unlink()
+    if not program.exists():
+        missing(f"{name} cannot be had: the package {package} could not be downloaded")
+    return program
