@@ -91,7 +91,7 @@ def _policies(cost_s: float, prefer: Prefer) -> dict[str, Policy | None]:
 
 def _run(spark: SparkSession, policy: Policy | None, effort: Effort, rate: float) -> tuple[list[Report], float]:
     """The reports of one query, and when its measurement began. Without a policy nothing is shed: a dry run."""
-    with tempfile.TemporaryDirectory() as checkpoint:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as checkpoint:
         guard = Guard(
             MeanQueueLatency(effort.target),
             policy or LoadAware(),
