@@ -96,7 +96,7 @@ def test_json_is_canonical() -> None:
         '{"backlog_age_s":0.0,"backlog_rows":0,"boxes":{},"busy_s":0.0,"control_s":0.0,'
         '"cost_sketch":{"base64":"AP8="},'
         '"delay_s":0.0,"end_s":3.0,"format":1,"lag_s":0.0,"overhead_s":0.0,"plan_version":null,"queuing":null,'
-        '"rows_in":5,"rows_kept":2,"rows_must_keep":0,"rows_shed":{"a":1,"b":2},"rows_would_shed":{},"sequence":1,'
+        '"rows_in":5,"rows_kept":2,"rows_must_keep":0,"rows_shed":{"a":1,"b":2},"rows_untimed":0,"rows_would_shed":{},"sequence":1,'
         '"sic":{},"slots":1,"span_s":0.0,"start_s":2.0}'
     )
 

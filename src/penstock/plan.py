@@ -123,14 +123,27 @@ class Plan(Message):
 
 
 @dataclass(frozen=True, slots=True)
+class Backlog(Record):
+    """How rows are thinned by their age: beyond `grace_s`, one of age a is kept with probability `fresh_s` / a."""
+
+    grace_s: Seconds
+    fresh_s: Seconds
+
+    def _check(self) -> None:
+        if not 0.0 < self.fresh_s <= self.grace_s:
+            raise refusal("fresh_s", self.fresh_s, f"seconds above 0, up to grace_s, {self.grace_s!r}")
+
+
+@dataclass(frozen=True, slots=True)
 class Binding(Message):
     """By which plan a micro-batch is judged, the first time and at every replay.
 
     Attributes:
         batch: Number of the micro-batch.
         query: Identity of the streaming query.
-        bound_s: When the batch was bound.
-        plan_version: Version of the plan; `None` if every row is kept.
+        bound_s: When the batch was bound; the age of its rows is their age then.
+        plan_version: Version of the plan; `None` if none is in force.
+        backlog: How its rows are thinned by age, whatever the plan; `None` if they are not.
         note: Why no plan is in force; empty if one is, or if there is none to follow.
     """
 
@@ -138,6 +151,7 @@ class Binding(Message):
     query: Text
     bound_s: Seconds
     plan_version: Count | None = None
+    backlog: Backlog | None = None
     note: Text = ""
 
 

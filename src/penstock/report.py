@@ -74,6 +74,7 @@ class Report(Message):
         delay_s: The part of it before the first row was taken up.
         lag_s: Age of the newest row when the interval began.
         queuing: Measured queuing latency; `None` if it was not measured.
+        rows_untimed: Rows that were measured, but for their wait: their time of arrival is missing or cannot be right.
         cost_sketch: What rows cost by key bucket (`BucketCosts`), serialised; `None` if it was not measured.
         boxes: Statistics of each operator of a query network.
         sic: Source information content of each query's results.
@@ -98,6 +99,7 @@ class Report(Message):
     delay_s: Seconds = 0.0
     lag_s: Seconds = 0.0
     queuing: Latency | None = None
+    rows_untimed: Count = 0
     cost_sketch: Blob | None = None
     boxes: Mapping[Name, BoxStatistics] = _NONE
     sic: Mapping[Name, Share] = _NONE

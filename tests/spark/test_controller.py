@@ -324,7 +324,7 @@ def test_more_late_rows_than_the_gate_let_through_are_told(bench: Bench) -> None
     [
         (1_800_000_000.0 + 3600.0, "arrival lies ahead of the workers' clock"),
         (1_800_000_000_000.0, "arrival lies ahead of the workers' clock"),
-        (1000.0, "arrival lies in the last century"),
+        (1000.0, "arrival lies before the year 2000 in 10 of 10 rows"),
         (np.nan, "arrival is null in every row"),
         (1_799_999_999.0, None),
     ],
@@ -342,6 +342,20 @@ def test_times_of_arrival_that_cannot_be_right_are_told_once(
     told = [record.getMessage() for record in caplog.records if "arrival" in record.getMessage()]
     assert [one.startswith(line or "-") for one in told] == [True] * bool(line)
     assert [alarm for alarm in bench.controller.alarms if "arrival" in alarm] == told
+
+
+def test_rows_of_1970_and_of_the_future_are_counted_and_the_others_waits_stay_right(bench: Bench) -> None:
+    given = progress(0, bench.clock(), rows=10, kept=10)
+    now_s = bench.clock()
+    arrivals_s = [0.0, now_s + 3e8, np.nan, *[now_s - 2.0] * 7]
+    given["observedMetrics"]["probe"]["tasks"] = [task(10, now_s, arrivals_s)]
+    bench.query.recentProgress.append(given)
+    bench.controller.step()
+    report = bench.controller.reports[-1]
+    assert (report.rows_untimed, report.queuing.rows) == (3, 7)
+    assert 2.0 <= report.queuing.mean_s <= 2.0 + 10 * COST_S
+    assert report.lag_s < 3.0
+    assert bench.controller.alarms[-1].startswith("arrival lies ahead of the workers' clock in 1 of 10 rows")
 
 
 def test_a_line_is_told_once_whatever_its_numbers(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:

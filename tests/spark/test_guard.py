@@ -11,14 +11,16 @@ from urllib.request import urlopen
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as functions_of_arrow
 import pyarrow.parquet as pq
 import pytest
 
 import penstock as ps
+from penstock.core.backlog import TOO_OLD, age_thresholds
 from penstock.core.gate import coins, judge
 from penstock.core.hashing import xxhash64_ints, xxhash64_strings
 from penstock.core.planner import SOURCE
-from penstock.plan import KeepTable, Plan
+from penstock.plan import Backlog, KeepTable, Plan
 from penstock.spark.binding import LEASE_S, bindings_of
 from penstock.spark.fine import TOO_LATE
 from penstock.spark.source import Population
@@ -196,6 +198,36 @@ def test_a_replayed_batch_is_judged_by_the_plan_of_its_first_attempt(spark: Spar
     after = sink(tmp_path)
     assert after.equals(before)
     assert bindings(own, query).get(int(last.name)).plan_version == 0
+
+
+def test_a_backlog_at_the_start_is_thinned_by_age_as_numpy_thins_it(spark: SparkSession, tmp_path: Path) -> None:
+    own = guard(tmp_path, target=ps.MeanQueueLatency("2 s"), keep="key = 3", policy=ps.LoadAware(seed=SALT))
+    start_s = time.time() - 4000.0
+    day = source(spark, start=start_s).transform(own.admit)  # one row a millisecond, all older than an hour
+    query = run(day.transform(own.measured(passed_on, RESULT, form="row")), tmp_path, own)
+
+    first, bound = own.history()[0], bindings(own, query).get(0)
+    assert (bound.plan_version, bound.backlog) == (None, Backlog(grace_s=10.0, fresh_s=2.0))
+    arrivals_s = (round(start_s * 1e6) + 1000 * np.arange(BATCH)) / 1e6
+    keys, everything = (
+        Population().batch(np.arange(BATCH), np.arange(BATCH))["key"].to_numpy(),
+        KeepTable(SOURCE, keep=(1.0,), reasons=("",)),
+    )
+    verdicts = judge(
+        everything,
+        key_hashes=xxhash64_ints(keys),
+        coins=coins(SALT, np.arange(BATCH)),
+        must_keep=keys == 3,
+        by_age=age_thresholds(bound.backlog, arrivals_s, bound.bound_s),
+    )
+    found = sink(tmp_path)
+    kept = found.filter(functions_of_arrow.less(found["row"], BATCH))
+    assert np.array_equal(kept["row"].to_numpy(), np.flatnonzero(verdicts.kept))
+    assert np.array_equal(kept["weight"].to_numpy(), verdicts.weights[verdicts.kept])
+    assert dict(first.rows_shed) == verdicts.shed_by_reason(everything) == {TOO_OLD: first.rows_in - first.rows_kept}
+    assert first.rows_kept < BATCH / 10
+    # What follows is judged by plans that know what rows cost.
+    assert own.history()[-1].plan_version is not None
 
 
 def test_a_dry_run_keeps_every_row_and_tags_what_would_have_been_shed(spark: SparkSession, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.core.backlog import TOO_OLD
 from penstock.core.hashing import SPARK_SEED, bucket, xxhash64_ints
 from penstock.core.thresholds import thresholds
 from penstock.plan import KeepTable
@@ -28,13 +29,17 @@ class Verdicts:
     kept: NDArray[np.bool_]
     weights: NDArray[np.float64]  #: new weight of a kept row; 0 for a shed one
     buckets: NDArray[np.int64]  #: key bucket of the row, whose reason stands in the table
+    aged: NDArray[np.bool_]  #: rows that are judged by their age, and not by their bucket
 
     def shed_by_reason(self, table: KeepTable) -> dict[str, int]:
         """How many rows were shed for each reason."""
         shed: dict[str, int] = {}
-        for number, rows in enumerate(np.bincount(self.buckets[~self.kept], minlength=table.buckets).tolist()):
+        by_table = self.buckets[~self.kept & ~self.aged]
+        for number, rows in enumerate(np.bincount(by_table, minlength=table.buckets).tolist()):
             if rows:
                 shed[table.reason(number)] = shed.get(table.reason(number), 0) + rows
+        if too_old := int(np.sum(~self.kept & self.aged)):
+            shed[TOO_OLD] = too_old
         return shed
 
 
@@ -56,8 +61,9 @@ def judge(
     coins: NDArray[np.int64],
     must_keep: NDArray[np.bool_] | None = None,
     weights: NDArray[np.float64] | None = None,
+    by_age: NDArray[np.int64] | None = None,
 ) -> Verdicts:
-    """Judge rows by the hash of their key and by their coin.
+    """Judge rows by the hash of their key and by their coin; a row that its age has a lower threshold for, by that.
 
     >>> table = KeepTable("source", keep=(0.5,), reasons=("over capacity",))
     >>> rows = np.arange(6)
@@ -67,10 +73,13 @@ def judge(
     """
     buckets = bucket(key_hashes, table.buckets)
     limits = thresholds(table)[buckets]
+    aged = np.zeros(len(limits), np.bool_) if by_age is None else by_age < limits
+    if by_age is not None:
+        limits = np.minimum(limits, by_age)
     kept = coins <= limits
     # 2**63 / (limit + 1) is 1 / share, as Catalyst computes it from the threshold alone.
     factors = np.divide(2.0**63, limits + 1.0, out=np.zeros(len(limits)), where=kept)
     if must_keep is not None:
         factors = np.where(must_keep, 1.0, factors)
         kept = kept | must_keep
-    return Verdicts(kept, factors if weights is None else factors * weights, buckets)
+    return Verdicts(kept, factors if weights is None else factors * weights, buckets, aged)

@@ -44,6 +44,10 @@ class Allowance(NamedTuple):
 class Target(Protocol):
     """Something to hold a stream to."""
 
+    @property
+    def fresh_s(self) -> float | None:
+        """Rows of a backlog that are no older are as good as new; None if age does not matter."""
+
     def allowance(self, pace: Pace) -> Allowance:
         """What a batch may take in, given how batches go."""
 
@@ -87,6 +91,11 @@ class MeanQueueLatency:
     def limit_s(self) -> float:
         """The limit in seconds."""
         return duration_s("limit", self.limit)
+
+    @property
+    def fresh_s(self) -> float:
+        """The limit: a row that is older makes the mean worse."""
+        return self.limit_s
 
     @property
     def window_s(self) -> float:
@@ -135,6 +144,11 @@ class MaxLag:
         """The age in seconds."""
         return duration_s("age", self.age)
 
+    @property
+    def fresh_s(self) -> float:
+        """The age."""
+        return self.age_s
+
     def allowance(self, pace: Pace) -> Allowance:
         """Work until the oldest row, which may be the last one taken up, has waited long enough."""
         room_s = AIM * self.age_s - pace.delay_s - pace.lag_s - pace.error_s
@@ -176,6 +190,10 @@ class Throughput:
             usable = False
         if not usable:
             raise PenstockError.setting("rows_per_s", self.rows_per_s, "rows a second, a number above 0")
+
+    @property
+    def fresh_s(self) -> None:
+        """None: age does not matter."""
 
     def allowance(self, pace: Pace) -> Allowance:
         """As many rows as the time they come in allows."""

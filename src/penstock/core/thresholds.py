@@ -1,8 +1,9 @@
 r"""Keep shares as integers: the form in which a keep table reaches the gate.
 
 A coin is a number from 0 to $2^{63} - 1$; a row passes when its coin is at most its bucket's threshold
-$\theta = \lfloor 2^{63} s \rfloor - 1$. The lowest three bits of a threshold say for which of up to eight reasons the
-bucket's rows are shed: they change the share by less than $2^{-59}$ and spare the gate a second look-up.
+$\theta = \lfloor 2^{63} s \rfloor - 1$. The lowest three bits of a threshold say for which of eight reasons the
+bucket's rows are shed: they change the share by less than $2^{-59}$ and spare the gate a second look-up. Seven of the
+reasons are the table's own; the last one is that of a row's age (`core.backlog`).
 
 Kept apart from the gate, because a Spark worker reads a table at every micro-batch and must start fast.
 """
@@ -15,8 +16,11 @@ from penstock.plan import KeepTable
 
 #: The threshold that lets everything through.
 KEEP_ALL = 2**63 - 1
-#: Reasons that one table can tell apart.
+#: Reasons that a gate can tell apart, and the bits that number them.
 MOST_REASONS = 8
+REASON_BITS = MOST_REASONS - 1
+#: The number of the reason that no table has.
+BACKLOG_NUMBER = MOST_REASONS - 1
 
 
 def thresholds(table: KeepTable) -> NDArray[np.int64]:
@@ -31,12 +35,12 @@ def thresholds(table: KeepTable) -> NDArray[np.int64]:
     scaled = np.asarray(table.keep) * 2.0**63
     # 2**63 - 1024 is the largest double that an integer can hold.
     whole = np.minimum(scaled, 2.0**63 - 1024.0).astype(np.int64) - 1
-    return np.where(scaled >= 2.0**63, np.int64(KEEP_ALL), (whole & ~np.int64(MOST_REASONS - 1)) | numbers)
+    return np.where(scaled >= 2.0**63, np.int64(KEEP_ALL), (whole & ~np.int64(REASON_BITS)) | numbers)
 
 
 def reasons(table: KeepTable) -> tuple[str, ...]:
     """The reasons of a table in the order in which thresholds number them."""
     names = tuple(dict.fromkeys(reason for reason in table.reasons if reason))
-    if len(names) > MOST_REASONS:
-        raise PenstockError.setting("reasons", len(names), f"at most {MOST_REASONS} different ones in a table")
+    if len(names) > BACKLOG_NUMBER:
+        raise PenstockError.setting("reasons", len(names), f"at most {BACKLOG_NUMBER} different ones in a table")
     return names

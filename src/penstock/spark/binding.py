@@ -13,16 +13,19 @@ from typing import NamedTuple
 
 from pyspark import TaskContext
 
+from penstock.core import backlog
 from penstock.core.bucket_costs import BUCKETS
 from penstock.core.thresholds import KEEP_ALL, thresholds
 from penstock.errors import PenstockError
 from penstock.log import BindingLog, PlanLog
-from penstock.plan import Binding, Plan
+from penstock.plan import Backlog, Binding, Plan
 
 _logger = logging.getLogger(__name__)
 
 #: A plan that sheds acts for so long after it was decided. A living controller renews it; a dead one's runs out.
 LEASE_S = 30.0
+#: A query's first batch is expected so long after its guard was made part of it; a backlog is thinned no later.
+START_S = 120.0
 
 #: What a control row says in place of a version: no plan is in force; the plan could not be read.
 NO_PLAN, UNREADABLE = -1, -2
@@ -32,6 +35,22 @@ _KEEP_ALL = [KEEP_ALL] * BUCKETS
 _RETRY_S = 0.05
 #: The newest version seen, by folder: workers live on from batch to batch.
 _newest: dict[str, int] = {}
+
+
+class Start(NamedTuple):
+    """What a gate knows when its query starts: since when it is there, and what the target calls fresh."""
+
+    since_s: float
+    fresh_s: float
+
+    def to_text(self) -> str:
+        """As an option of the control table."""
+        return f"{self.since_s!r} {self.fresh_s!r}"
+
+    @classmethod
+    def from_text(cls, text: str) -> Start | None:
+        """What `to_text` wrote; None if there is nothing."""
+        return cls(*map(float, text.split())) if text else None
 
 
 class Batch(NamedTuple):
@@ -46,21 +65,29 @@ def bindings_of(folder: str | Path, query: str) -> BindingLog:
     return BindingLog(Path(folder) / "bindings" / query)
 
 
-def control_row(folder: str, place: str) -> list[int]:
+def control_row(folder: str, place: str, start: Start | None = None) -> list[int]:
     """What this task's micro-batch is judged by; in a batch query, by the newest plan.
 
-    The threshold of every bucket, the plan's version, and the microseconds it took to find out.
+    The threshold of every bucket, the plan's version, the microseconds it took to find out; then, in microseconds too,
+    when the batch was bound and the grace and freshness by which a backlog is thinned, or zeros.
     """
     begin_s = time.perf_counter()
-    version, limits = _in_force(_Logs(folder, place), _batch())
-    return [*limits, version, round(1e6 * (time.perf_counter() - begin_s))]
+    version, limits, bound = _in_force(_Logs(folder, place, start), _batch())
+    thin = bound.backlog if bound else None
+    times_s = (bound.bound_s, thin.grace_s, thin.fresh_s) if bound and thin else (0.0, 0.0, 0.0)
+    return [*limits, version, _us(time.perf_counter() - begin_s), *map(_us, times_s)]
 
 
-def _in_force(logs: _Logs, batch: Batch | None) -> tuple[int, list[int]]:
+def _us(time_s: float) -> int:
+    return round(1e6 * time_s)
+
+
+def _in_force(logs: _Logs, batch: Batch | None) -> tuple[int, list[int], Binding | None]:
     for last_try in (False, True):
         try:
-            version = logs.version(batch, time.time())
-            return (NO_PLAN, _KEEP_ALL) if version is None else (version, logs.thresholds(version))
+            bound = None if batch is None else logs.binding(batch, time.time())
+            version = logs.newest_in_force(time.time()) if bound is None else bound.plan_version
+            return (NO_PLAN, _KEEP_ALL, bound) if version is None else (version, logs.thresholds(version), bound)
         except Exception as error:  # noqa: BLE001 - rows must flow whatever happened here
             if not last_try:
                 time.sleep(_RETRY_S)
@@ -68,29 +95,36 @@ def _in_force(logs: _Logs, batch: Batch | None) -> tuple[int, list[int]]:
             _logger.warning("the plans in %s cannot be read, so every row is kept: %s", logs.folder, error)
             if batch is not None:
                 logs.bind_open(batch, time.time(), error)
-    return UNREADABLE, _KEEP_ALL
+    return UNREADABLE, _KEEP_ALL, None
 
 
 class _Logs:
-    def __init__(self, folder: str, place: str) -> None:
-        self.folder, self._place = folder, place
+    def __init__(self, folder: str, place: str, start: Start | None) -> None:
+        self.folder, self._place, self._start = folder, place, start
 
-    def version(self, batch: Batch | None, now_s: float) -> int | None:
-        """The version that the batch is bound to, for good, from now on; that in force now if there is no batch."""
-        plans = self._plans()
-        if batch is None:
-            return self._newest_in_force(plans, now_s)
+    def binding(self, batch: Batch, now_s: float) -> Binding:
+        """By what the batch is judged, for good, from now on."""
         bindings = bindings_of(self.folder, batch.query)
         bound = bindings.get(batch.number)
         if bound is None:
-            version = self._newest_in_force(plans, now_s)
+            version = self.newest_in_force(now_s)
             if version is not None:
-                table_thresholds(plans.get(version), self._place)  # One that cannot be applied must not be bound.
-            bindings.add(batch.number, Binding(batch.number, batch.query, now_s, version))
+                self.thresholds(version)  # One that cannot be applied must not be bound.
+            # Whole microseconds, as they reach the gate.
+            new = Binding(batch.number, batch.query, _us(now_s) / 1e6, version, self._backlog(now_s))
+            bindings.add(batch.number, new)
             bound = bindings.get(batch.number)
         if bound is None:
             raise PenstockError(f"the binding of batch {batch.number} cannot be read")
-        return bound.plan_version
+        return bound
+
+    def _backlog(self, now_s: float) -> Backlog | None:
+        """How to thin a backlog: only while the query starts, and until its guard has made a plan."""
+        if self._start is None or abs(now_s - self._start.since_s) > START_S:
+            return None
+        newest = self._plans().latest()
+        planned = newest is not None and newest.decided_s >= self._start.since_s
+        return None if planned else backlog.rule(self._start.fresh_s)
 
     def thresholds(self, version: int) -> list[int]:
         """The thresholds of a plan."""
@@ -106,8 +140,9 @@ class _Logs:
             binding = Binding(batch.number, batch.query, now_s, note=note)
             bindings_of(self.folder, batch.query).add(batch.number, binding)
 
-    def _newest_in_force(self, plans: PlanLog, now_s: float) -> int | None:
+    def newest_in_force(self, now_s: float) -> int | None:
         """The newest version, unless it sheds and its lease has run out."""
+        plans = self._plans()
         newest = _newest.get(self.folder, -1)
         if not plans.taken(newest):
             newest = plans.next_version() - 1

@@ -31,17 +31,16 @@ class PlanTable(DataSource):
         return StructType([StructField("control", ArrayType(LongType(), containsNull=False), nullable=False)])
 
     def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002 - there is only one
-        """Read the folder and place that the options name."""
-        return PlanTableReader(self.options["folder"], self.options["place"])
+        """Read what the options name."""
+        return PlanTableReader(self.options["folder"], self.options["place"], self.options.get("start", ""))
 
 
 class PlanTableReader(DataSourceReader):
     """Reads the plan in force."""
 
-    def __init__(self, folder: str, place: str) -> None:
-        """Read the logs in this folder, and of a plan the table of this place."""
-        self._folder = folder
-        self._place = place
+    def __init__(self, folder: str, place: str, start: str) -> None:
+        """Read the logs in this folder, and of a plan the table of this place; `start` is a `Start` as text."""
+        self._folder, self._place, self._start = folder, place, start
 
     def partitions(self) -> list[InputPartition]:
         """One task."""
@@ -49,6 +48,6 @@ class PlanTableReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[tuple[list[int]]]:  # noqa: ARG002 - there is only one
         """The row."""
-        from penstock.spark.binding import control_row  # noqa: PLC0415 - only here is it needed
+        from penstock.spark.binding import Start, control_row  # noqa: PLC0415 - only here are they needed
 
-        yield (control_row(self._folder, self._place),)
+        yield (control_row(self._folder, self._place, Start.from_text(self._start)),)

@@ -240,6 +240,8 @@ class Controller:
             if newest is not None and newest.gates:
                 released = self._planner.release(0, self._clock(), note)
                 self._write(released or Plan(0, newest.policy, self._clock(), newest.salt, note=note))
+            elif self._in_force is None:  # The first plan ends the thinning of a backlog.
+                self._write(replace(Plan.keep_all(0, "start", self._clock()), note=note))
         except (OSError, PenstockError) as error:
             self.errors += 1
             self._tell(f"the last plan of query {self._query_id} could not be written: {_line(error)}")

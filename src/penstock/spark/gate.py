@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 
+from penstock.core.arrival import EARLIEST_S
 from penstock.core.bucket_costs import BUCKETS
-from penstock.core.thresholds import KEEP_ALL, MOST_REASONS
+from penstock.core.thresholds import BACKLOG_NUMBER, KEEP_ALL, MOST_REASONS, REASON_BITS
 from penstock.spark.binding import control_row
 from penstock.spark.control_table import FORMAT, PlanTable
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+    from penstock.spark.binding import Start
     from penstock.spark.columns import RowColumns
 
 #: The column in which a dry run says what would have been shed.
@@ -34,7 +36,7 @@ _PASSES = "__penstock_passes"
 _TWO_63 = 2.0**63
 
 
-def control(df: DataFrame, folder: str, place: str) -> Column:
+def control(df: DataFrame, folder: str, place: str, start: Start | None = None) -> Column:
     """The control row of the plan that the micro-batch is bound to: `binding` says what is in it.
 
     A batch query has no later plan to wait for: it takes the one in force now, as a literal.
@@ -43,7 +45,8 @@ def control(df: DataFrame, folder: str, place: str) -> Column:
         return F.lit(np.array(control_row(folder, place), np.int64))
     spark = df.sparkSession
     spark.dataSource.register(PlanTable)
-    table = spark.read.format(FORMAT).option("folder", folder).option("place", place).load()
+    options = {"folder": folder, "place": place, "start": start.to_text() if start else ""}
+    table = spark.read.format(FORMAT).options(**options).load()
     return table.select("control").scalar()
 
 
@@ -59,7 +62,7 @@ def gated(
     if df.isStreaming:
         judged = df.withColumn(_CONTROL, _once(control)).withColumns(
             {
-                _THRESHOLD: _once(F.get(_CONTROL, columns.bucket(df))),
+                _THRESHOLD: _once(_by_age(F.get(_CONTROL, columns.bucket(df)), columns.arrival_s(df))),
                 _PLAN: F.get(_CONTROL, F.lit(BUCKETS)),
                 _READ_US: F.get(_CONTROL, F.lit(BUCKETS + 1)),
             }
@@ -92,6 +95,17 @@ def gated(
     return weighed.drop(_CONTROL, _THRESHOLD, _PLAN, _READ_US, _MUST_KEEP, _PASSES)
 
 
+def _by_age(threshold: Column, arrival_s: Column | None) -> Column:
+    """The threshold, or that of the row's age if it is lower, as `core.backlog` has it."""
+    if arrival_s is None:
+        return threshold
+    bound_s, grace_s, fresh_s = (F.get(_CONTROL, F.lit(BUCKETS + place)) / F.lit(1e6) for place in (2, 3, 4))
+    old = (arrival_s >= F.lit(EARLIEST_S)) & (arrival_s < bound_s - grace_s)
+    limit = (fresh_s / (bound_s - arrival_s) * F.lit(_TWO_63)).cast("bigint") - F.lit(1)
+    by_age = limit.bitwiseAND(F.lit(~REASON_BITS)).bitwiseOR(F.lit(BACKLOG_NUMBER))
+    return F.when(old, F.least(threshold, by_age)).otherwise(threshold)
+
+
 def _once(value: Column) -> Column:
     """The value, which Spark computes once however often it is used, and a control row that it reads once a batch.
 
@@ -101,7 +115,7 @@ def _once(value: Column) -> Column:
 
 
 def _counts(has_must_keep: bool) -> list[Column]:  # noqa: FBT001 - one caller
-    reason = F.col(_THRESHOLD).bitwiseAND(F.lit(MOST_REASONS - 1))
+    reason = F.col(_THRESHOLD).bitwiseAND(F.lit(REASON_BITS))
     counts = [F.count(F.lit(1)).alias("rows_in"), F.max(_PLAN).alias("plan"), F.max(_READ_US).alias("read_us")]
     if has_must_keep:
         counts.append(F.count(F.when(F.col(_MUST_KEEP), 1)).alias("rows_must_keep"))

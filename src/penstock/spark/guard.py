@@ -18,7 +18,7 @@ from penstock.core.policy import FullKnowledge, LoadAware
 from penstock.core.target import Throughput
 from penstock.errors import PenstockError
 from penstock.log import PlanLog, local_folder
-from penstock.spark.binding import bindings_of
+from penstock.spark.binding import Start, bindings_of
 from penstock.spark.checks import (
     column_names,
     condition,
@@ -152,7 +152,7 @@ class Guard:
             )
         admitted = gated(
             df,
-            control(df, str(self.folder), SOURCE),
+            control(df, str(self.folder), SOURCE, self._start()),
             self._columns,
             salt=self._salt,
             metric=self._metrics[0],
@@ -307,6 +307,9 @@ class Guard:
                 raise PenstockError(
                     f"the stream has a column {WOULD_SHED} already: rename it, the guard's dry run needs the name"
                 )
+
+    def _start(self) -> Start | None:
+        return None if self.target.fresh_s is None else Start(time.time(), self.target.fresh_s)
 
     def _claim_folder(self) -> None:
         own = {

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from penstock.core.arrival import sort_out
 from penstock.core.bucket_costs import BucketCosts
 
 if TYPE_CHECKING:
@@ -28,13 +29,15 @@ class TaskSums:
     busy_s: float
     start_s: float  #: when its first row was taken up, in seconds since 1970
     end_s: float
-    queued_s: float  #: waiting time of all rows with a time of arrival
+    queued_s: float  #: waiting time of all rows with a time of arrival that can be right
     queued_rows: int
     queued_max_s: float
-    oldest_s: float | None  #: earliest and latest arrival
+    oldest_s: float | None  #: earliest and latest arrival of these
     newest_s: float | None
     costs: str  #: `BucketCosts`, packed: progress is read often and should stay small
     late: int = 0  #: rows that the fine gate shed
+    ancient: int = 0  #: rows that arrived before the year 2000, or ahead of the worker's clock, as they say
+    ahead: int = 0
 
     def to_text(self) -> str:
         """The sums as JSON."""
@@ -80,7 +83,7 @@ class Meter:
         self._start_s: float | None = None
         self._end_s = 0.0
         self._oldest_s, self._newest_s = np.inf, -np.inf
-        self._late = 0
+        self._late = self._ancient = self._ahead = 0
 
     @property
     def rows(self) -> int:
@@ -106,7 +109,9 @@ class Meter:
         self._start_s = starts_s[0] if self._start_s is None else self._start_s
         self._end_s = starts_s[-1] + costs_s[-1]
         arrivals_s = rows.arrivals_s[:done]
-        known = np.isfinite(arrivals_s)
+        known, ancient, ahead = sort_out(arrivals_s, row_starts_s)
+        self._ancient += ancient
+        self._ahead += ahead
         if known.any():
             waits_s = np.maximum(row_starts_s - arrivals_s, 0.0)[known]
             self._queued_s += float(waits_s.sum())
@@ -139,4 +144,6 @@ class Meter:
             newest_s=self._newest_s if any_arrival else None,
             costs=base64.b64encode(zlib.compress(self._costs.to_bytes(), 1)).decode(),
             late=self._late,
+            ancient=self._ancient,
+            ahead=self._ahead,
         )

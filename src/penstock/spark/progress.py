@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from penstock.core.backlog import TOO_OLD
 from penstock.core.bucket_costs import BucketCosts
 from penstock.core.planner import SOURCE
-from penstock.core.thresholds import MOST_REASONS, reasons
+from penstock.core.thresholds import BACKLOG_NUMBER, MOST_REASONS, reasons
 from penstock.errors import PenstockError
 from penstock.report import Latency, Report
 from penstock.spark.fine import TOO_LATE
@@ -22,11 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from penstock.plan import Plan
-
-#: A row may have arrived so long after the worker's clock says it was processed: clocks differ.
-MOST_AHEAD_S = 60.0
-#: No row of a stream arrived before the year 2000.
-LEAST_TIME_S = 946_684_800.0
 
 
 @dataclass(frozen=True)
@@ -83,19 +79,21 @@ def _fields(row: Any) -> dict[str, Any]:  # noqa: ANN401 - a Row, a dictionary, 
 def arrival_trouble(progress: Progress, probe: str) -> str | None:
     """What is wrong with the times of arrival, in one line; None if they can be right."""
     tasks = _tasks(progress, probe)
-    if not sum(task.rows for task in tasks):
-        return None
-    if not any(task.queued_rows for task in tasks):
-        return "arrival is null in every row, so no wait can be measured: name the column with a row's time of arrival"
-    newest_s = max(task.newest_s for task in tasks if task.newest_s is not None)
-    oldest_s = min(task.oldest_s for task in tasks if task.oldest_s is not None)
-    if newest_s > max(task.end_s for task in tasks) + MOST_AHEAD_S:
+    rows, timed, ahead, ancient = (
+        sum(getattr(task, name) for task in tasks) for name in ("rows", "queued_rows", "ahead", "ancient")
+    )
+    if ahead:
         return (
-            "arrival lies ahead of the workers' clock, so waits are measured too short: give timestamps or seconds "
-            "since 1970, not milliseconds, and set the clocks alike"
+            f"arrival lies ahead of the workers' clock in {ahead} of {rows} rows, so their wait is not measured: give "
+            "timestamps or seconds since 1970, not milliseconds, and set the clocks alike"
         )
-    if oldest_s < LEAST_TIME_S:
-        return "arrival lies in the last century: give timestamps or seconds since 1970"
+    if ancient:
+        return (
+            f"arrival lies before the year 2000 in {ancient} of {rows} rows, so their wait is not measured: give "
+            "timestamps or seconds since 1970"
+        )
+    if rows and not timed:
+        return "arrival is null in every row, so no wait can be measured: name the column with a row's time of arrival"
     return None
 
 
@@ -115,7 +113,7 @@ def report_of(
     if counts is None or not counts["rows_in"]:
         return None
     table = plan.gate(SOURCE) if plan else None
-    names = dict(enumerate(reasons(table) if table else ()))
+    names = dict(enumerate(reasons(table) if table else ())) | {BACKLOG_NUMBER: TOO_OLD}
     shed = {
         names.get(number, "a plan that cannot be read any more"): rows
         for number in range(MOST_REASONS)
@@ -152,6 +150,7 @@ def report_of(
         delay_s=work.delay_s,
         lag_s=work.lag_s,
         queuing=work.queuing,
+        rows_untimed=sum(task.rows - task.queued_rows for task in tasks),
         cost_sketch=work.costs,
     )
 

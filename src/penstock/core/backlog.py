@@ -1,0 +1,50 @@
+r"""A backlog that waits when a query starts: its rows are thinned by age, before anything is known about their cost.
+
+The first batch takes in all that waits, be it a day's rows, and no plan has been made for it yet. Kept whole it would
+run for hours. A row of age $a$ is kept with probability
+
+$$s(a) = \begin{cases} 1 & a \le g \\ h / a & a > g \end{cases}$$
+
+where $h$ is what the target calls fresh and $g$ a grace for what arrives while Spark starts. Of a backlog that grew at
+an even rate for a time $A$, what is kept is what arrives in
+
+$$g + h \ln (A / g)$$
+
+which hardly depends on $A$: of a day's backlog, with $h$ = 2 s and $g$ = 10 s, the rows of 28 s. Each doubling of age
+keeps as many rows as any other, so all parts of the backlog are known equally well: $1 / s$ is the weight.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.core.arrival import EARLIEST_S
+from penstock.core.thresholds import BACKLOG_NUMBER, KEEP_ALL, REASON_BITS
+from penstock.plan import Backlog
+
+#: Why such rows are shed.
+TOO_OLD = "too old when the query started"
+#: What arrived while Spark started is no backlog.
+GRACE_S = 10.0
+
+
+def rule(fresh_s: float) -> Backlog:
+    """How to thin a backlog under a target that calls rows of this age fresh.
+
+    >>> rule(2.0)
+    Backlog(grace_s=10.0, fresh_s=2.0)
+    >>> rule(60.0)
+    Backlog(grace_s=60.0, fresh_s=60.0)
+    """
+    return Backlog(grace_s=max(GRACE_S, fresh_s), fresh_s=fresh_s)
+
+
+def age_thresholds(backlog: Backlog, arrivals_s: NDArray[np.float64], bound_s: float) -> NDArray[np.int64]:
+    """The threshold of each row by its age alone; what arrived before the year 2000, or is not known, has no age.
+
+    >>> [hex(limit) for limit in age_thresholds(rule(2.0), np.array([1e9 - 9.0, 1e9 - 16.0, 0.0]), 1e9)]
+    ['0x7fffffffffffffff', '0xfffffffffffffff', '0x7fffffffffffffff']
+    """
+    old = (arrivals_s >= EARLIEST_S) & (arrivals_s < bound_s - backlog.grace_s)
+    shares = np.divide(backlog.fresh_s, bound_s - arrivals_s, out=np.zeros(len(arrivals_s)), where=old)
+    limits = ((shares * 2.0**63).astype(np.int64) - 1) & ~np.int64(REASON_BITS) | np.int64(BACKLOG_NUMBER)
+    return np.where(old, limits, np.int64(KEEP_ALL))
