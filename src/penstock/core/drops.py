@@ -14,7 +14,6 @@ row would have gone on.
 """
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -25,10 +24,15 @@ _SAME = 1e-9
 
 
 class Marginal(NamedTuple):
-    """What one row at a place means: utility, and work."""
+    """What the next row taken away costs in utility, and what work it saves."""
 
-    utility: float
-    work: float
+    loss: float
+    gain: float
+
+    @property
+    def ratio(self) -> float:
+        """Loss for each unit of work; a row that saves nothing is never worth it."""
+        return self.loss / self.gain if self.gain > 0.0 else math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +58,7 @@ def places(network: Network) -> list[Place]:
 
 
 class Shedding:
-    """The flows of a network under drops; `take` makes a drop larger, `give` smaller.
+    """The flows of a network under drops, which only ever grow.
 
     >>> from penstock.core.network import Box, Input, Output
     >>> from penstock.core.qos import LossTolerance
@@ -67,8 +71,8 @@ class Shedding:
     >>> state = Shedding(network)
     >>> [place.name for place in places(network)]
     ['I', 'shared->left', 'shared->B']
-    >>> state.down(places(network)[0])  # half a row less at each of two outputs
-    Marginal(utility=0.2, work=4.0)
+    >>> {place.name: state.marginal(place) for place in places(network)}["I"]  # half a row less at each of two outputs
+    Marginal(loss=0.2, gain=4.0)
     """
 
     def __init__(self, network: Network, rates: dict[str, float] | None = None) -> None:
@@ -82,8 +86,8 @@ class Shedding:
         self._graphs = {one.name: one.loss_tolerance for one in network.outputs}
         self._arc_to = {one.name: network.into[one.name][0].name for one in network.outputs}
         self._place = {name: number for number, name in enumerate(network.order)}
-        #: What a row less, and a row more, at a node or on an arc does to utility; and the work it causes.
-        self._down, self._up, self._work = ({name: 0.0 for name in (*network.out_of, *self.flow)} for _ in range(3))
+        self._loss, self._gain = dict.fromkeys(network.out_of, 0.0), dict.fromkeys(network.out_of, 0.0)
+        self._arc_loss, self._arc_gain = dict.fromkeys(self.flow, 0.0), dict.fromkeys(self.flow, 0.0)
         for name in reversed(network.order):
             self._refresh(name)
 
@@ -98,194 +102,150 @@ class Shedding:
 
     def keep(self, place: Place) -> float:
         """The share of rows that the drop at a place lets through."""
-        before = self._before(place)
-        return self.flowing(place) / before if before > 0.0 else 1.0
+        before = self.rates[place.node] if place.arc is None else self.leaving[place.node]
+        after = self.leaving[place.node] if place.arc is None else self.flow[place.arc.name]
+        return after / before if before > 0.0 else 1.0
 
     def flowing(self, place: Place) -> float:
         """Rows that pass a place."""
         return self.leaving[place.node] if place.arc is None else self.flow[place.arc.name]
 
-    def dropped(self, place: Place) -> float:
-        """Rows that the drop at a place takes."""
-        missing = self._before(place) - self.flowing(place)
-        return missing if missing > _SAME * self._before(place) else 0.0
+    def marginal(self, place: Place) -> Marginal:
+        """What the next row taken away there costs and saves."""
+        if place.arc is None:
+            return Marginal(self._loss[place.node], self._gain[place.node])
+        return Marginal(self._arc_loss[place.arc.name], self._arc_gain[place.arc.name])
 
-    def down(self, place: Place) -> Marginal:
-        """What the next row taken away there costs in utility and saves in work."""
-        name = place.node if place.arc is None else place.arc.name
-        return Marginal(self._down[name], self._work[name])
-
-    def take(self, place: Place, rows: float) -> "Moved":
+    def take(self, place: Place, rows: float) -> "Taken":
         """Take rows away at a place, as many as leave the marginals as they are, or as there are."""
-        fall = self._felt(place)
-        return self._move(place, fall, -min(rows, self.flowing(place), self._until_bend(fall, up=False)))
+        fall = self._fall(place)
+        rows = min(rows, self.flowing(place), self._reach(fall))
+        for node, less in fall.nodes.items():
+            if node in self.leaving:
+                self.leaving[node] = _less(self.leaving[node], rows * less)
+        for arc, less in fall.arcs.items():
+            self.flow[arc] = _less(self.flow[arc], rows * less)
+        return Taken(rows, (place.node, *fall.nodes), self._events(fall))
 
-    def give(self, place: Place, rows: float, price: float) -> "Moved | None":
-        """Give rows back at a place, as many as leave the marginals as they are, or as its drop takes.
-
-        They go on along the arcs on which they are worth their work at this price, a utility for each unit of work.
-        None if they are worth it nowhere.
-        """
-        nets: dict[str, float] = {}
-        if not self.dropped(place) or self._net(place, price, nets) <= 0.0:
-            return None
-        rise = self._felt(place, nets)
-        if not rise.outputs:
-            return None
-        return self._move(place, rise, min(rows, self.dropped(place), self._until_bend(rise, up=True)))
-
-    def _net(self, place: Place, price: float, nets: dict[str, float]) -> float:
-        """What a row more is worth beyond its work at a price, along the arcs that pay; kept by arc in `nets`."""
-
-        def of_arc(arc: Arc) -> float:
-            if arc.name not in nets:
-                if self.network.out_of[arc.target]:
-                    nets[arc.name] = arc.selectivity * of_node(arc.target) - price * arc.cost
-                else:
-                    nets[arc.name] = self._up[arc.target]
-            return nets[arc.name]
-
-        def of_node(name: str) -> float:
-            return sum(max(of_arc(arc), 0.0) for arc in self.network.out_of[name] if self._tight(arc))
-
-        return of_node(place.node) if place.arc is None else of_arc(place.arc)
-
-    def refresh(self, nodes: "tuple[str, ...]") -> set[str]:
+    def refresh(self, nodes: "list[str] | tuple[str, ...]") -> set[str]:
         """Compute marginals anew at nodes and all that lies upstream of them; returns where they changed."""
         todo, changed = set(nodes), set[str]()
-        for name in sorted(upstream(self.network, todo), key=lambda one: -self._place[one]):
+        for name in sorted(self._upstream(todo), key=lambda one: -self._place[one]):
             if name in todo and self._refresh(name):
                 changed.add(name)
                 todo.update(arc.source for arc in self.network.into[name])
         return changed
 
-    def _before(self, place: Place) -> float:
-        return self.rates[place.node] if place.arc is None else self.leaving[place.node]
-
-    def _move(self, place: Place, felt: "Felt", rows: float) -> "Moved":
-        for node, part in felt.nodes.items():
-            self.leaving[node] = _moved(self.leaving[node], rows * part)
-        for arc, part in felt.arcs.items():
-            self.flow[arc] = _moved(self.flow[arc], rows * part)
-        return Moved(abs(rows), (place.node, *felt.nodes, *felt.outputs), self._new_marginals(place, felt, rows))
+    def _upstream(self, nodes: set[str]) -> set[str]:
+        found, todo = set(nodes), list(nodes)
+        while todo:
+            for arc in self.network.into[todo.pop()]:
+                if arc.source not in found:
+                    found.add(arc.source)
+                    todo.append(arc.source)
+        return found
 
     def _refresh(self, name: str) -> bool:
-        """Compute a node's marginals; whether they or those of its arcs are new."""
+        before = self._loss[name], self._gain[name]
         arcs = self.network.out_of[name]
         if not arcs:
-            before = self._down[name], self._up[name]
-            self._down[name], self._up[name] = self._slopes(name)
-            return before != (self._down[name], self._up[name])
-        found = [0.0, 0.0, 0.0]
-        new = False
+            full = self.full[self._arc_to[name]]
+            percent = self.percent(name)
+            slope = self._graphs[name].loss_per_percent(percent) if percent > 0.0 else 0.0
+            self._loss[name] = 100.0 * slope / full if full > 0.0 else 0.0
+            return before[0] != self._loss[name]
+        loss = gain = 0.0
+        different = False
         for arc in arcs:
-            share = arc.selectivity if self.network.out_of[arc.target] else 1.0
-            own = (
-                share * self._down[arc.target],
-                share * self._up[arc.target],
-                arc.cost + arc.selectivity * self._work[arc.target],
-            )
-            new |= self._set(arc.name, own)
+            one_loss = self._loss[arc.target] * (arc.selectivity if self.network.out_of[arc.target] else 1.0)
+            one_gain = arc.cost + arc.selectivity * self._gain[arc.target]
+            different |= self._arc_loss[arc.name] != one_loss or self._arc_gain[arc.name] != one_gain
+            self._arc_loss[arc.name], self._arc_gain[arc.name] = one_loss, one_gain
             if self._tight(arc):
-                found = [one + more for one, more in zip(found, own, strict=True)]
-        return self._set(name, (found[0], found[1], found[2])) or new
-
-    def _set(self, name: str, marginals: tuple[float, float, float]) -> bool:
-        before = self._down[name], self._up[name], self._work[name]
-        self._down[name], self._up[name], self._work[name] = marginals
-        return before != marginals
-
-    def _slopes(self, output: str) -> tuple[float, float]:
-        percent, full, graph = self.percent(output), self.full[self._arc_to[output]], self._graphs[output]
-        if full <= 0.0:
-            return 0.0, 0.0
-        down = graph.loss_per_percent(percent) if percent > 0.0 else 0.0
-        return 100.0 * down / full, 100.0 * graph.gain_per_percent(percent) / full
+                loss, gain = loss + one_loss, gain + one_gain
+        self._loss[name], self._gain[name] = loss, gain
+        return different or before != (loss, gain)
 
     def _tight(self, arc: Arc) -> bool:
         """Whether the arc carries all that its node puts out."""
-        return self.flow[arc.name] >= self.leaving[arc.source] - _SAME * self.full[arc.name]
+        return self.flow[arc.name] >= self.leaving[arc.source] - _SAME * max(self.full[arc.name], 1e-300)
 
-    def _felt(self, place: Place, nets: dict[str, float] | None = None) -> "Felt":
-        """How much less or more flows everywhere for each row at a place; more goes only where it pays."""
-        found = Felt({}, {}, [])
+    def _fall(self, place: Place) -> "Fall":
+        """How much less flows everywhere for each row taken away."""
+        nodes: dict[str, float] = {}
+        arcs: dict[str, float] = {}
         todo: dict[str, float] = {}
-
-        def along(arc: Arc, part: float) -> None:
-            found.arcs[arc.name] = part
-            todo[arc.target] = todo.get(arc.target, 0.0) + part * arc.selectivity
-
         if place.arc is None:
-            todo[place.node] = 1.0
+            nodes[place.node] = 1.0
+            starts = [(arc, 1.0) for arc in self.network.out_of[place.node] if self._tight(arc)]
         else:
-            along(place.arc, 1.0)
+            starts = [(place.arc, 1.0)]
+        for arc, less in starts:
+            arcs[arc.name] = less
+            todo[arc.target] = todo.get(arc.target, 0.0) + less * arc.selectivity
         while todo:
             name = min(todo, key=self._place.__getitem__)
-            part = todo.pop(name)
+            less = todo.pop(name)
             if not self.network.out_of[name]:
-                found.outputs.append(name)
+                nodes.setdefault(name, 0.0)
                 continue
-            found.nodes[name] = part
+            nodes[name] = less
             for arc in self.network.out_of[name]:
-                if self._tight(arc) and (nets is None or nets[arc.name] > 0.0):
-                    along(arc, part)
-        return found
+                if self._tight(arc):
+                    arcs[arc.name] = less
+                    todo[arc.target] = todo.get(arc.target, 0.0) + less * arc.selectivity
+        return Fall(nodes, arcs)
 
-    def _until_bend(self, felt: "Felt", *, up: bool) -> float:
-        """Rows until a graph bends, or, on the way down, a branch gets tight."""
+    def _reach(self, fall: "Fall") -> float:
+        """Rows until a graph bends, a branch gets tight, or a flow is gone."""
         least = math.inf
-        for output in felt.outputs:
-            arc, percent, graph = self._arc_to[output], self.percent(output), self._graphs[output]
-            room = graph.break_above(percent) - percent if up else percent - graph.next_break(percent)
-            if felt.arcs[arc] > 0.0:
-                least = min(least, room / 100.0 * self.full[arc] / felt.arcs[arc])
-        if not up:
-            for node, part in felt.nodes.items():
-                for arc in self.network.out_of[node]:
-                    if arc.name not in felt.arcs and part > 0.0:
-                        least = min(least, (self.leaving[node] - self.flow[arc.name]) / part)
+        for node, less in fall.nodes.items():
+            arcs = self.network.out_of[node]
+            if not arcs:
+                arc = self._arc_to[node]
+                if fall.arcs.get(arc) and self.full[arc] > 0.0:
+                    room = self.percent(node) - self._graphs[node].next_break(self.percent(node))
+                    least = min(least, room / 100.0 * self.full[arc] / fall.arcs[arc])
+                continue
+            if less > 0.0:
+                for one in arcs:
+                    if one.name not in fall.arcs:
+                        least = min(least, (self.leaving[node] - self.flow[one.name]) / less)
         return max(least, 0.0)
 
-    def _new_marginals(self, place: Place, felt: "Felt", rows: float) -> tuple[str, ...]:
-        """Nodes whose marginals are new: a graph bends, or a branch got tight or loose."""
-        found = [one for one in felt.outputs if self._slopes(one) != (self._down[one], self._up[one])]
-        for node in felt.nodes:
-            if any(arc.name not in felt.arcs and self._tight(arc) for arc in self.network.out_of[node]):
+    def _events(self, fall: "Fall") -> tuple[str, ...]:
+        """Nodes whose marginals are new: a graph bends, a branch is tight now, or a flow is gone."""
+        found = []
+        for node in fall.nodes:
+            arcs = self.network.out_of[node]
+            if not arcs:
+                percent = self.percent(node)
+                graph = self._graphs[node]
+                full = self.full[self._arc_to[node]]
+                slope = 100.0 * graph.loss_per_percent(percent) / full if percent > 0.0 and full > 0.0 else 0.0
+                if slope != self._loss[node]:
+                    found.append(node)
+            elif any(arc.name not in fall.arcs and self._tight(arc) for arc in arcs):
                 found.append(node)
-            elif rows > 0.0 and len(self.network.out_of[node]) > 1:
-                found.append(node)
-        return (*found, place.node) if place.arc is not None else tuple(found)
+        return tuple(found)
+
+
+def _less(flow: float, rows: float) -> float:
+    """What is left; next to nothing is nothing."""
+    return flow - rows if flow - rows > _SAME * flow else 0.0
 
 
 @dataclass(frozen=True, slots=True)
-class Felt:
-    """What a row at a place means for nodes and arcs downstream, and the outputs that it comes to."""
+class Fall:
+    """What a row less at a place takes from nodes and arcs downstream."""
 
     nodes: dict[str, float]
     arcs: dict[str, float]
-    outputs: list[str]
 
 
-class Moved(NamedTuple):
-    """Rows taken or given, the nodes that felt it, and those whose marginals are new."""
+class Taken(NamedTuple):
+    """Rows taken away, the nodes that felt it, and those whose marginals are new."""
 
     rows: float
     nodes: tuple[str, ...]
     events: tuple[str, ...]
-
-
-def upstream(network: Network, nodes: Iterable[str]) -> set[str]:
-    """The nodes, and all from which rows come to them."""
-    found = set(nodes)
-    todo = list(found)
-    while todo:
-        for arc in network.into[todo.pop()]:
-            if arc.source not in found:
-                found.add(arc.source)
-                todo.append(arc.source)
-    return found
-
-
-def _moved(flow: float, rows: float) -> float:
-    """The flow then; next to nothing is nothing."""
-    return flow + rows if flow + rows > _SAME * flow else 0.0

@@ -154,7 +154,8 @@ class _Program:
 
     def _read(self, flow: dict[str, float]) -> Optimum:
         network = self._network
-        leaving = {one.name: flow[one.name] for one in network.inputs}
+        # What is let in and goes nowhere is not let in: the program does not mind.
+        leaving = {one.name: max(flow[arc.name] for arc in network.out_of[one.name]) for one in network.inputs}
         for name in network.order:
             if name not in leaving:
                 leaving[name] = sum(arc.selectivity * flow[arc.name] for arc in network.into[name])

@@ -11,7 +11,7 @@ which is concave by construction. `DelayQos` says how utility falls with a row's
 """
 
 import math
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -93,26 +93,13 @@ gives the nearest concave one above it
         """What the next percent lost costs, when so many are delivered still; nothing is left to lose at 0."""
         return _slopes(self._piece(percent))[0] if percent > 0.0 else math.inf
 
-    def gain_per_percent(self, percent: float) -> float:
-        """What the next percent given back is worth; nothing is missing at 100."""
-        return _slopes(self._piece_above(percent))[0] if percent < 100.0 else 0.0
-
     def next_break(self, percent: float) -> float:
         """The next lower percentage at which the graph bends or ends."""
         return self._piece(percent)[1][0]
 
-    def break_above(self, percent: float) -> float:
-        """The next higher percentage at which the graph bends or ends."""
-        return self._piece_above(percent)[0][0]
-
     def cursor(self, percent: float) -> float:
         """The percentage; that of a bend if it is as good as there, or sums of floats would miss it."""
         return next((bend for bend, _ in self._piece(percent) if abs(bend - percent) < _SAME_PERCENT), percent)
-
-    def _piece_above(self, percent: float) -> tuple[Point, Point]:
-        place = bisect_left(self.points, -percent, key=lambda point: -point[0])
-        place = min(max(place, 1), len(self.points) - 1)
-        return self.points[place - 1], self.points[place]
 
     def _piece(self, percent: float) -> tuple[Point, Point]:
         """The piece below a percentage."""

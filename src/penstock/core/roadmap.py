@@ -7,15 +7,15 @@ input $i$ causes $L_i$ work without drops and $L_i'$ with them, and the entry sa
 Overload is met by a look-up: the first entry that saves enough, sought from the entry in force in both directions.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.drops import Marginal, Place, Shedding, places, upstream
+from penstock.core.drops import Place, Shedding, places
 from penstock.core.network import Network
 from penstock.core.settings import number
 from penstock.errors import PenstockError
@@ -137,93 +137,51 @@ def build(
     state = Shedding(network, None if rates is None else dict(rates))
     writer = _Writer(network, state)
     groups = _single(network) if placement == "single" else _groups(network)
-    _Descent(state, groups, step, writer).run()
+    _descend(state, groups, step, writer)
     return writer.road_map()
 
 
-class _Descent:
-    """Drops a little more where it costs least, until nothing flows.
-
-    A graph that has become steeper makes rows dear that were dropped when they were cheap: what is worth more, for its
-    work, than what is being dropped is given back.
-    """
-
-    def __init__(self, state: Shedding, groups: list[tuple[Place, ...]], step: float, writer: "_Writer") -> None:
-        self._state, self._groups, self._step, self._writer = state, groups, step, writer
-        self._full = [sum(state.flowing(place) for place in group) for group in groups]
-        self._by_node: dict[str, set[int]] = {}
-        for index, group in enumerate(groups):
-            for place in group:
-                self._by_node.setdefault(place.node, set()).add(index)
-        self._version = [0] * len(groups)
-        self._heap: list[tuple[float, int, int]] = []
-
-    def run(self) -> None:
-        """All the way down."""
-        for index in range(len(self._groups)):
-            self._push(index)
-        while self._heap:
-            ratio, index, made = heappop(self._heap)
-            if made != self._version[index] or not self._flows(index):
-                continue
-            felt, changed = self._take(index)
-            changed |= self._give_back(changed, ratio, felt)
-            self._writer.write(felt)
-            for other in self._near(changed) | {index}:
-                self._push(other)
-
-    def _push(self, index: int) -> None:
-        self._version[index] += 1
-        if self._flows(index):
-            ratio = _ratio((self._state.flowing(place), self._state.down(place)) for place in self._groups[index])
-            heappush(self._heap, (ratio, index, self._version[index]))
-
-    def _flows(self, index: int) -> bool:
-        return sum(self._state.flowing(place) for place in self._groups[index]) > 1e-9 * self._full[index]
-
-    def _near(self, nodes: set[str]) -> set[int]:
-        return set().union(*(self._by_node.get(name, ()) for name in nodes))
-
-    def _take(self, index: int) -> tuple[set[str], set[str]]:
-        """A step down, alike at all places of a group; the nodes that felt it, and those with new marginals."""
-        group, state = self._groups[index], self._state
-        flowing = sum(state.flowing(place) for place in group)
-        felt, changed = set[str](), set[str]()
+def _descend(state: Shedding, groups: list[tuple[Place, ...]], step: float, writer: "_Writer") -> None:
+    """Drop a little more at the place where it costs least, until nothing flows."""
+    full = [sum(state.flowing(place) for place in group) for group in groups]
+    by_node: dict[str, set[int]] = {}
+    for index, group in enumerate(groups):
         for place in group:
-            left = self._step * self._full[index] * state.flowing(place) / flowing
-            while left > 1e-9 * self._full[index]:
-                moved = state.take(place, left)
-                left -= moved.rows
-                felt.update(moved.nodes)
-                changed |= state.refresh(moved.events) | set(moved.events)
-                if len(group) == 1 or moved.rows <= 0.0:
-                    break  # A place of its own waits for its turn: its marginals may be new.
-        return felt, changed
+            by_node.setdefault(place.node, set()).add(index)
+    version = [0] * len(groups)
+    heap = [(_ratio(state, group), index, 0) for index, group in enumerate(groups)]
+    heapify(heap)
+    while heap:
+        ratio, index, made = heappop(heap)
+        group = groups[index]
+        flowing = sum(state.flowing(place) for place in group)
+        if made != version[index] or ratio == np.inf or flowing <= 1e-9 * full[index]:
+            continue
+        felt, events = set[str](), set[str]()
+        for place in group:
+            share = state.flowing(place) / flowing
+            left = step * full[index] * share
+            while left > 1e-9 * full[index]:
+                taken = state.take(place, left)
+                left -= taken.rows
+                felt.update(taken.nodes)
+                events.update(taken.events)
+                if len(group) == 1 or taken.rows <= 0.0:
+                    break
+                state.refresh(taken.events)
+        changed = state.refresh(tuple(events)) | events
+        writer.write(felt)
+        for other in {index}.union(*(by_node.get(name, ()) for name in changed)):
+            version[other] += 1
+            heappush(heap, (_ratio(state, groups[other]), other, version[other]))
 
-    def _give_back(self, nodes: set[str], ratio: float, felt: set[str]) -> set[str]:
-        """Make drops smaller whose rows are worth more than what is being dropped."""
-        changed, todo = set[str](), self._near(nodes)
-        while todo:
-            index = todo.pop()
-            group = self._groups[index]
-            if len(group) > 1:
-                continue
-            moved = self._state.give(group[0], self._step * self._full[index], (1.0 + 1e-6) * ratio)
-            if moved is None:
-                continue
-            felt.update(moved.nodes)
-            new = self._state.refresh(moved.events) | set(moved.events)
-            changed |= new
-            if moved.rows > 1e-9 * self._full[index]:
-                todo |= self._near(new) | {index}
-        return changed
 
-
-def _ratio(rows: Iterable[tuple[float, Marginal]]) -> float:
-    utility = work = 0.0
-    for count, one in rows:
-        utility, work = utility + count * one.utility, work + count * one.work
-    return utility / work if work > 0.0 else np.inf
+def _ratio(state: Shedding, group: tuple[Place, ...]) -> float:
+    loss = gain = 0.0
+    for place in group:
+        rows, next_row = state.flowing(place), state.marginal(place)
+        loss, gain = loss + rows * next_row.loss, gain + rows * next_row.gain
+    return loss / gain if gain > 0.0 else np.inf
 
 
 def _single(network: Network) -> list[tuple[Place, ...]]:
@@ -293,7 +251,13 @@ class _Writer:
         self._rows.append((savings, keep, delivered, np.array(sum(self._utilities.values()))))
 
     def _stale(self, felt: set[str]) -> list[str]:
-        return sorted(upstream(self._network, felt), key=lambda name: -self._order[name])
+        found, todo = set(felt), list(felt)
+        while todo:
+            for arc in self._network.into[todo.pop()]:
+                if arc.source not in found:
+                    found.add(arc.source)
+                    todo.append(arc.source)
+        return sorted(found, key=lambda name: -self._order[name])
 
     def _coefficient(self, name: str) -> float:
         """Work that a row causes from this node on, under the drops in force."""
