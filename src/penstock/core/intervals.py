@@ -29,9 +29,11 @@ class Interval:
     high_open: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse ends that are the wrong way round."""
+        """Refuse ends that are the wrong way round; an end at infinity is open."""
         if math.isnan(self.low) or math.isnan(self.high) or self.low > self.high:
             raise PenstockError.setting("range", [self.low, self.high], "two numbers, the lower one first")
+        object.__setattr__(self, "low_open", self.low_open or self.low == -math.inf)
+        object.__setattr__(self, "high_open", self.high_open or self.high == math.inf)
 
     @property
     def empty(self) -> bool:
