@@ -34,9 +34,8 @@ def watch_for(folder: str) -> None:
     """From now on note every call that names a path in the folder."""
 
     def hook(event: str, arguments: tuple[object, ...]) -> None:
-        for one in arguments:
-            if isinstance(one, str | bytes | os.PathLike) and os.fsdecode(one).startswith(folder):
-                touched.append(f"{event} {os.fsdecode(one)}")
+        paths = [os.fsdecode(one) for one in arguments if isinstance(one, str | bytes | os.PathLike)]
+        touched.extend(f"{event} {path}" for path in paths if path.startswith(folder))
 
     sys.addaudithook(hook)
 
