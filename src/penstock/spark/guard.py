@@ -97,8 +97,8 @@ class Guard:
                 `timestamp`.
             keep: Rows that are never shed: a condition in SQL or a column.
             mode: `enforce`, `dry_run` or `off`.
-            checkpoint: The query's checkpoint folder, under which plans are kept. Without one they are kept in a
-                temporary folder and forgotten at the end of the program.
+            checkpoint: The query's checkpoint folder, under which plans are kept; with Spark Connect, a path of the
+                server's. Without one they are kept in a temporary folder and forgotten at the end of the program.
             row: Column or columns that tell rows apart: which rows are shed depends on their values. If not given,
                 Kafka's topic, partition and offset, or else all columns.
             weight: Name of the column with each kept row's weight; if the stream has it already, it is multiplied.
