@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import NoReturn
 
@@ -18,6 +19,18 @@ def missing(what: str) -> NoReturn:
     if os.environ.get("CI"):
         pytest.fail(f"{what}, and CI skips nothing")
     pytest.skip(what)
+
+
+def pyspark_client() -> Path:
+    """A folder with the package `pyspark-client`, as it is on PyPI, and nothing else."""
+    folder = CACHE / "pyspark-client"
+    if not (folder / "pyspark").exists():
+        wanted = "pyspark-client>=4.2,<4.4"
+        command = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(folder), wanted]
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
+        if result.returncode:
+            missing(f"pyspark-client cannot be had: {result.stderr[-300:]}")
+    return folder
 
 
 def debian_tool(name: str, package: str) -> Path:

@@ -144,6 +144,33 @@ def test_an_overload_gets_a_plan_and_its_end_ends_it(bench: Bench) -> None:
     assert bench.share() == 1.0
 
 
+def test_batches_that_go_as_planned_need_no_look_into_the_logs(bench: Bench) -> None:
+    asked = []
+
+    class Counted:
+        def __init__(self, log: Any) -> None:
+            self._log = log
+
+        def __getattr__(self, name: str) -> Any:
+            asked.append(name)
+            return getattr(self._log, name)
+
+    controller = bench.controller
+    controller._plans, controller._bindings = Counted(bench.plans), Counted(bench.bindings)  # type: ignore[assignment]  # noqa: SLF001 - as if it had been given these
+    bench.batch(50)
+    asked.clear()  # with the first batch, as with every hundredth, old entries are purged
+    for _ in range(5):
+        bench.batch(50)
+        bench.controller.step()
+    assert set(asked) <= {"next_version", "add"}
+    bench.overload()
+    asked.clear()
+    for _ in range(5):
+        bench.batch(3000, 400)
+        bench.controller.step()
+    assert set(asked) <= {"add"}
+
+
 def test_a_report_says_what_the_probe_and_the_gate_measured(bench: Bench) -> None:
     bench.overload()
     bench.batch(3000, 300)

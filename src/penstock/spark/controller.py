@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from penstock.core.policy import Planner
-    from penstock.log import BindingLog, PlanLog
     from penstock.report import Report
+    from penstock.spark.store import Bindings, Plans
 
 _logger = logging.getLogger("penstock")
 
@@ -55,8 +55,8 @@ class Controller:
         self,
         query: StreamingQuery,
         planner: Planner,
-        plans: PlanLog,
-        bindings: BindingLog,
+        plans: Plans,
+        bindings: Bindings,
         *,
         names: tuple[str, str],
         dry: bool,
@@ -206,8 +206,11 @@ class Controller:
 
     def _compare_clocks(self, batch: int) -> None:
         """Tell if a plan did not act because an executor took it for old."""
-        bound, plan = self._bindings.get(batch), self._in_force
-        if bound and plan and bound.bound_s - plan.decided_s > LEASE_S:
+        plan = self._in_force
+        if plan is None or not plan.gates:
+            return  # Only a plan that sheds has a lease; and with Spark Connect a look at a binding has its price.
+        bound = self._bindings.get(batch)
+        if bound and bound.bound_s - plan.decided_s > LEASE_S:
             self.errors += 1
             self._tell(
                 f"query {self._query_id} kept every row of a batch because its plan was older than {LEASE_S:.0f} s by "
