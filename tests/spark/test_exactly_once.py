@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import signal
@@ -12,20 +11,16 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
+from tests.spark.committed import batch_rows, sink_rows
 
 from penstock.core.gate import coins, judge
 from penstock.core.hashing import xxhash64_ints
 from penstock.core.planner import SOURCE
 from penstock.log import BindingLog, PlanLog
 from penstock.spark.source import Population
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 #: Queries side by side, and runs of each: a run takes about ten seconds, so the whole 30 are for `make kills`.
 QUERIES = 2
@@ -65,33 +60,6 @@ def run_and_kill(folder: Path, after_s: float, *, early: bool) -> None:
         os.killpg(process.pid, signal.SIGKILL)
     assert running
     assert ended is None, f"the query ended by itself: {ended}"
-
-
-def batch_rows(checkpoint: Path) -> dict[int, tuple[int, int]]:
-    """First and last row of each committed batch, from Spark's own logs."""
-    offsets = {
-        int(path.name): json.loads(path.read_text().splitlines()[-1])["rows"]
-        for path in (checkpoint / "offsets").iterdir()
-        if path.name.isdigit()
-    }
-    done = [int(path.name) for path in (checkpoint / "commits").iterdir() if path.name.isdigit()]
-    return {
-        batch: (offsets.get(batch - 1, 0), offsets[batch])
-        for batch in sorted(done)
-        if batch - 1 in offsets or batch == 0
-    }
-
-
-def sink_rows(sink: Path) -> dict[int, NDArray[np.int64]]:
-    """Rows of each batch in the sink, from its own log of files."""
-    rows: dict[int, NDArray[np.int64]] = {}
-    for log in (sink / "_spark_metadata").iterdir():
-        if not log.name.isdigit():
-            continue
-        files = [json.loads(line)["path"] for line in log.read_text().splitlines()[1:]]
-        parts = [pq.read_table(file.removeprefix("file://"), columns=["row"])["row"].to_numpy() for file in files]
-        rows[int(log.name)] = np.concatenate(parts) if parts else np.empty(0, np.int64)
-    return rows
 
 
 @pytest.mark.usefixtures("java")
