@@ -207,7 +207,7 @@ def test_a_backlog_at_the_start_is_thinned_by_age_as_numpy_thins_it(spark: Spark
     query = run(day.transform(own.measured(passed_on, RESULT, form="row")), tmp_path, own)
 
     first, bound = own.history()[0], bindings(own, query).get(0)
-    assert (bound.plan_version, bound.backlog) == (None, Backlog(grace_s=10.0, fresh_s=2.0))
+    assert (bound.plan_version, bound.backlog) == (None, Backlog(grace_s=30.0, fresh_s=2.0))
     arrivals_s = (round(start_s * 1e6) + 1000 * np.arange(BATCH)) / 1e6
     keys, everything = (
         Population().batch(np.arange(BATCH), np.arange(BATCH))["key"].to_numpy(),
