@@ -14,11 +14,11 @@ import sys
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
-from tests.components import debian_tool
+from tests.components import debian_tool, example, missing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,7 +41,32 @@ def java() -> None:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A broker for the whole run, from examples/kafka/broker.py."""
+    pytest.importorskip("confluent_kafka")
+    kafka = example("kafka/broker")
+    try:
+        kafka.connector_jars()
+        broker = kafka.Broker(tmp_path_factory.mktemp("kafka"))
+    except kafka.UnavailableError as error:
+        missing(str(error))
+    with broker:
+        yield broker
+
+
+def connector_jars(request: pytest.FixtureRequest) -> dict[str, str]:
+    """The setting that gives a session Spark's connector to Kafka, if one of this run's tests asks for a broker."""
+    if not any("kafka" in getattr(item, "fixturenames", ()) for item in request.session.items):
+        return {}
+    kafka = example("kafka/broker")
+    try:
+        return {"spark.jars": ",".join(map(str, kafka.connector_jars()))}
+    except kafka.UnavailableError:
+        return {}  # the broker's fixture says why
+
+
+@pytest.fixture(scope="session")
+def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     sql = pytest.importorskip("pyspark.sql")
     folder = tmp_path_factory.mktemp("spark")
     options = {
@@ -56,6 +81,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        **connector_jars(request),
     }
     with pytest.MonkeyPatch.context() as patch:
         # Workers would otherwise start the system's python3, which lacks the packages of this environment.
