@@ -113,7 +113,7 @@ class Broker:
         """Start it and wait until it answers."""
         with (self._folder / "broker.log").open("ab") as log:
             self._process = subprocess.Popen(
-                ["sh", "-c", _WHILE_ATTENDED, "broker", *self._java("kafka.Kafka", str(self._settings))],
+                ["/bin/sh", "-c", _WHILE_ATTENDED, "broker", *self._java("kafka.Kafka", str(self._settings))],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,

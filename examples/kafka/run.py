@@ -83,7 +83,9 @@ def account(guard: pipeline.ps.Guard, produced: int, written: int, different: in
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory(prefix="penstock-kafka-", ignore_cleanup_errors=True) as name:
-        with Broker(Path(name) / "broker") as broker:
-            exact = run(Path(name), broker.address, float(sys.argv[1]) if sys.argv[1:] else 60.0)
+    with (
+        tempfile.TemporaryDirectory(prefix="penstock-kafka-", ignore_cleanup_errors=True) as name,
+        Broker(Path(name) / "broker") as broker,
+    ):
+        exact = run(Path(name), broker.address, float(sys.argv[1]) if sys.argv[1:] else 60.0)
     sys.exit(0 if exact else 1)

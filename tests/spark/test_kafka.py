@@ -1,4 +1,4 @@
-"""The guard between two topics of a real Kafka: the example's own pipeline, its account, and what may go wrong there."""
+"""The guard between two topics of a real Kafka: the example's own pipeline, its account, and what may go wrong."""
 
 from __future__ import annotations
 
@@ -13,9 +13,12 @@ import pytest
 from tests.components import example
 
 pytest.importorskip("pyspark")
-confluent_kafka = pytest.importorskip("confluent_kafka")
+pytest.importorskip("confluent_kafka")
+
+import confluent_kafka
 
 import penstock as ps
+from penstock.spark.controller import REAL_TIME
 from penstock.spark.progress import Progress
 
 if TYPE_CHECKING:
@@ -29,6 +32,7 @@ pipeline, producing = example("kafka/pipeline"), example("kafka/produce")
 
 TARGET_S = 1.0
 DEADLINE_S = 120.0
+ROWS = 2700
 
 
 class Record(NamedTuple):
@@ -43,10 +47,11 @@ class Record(NamedTuple):
 class Topics:
     """Two new topics, and what they hold."""
 
-    def __init__(self, broker: Any) -> None:
+    def __init__(self, broker: Any, partitions: int = 2) -> None:
         name = uuid.uuid4().hex[:8]
         self.servers, self.source, self.sink = broker.address, f"in-{name}", f"out-{name}"
-        producing.make_topics(self.servers, [self.source, self.sink])
+        self._partitions = range(partitions)
+        producing.make_topics(self.servers, [self.source, self.sink], partitions)
 
     def send(self, records: Iterable[Record]) -> None:
         producer = confluent_kafka.Producer({"bootstrap.servers": self.servers})
@@ -60,7 +65,7 @@ class Topics:
         consumer = confluent_kafka.Consumer({"bootstrap.servers": self.servers, "group.id": "test"})
         found: list[tuple[int, int, bytes | None]] = []
         try:
-            places = [confluent_kafka.TopicPartition(topic, part, 0) for part in (0, 1)]
+            places = [confluent_kafka.TopicPartition(topic, part, 0) for part in self._partitions]
             expected = sum(consumer.get_watermark_offsets(place, timeout=30)[1] for place in places)
             consumer.assign(places)
             deadline_s = time.monotonic() + DEADLINE_S
@@ -134,7 +139,7 @@ def test_an_overloaded_pipeline_sheds_and_its_account_is_that_of_both_topics(
     query.processAllAvailable()  # JVM and workers are warm now
     warm = len(guard.history())
 
-    producing.produce(topics.servers, topics.source, seconds=12.0)
+    producing.produce(topics.servers, topics.source, seconds=10.0)
     finish(query, guard)
 
     written = assert_account_is_exact(query, guard, topics)
@@ -154,7 +159,7 @@ def test_a_broker_that_is_killed_and_comes_back_costs_no_row(
     spark: SparkSession, kafka: Any, topics: Topics, guard: ps.Guard, tmp_path: Path
 ) -> None:
     start_s = time.time() + 1.0
-    rows = [{"row": number, "key": number % 100, "cost_ms": 1.0, "value": 0.5} for number in range(4000)]
+    rows = [{"row": number, "key": number % 100, "cost_ms": 1.0, "value": 0.5} for number in range(ROWS)]
     records = [(str(row["key"]), json.dumps(row), start_s + row["row"] / 300.0) for row in rows]
     producer = threading.Thread(target=producing.send, args=(topics.servers, topics.source, records))
     query = run(stream(spark, topics), guard, topics, tmp_path)
@@ -174,7 +179,7 @@ def test_a_broker_that_is_killed_and_comes_back_costs_no_row(
     assert len(guard.history()) > before
     written = assert_account_is_exact(query, guard, topics)
     sent = {json.loads(payload or b"")["row"] for _, _, payload in topics.content(topics.source)}
-    assert sent == set(range(4000))
+    assert sent == set(range(ROWS))
     assert {row["row"] for row in written} >= {row["row"] for row in rows if row["key"] % 20 == 7}
 
 
@@ -229,6 +234,69 @@ def test_records_that_cannot_be_read_pass_as_nulls_and_harm_no_other(
     assert must_be_kept(written) == [row["row"] for row in good]
     assert sum(report.rows_must_keep for report in guard.history()) == len(good)
     assert len(guard.history()) > 1
+
+
+RATE, LIMIT = 200.0, 80.0
+
+
+def in_real_time(rows: DataFrame, guard: ps.Guard, topics: Topics, checkpoint: Path) -> StreamingQuery:
+    query = (
+        rows.transform(guard.admit)
+        .selectExpr("to_json(struct(*)) AS value")
+        .writeStream.format("kafka")
+        .option("kafka.bootstrap.servers", topics.servers)
+        .option("topic", topics.sink)
+        .option("checkpointLocation", str(checkpoint))
+        .outputMode("update")
+        .trigger(realTime="5 seconds")
+        .start()
+    )
+    guard.watch(query)
+    return query
+
+
+def test_in_real_time_mode_a_rate_is_held_and_a_latency_is_not_pretended_to_be(
+    spark: SparkSession, kafka: Any, tmp_path: Path
+) -> None:
+    given, also = Topics(kafka, partitions=1), Topics(kafka, partitions=1)
+    by_rate = ps.Guard(ps.Throughput(LIMIT), ps.RandomShed(), name="rate", checkpoint=tmp_path / "rate")
+    by_wait = ps.Guard(ps.MeanQueueLatency("2 s"), key="key", name="wait", checkpoint=tmp_path / "wait")
+    over, sent = threading.Event(), 0
+
+    def records() -> Iterator[tuple[str, str, float]]:
+        nonlocal sent
+        start_s = time.time()
+        while not over.is_set():
+            yield str(sent % 50), json.dumps({"row": sent, "key": sent % 50}), start_s + sent / RATE
+            sent += 1
+
+    producer = threading.Thread(target=producing.send, args=(given.servers, given.source, records()))
+    producer.start()
+    queries = [
+        in_real_time(stream(spark, given), by_rate, given, tmp_path / "rate"),
+        in_real_time(stream(spark, given), by_wait, also, tmp_path / "wait"),
+    ]
+    try:
+        wait_until(lambda: by_rate.totals.rows_shed and len(by_wait.history()) > 1)
+        over.set()
+        producer.join()
+        wait_until(lambda: by_rate.totals.rows_in == by_wait.totals.rows_in == sent)
+    finally:
+        over.set()
+        for query, guard in zip(queries, (by_rate, by_wait), strict=True):
+            query.stop()
+            guard.stop()
+
+    assert [query.exception() for query in queries] == [None, None]
+    judged = [report for report in by_rate.history() if report.shed_total]
+    # The last one may have ended long after the last row.
+    assert max(report.rows_kept / report.duration_s for report in judged) < 1.3 * LIMIT
+    assert len(given.written()) == by_rate.totals.rows_kept < sent
+    assert sum(row["weight"] for row in given.written()) == pytest.approx(sent, rel=0.25)
+    assert by_rate.alarms == ()
+    assert by_wait.totals.rows_kept == sent
+    assert sorted(row["row"] for row in also.written()) == list(range(sent))
+    assert by_wait.alarms == (REAL_TIME,)
 
 
 def wait_until(condition: Any) -> None:
