@@ -25,7 +25,7 @@ UNCONFIRMED = 100_000
 
 def make_topics(servers: str, names: list[str], partitions: int = 2, **config: str) -> None:
     """Make topics and wait until they are there."""
-    admin = AdminClient({"bootstrap.servers": servers})
+    admin = AdminClient({"bootstrap.servers": servers, "log_level": 4})  # warnings and worse
     for made in admin.create_topics([NewTopic(name, partitions, config=config) for name in names]).values():
         made.result()
 
