@@ -29,6 +29,9 @@ ROOT = Path(__file__).parents[1]
 ENGINE = os.environ.get("PENSTOCK_TEST_ENGINE", "classic")
 MASTERS = {"classic": "local[2]", "local-cluster": "local-cluster[2,1,1024]", "connect": "local[2]"}
 
+#: Components whose version depends on what could be had.
+USED: list[str] = []
+
 # No deadline, because the first call of a compiled loop takes about a second.
 settings.register_profile("repeatable", deadline=None, derandomize=True)
 settings.load_profile("repeatable")
@@ -60,9 +63,17 @@ def connector_jars(request: pytest.FixtureRequest) -> dict[str, str]:
         return {}
     kafka = example("kafka/broker")
     try:
-        return {"spark.jars": ",".join(map(str, kafka.connector_jars()))}
+        jars = kafka.connector_jars()
     except kafka.UnavailableError:
         return {}  # the broker's fixture says why
+    USED.extend(jar.stem for jar in jars if "spark-sql-kafka" in jar.name)
+    return {"spark.jars": ",".join(map(str, jars))}
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say which connector was used: it may be an older one than Spark."""
+    for name in USED:
+        terminalreporter.write_line(f"Kafka was read by {name}")
 
 
 @pytest.fixture(scope="session")

@@ -90,14 +90,11 @@ def kafka_table() -> str:
             values_ms = sorted(1000.0 * one[part] for one in rounds)
             cells.append(f"{statistics.median(values_ms):.0f} ms ({values_ms[0]:.0f} to {values_ms[-1]:.0f})")
         lines.append(f"| {mode} | {' | '.join(cells)} |")
-    return "\n".join(
-        [
-            *lines,
-            "",
-            f"*{len(rounds)} rounds in turn, {found['rows_per_s']} rows a second for {found['seconds']:.0f} s in each, on "
-            f"{in_one_line(found['machine'])}, with {found['machine']['connector']}.*",
-        ]
+    source = (
+        f"*{len(rounds)} rounds in turn, {found['rows_per_s']} rows a second for {found['seconds']:.0f} s in each, "
+        f"on {in_one_line(found['machine'])}, with {found['machine']['connector']}.*"
     )
+    return "\n".join([*lines, "", source])
 
 
 def test_the_page_on_kafka_shows_what_both_modes_take() -> None:

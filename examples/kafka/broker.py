@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 import uuid
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Self
@@ -24,7 +25,7 @@ from typing import Self
 KAFKA = "3.9.1"
 #: Versions of the connector to try after PySpark's own, with that of its part for tokens: mirrors lack some.
 OLDER_CONNECTORS = (("4.2.0", "4.1.0-preview1"), ("4.1.0", "4.1.0"), ("4.0.0", "4.0.0"))
-START_S = 60.0
+START_S = 120.0
 
 _COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
 _HERE = Path(__file__).parent
@@ -86,10 +87,10 @@ def _jars(name: str, pom: Path, versions: list[dict[str, str]]) -> Path:
             command = [maven, "--batch-mode", "--quiet", "--file", str(pom), _COPY, *options]
             result = subprocess.run(command, capture_output=True, text=True, check=False)
             if result.returncode == 0:
-                if not folder.exists():  # another process may have been quicker
+                with suppress(OSError):  # another process was quicker
                     jars.rename(folder)
                 return folder
-    raise UnavailableError(f"Maven cannot bring {name}: {' '.join(result.stdout.split())[:500]}")
+    raise UnavailableError(f"Maven cannot bring {name}: {' '.join(result.stdout.split())[:300]}")
 
 
 class Broker:
@@ -105,7 +106,7 @@ class Broker:
         self._settings = self._folder / "server.properties"
         self._settings.write_text(_SETTINGS.format(broker=broker, controller=controller, data=self._folder / "data"))
         self._process: subprocess.Popen[bytes] | None = None
-        identity = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        identity = base64.urlsafe_b64encode(b"p" + uuid.uuid4().bytes[1:]).decode().rstrip("=")  # no "-" in front
         format_ = self._java("kafka.tools.StorageTool", "format", "-t", identity, "-c", str(self._settings))
         subprocess.run(format_, check=True, capture_output=True)
 

@@ -14,7 +14,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 
 import pipeline
-from broker import Broker, connector_jars
+from broker import Broker, UnavailableError, connector_jars
 from produce import make_topics
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 
@@ -82,10 +82,18 @@ def account(guard: pipeline.ps.Guard, produced: int, written: int, different: in
     return exact
 
 
+def main(seconds: float) -> int:
+    """Do it all, and leave nothing behind; the number of the process's end."""
+    try:
+        with (
+            tempfile.TemporaryDirectory(prefix="penstock-kafka-", ignore_cleanup_errors=True) as name,
+            Broker(Path(name) / "broker") as broker,
+        ):
+            return 0 if run(Path(name), broker.address, seconds) else 1
+    except UnavailableError as error:
+        print(error, file=sys.stderr)
+        return 2
+
+
 if __name__ == "__main__":
-    with (
-        tempfile.TemporaryDirectory(prefix="penstock-kafka-", ignore_cleanup_errors=True) as name,
-        Broker(Path(name) / "broker") as broker,
-    ):
-        exact = run(Path(name), broker.address, float(sys.argv[1]) if sys.argv[1:] else 60.0)
-    sys.exit(0 if exact else 1)
+    sys.exit(main(float(sys.argv[1]) if sys.argv[1:] else 60.0))

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import socket
 import statistics
+import subprocess
+import sys
 import threading
 import time
 import uuid
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
-from tests.components import example
+from tests.components import EXAMPLES, example
 
 pytest.importorskip("pyspark")
 pytest.importorskip("confluent_kafka")
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
-pipeline, producing = example("kafka/pipeline"), example("kafka/produce")
+brokers, pipeline, producing = (example(f"kafka/{name}") for name in ("broker", "pipeline", "produce"))
 
 TARGET_S = 1.0
 DEADLINE_S = 120.0
@@ -148,11 +151,12 @@ def test_an_overloaded_pipeline_sheds_and_its_account_is_that_of_both_topics(
     reports = guard.history()[warm:]
     assert sum(report.shed_total for report in reports) > 0.2 * len(sent)
     assert sum(row["weight"] for row in written) == pytest.approx(len(sent), rel=0.2)
-    # Unguarded, rows of the second half would wait for five seconds and more.
-    later = [report for report in reports[len(reports) // 2 :] if report.queuing]
+    assert guard.totals.busy_s < 0.75 * sum(row["cost_ms"] for row in sent) / 1000.0
+    # Unguarded, rows of the second half would wait for five seconds and more; a batch of a busy machine takes long too.
+    later = reports[len(reports) // 2 :]
     waits_s = [report.queuing.mean_s for report in later if report.queuing]
-    overhead_s = statistics.median(report.overhead_s for report in later)
-    assert statistics.mean(waits_s) < 2.0 * (TARGET_S + overhead_s), (waits_s, overhead_s)
+    overhead_s = max(report.overhead_s for report in later)
+    assert statistics.mean(waits_s) < 2.0 * TARGET_S + 4.0 * overhead_s, (waits_s, overhead_s)
 
 
 def test_a_broker_that_is_killed_and_comes_back_costs_no_row(
@@ -304,6 +308,66 @@ def wait_until(condition: Any) -> None:
     while not condition():
         assert time.monotonic() < deadline_s, "it did not happen"
         time.sleep(0.05)
+
+
+def fake_maven(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A Maven that does what the script says with OUT, the folder it is to fill; returns the cache."""
+    program = folder / "mvn"
+    lines = ["#!/bin/sh", "for word; do case $word in -DoutputDirectory=*) OUT=${word#*=};; esac; done", script]
+    program.write_text("\n".join(lines))
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder), prepend=":")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
+    return folder / "cache" / "penstock" / "maven"
+
+
+def test_jars_come_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = fake_maven(tmp_path, "mkdir -p $OUT; touch $OUT/half.jar; echo no network; exit 1", monkeypatch)
+    with pytest.raises(brokers.UnavailableError, match=r"^Maven cannot bring kafka_2.13-[\d.]+: no network$"):
+        brokers.broker_jars()
+    assert list(cache.iterdir()) == []
+
+
+def test_an_older_connector_is_taken_only_if_that_of_spark_cannot_be_had(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    older = brokers.OLDER_CONNECTORS[0][0]
+    script = f'case "$*" in *-Dconnector={older}*) mkdir -p $OUT; touch $OUT/spark-sql-kafka.jar;; *) exit 1;; esac'
+    fake_maven(tmp_path, script, monkeypatch)
+    assert [jar.name for jar in brokers.connector_jars()] == ["spark-sql-kafka.jar"]
+    (tmp_path / "mvn").unlink()
+    assert [jar.name for jar in brokers.connector_jars()] == ["spark-sql-kafka.jar"]
+
+
+def test_who_comes_second_takes_what_the_first_has_brought(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = (
+        "mkdir -p $OUT; touch $OUT/mine.jar; mkdir -p $OUT/../../kafka_2.13-*; touch $OUT/../../kafka_2.13-*/first.jar"
+    )
+    cache = fake_maven(tmp_path, first.replace("kafka_2.13-*", f"kafka_2.13-{brokers.KAFKA}"), monkeypatch)
+    assert [jar.name for jar in brokers.broker_jars().iterdir()] == ["first.jar"]
+    assert len(list(cache.iterdir())) == 1
+
+
+def test_without_maven_it_is_said_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with pytest.raises(brokers.UnavailableError, match=r"Maven is not installed to bring it$"):
+        brokers.broker_jars()
+
+
+@pytest.mark.usefixtures("kafka")
+def test_a_broker_ends_with_the_process_that_started_it_however_that_ends(tmp_path: Path) -> None:
+    command = [sys.executable, str(EXAMPLES / "kafka" / "broker.py"), str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as owner:
+        assert owner.stdout is not None
+        port = int(owner.stdout.readline().rpartition(":")[2])
+        owner.kill()
+
+    def gone() -> bool:
+        with socket.socket() as client:
+            return client.connect_ex(("127.0.0.1", port)) != 0
+
+    wait_until(gone)
 
 
 def kafka_progress(source: dict[str, Any]) -> Progress:
