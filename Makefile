@@ -3,7 +3,7 @@
 
 RUN = . scripts/env.sh &&
 
-.PHONY: help setup demo test kills lint format docs results bench clean
+.PHONY: help setup demo kafka test kills lint format docs results bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
@@ -13,6 +13,9 @@ setup: ## make .venv with all packages; find Java 17+ or install it
 
 demo: setup ## an overloaded Spark stream, unguarded and guarded, and a report
 	@$(RUN) penstock demo
+
+kafka: setup ## the demo's stream from Kafka to Kafka, with a broker of its own, and its account
+	@$(RUN) python examples/kafka/run.py
 
 test: setup ## every check: lint, types, layers, docs, examples, unit and Spark tests
 	@$(RUN) python -m pytest $(ARGS)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
+if TYPE_CHECKING:
+    from types import ModuleType
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penstock"
 
 
@@ -31,6 +36,16 @@ def pyspark_client() -> Path:
         if result.returncode:
             missing(f"pyspark-client cannot be had: {result.stderr[-300:]}")
     return folder
+
+
+def example(name: str) -> ModuleType:
+    """A file of `examples/` as a module that nobody can import by name: its functions travel to workers whole."""
+    spec = importlib.util.spec_from_file_location(name.replace("/", "_"), EXAMPLES / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def debian_tool(name: str, package: str) -> Path:

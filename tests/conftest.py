@@ -14,11 +14,11 @@ import sys
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
-from tests.components import debian_tool
+from tests.components import debian_tool, example, missing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 ENGINE = os.environ.get("PENSTOCK_TEST_ENGINE", "classic")
 MASTERS = {"classic": "local[2]", "local-cluster": "local-cluster[2,1,1024]", "connect": "local[2]"}
+
+#: Components whose version depends on what could be had.
+USED: list[str] = []
 
 # No deadline, because the first call of a compiled loop takes about a second.
 settings.register_profile("repeatable", deadline=None, derandomize=True)
@@ -41,7 +44,40 @@ def java() -> None:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A broker for the whole run, from examples/kafka/broker.py."""
+    pytest.importorskip("confluent_kafka")
+    kafka = example("kafka/broker")
+    try:
+        kafka.connector_jars()
+        broker = kafka.Broker(tmp_path_factory.mktemp("kafka"))
+    except kafka.UnavailableError as error:
+        missing(str(error))
+    with broker:
+        yield broker
+
+
+def connector_jars(request: pytest.FixtureRequest) -> dict[str, str]:
+    """The setting that gives a session Spark's connector to Kafka, if one of this run's tests asks for a broker."""
+    if not any("kafka" in getattr(item, "fixturenames", ()) for item in request.session.items):
+        return {}
+    kafka = example("kafka/broker")
+    try:
+        jars = kafka.connector_jars()
+    except kafka.UnavailableError:
+        return {}  # the broker's fixture says why
+    USED.extend(jar.stem for jar in jars if "spark-sql-kafka" in jar.name)
+    return {"spark.jars": ",".join(map(str, jars))}
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say which connector was used: it may be an older one than Spark."""
+    for name in USED:
+        terminalreporter.write_line(f"Kafka was read by {name}")
+
+
+@pytest.fixture(scope="session")
+def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     sql = pytest.importorskip("pyspark.sql")
     folder = tmp_path_factory.mktemp("spark")
     options = {
@@ -56,6 +92,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        **connector_jars(request),
     }
     with pytest.MonkeyPatch.context() as patch:
         # Workers would otherwise start the system's python3, which lacks the packages of this environment.

@@ -67,6 +67,8 @@ class Report(Message):
         control_s: Time that the gate took to read it.
         backlog_rows: Rows that wait at the source when the interval ends.
         backlog_age_s: How long the oldest of them has waited.
+        source_rows_behind: Rows beyond this interval that the source knows of, by its own word; `None` if it says
+            nothing.
         busy_s: Work of the measured operator, summed over tasks.
         slots: How many tasks can work at the same time.
         span_s: Time from the first row that work took up to its end, over all tasks at once.
@@ -92,6 +94,7 @@ class Report(Message):
     control_s: Seconds = 0.0
     backlog_rows: Count = 0
     backlog_age_s: Seconds = 0.0
+    source_rows_behind: Count | None = None
     busy_s: Seconds = 0.0
     slots: Count = 1
     span_s: Seconds = 0.0

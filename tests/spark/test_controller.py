@@ -19,7 +19,7 @@ from penstock.errors import PenstockError
 from penstock.log import BindingLog, PlanLog
 from penstock.plan import Binding, Plan
 from penstock.spark.binding import LEASE_S, NO_PLAN, UNREADABLE
-from penstock.spark.controller import IDLE_S, LOST_AFTER, Controller
+from penstock.spark.controller import IDLE_S, LOST_AFTER, REAL_TIME, Controller
 from penstock.spark.meter import Meter, Rows
 from penstock.testing import ManualClock
 
@@ -96,6 +96,7 @@ class Bench:
             self.bindings,
             names=("gate", "probe"),
             dry=False,
+            by_length=True,
             clock=self.clock,
             on_report=self.reports.append,
         )
@@ -495,3 +496,22 @@ def test_progress_of_spark_connect_reads_the_same(bench: Bench) -> None:
     from penstock.spark.progress import Progress  # noqa: PLC0415 - used here only
 
     assert Progress.of(connect) == Progress.of(classic)
+
+
+def test_in_real_time_mode_lengths_say_nothing_so_a_plan_made_of_them_is_taken_back(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.overload()  # as it looks while rows are read that were there before
+    planned, read = {"in": {"0": 10}}, {"in": {"0": 13}}
+    real_time = progress(3, bench.clock(), rows=3000, kept=400, plan=bench.plans.latest().version)  # type: ignore[union-attr]
+    bench.query.recentProgress.append(real_time | {"sources": [{"latestOffset": planned, "endOffset": read}]})
+
+    bench.controller.step()
+
+    assert bench.share() == 1.0
+    for _ in range(3):
+        bench.batch(3000)
+    assert bench.share() == 1.0
+    assert bench.controller.alarms == (REAL_TIME,)
+    assert len(bench.reports) == 7
+    assert [record.message for record in caplog.records].count(REAL_TIME) == 1

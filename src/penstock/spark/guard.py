@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 
 from penstock.core.planner import SOURCE
-from penstock.core.policy import FullKnowledge, LoadAware
+from penstock.core.policy import BaseLine, FullKnowledge, LoadAware
 from penstock.core.target import Throughput
 from penstock.errors import PenstockError
 from penstock.log import local_folder
@@ -220,6 +220,7 @@ class Guard:
             self._stored().bindings(str(query.id)),
             names=self._metrics,
             dry=self.mode == "dry_run",
+            by_length=not isinstance(self.target, Throughput) and not isinstance(self._policy, BaseLine),
             clock=time.time,
             on_report=on_report or (lambda _: None),
         )

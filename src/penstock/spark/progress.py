@@ -6,6 +6,7 @@ All knowledge of what Spark's progress looks like is in this file.
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -36,6 +37,8 @@ class Progress:
         planning_s: How long it was planned.
         work_s: How long the batch itself ran, planning left out.
         rows: Rows read from all sources.
+        behind: Rows beyond the batch that sources know of; None if none of them says.
+        real_time: Whether the batch took in rows that came while it ran, as only real-time mode does.
         observed: What was observed, by name.
     """
 
@@ -46,6 +49,8 @@ class Progress:
     work_s: float
     rows: int
     observed: Mapping[str, Mapping[str, Any]]
+    behind: int | None = None
+    real_time: bool = False
 
     @classmethod
     def of(cls, given: Any) -> Progress:  # noqa: ANN401 - a StreamingQueryProgress or a dictionary, by engine and version
@@ -56,6 +61,8 @@ class Progress:
         if rows is None:
             rows = sum(int(source.get("numInputRows") or 0) for source in found.get("sources") or ())
         observed = found.get("observedMetrics") or {}
+        sources = [_Offsets.of(source) for source in found.get("sources") or ()]
+        behind = [source.behind for source in sources if source.behind is not None]
         return cls(
             batch=int(found["batchId"]),
             start_s=datetime.fromisoformat(found["timestamp"]).timestamp(),
@@ -64,7 +71,38 @@ class Progress:
             work_s=float(times_ms.get("addBatch", 0)) / 1000.0,
             rows=int(rows),
             observed={name: _fields(row) for name, row in observed.items()},
+            behind=sum(behind) if behind else None,
+            real_time=any(source.real_time for source in sources),
         )
+
+
+@dataclass(frozen=True)
+class _Offsets:
+    """What Kafka's connector says of a batch: how far it read, and how far it could have."""
+
+    behind: int | None = None
+    real_time: bool = False
+
+    @classmethod
+    def of(cls, source: Mapping[str, Any]) -> _Offsets:
+        end, latest = _by_partition(source.get("endOffset")), _by_partition(source.get("latestOffset"))
+        if not end or not latest:
+            return cls()
+        # Looked up when the batch was planned. Only in real-time mode does a batch read on from there; what is behind
+        # then stands in the metrics alone, as a mean over the partitions.
+        real_time = any(end.get(partition, 0) > offset for partition, offset in latest.items())
+        mean = (source.get("metrics") or {}).get("avgOffsetsBehindLatest")
+        if mean is not None:
+            return cls(max(round(float(mean) * len(latest)), 0), real_time)
+        return cls(sum(max(offset - end.get(partition, offset), 0) for partition, offset in latest.items()), real_time)
+
+
+def _by_partition(offsets: Any) -> dict[tuple[str, str], int] | None:  # noqa: ANN401 - by source and engine
+    """Offsets as Kafka's connector gives them, by topic and partition; None if they are another source's."""
+    with suppress(TypeError, ValueError, AttributeError):
+        found = json.loads(offsets) if isinstance(offsets, str) else offsets
+        return {(topic, part): int(offset) for topic, parts in found.items() for part, offset in parts.items()}
+    return None
 
 
 def _fields(row: Any) -> dict[str, Any]:  # noqa: ANN401 - a Row, a dictionary, or values with their schema
@@ -143,6 +181,7 @@ def report_of(
         control_s=(counts.get("read_us") or 0) / 1e6,
         backlog_rows=round(rows_in * progress.duration_s / interval_s) if interval_s > 0 else 0,
         backlog_age_s=progress.duration_s + work.lag_s,
+        source_rows_behind=progress.behind,
         busy_s=work.busy_s,
         slots=work.slots,
         span_s=work.span_s,
