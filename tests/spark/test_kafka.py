@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import socket
 import statistics
 import subprocess
@@ -21,6 +22,7 @@ pytest.importorskip("confluent_kafka")
 import confluent_kafka
 
 import penstock as ps
+from penstock.core.backlog import GRACE_S, TOO_OLD
 from penstock.spark.controller import REAL_TIME
 from penstock.spark.progress import Progress
 
@@ -57,7 +59,7 @@ class Topics:
         producing.make_topics(self.servers, [self.source, self.sink], partitions)
 
     def send(self, records: Iterable[Record]) -> None:
-        producer = confluent_kafka.Producer({"bootstrap.servers": self.servers})
+        producer = confluent_kafka.Producer({"bootstrap.servers": self.servers, "queue.buffering.max.messages": 10**6})
         for payload, key, partition, timestamp_ms in records:
             value = payload if payload is None or isinstance(payload, bytes) else json.dumps(payload)
             producer.produce(self.source, value, key, partition=partition, timestamp=timestamp_ms)
@@ -238,6 +240,44 @@ def test_records_that_cannot_be_read_pass_as_nulls_and_harm_no_other(
     assert must_be_kept(written) == [row["row"] for row in good]
     assert sum(report.rows_must_keep for report in guard.history()) == len(good)
     assert len(guard.history()) > 1
+    # Who says to have come in 1970 or in ten years is counted, and does not spoil what is measured on the others.
+    strange = sum(report.rows_untimed for report in guard.history())
+    assert strange >= len(good) - len(good[:: len(times_ms)])
+    assert all(report.queuing.mean_s < DEADLINE_S for report in guard.history())
+    told = [alarm for alarm in guard.alarms if alarm.startswith("arrival lies ahead of the workers' clock in")]
+    assert bool(strange) == bool(told) == (len(times_ms) > 1)
+
+
+DAY_S, BACKLOG = 86_400.0, 200_000
+
+
+def test_a_days_backlog_does_not_blow_up_the_first_batch(
+    spark: SparkSession, topics: Topics, guard: ps.Guard, tmp_path: Path
+) -> None:
+    now_s = time.time()
+    ages_s = [DAY_S * (1.0 - number / BACKLOG) for number in range(BACKLOG)]
+    # Half an hour of work for one core; one row in a thousand must be kept.
+    rows = [{"row": n, "key": 7 if n % 1000 == 0 else 1, "cost_ms": 10.0, "value": 0.5} for n in range(BACKLOG)]
+    topics.send(Record(row, timestamp_ms=int(1000 * (now_s - age_s))) for row, age_s in zip(rows, ages_s, strict=True))
+
+    query = run(stream(spark, topics), guard, topics, tmp_path)
+    wait_until(lambda: len(guard.history()) > 0)
+    fresh = [{"row": BACKLOG + n, "key": 1, "cost_ms": 0.1, "value": 0.5} for n in range(300)]
+    topics.send(Record(row) for row in fresh)
+    finish(query, guard)
+
+    written = assert_account_is_exact(query, guard, topics)
+    first = guard.history()[0]
+    assert first.rows_in == BACKLOG
+    assert dict(first.rows_shed) == {TOO_OLD: BACKLOG - first.rows_kept}
+    # What arrives in the grace and a logarithm of the rest, and what must be kept: seconds of work instead of hours.
+    assert first.rows_kept < 2 * (BACKLOG / DAY_S * (GRACE_S + TARGET_S * math.log(DAY_S / GRACE_S))) + BACKLOG / 1000
+    assert must_be_kept(written) == must_be_kept(rows)
+    past = [row for row in written if row["row"] < BACKLOG]
+    error = math.sqrt(sum(row["weight"] * (row["weight"] - 1.0) for row in past))
+    assert abs(sum(row["weight"] for row in past) - BACKLOG) < 5.0 * error
+    # Then the stream goes on as if nothing had been.
+    assert {row["row"] for row in fresh} <= {row["row"] for row in written}
 
 
 RATE, LIMIT = 200.0, 80.0
