@@ -71,7 +71,7 @@ class Report(Message):
             nothing.
         busy_s: Work of the measured operator, summed over tasks.
         slots: How many tasks can work at the same time.
-        span_s: Time from the first row that work took up to its end, over all tasks at once.
+        span_s: How long that work went on, over all tasks at once; pauses between rounds of tasks are left out.
         overhead_s: Rest of the interval: time spent on anything else than that work.
         delay_s: The part of it before the first row was taken up.
         lag_s: Age of the newest row when the interval began.

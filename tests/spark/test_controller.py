@@ -372,6 +372,20 @@ def test_times_of_arrival_that_cannot_be_right_are_told_once(
     assert [alarm for alarm in bench.controller.alarms if "arrival" in alarm] == told
 
 
+def test_a_pause_between_rounds_of_tasks_is_overhead_and_no_lost_capacity(bench: Bench) -> None:
+    given = progress(0, bench.clock(), rows=60, kept=60)
+    given["durationMs"]["triggerExecution"] = 10_000
+    now_s = bench.clock()
+    rounds = [task(20, now_s + after_s, np.full(20, now_s - 1.0), cost_s=0.1) for after_s in (1.0, 2.0, 7.0)]
+    given["observedMetrics"]["probe"]["tasks"] = rounds
+    bench.query.recentProgress.append(given)
+    bench.controller.step()
+    report = bench.controller.reports[-1]
+    # From 1 to 4 s and from 7 to 9 s, two tasks for one second of it.
+    assert (report.span_s, report.overhead_s, report.slots) == (pytest.approx(5.0), pytest.approx(5.0), 2)
+    assert report.busy_s == pytest.approx(6.0)
+
+
 def test_rows_of_1970_and_of_the_future_are_counted_and_the_others_waits_stay_right(bench: Bench) -> None:
     given = progress(0, bench.clock(), rows=10, kept=10)
     now_s = bench.clock()

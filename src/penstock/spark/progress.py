@@ -6,6 +6,7 @@ All knowledge of what Spark's progress looks like is in this file.
 from __future__ import annotations
 
 import json
+import math
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -218,19 +219,32 @@ class _Work:
         costs = BucketCosts()
         for task in tasks:
             costs.merge(task.bucket_costs())
-        start_s, end_s = min(task.start_s for task in tasks), max(task.end_s for task in tasks)
+        start_s = min(task.start_s for task in tasks)
         newest_s = max((task.newest_s for task in tasks if task.newest_s is not None), default=progress.start_s)
         rows = sum(task.queued_rows for task in tasks)
         mean_s = sum(task.queued_s for task in tasks) / rows if rows else 0.0
         return cls(
             busy_s=sum(task.busy_s for task in tasks),
-            span_s=end_s - start_s,
+            span_s=_union_s(tasks),
             delay_s=max(start_s - progress.start_s, 0.0),
             lag_s=max(progress.start_s - newest_s, 0.0),
             slots=_at_once(tasks),
             queuing=Latency(rows, mean_s, max(task.queued_max_s for task in tasks)) if rows else None,
             costs=costs.to_bytes(),
         )
+
+
+def _union_s(tasks: list[TaskSums]) -> float:
+    """How long any of the tasks worked.
+
+    A pause between two rounds of tasks is overhead: as lost capacity it would shed rows, and the shorter the work, the
+    more it would seem to lose.
+    """
+    total_s, until_s = 0.0, -math.inf
+    for task in sorted(tasks, key=lambda one: one.start_s):
+        total_s += max(task.end_s - max(task.start_s, until_s), 0.0)
+        until_s = max(until_s, task.end_s)
+    return total_s
 
 
 def _at_once(tasks: list[TaskSums]) -> int:
