@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from broker import Broker, connector_jars
+from broker import Broker, UnavailableError, connector_jars
 from confluent_kafka import Consumer, TopicPartition
 from produce import make_topics, send
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
@@ -110,17 +110,25 @@ def measure(folder: Path, servers: str) -> dict[str, list[dict[str, float]]]:
     return results
 
 
-if __name__ == "__main__":
+def main(result: str | None) -> None:
+    """Measure, print, and write the result if a file is named for it."""
     about = describe() | {"connector": next(jar.stem for jar in connector_jars() if "spark-sql" in jar.name)}
     print(in_one_line(about), flush=True)
     with (
         tempfile.TemporaryDirectory(prefix="penstock-kafka-", ignore_cleanup_errors=True) as name,
         Broker(Path(name) / "broker") as broker,
     ):
-        results = measure(Path(name), broker.address)
-    for mode, rounds in results.items():
+        modes = measure(Path(name), broker.address)
+    for mode, rounds in modes.items():
         p50, p99 = (np.median([one[part] for one in rounds]) * 1000 for part in ("p50_s", "p99_s"))
         print(f"{mode:12} median of {len(rounds)} rounds: p50 {p50:.0f} ms, p99 {p99:.0f} ms")
-    if sys.argv[1:]:
-        settings = {"rows_per_s": RATE, "seconds": SECONDS}
-        Path(sys.argv[1]).write_text(json.dumps({"machine": about, **settings, "modes": results}, indent=2) + "\n")
+    if result is not None:
+        found = {"machine": about, "rows_per_s": RATE, "seconds": SECONDS, "modes": modes}
+        Path(result).write_text(json.dumps(found, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    try:
+        main(*sys.argv[1:] or [None])
+    except UnavailableError as error:
+        sys.exit(str(error))
