@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Self
 
 KAFKA = "3.9.1"
-#: Versions of the connector to try after PySpark's own, with that of its part for tokens: mirrors lack some.
+#: Versions of the connector to try after PySpark's own, with that of its part for tokens: not all are everywhere.
 OLDER_CONNECTORS = (("4.2.0", "4.1.0-preview1"), ("4.1.0", "4.1.0"), ("4.0.0", "4.0.0"))
 START_S = 120.0
 
@@ -60,17 +60,22 @@ class UnavailableError(Exception):
 
 def broker_jars() -> Path:
     """The folder with the broker's jars."""
-    return _jars(f"kafka_2.13-{KAFKA}", _HERE / "broker.pom.xml", [{"kafka": KAFKA}])
+    return _jars(f"kafka_2.13-{KAFKA}", _HERE / "broker.pom.xml", {"kafka": KAFKA})
 
 
 def connector_jars() -> list[Path]:
     """The connector for the PySpark that is installed: of its version, or the newest older one that can be had."""
     spark = metadata.version("pyspark")
-    versions = [{"connector": one, "tokens": two, "kafka": KAFKA} for one, two in ((spark, spark), *OLDER_CONNECTORS)]
-    return sorted(_jars(f"connector-for-spark-{spark}", _HERE / "connector.pom.xml", versions).glob("*.jar"))
+    for connector, tokens in ((spark, spark), *OLDER_CONNECTORS):
+        versions = {"connector": connector, "tokens": tokens, "kafka": KAFKA}
+        with suppress(UnavailableError):
+            return sorted(_jars(f"connector-{connector}", _HERE / "connector.pom.xml", versions).glob("*.jar"))
+    raise UnavailableError(
+        "no version of Spark's connector to Kafka can be had: is Maven installed, and the network up?"
+    )
 
 
-def _jars(name: str, pom: Path, versions: list[dict[str, str]]) -> Path:
+def _jars(name: str, pom: Path, versions: dict[str, str]) -> Path:
     """A folder in the cache, filled with what the pom names; it comes into being whole or not at all."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penstock" / "maven"
     folder = cache / name
@@ -80,17 +85,16 @@ def _jars(name: str, pom: Path, versions: list[dict[str, str]]) -> Path:
     if maven is None:
         raise UnavailableError(f"{name} is not in {cache}, and Maven is not installed to bring it")
     cache.mkdir(parents=True, exist_ok=True)
-    for chosen in versions:
-        with tempfile.TemporaryDirectory(dir=cache, ignore_cleanup_errors=True) as made:
-            jars = Path(made) / "jars"
-            options = [f"-DoutputDirectory={jars}", *(f"-D{part}={version}" for part, version in chosen.items())]
-            command = [maven, "--batch-mode", "--quiet", "--file", str(pom), _COPY, *options]
-            result = subprocess.run(command, capture_output=True, text=True, check=False)
-            if result.returncode == 0:
-                with suppress(OSError):  # another process was quicker
-                    jars.rename(folder)
-                return folder
-    raise UnavailableError(f"Maven cannot bring {name}: {' '.join(result.stdout.split())[:300]}")
+    with tempfile.TemporaryDirectory(dir=cache, ignore_cleanup_errors=True) as made:
+        jars = Path(made) / "jars"
+        options = [f"-DoutputDirectory={jars}", *(f"-D{part}={version}" for part, version in versions.items())]
+        command = [maven, "--batch-mode", "--quiet", "--file", str(pom), _COPY, *options]
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
+        if result.returncode:
+            raise UnavailableError(f"Maven cannot bring {name}: {' '.join(result.stdout.split())[:300]}")
+        with suppress(OSError):  # another process was quicker
+            jars.rename(folder)
+    return folder
 
 
 class Broker:
@@ -122,7 +126,7 @@ class Broker:
             )
         deadline_s = time.monotonic() + START_S
         while not _answers(self._port):
-            if time.monotonic() > deadline_s:
+            if time.monotonic() > deadline_s or self._process.poll() is not None:
                 self.stop()
                 end = (self._folder / "broker.log").read_text()[-2000:]
                 raise UnavailableError(f"the broker did not start in {START_S:.0f} s: {end}")
@@ -161,10 +165,12 @@ def _answers(port: int) -> bool:
 
 
 if __name__ == "__main__":
-    with Broker(sys.argv[1]) as broker:
-        print(broker.address, flush=True)
-        try:
+    if len(sys.argv) != 2:  # noqa: PLR2004 - the program and its folder
+        sys.exit(__doc__)
+    try:
+        with Broker(sys.argv[1]) as broker, suppress(KeyboardInterrupt):
+            print(broker.address, flush=True)
             while True:
                 time.sleep(60.0)
-        except KeyboardInterrupt:
-            pass
+    except UnavailableError as error:
+        sys.exit(str(error))

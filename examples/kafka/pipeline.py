@@ -65,9 +65,10 @@ def start(rows: DataFrame, guard: ps.Guard, servers: str, topic: str, checkpoint
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 5:  # noqa: PLR2004 - the program and what it takes
+        sys.exit(__doc__)
     servers, source, sink, checkpoint = sys.argv[1:]
     guard = make_guard(checkpoint)
-    # Many times what arrives during a batch: a limit for a backlog, not for the stream.
-    rows = read(SparkSession.builder.getOrCreate(), servers, source, maxOffsetsPerTrigger=50_000)
+    rows = read(SparkSession.builder.getOrCreate(), servers, source)
     with guard:
         start(rows, guard, servers, sink, checkpoint).awaitTermination()

@@ -60,5 +60,7 @@ def send(servers: str, topic: str, records: Iterable[tuple[str, str, float]]) ->
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 4:  # noqa: PLR2004 - the program and what it takes
+        sys.exit(__doc__)
     servers, topic, seconds = sys.argv[1:]
     print(produce(servers, topic, float(seconds)))

@@ -36,7 +36,7 @@ def run(folder: Path, servers: str, seconds: float) -> bool:
     spark = local_session(folder / "spark", settings={"spark.jars": ",".join(map(str, jars))})
     try:
         guard = pipeline.make_guard(folder / "checkpoint")
-        rows = pipeline.read(spark, servers, "in", startingOffsets="earliest", maxOffsetsPerTrigger=20_000)
+        rows = pipeline.read(spark, servers, "in", startingOffsets="earliest")
         with guard:
             query = pipeline.start(rows, guard, servers, "out", folder / "checkpoint")
             produced = 0

@@ -165,7 +165,7 @@ def test_a_broker_that_is_killed_and_comes_back_costs_no_row(
     spark: SparkSession, kafka: Any, topics: Topics, guard: ps.Guard, tmp_path: Path
 ) -> None:
     start_s = time.time() + 1.0
-    rows = [{"row": number, "key": number % 100, "cost_ms": 1.0, "value": 0.5} for number in range(ROWS)]
+    rows = [{"row": number, "key": number % 100, "cost_ms": 10.0, "value": 0.5} for number in range(ROWS)]
     records = [(str(row["key"]), json.dumps(row), start_s + row["row"] / 300.0) for row in rows]
     producer = threading.Thread(target=producing.send, args=(topics.servers, topics.source, records))
     query = run(stream(spark, topics), guard, topics, tmp_path)
@@ -183,6 +183,7 @@ def test_a_broker_that_is_killed_and_comes_back_costs_no_row(
     finish(query, guard)
 
     assert len(guard.history()) > before
+    assert guard.totals.rows_shed
     written = assert_account_is_exact(query, guard, topics)
     sent = {json.loads(payload or b"")["row"] for _, _, payload in topics.content(topics.source)}
     assert sent == set(range(ROWS))
@@ -270,7 +271,7 @@ def test_a_days_backlog_does_not_blow_up_the_first_batch(
     first = guard.history()[0]
     assert first.rows_in == BACKLOG
     assert dict(first.rows_shed) == {TOO_OLD: BACKLOG - first.rows_kept}
-    # What arrives in the grace and a logarithm of the rest, and what must be kept: seconds of work instead of hours.
+    # What arrives in the grace and a logarithm of the rest, and what must be kept: seconds of work, not half an hour.
     assert first.rows_kept < 2 * (BACKLOG / DAY_S * (GRACE_S + TARGET_S * math.log(DAY_S / GRACE_S))) + BACKLOG / 1000
     assert must_be_kept(written) == must_be_kept(rows)
     past = [row for row in written if row["row"] < BACKLOG]
@@ -334,7 +335,7 @@ def test_in_real_time_mode_a_rate_is_held_and_a_latency_is_not_pretended_to_be(
     assert [query.exception() for query in queries] == [None, None]
     judged = [report for report in by_rate.history() if report.shed_total]
     # The last one may have ended long after the last row.
-    assert max(report.rows_kept / report.duration_s for report in judged) < 1.3 * LIMIT
+    assert statistics.median(report.rows_kept / report.duration_s for report in judged) < 1.3 * LIMIT
     assert len(given.written()) == by_rate.totals.rows_kept < sent
     assert sum(row["weight"] for row in given.written()) == pytest.approx(sent, rel=0.25)
     assert by_rate.alarms == ()

@@ -67,6 +67,14 @@ def store(session: Session, tmp_path: Path) -> RemoteStore:
     return RemoteStore(session, tmp_path / "checkpoint")  # type: ignore[arg-type]
 
 
+def test_an_errand_that_is_done_twice_is_done_once(store: RemoteStore) -> None:
+    plans = store.plans()
+    for _ in range(2):
+        assert plans.add(0, plan(0, HALF))
+    assert not plans.add(0, plan(0))
+    assert plans.versions() == [0]
+
+
 def test_plans_sent_are_the_plans_that_an_executor_reads(store: RemoteStore, tmp_path: Path) -> None:
     plans = store.plans()
     assert (plans.next_version(), plans.latest(), plans.versions()) == (0, None, [])

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from penstock.plan import Plan
 
 
+#: Among rows there are always some with a time of arrival that cannot be right; more than this share is told.
+STRANGE_SHARE = 0.01
+
+
 @dataclass(frozen=True)
 class Progress:
     """One trigger of a streaming query.
@@ -121,12 +125,12 @@ def arrival_trouble(progress: Progress, probe: str) -> str | None:
     rows, timed, ahead, ancient = (
         sum(getattr(task, name) for task in tasks) for name in ("rows", "queued_rows", "ahead", "ancient")
     )
-    if ahead:
+    if ahead > STRANGE_SHARE * rows:
         return (
             f"arrival lies ahead of the workers' clock in {ahead} of {rows} rows, so their wait is not measured: give "
             "timestamps or seconds since 1970, not milliseconds, and set the clocks alike"
         )
-    if ancient:
+    if ancient > STRANGE_SHARE * rows:
         return (
             f"arrival lies before the year 2000 in {ancient} of {rows} rows, so their wait is not measured: give "
             "timestamps or seconds since 1970"
