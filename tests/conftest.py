@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import settings
 from tests.components import debian_tool, example, missing
+from tests.engines import RUNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,8 +77,29 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(f"Kafka was read by {name}")
 
 
+def on_engines(item: pytest.Item) -> bool:
+    return item.path.name == "test_engines.py"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Other engines first among the tests on Spark: their runs shall be over when others measure."""
+    first = next((place for place, item in enumerate(items) if item.path.parent == ROOT / "tests" / "spark"), 0)
+    items[:] = [
+        *(item for item in items[:first] if not on_engines(item)),
+        *filter(on_engines, items),
+        *(item for item in items[first:] if not on_engines(item)),
+    ]
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Start the runs on other engines, if their tests are among those of this run."""
+    if any(map(on_engines, session.items)) and not session.config.option.collectonly:
+        RUNS.start()
+
+
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Where nothing may be skipped (`CI` is set), a skipped test is a failed run, whatever it was skipped for."""
+    RUNS.stop()
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     skipped = reporter.stats.get("skipped") if reporter else None
     if skipped and os.environ.get("CI") and session.exitstatus == pytest.ExitCode.OK:
