@@ -3,7 +3,7 @@
 
 RUN = . scripts/env.sh &&
 
-.PHONY: help setup demo test kills lint format docs results bench clean
+.PHONY: help setup maven demo kafka test kills lint format docs results bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
@@ -11,10 +11,16 @@ help: ## list the targets
 setup: ## make .venv with all packages; find Java 17+ or install it
 	@sh scripts/setup.sh
 
+maven: setup # brings Kafka; without it tests with a broker are skipped
+	@sh scripts/maven.sh
+
 demo: setup ## an overloaded Spark stream, unguarded and guarded, and a report
 	@$(RUN) penstock demo
 
-test: setup ## every check: lint, types, layers, docs, examples, unit and Spark tests
+kafka: maven ## the demo's stream from Kafka to Kafka, with a broker of its own, and its account
+	@$(RUN) python examples/kafka/run.py
+
+test: maven ## every check: lint, types, layers, docs, examples, unit and Spark tests
 	@$(RUN) python -m pytest $(ARGS)
 
 kills: setup ## kill the driver of a guarded query 30 times and hold its sink against the plans: six minutes

@@ -4,25 +4,7 @@ set -eu
 cd "$(dirname "$0")/.."
 unset PYTHONHOME PYTHONPATH
 
-say() { printf 'penstock: %s\n' "$*" >&2; }
-die() { say "$*"; exit 1; }
-
-# apt_install PACKAGE...: installs the first of these that the distribution has; fails if it cannot.
-apt_install() {
-  command -v apt-get >/dev/null || return 1
-  if [ "$(id -u)" = 0 ]; then sudo=; elif sudo -n -E true 2>/dev/null; then sudo='sudo -n -E'; else return 1; fi
-  export DEBIAN_FRONTEND=noninteractive
-  $sudo apt-get -qq update || say "apt-get update failed; trying with the package lists already here"
-  for package; do
-    if apt-get -qq --simulate install "$package" >/dev/null 2>&1; then
-      say "installing $package with apt-get"
-      $sudo apt-get -qq -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=300 install -y --no-install-recommends \
-        "$package" >/dev/null
-      return
-    fi
-  done
-  return 1
-}
+. scripts/apt.sh
 
 # find_python: sets python to a Python 3.11+ that can make virtual environments, never to the one inside .venv.
 find_python() {
@@ -59,7 +41,7 @@ find_java "${JAVA_HOME:-/nowhere}/bin/java" java || {
 
 # The stamp is written last, so that an interrupted run, a new pyproject.toml or a moved checkout starts afresh.
 stamp=.venv/.complete
-wanted=$(pwd; cat pyproject.toml scripts/setup.sh | cksum)
+wanted=$(pwd; cat pyproject.toml scripts/setup.sh scripts/apt.sh | cksum)
 if [ "$(cat "$stamp" 2>/dev/null)" != "$wanted" ] || ! .venv/bin/python -c '' 2>/dev/null; then
   say "installing packages into .venv (the first time takes a few minutes)"
   rm -rf .venv

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
+if TYPE_CHECKING:
+    from types import ModuleType
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penstock"
 
 
@@ -18,6 +24,28 @@ def missing(what: str) -> NoReturn:
     if os.environ.get("CI"):
         pytest.fail(f"{what}, and CI skips nothing")
     pytest.skip(what)
+
+
+def pyspark_client() -> Path:
+    """A folder with the package `pyspark-client`, as it is on PyPI, and nothing else."""
+    folder = CACHE / "pyspark-client"
+    if not (folder / "pyspark").exists():
+        wanted = "pyspark-client>=4.2,<4.4"
+        command = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(folder), wanted]
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
+        if result.returncode:
+            missing(f"pyspark-client cannot be had: {result.stderr[-300:]}")
+    return folder
+
+
+def example(name: str) -> ModuleType:
+    """A file of `examples/` as a module that nobody can import by name: its functions travel to workers whole."""
+    spec = importlib.util.spec_from_file_location(name.replace("/", "_"), EXAMPLES / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def debian_tool(name: str, package: str) -> Path:

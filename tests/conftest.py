@@ -14,11 +14,12 @@ import sys
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
-from tests.components import debian_tool
+from tests.components import debian_tool, example, missing
+from tests.engines import RUNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 ENGINE = os.environ.get("PENSTOCK_TEST_ENGINE", "classic")
 MASTERS = {"classic": "local[2]", "local-cluster": "local-cluster[2,1,1024]", "connect": "local[2]"}
+
+#: Components whose version depends on what could be had.
+USED: list[str] = []
 
 # No deadline, because the first call of a compiled loop takes about a second.
 settings.register_profile("repeatable", deadline=None, derandomize=True)
@@ -41,7 +45,70 @@ def java() -> None:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A broker for the whole run, from examples/kafka/broker.py."""
+    pytest.importorskip("confluent_kafka")
+    kafka = example("kafka/broker")
+    try:
+        kafka.connector_jars()
+        broker = kafka.Broker(tmp_path_factory.mktemp("kafka"))
+    except kafka.UnavailableError as error:
+        missing(str(error))
+    with broker:
+        yield broker
+
+
+def connector_jars(request: pytest.FixtureRequest) -> dict[str, str]:
+    """The setting that gives a session Spark's connector to Kafka, if one of this run's tests asks for a broker."""
+    if not any("kafka" in getattr(item, "fixturenames", ()) for item in request.session.items):
+        return {}
+    kafka = example("kafka/broker")
+    try:
+        jars = kafka.connector_jars()
+    except kafka.UnavailableError:
+        return {}  # the broker's fixture says why
+    USED.extend(jar.stem for jar in jars if "spark-sql-kafka" in jar.name)
+    return {"spark.jars": ",".join(map(str, jars))}
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say which connector was used: it may be an older one than Spark."""
+    for name in USED:
+        terminalreporter.write_line(f"Kafka was read by {name}")
+
+
+def on_engines(item: pytest.Item) -> bool:
+    return item.path.name == "test_engines.py"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Other engines first among the tests on Spark: their runs shall be over when others measure."""
+    first = next((place for place, item in enumerate(items) if item.path.parent == ROOT / "tests" / "spark"), 0)
+    items[:] = [
+        *(item for item in items[:first] if not on_engines(item)),
+        *filter(on_engines, items),
+        *(item for item in items[first:] if not on_engines(item)),
+    ]
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Start the runs on other engines, if their tests are among those of this run."""
+    if any(map(on_engines, session.items)) and not session.config.option.collectonly:
+        RUNS.start()
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Where nothing may be skipped (`CI` is set), a skipped test is a failed run, whatever it was skipped for."""
+    RUNS.stop()
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    skipped = reporter.stats.get("skipped") if reporter else None
+    if skipped and os.environ.get("CI") and session.exitstatus == pytest.ExitCode.OK:
+        reporter.write_line(f"\nCI skips nothing, and {len(skipped)} were skipped")
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.fixture(scope="session")
+def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     sql = pytest.importorskip("pyspark.sql")
     folder = tmp_path_factory.mktemp("spark")
     options = {
@@ -56,6 +123,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        **connector_jars(request),
     }
     with pytest.MonkeyPatch.context() as patch:
         # Workers would otherwise start the system's python3, which lacks the packages of this environment.

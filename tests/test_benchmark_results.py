@@ -1,6 +1,7 @@
 """The numbers of the benchmarks in the README and the documentation are those of the runs kept beside them."""
 
 import json
+import statistics
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,29 @@ def idle_line() -> str:
         f"no row shed; the gate adds {control['median']:.0f} ms to a micro-batch "
         f"({control['min']:.0f} to {control['max']:.0f})."
     )
+
+
+def kafka_table() -> str:
+    """Both modes between two topics: medians of the rounds, and from which to which they went."""
+    found = result("kafka")
+    lines = ["| | p50 | p99 |", "|---|---|---|"]
+    for mode, rounds in found["modes"].items():
+        cells = []
+        for part in ("p50_s", "p99_s"):
+            values_ms = sorted(1000.0 * one[part] for one in rounds)
+            cells.append(f"{statistics.median(values_ms):.0f} ms ({values_ms[0]:.0f} to {values_ms[-1]:.0f})")
+        lines.append(f"| {mode} | {' | '.join(cells)} |")
+    source = (
+        f"*{len(rounds)} rounds in turn, {found['rows_per_s']} rows a second for {found['seconds']:.0f} s in each, "
+        f"on {in_one_line(found['machine'])}, with {found['machine']['connector']}.*"
+    )
+    return "\n".join([*lines, "", source])
+
+
+def test_the_page_on_kafka_shows_what_both_modes_take() -> None:
+    assert kafka_table() in (ROOT / "docs" / "kafka.md").read_text(encoding="utf-8")
+    for rounds in result("kafka")["modes"].values():
+        assert all(0.45 < one["kept"] < 0.55 for one in rounds)
 
 
 @pytest.mark.parametrize("shown", [latency_table, gate_line, idle_line])

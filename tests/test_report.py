@@ -36,6 +36,7 @@ def reports(draw: st.DrawFn) -> Report:
         rows_shed=shed,
         backlog_rows=draw(counts),
         backlog_age_s=draw(seconds),
+        source_rows_behind=draw(st.none() | counts),
         busy_s=draw(seconds),
         overhead_s=draw(seconds),
         slots=draw(st.integers(1, 64)),
@@ -96,8 +97,8 @@ def test_json_is_canonical() -> None:
         '{"backlog_age_s":0.0,"backlog_rows":0,"boxes":{},"busy_s":0.0,"control_s":0.0,'
         '"cost_sketch":{"base64":"AP8="},'
         '"delay_s":0.0,"end_s":3.0,"format":1,"lag_s":0.0,"overhead_s":0.0,"plan_version":null,"queuing":null,'
-        '"rows_in":5,"rows_kept":2,"rows_must_keep":0,"rows_shed":{"a":1,"b":2},"rows_untimed":0,"rows_would_shed":{},"sequence":1,'
-        '"sic":{},"slots":1,"span_s":0.0,"start_s":2.0}'
+        '"rows_in":5,"rows_kept":2,"rows_must_keep":0,"rows_shed":{"a":1,"b":2},"rows_untimed":0,'
+        '"rows_would_shed":{},"sequence":1,"sic":{},"slots":1,"source_rows_behind":null,"span_s":0.0,"start_s":2.0}'
     )
 
 
@@ -110,7 +111,12 @@ def test_arrow_schema_is_typed() -> None:
     assert schema.field("rows_shed").type == pa.map_(pa.string(), pa.int64())
     assert schema.field("cost_sketch").type == pa.binary()
     assert schema.field("boxes").type == pa.map_(pa.string(), box)
-    assert [field.name for field in schema if field.nullable] == ["plan_version", "queuing", "cost_sketch"]
+    assert [field.name for field in schema if field.nullable] == [
+        "plan_version",
+        "source_rows_behind",
+        "queuing",
+        "cost_sketch",
+    ]
 
 
 def test_numpy_values_become_plain() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+CHECKED = ("pyproject.toml", "scripts/setup.sh", "scripts/apt.sh")
 TOOLS = ("cat", "cksum", "dirname", "head", "ln", "rm", "sed", "sh")
 INTERPRETER = Path(sys.base_prefix, "bin", f"python3.{sys.version_info.minor}")
 
@@ -20,7 +21,8 @@ class Machine:
         self.commands = folder / "bin"
         self.apt_log = folder / "apt.log"
         (self.checkout / "scripts").mkdir(parents=True)
-        shutil.copy(ROOT / "scripts" / "setup.sh", self.checkout / "scripts")
+        for script in ("apt.sh", "maven.sh", "setup.sh"):
+            shutil.copy(ROOT / "scripts" / script, self.checkout / "scripts")
         (self.checkout / "pyproject.toml").write_text('[project]\nname = "nothing"\nversion = "1"\n')
         self.commands.mkdir()
         for tool in TOOLS:
@@ -52,16 +54,16 @@ class Machine:
     def venv(self) -> Path:
         """Provides a finished .venv whose Python does nothing, and returns its stamp."""
         self.command("../a checkout/.venv/bin/python", ":")
-        parts = [(self.checkout / name).read_text() for name in ("pyproject.toml", "scripts/setup.sh")]
+        parts = [(self.checkout / name).read_text() for name in CHECKED]
         sums = subprocess.check_output([self.commands / "cksum"], input="".join(parts), text=True)
         stamp = self.checkout / ".venv" / ".complete"
         stamp.write_text(f"{self.checkout.resolve()}\n{sums}")
         return stamp
 
-    def setup(self, **env: str) -> tuple[int, list[str]]:
+    def setup(self, script: str = "setup.sh", **env: str) -> tuple[int, list[str]]:
         """Runs the set-up from elsewhere; returns its exit code and what it printed."""
         result = subprocess.run(
-            [self.commands / "sh", self.checkout / "scripts" / "setup.sh"],
+            [self.commands / "sh", self.checkout / "scripts" / script],
             env={"HOME": str(self.checkout.parent), "PATH": str(self.commands)} | env,
             cwd="/",
             check=False,
@@ -101,6 +103,16 @@ def test_java_home_is_taken_when_the_java_on_the_path_is_too_old(machine: Machin
 
     assert machine.setup(JAVA_HOME=str(machine.commands / "modern")) == (0, [])
     assert machine.jre() == home
+
+
+def test_maven_is_found_or_installed_or_one_line_says_what_it_is_for(machine: Machine) -> None:
+    missing = "penstock: Maven is missing: install it to run what needs Kafka"
+    assert machine.setup("maven.sh") == (0, [missing])
+    machine.apt("maven")
+    assert machine.setup("maven.sh") == (0, ["penstock: installing maven with apt-get"])
+    assert machine.apt_installed() == ["maven"]
+    machine.command("mvn", ":")
+    assert machine.setup("maven.sh") == (0, [])
 
 
 def test_without_java_and_apt_one_line_says_what_to_install(machine: Machine) -> None:

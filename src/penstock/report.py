@@ -67,9 +67,11 @@ class Report(Message):
         control_s: Time that the gate took to read it.
         backlog_rows: Rows that wait at the source when the interval ends.
         backlog_age_s: How long the oldest of them has waited.
+        source_rows_behind: Rows beyond this interval that the source knows of, by its own word; `None` if it says
+            nothing.
         busy_s: Work of the measured operator, summed over tasks.
         slots: How many tasks can work at the same time.
-        span_s: Time from the first row that work took up to its end, over all tasks at once.
+        span_s: How long that work went on, over all tasks at once; pauses between rounds of tasks are left out.
         overhead_s: Rest of the interval: time spent on anything else than that work.
         delay_s: The part of it before the first row was taken up.
         lag_s: Age of the newest row when the interval began.
@@ -92,6 +94,7 @@ class Report(Message):
     control_s: Seconds = 0.0
     backlog_rows: Count = 0
     backlog_age_s: Seconds = 0.0
+    source_rows_behind: Count | None = None
     busy_s: Seconds = 0.0
     slots: Count = 1
     span_s: Seconds = 0.0

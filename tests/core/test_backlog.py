@@ -41,14 +41,14 @@ def test_a_row_whose_time_of_arrival_cannot_be_right_has_no_age(strange_s: float
     assert age_thresholds(rule(2.0), np.array([strange_s]), NOW_S).tolist() == [KEEP_ALL]
 
 
-def test_of_a_day_rows_of_half_a_minute_are_kept_and_weights_tell_how_many_there_were() -> None:
+def test_of_a_day_rows_of_three_quarters_of_a_minute_are_kept_and_weights_tell_how_many_there_were() -> None:
     rate = 20.0
     ages_s = np.arange(0.0, DAY_S, 1.0 / rate)
     verdicts = kept_of(ages_s, fresh_s=2.0)
     expected = rate * (GRACE_S + 2.0 * math.log(DAY_S / GRACE_S))
     assert verdicts.kept.sum() == pytest.approx(expected, rel=0.2)
     # Each age counts for itself: of every doubling about as much is known.
-    for oldest_s in (20.0, 640.0, 20_480.0, 81_920.0):
+    for oldest_s in (64.0, 1280.0, 20_480.0, 81_920.0):
         band = (ages_s > oldest_s / 2.0) & (ages_s <= oldest_s)
         weight = verdicts.weights[band]
         deviation = math.sqrt(float((weight * np.maximum(weight - 1.0, 0.0)).sum()))
@@ -57,13 +57,13 @@ def test_of_a_day_rows_of_half_a_minute_are_kept_and_weights_tell_how_many_there
 
 
 def test_a_plan_that_keeps_less_goes_before_the_age() -> None:
-    half = KeepTable("source", keep=(0.01,), reasons=("over capacity",))
-    ages_s = np.repeat([0.0, 20.0, 20_000.0], 4000)
-    verdicts = kept_of(ages_s, fresh_s=2.0, table=half)
-    shed = verdicts.shed_by_reason(half)
+    few = KeepTable("source", keep=(0.01,), reasons=("over capacity",))
+    ages_s = np.repeat([0.0, 40.0, 20_000.0], 4000)
+    verdicts = kept_of(ages_s, fresh_s=2.0, table=few)
+    shed = verdicts.shed_by_reason(few)
     assert set(shed) == {"over capacity", TOO_OLD}
     assert shed[TOO_OLD] == np.sum(~verdicts.kept & (ages_s == 20_000.0))
-    assert verdicts.weights[verdicts.kept & (ages_s == 20.0)] == pytest.approx(100.0)
+    assert verdicts.weights[verdicts.kept & (ages_s == 40.0)] == pytest.approx(100.0)
 
 
 def test_a_table_leaves_the_number_of_the_age_alone() -> None:

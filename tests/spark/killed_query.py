@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from penstock.report import Report
 
 SEED = 5
-ROWS_PER_BATCH = 500
+ROWS_PER_BATCH, RATE = 500, 2000
 RESULT = "row bigint, key bigint, weight double"
 
 
@@ -59,7 +59,7 @@ def seen(folder: Path) -> Callable[[dict[str, Any]], dict[str, Any]]:
 
 
 def main(folder: Path) -> None:
-    # Spark keeps the logs of all batches, one file each, for the test to look at.
+    # Spark keeps the logs of all batches, one file each, for the test to look at: see committed.py.
     keep_logs = {
         "spark.sql.streaming.minBatchesToRetain": "10000",
         "spark.sql.streaming.fileSink.log.compactInterval": "10000",
@@ -75,7 +75,7 @@ def main(folder: Path) -> None:
     )
     query = (
         spark.readStream.format("penstock")
-        .options(rate=2000, rows_per_batch=ROWS_PER_BATCH, seed=SEED)
+        .options(rate=RATE, rows_per_batch=ROWS_PER_BATCH, seed=SEED)
         .load()
         .transform(guard.admit)
         .transform(guard.measured(seen(folder), RESULT, form="row"))

@@ -19,7 +19,7 @@ from penstock.errors import PenstockError
 from penstock.log import BindingLog, PlanLog
 from penstock.plan import Binding, Plan
 from penstock.spark.binding import LEASE_S, NO_PLAN, UNREADABLE
-from penstock.spark.controller import IDLE_S, LOST_AFTER, Controller
+from penstock.spark.controller import IDLE_S, LOST_AFTER, REAL_TIME, Controller
 from penstock.spark.meter import Meter, Rows
 from penstock.testing import ManualClock
 
@@ -96,6 +96,7 @@ class Bench:
             self.bindings,
             names=("gate", "probe"),
             dry=False,
+            by_length=True,
             clock=self.clock,
             on_report=self.reports.append,
         )
@@ -142,6 +143,33 @@ def test_an_overload_gets_a_plan_and_its_end_ends_it(bench: Bench) -> None:
     for _ in range(6):
         bench.batch(20)
     assert bench.share() == 1.0
+
+
+def test_batches_that_go_as_planned_need_no_look_into_the_logs(bench: Bench) -> None:
+    asked = []
+
+    class Counted:
+        def __init__(self, log: Any) -> None:
+            self._log = log
+
+        def __getattr__(self, name: str) -> Any:
+            asked.append(name)
+            return getattr(self._log, name)
+
+    controller = bench.controller
+    controller._plans, controller._bindings = Counted(bench.plans), Counted(bench.bindings)  # type: ignore[assignment]  # noqa: SLF001 - as if it had been given these
+    bench.batch(50)
+    asked.clear()  # with the first batch, as with every hundredth, old entries are purged
+    for _ in range(5):
+        bench.batch(50)
+        bench.controller.step()
+    assert set(asked) <= {"next_version", "add"}
+    bench.overload()
+    asked.clear()
+    for _ in range(5):
+        bench.batch(3000, 400)
+        bench.controller.step()
+    assert set(asked) <= {"add"}
 
 
 def test_a_report_says_what_the_probe_and_the_gate_measured(bench: Bench) -> None:
@@ -344,6 +372,20 @@ def test_times_of_arrival_that_cannot_be_right_are_told_once(
     assert [alarm for alarm in bench.controller.alarms if "arrival" in alarm] == told
 
 
+def test_a_pause_between_rounds_of_tasks_is_overhead_and_no_lost_capacity(bench: Bench) -> None:
+    given = progress(0, bench.clock(), rows=60, kept=60)
+    given["durationMs"]["triggerExecution"] = 10_000
+    now_s = bench.clock()
+    rounds = [task(20, now_s + after_s, np.full(20, now_s - 1.0), cost_s=0.1) for after_s in (1.0, 2.0, 7.0)]
+    given["observedMetrics"]["probe"]["tasks"] = rounds
+    bench.query.recentProgress.append(given)
+    bench.controller.step()
+    report = bench.controller.reports[-1]
+    # From 1 to 4 s and from 7 to 9 s, two tasks for one second of it.
+    assert (report.span_s, report.overhead_s, report.slots) == (pytest.approx(5.0), pytest.approx(5.0), 2)
+    assert report.busy_s == pytest.approx(6.0)
+
+
 def test_rows_of_1970_and_of_the_future_are_counted_and_the_others_waits_stay_right(bench: Bench) -> None:
     given = progress(0, bench.clock(), rows=10, kept=10)
     now_s = bench.clock()
@@ -468,3 +510,22 @@ def test_progress_of_spark_connect_reads_the_same(bench: Bench) -> None:
     from penstock.spark.progress import Progress  # noqa: PLC0415 - used here only
 
     assert Progress.of(connect) == Progress.of(classic)
+
+
+def test_in_real_time_mode_lengths_say_nothing_so_a_plan_made_of_them_is_taken_back(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.overload()  # as it looks while rows are read that were there before
+    planned, read = {"in": {"0": 10}}, {"in": {"0": 13}}
+    real_time = progress(3, bench.clock(), rows=3000, kept=400, plan=bench.plans.latest().version)  # type: ignore[union-attr]
+    bench.query.recentProgress.append(real_time | {"sources": [{"latestOffset": planned, "endOffset": read}]})
+
+    bench.controller.step()
+
+    assert bench.share() == 1.0
+    for _ in range(3):
+        bench.batch(3000)
+    assert bench.share() == 1.0
+    assert bench.controller.alarms == (REAL_TIME,)
+    assert len(bench.reports) == 7
+    assert [record.message for record in caplog.records].count(REAL_TIME) == 1

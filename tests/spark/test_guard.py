@@ -20,7 +20,7 @@ from penstock.core.backlog import TOO_OLD, age_thresholds
 from penstock.core.gate import coins, judge
 from penstock.core.hashing import xxhash64_ints, xxhash64_strings
 from penstock.core.planner import SOURCE
-from penstock.plan import Backlog, KeepTable, Plan
+from penstock.plan import Backlog, Binding, KeepTable, Plan
 from penstock.spark.binding import LEASE_S, bindings_of
 from penstock.spark.fine import TOO_LATE
 from penstock.spark.source import Population
@@ -172,32 +172,37 @@ def test_a_plan_written_while_the_query_runs_acts_from_the_next_batch_on(spark: 
     assert versions == [None, 0, 0, 0]
 
 
+def undo_last_batch(folder: Path) -> int:
+    """As if the driver had died in the last batch, before it was committed; its number."""
+    last = max(
+        (path for path in (folder / "checkpoint" / "commits").iterdir() if path.name.isdigit()),
+        key=lambda p: int(p.name),
+    )
+    last.unlink()
+    batch_log = folder / "sink" / "_spark_metadata" / last.name
+    lost = [json.loads(line)["path"].removeprefix("file://") for line in batch_log.read_text().splitlines()[1:]]
+    batch_log.unlink()
+    for file in lost:
+        Path(file).unlink()
+    for crc in (folder / "checkpoint" / "commits", folder / "sink" / "_spark_metadata"):
+        (crc / f".{last.name}.crc").unlink(missing_ok=True)
+    return int(last.name)
+
+
 def test_a_replayed_batch_is_judged_by_the_plan_of_its_first_attempt(spark: SparkSession, tmp_path: Path) -> None:
     own = guard(tmp_path)
     put_plan(own)
     pipeline = source(spark).transform(own.admit).select("row", "weight")
     run(pipeline, tmp_path)
     before = sink(tmp_path)
-    # As if the driver had died in the last batch, before it was committed; meanwhile there is another plan.
-    last = max(
-        (path for path in (tmp_path / "checkpoint" / "commits").iterdir() if path.name.isdigit()),
-        key=lambda p: int(p.name),
-    )
-    last.unlink()
-    batch_log = tmp_path / "sink" / "_spark_metadata" / last.name
-    lost = [json.loads(line)["path"].removeprefix("file://") for line in batch_log.read_text().splitlines()[1:]]
-    batch_log.unlink()
-    for file in lost:
-        Path(file).unlink()
-    for crc in (tmp_path / "checkpoint" / "commits", tmp_path / "sink" / "_spark_metadata"):
-        (crc / f".{last.name}.crc").unlink(missing_ok=True)
-    put_plan(own, None)
+    last = undo_last_batch(tmp_path)
+    put_plan(own, None)  # Meanwhile there is another plan.
 
     query = run(pipeline, tmp_path)
 
     after = sink(tmp_path)
     assert after.equals(before)
-    assert bindings(own, query).get(int(last.name)).plan_version == 0
+    assert bindings(own, query).get(last).plan_version == 0
 
 
 def test_a_backlog_at_the_start_is_thinned_by_age_as_numpy_thins_it(spark: SparkSession, tmp_path: Path) -> None:
@@ -207,7 +212,7 @@ def test_a_backlog_at_the_start_is_thinned_by_age_as_numpy_thins_it(spark: Spark
     query = run(day.transform(own.measured(passed_on, RESULT, form="row")), tmp_path, own)
 
     first, bound = own.history()[0], bindings(own, query).get(0)
-    assert (bound.plan_version, bound.backlog) == (None, Backlog(grace_s=10.0, fresh_s=2.0))
+    assert (bound.plan_version, bound.backlog) == (None, Backlog(grace_s=30.0, fresh_s=2.0))
     arrivals_s = (round(start_s * 1e6) + 1000 * np.arange(BATCH)) / 1e6
     keys, everything = (
         Population().batch(np.arange(BATCH), np.arange(BATCH))["key"].to_numpy(),
@@ -228,6 +233,22 @@ def test_a_backlog_at_the_start_is_thinned_by_age_as_numpy_thins_it(spark: Spark
     assert first.rows_kept < BATCH / 10
     # What follows is judged by plans that know what rows cost.
     assert own.history()[-1].plan_version is not None
+
+
+def test_a_backlog_that_is_replayed_later_is_thinned_as_it_was(spark: SparkSession, tmp_path: Path) -> None:
+    start_s = time.time() - 100.0  # young enough for a second to make a difference
+
+    def once() -> tuple[pa.Table, list[Binding]]:
+        own = guard(tmp_path, target=ps.MeanQueueLatency("20 s"))
+        query = run(source(spark, start=start_s).transform(own.admit).select("row", "weight"), tmp_path)
+        return sink(tmp_path), list(bindings(own, query).entries())
+
+    found, bound = once()
+    assert all(binding.backlog for binding in bound)
+    assert 0 < found.num_rows < ROWS / 2
+    undo_last_batch(tmp_path)
+    time.sleep(1.0)  # by the clock its rows are older now
+    assert once() == (found, bound)
 
 
 def test_a_dry_run_keeps_every_row_and_tags_what_would_have_been_shed(spark: SparkSession, tmp_path: Path) -> None:

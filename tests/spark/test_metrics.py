@@ -56,6 +56,7 @@ def batch(number: int, **more: object) -> ps.Report:
         control_s=0.002,
         backlog_rows=40,
         backlog_age_s=1.5,
+        source_rows_behind=7,
         busy_s=0.5,
         queuing=Latency(70, 0.5, 2.0),
         **more,  # type: ignore[arg-type]
@@ -92,6 +93,7 @@ def test_counters_gauges_and_summaries_say_what_the_reports_say(guard: Watched) 
     assert found[f"penstock_target_seconds{own}"] == 2.0
     assert found[f"penstock_backlog_rows{own}"] == 40
     assert found[f"penstock_backlog_age_seconds{own}"] == 1.5
+    assert found[f"penstock_source_rows_behind{own}"] == 7
     assert found[f"penstock_plan_version{own}"] == 1
     assert found[f"penstock_controller_errors_total{own}"] == 0
     assert found[f"penstock_watching{own}"] == 0
@@ -100,7 +102,7 @@ def test_counters_gauges_and_summaries_say_what_the_reports_say(guard: Watched) 
 def test_before_the_first_batch_there_is_no_backlog_and_no_plan_to_tell_of(guard: Watched) -> None:
     found = metrics(guard.serve_metrics(port=0))
     assert found['penstock_rows_in_total{guard="mine"}'] == 0
-    assert not any("plan_version" in name or "backlog" in name for name in found)
+    assert not any("plan_version" in name or "backlog" in name or "behind" in name for name in found)
 
 
 @pytest.mark.parametrize(

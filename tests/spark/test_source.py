@@ -1,7 +1,12 @@
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import subprocess
+import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,7 +25,6 @@ from penstock.spark.source import ARROW_ROWS, PenstockSource, Population, Settin
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
@@ -314,3 +318,25 @@ def test_a_session_may_register_the_source_too(spark: SparkSession) -> None:
     register(spark)
 
     assert static(spark, available=3).count() == 3
+
+
+def test_a_source_that_came_in_an_archive_finds_it_in_a_process_that_was_not_told_of_it(tmp_path: Path) -> None:
+    package = Path(sys.modules["penstock"].__file__).parent
+    archive = shutil.make_archive(str(tmp_path / "penstock"), "zip", package.parent, package.name)
+    pickled = tmp_path / "source"
+    send = (
+        "import sys; from pyspark import cloudpickle; from penstock.spark.source import PenstockSource; "
+        "open(sys.argv[1], 'wb').write(cloudpickle.dumps(PenstockSource({'rate': '7'})))"
+    )
+    receive = (
+        "import sys, pickle; source = pickle.load(open(sys.argv[1], 'rb')); "
+        "print(source.options['rate'], sys.modules['penstock'].__file__)"
+    )
+    without = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+
+    subprocess.run([sys.executable, "-c", send, pickled], env={**without, "PYTHONPATH": archive}, check=True)
+    told = subprocess.run(
+        [sys.executable, "-c", receive, pickled], env=without, check=True, stdout=subprocess.PIPE, text=True
+    )
+
+    assert told.stdout.split() == ["7", str(Path(archive) / "penstock" / "__init__.py")]

@@ -10,7 +10,7 @@ an even rate for a time $A$, what is kept is what arrives in
 
 $$g + h \ln (A / g)$$
 
-which hardly depends on $A$: of a day's backlog, with $h$ = 2 s and $g$ = 10 s, the rows of 28 s. Each doubling of age
+which hardly depends on $A$: of a day's backlog, with $h$ = 2 s and $g$ = 30 s, the rows of 46 s. Each doubling of age
 keeps as many rows as any other, so all parts of the backlog are known equally well: $1 / s$ is the weight.
 """
 
@@ -24,14 +24,14 @@ from penstock.plan import Backlog
 #: Why such rows are shed.
 TOO_OLD = "too old when the query started"
 #: What arrived while Spark started is no backlog.
-GRACE_S = 10.0
+GRACE_S = 30.0
 
 
 def rule(fresh_s: float) -> Backlog:
     """How to thin a backlog under a target that calls rows of this age fresh.
 
     >>> rule(2.0)
-    Backlog(grace_s=10.0, fresh_s=2.0)
+    Backlog(grace_s=30.0, fresh_s=2.0)
     >>> rule(60.0)
     Backlog(grace_s=60.0, fresh_s=60.0)
     """
@@ -41,8 +41,8 @@ def rule(fresh_s: float) -> Backlog:
 def age_thresholds(backlog: Backlog, arrivals_s: NDArray[np.float64], bound_s: float) -> NDArray[np.int64]:
     """The threshold of each row by its age alone; what arrived before the year 2000, or is not known, has no age.
 
-    >>> [hex(limit) for limit in age_thresholds(rule(2.0), np.array([1e9 - 9.0, 1e9 - 16.0, 0.0]), 1e9)]
-    ['0x7fffffffffffffff', '0xfffffffffffffff', '0x7fffffffffffffff']
+    >>> [hex(limit) for limit in age_thresholds(rule(2.0), np.array([1e9 - 29.0, 1e9 - 32.0, 0.0]), 1e9)]
+    ['0x7fffffffffffffff', '0x7ffffffffffffff', '0x7fffffffffffffff']
     """
     old = (arrivals_s >= EARLIEST_S) & (arrivals_s < bound_s - backlog.grace_s)
     shares = np.divide(backlog.fresh_s, bound_s - arrivals_s, out=np.zeros(len(arrivals_s)), where=old)

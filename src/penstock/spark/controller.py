@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from penstock.core.policy import Planner
-    from penstock.log import BindingLog, PlanLog
     from penstock.report import Report
+    from penstock.spark.store import Bindings, Plans
 
 _logger = logging.getLogger("penstock")
 
@@ -44,6 +44,11 @@ PROBE = "penstock_probe_"
 #: Reports remembered, and batches whose bindings and plans are kept; how often older ones are deleted, in batches.
 HISTORY = 10_000
 PURGE_EVERY = 100
+#: What is told when batches last as long as their trigger says, so that no plan can be made of how long they took.
+REAL_TIME = (
+    "in real-time mode nothing tells how long rows wait or what they cost, so this target cannot be held and every row "
+    "is kept: take Throughput as the target, or another trigger"
+)
 #: A query about which nothing can be learned for so many looks in a row is lost.
 LOST_AFTER = 120
 
@@ -51,22 +56,28 @@ LOST_AFTER = 120
 class Controller:
     """Watches one query and plans for it until it ends or the controller is stopped."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts it works on, and what it must know of them
         self,
         query: StreamingQuery,
         planner: Planner,
-        plans: PlanLog,
-        bindings: BindingLog,
+        plans: Plans,
+        bindings: Bindings,
         *,
         names: tuple[str, str],
         dry: bool,
+        by_length: bool,
         clock: Callable[[], float],
         on_report: Callable[[Report], None],
     ) -> None:
-        """Watch the query; `names` are those of the gate's and the probe's observed metrics."""
+        """Watch the query.
+
+        `names` are those of the gate's and the probe's observed metrics; `by_length` says that the planner goes by how
+        long work takes.
+        """
         self._query, self._planner, self._plans, self._bindings = query, planner, plans, bindings
         self._gate, self._probe = names
-        self._dry, self._clock, self._on_report = dry, clock, on_report
+        self._dry, self._by_length, self._clock, self._on_report = dry, by_length, clock, on_report
+        self._real_time = False
         self._query_id = str(query.id)
         self._before: Progress | None = None
         self._seen = -1  # number of the newest batch looked at, also one without rows
@@ -178,14 +189,25 @@ class Controller:
             return None
         self.reports.append(report)
         self.totals.add(report)
-        decided = self._planner.decide(report, self._clock())
-        if decided is not None:
-            self._write(decided)
-        trouble = arrival_trouble(progress, self._probe)
-        self.alarms = self._planner.alarms if trouble is None else (*self._planner.alarms, trouble)
+        if self._plans_blindly(progress):
+            self.alarms = (REAL_TIME,)
+        else:
+            decided = self._planner.decide(report, self._clock())
+            if decided is not None:
+                self._write(decided)
+            trouble = arrival_trouble(progress, self._probe)
+            self.alarms = self._planner.alarms if trouble is None else (*self._planner.alarms, trouble)
         for alarm in self.alarms:
             self._tell(alarm)
         return report
+
+    def _plans_blindly(self, progress: Progress) -> bool:
+        """Whether a plan would follow from lengths that say nothing; one made before that was known is taken back."""
+        if not (self._by_length and progress.real_time) or self._real_time:
+            return self._real_time
+        self._real_time = True
+        self._let_go("real-time mode")
+        return True
 
     def _judged_by(self, progress: Progress) -> Plan | None:
         """The plan that judged a batch, by the gate's own word; if it could not be read, that is told."""
@@ -206,8 +228,11 @@ class Controller:
 
     def _compare_clocks(self, batch: int) -> None:
         """Tell if a plan did not act because an executor took it for old."""
-        bound, plan = self._bindings.get(batch), self._in_force
-        if bound and plan and bound.bound_s - plan.decided_s > LEASE_S:
+        plan = self._in_force
+        if plan is None or not plan.gates:
+            return  # Only a plan that sheds has a lease; and with Spark Connect a look at a binding has its price.
+        bound = self._bindings.get(batch)
+        if bound and bound.bound_s - plan.decided_s > LEASE_S:
             self.errors += 1
             self._tell(
                 f"query {self._query_id} kept every row of a batch because its plan was older than {LEASE_S:.0f} s by "

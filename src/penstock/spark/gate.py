@@ -11,7 +11,6 @@ from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code u
 from penstock.core.arrival import EARLIEST_S
 from penstock.core.bucket_costs import BUCKETS
 from penstock.core.thresholds import BACKLOG_NUMBER, KEEP_ALL, MOST_REASONS, REASON_BITS
-from penstock.spark.binding import control_row
 from penstock.spark.control_table import FORMAT, PlanTable
 
 if TYPE_CHECKING:
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
 
     from penstock.spark.binding import Start
     from penstock.spark.columns import RowColumns
+    from penstock.spark.store import Store
 
 #: The column in which a dry run says what would have been shed.
 WOULD_SHED = "penstock_would_shed"
@@ -36,16 +36,16 @@ _PASSES = "__penstock_passes"
 _TWO_63 = 2.0**63
 
 
-def control(df: DataFrame, folder: str, place: str, start: Start | None = None) -> Column:
+def control(df: DataFrame, store: Store, place: str, start: Start | None = None) -> Column:
     """The control row of the plan that the micro-batch is bound to: `binding` says what is in it.
 
     A batch query has no later plan to wait for: it takes the one in force now, as a literal.
     """
     if not df.isStreaming:
-        return F.lit(np.array(control_row(folder, place), np.int64))
+        return F.lit(np.array(store.control_row(place), np.int64))
     spark = df.sparkSession
     spark.dataSource.register(PlanTable)
-    options = {"folder": folder, "place": place, "start": start.to_text() if start else ""}
+    options = {"folder": str(store.folder), "place": place, "start": start.to_text() if start else ""}
     table = spark.read.format(FORMAT).options(**options).load()
     return table.select("control").scalar()
 

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import atexit
 import logging
-import shutil
-import tempfile
 import time
 import uuid
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 
 from penstock.core.planner import SOURCE
-from penstock.core.policy import FullKnowledge, LoadAware
+from penstock.core.policy import BaseLine, FullKnowledge, LoadAware
 from penstock.core.target import Throughput
 from penstock.errors import PenstockError
-from penstock.log import PlanLog, local_folder
-from penstock.spark.binding import Start, bindings_of
+from penstock.log import local_folder
+from penstock.spark.binding import Start
 from penstock.spark.checks import (
     column_names,
     condition,
@@ -29,28 +25,32 @@ from penstock.spark.checks import (
     usable_policy,
     usable_target,
 )
-from penstock.spark.claim import claim
 from penstock.spark.columns import RowColumns
 from penstock.spark.controller import PROBE, Controller
 from penstock.spark.gate import MADE_BY, MADE_IN, THIS_PROCESS, WOULD_SHED, control, gated
 from penstock.spark.measured import measured, unmeasured
+from penstock.spark.remote import RemoteStore, connect_session
 from penstock.spark.settings import read_yaml
+from penstock.spark.store import LocalStore
 from penstock.totals import Totals
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Sequence
+    from pathlib import Path
     from types import TracebackType
     from wsgiref.simple_server import WSGIServer
 
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.types import StructType
 
     from penstock.core.policy import Policy
     from penstock.core.target import Target
+    from penstock.log import PlanStore
     from penstock.report import Report
     from penstock.spark.measured import Form
+    from penstock.spark.store import Store
 
 Mode = Literal["enforce", "dry_run", "off"]
 
@@ -71,7 +71,6 @@ class Guard:
         name: Name of the guard, part of the names of what it observes.
         mode: `enforce`, `dry_run` (keep all, tag what would be shed) or `off`.
         target: What it holds the query to.
-        folder: Where its plans are kept.
     """
 
     def __init__(  # noqa: PLR0913 - each is one setting of a user's
@@ -99,8 +98,8 @@ class Guard:
                 `timestamp`.
             keep: Rows that are never shed: a condition in SQL or a column.
             mode: `enforce`, `dry_run` or `off`.
-            checkpoint: The query's checkpoint folder, under which plans are kept. Without one they are kept in a
-                temporary folder and forgotten at the end of the program.
+            checkpoint: The query's checkpoint folder, under which plans are kept; with Spark Connect, a path of the
+                server's. Without one they are kept in a temporary folder and forgotten at the end of the program.
             row: Column or columns that tell rows apart: which rows are shed depends on their values. If not given,
                 Kafka's topic, partition and offset, or else all columns.
             weight: Name of the column with each kept row's weight; if the stream has it already, it is multiplied.
@@ -129,7 +128,9 @@ class Guard:
         # Made here, so that a target this policy cannot hold is refused before a query runs.
         self._policy.planner(self.target)
         self._fine = fine_machines(fine, self.target, self._policy)
-        self.folder = _folder(checkpoint)
+        self._checkpoint = checkpoint
+        self._local_folder = None if checkpoint is None else local_folder("checkpoint", checkpoint)
+        self._store: Store | None = None
         self._controller: Controller | None = None
         self._metrics_server: WSGIServer | None = None
         self._token = uuid.uuid4().hex  # tells this guard's state on a worker from that of any other
@@ -152,7 +153,7 @@ class Guard:
             )
         admitted = gated(
             df,
-            control(df, str(self.folder), SOURCE, self._start()),
+            control(df, self._stored(df.sparkSession), SOURCE, self._start()),
             self._columns,
             salt=self._salt,
             metric=self._metrics[0],
@@ -215,10 +216,11 @@ class Guard:
         self._controller = Controller(
             query,
             self._policy.planner(self.target),
-            PlanLog(self.folder / "plans"),
-            bindings_of(self.folder, str(query.id)),
+            self._stored().plans(),
+            self._stored().bindings(str(query.id)),
             names=self._metrics,
             dry=self.mode == "dry_run",
+            by_length=not isinstance(self.target, Throughput) and not isinstance(self._policy, BaseLine),
             clock=time.time,
             on_report=on_report or (lambda _: None),
         )
@@ -270,9 +272,14 @@ class Guard:
         self._metrics_server = serve(self, port, address)
         return self._metrics_server.server_port
 
-    def plans(self) -> PlanLog:
+    @property
+    def folder(self) -> Path:
+        """Where its plans are kept; with Spark Connect, on the server."""
+        return self._stored().folder
+
+    def plans(self) -> PlanStore:
         """The log of its plans."""
-        return PlanLog(self.folder / "plans")
+        return self._stored().plans()
 
     def stop(self) -> None:
         """Stop planning; if the query goes on, it keeps every row from now on."""
@@ -319,12 +326,11 @@ class Guard:
             "cost_column": self._columns.cost,
             "salt": self._salt,
         }
-        claim(self.folder, own)
+        self._stored().claim(own)
 
-
-def _folder(checkpoint: str | os.PathLike[str] | None) -> Path:
-    if checkpoint is not None:
-        return local_folder("checkpoint", checkpoint) / "penstock"
-    folder = Path(tempfile.mkdtemp(prefix="penstock-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder / "penstock"
+    def _stored(self, spark: SparkSession | None = None) -> Store:
+        """Where this guard keeps its plans: as the session needs it, or the active one if none was seen yet."""
+        if self._store is None or (spark is not None and not self._store.serves(spark)):
+            connect = connect_session(spark)
+            self._store = RemoteStore(connect, self._checkpoint) if connect else LocalStore(self._local_folder)
+        return self._store

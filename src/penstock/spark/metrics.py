@@ -63,6 +63,12 @@ class GuardMetrics(Collector):
         if last is not None:
             yield self._gauge("backlog_rows", "Rows that waited at the source after the last batch.", last.backlog_rows)
             yield self._gauge("backlog_age_seconds", "How long the oldest of them had waited.", last.backlog_age_s)
+            if last.source_rows_behind is not None:
+                yield self._gauge(
+                    "source_rows_behind",
+                    "Rows beyond the last batch that the source itself knew of.",
+                    last.source_rows_behind,
+                )
             # 0 is a version, so no plan is told by an absent one.
             if last.plan_version is not None:
                 yield self._gauge("plan_version", "Plan that judged the last batch.", last.plan_version)

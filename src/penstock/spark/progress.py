@@ -6,6 +6,8 @@ All knowledge of what Spark's progress looks like is in this file.
 from __future__ import annotations
 
 import json
+import math
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -25,6 +27,10 @@ if TYPE_CHECKING:
     from penstock.plan import Plan
 
 
+#: Among rows there are always some with a time of arrival that cannot be right; more than this share is told.
+STRANGE_SHARE = 0.01
+
+
 @dataclass(frozen=True)
 class Progress:
     """One trigger of a streaming query.
@@ -36,6 +42,8 @@ class Progress:
         planning_s: How long it was planned.
         work_s: How long the batch itself ran, planning left out.
         rows: Rows read from all sources.
+        behind: Rows beyond the batch that sources know of; None if none of them says.
+        real_time: Whether the batch took in rows that came while it ran, as only real-time mode does.
         observed: What was observed, by name.
     """
 
@@ -46,6 +54,8 @@ class Progress:
     work_s: float
     rows: int
     observed: Mapping[str, Mapping[str, Any]]
+    behind: int | None = None
+    real_time: bool = False
 
     @classmethod
     def of(cls, given: Any) -> Progress:  # noqa: ANN401 - a StreamingQueryProgress or a dictionary, by engine and version
@@ -56,6 +66,8 @@ class Progress:
         if rows is None:
             rows = sum(int(source.get("numInputRows") or 0) for source in found.get("sources") or ())
         observed = found.get("observedMetrics") or {}
+        sources = [_Offsets.of(source) for source in found.get("sources") or ()]
+        behind = [source.behind for source in sources if source.behind is not None]
         return cls(
             batch=int(found["batchId"]),
             start_s=datetime.fromisoformat(found["timestamp"]).timestamp(),
@@ -64,7 +76,38 @@ class Progress:
             work_s=float(times_ms.get("addBatch", 0)) / 1000.0,
             rows=int(rows),
             observed={name: _fields(row) for name, row in observed.items()},
+            behind=sum(behind) if behind else None,
+            real_time=any(source.real_time for source in sources),
         )
+
+
+@dataclass(frozen=True)
+class _Offsets:
+    """What Kafka's connector says of a batch: how far it read, and how far it could have."""
+
+    behind: int | None = None
+    real_time: bool = False
+
+    @classmethod
+    def of(cls, source: Mapping[str, Any]) -> _Offsets:
+        end, latest = _by_partition(source.get("endOffset")), _by_partition(source.get("latestOffset"))
+        if not end or not latest:
+            return cls()
+        # Looked up when the batch was planned. Only in real-time mode does a batch read on from there; what is behind
+        # then stands in the metrics alone, as a mean over the partitions.
+        real_time = any(end.get(partition, 0) > offset for partition, offset in latest.items())
+        mean = (source.get("metrics") or {}).get("avgOffsetsBehindLatest")
+        if mean is not None:
+            return cls(max(round(float(mean) * len(latest)), 0), real_time)
+        return cls(sum(max(offset - end.get(partition, offset), 0) for partition, offset in latest.items()), real_time)
+
+
+def _by_partition(offsets: Any) -> dict[tuple[str, str], int] | None:  # noqa: ANN401 - by source and engine
+    """Offsets as Kafka's connector gives them, by topic and partition; None if they are another source's."""
+    with suppress(TypeError, ValueError, AttributeError):
+        found = json.loads(offsets) if isinstance(offsets, str) else offsets
+        return {(topic, part): int(offset) for topic, parts in found.items() for part, offset in parts.items()}
+    return None
 
 
 def _fields(row: Any) -> dict[str, Any]:  # noqa: ANN401 - a Row, a dictionary, or values with their schema
@@ -82,12 +125,12 @@ def arrival_trouble(progress: Progress, probe: str) -> str | None:
     rows, timed, ahead, ancient = (
         sum(getattr(task, name) for task in tasks) for name in ("rows", "queued_rows", "ahead", "ancient")
     )
-    if ahead:
+    if ahead > STRANGE_SHARE * rows:
         return (
             f"arrival lies ahead of the workers' clock in {ahead} of {rows} rows, so their wait is not measured: give "
             "timestamps or seconds since 1970, not milliseconds, and set the clocks alike"
         )
-    if ancient:
+    if ancient > STRANGE_SHARE * rows:
         return (
             f"arrival lies before the year 2000 in {ancient} of {rows} rows, so their wait is not measured: give "
             "timestamps or seconds since 1970"
@@ -143,6 +186,7 @@ def report_of(
         control_s=(counts.get("read_us") or 0) / 1e6,
         backlog_rows=round(rows_in * progress.duration_s / interval_s) if interval_s > 0 else 0,
         backlog_age_s=progress.duration_s + work.lag_s,
+        source_rows_behind=progress.behind,
         busy_s=work.busy_s,
         slots=work.slots,
         span_s=work.span_s,
@@ -179,19 +223,32 @@ class _Work:
         costs = BucketCosts()
         for task in tasks:
             costs.merge(task.bucket_costs())
-        start_s, end_s = min(task.start_s for task in tasks), max(task.end_s for task in tasks)
+        start_s = min(task.start_s for task in tasks)
         newest_s = max((task.newest_s for task in tasks if task.newest_s is not None), default=progress.start_s)
         rows = sum(task.queued_rows for task in tasks)
         mean_s = sum(task.queued_s for task in tasks) / rows if rows else 0.0
         return cls(
             busy_s=sum(task.busy_s for task in tasks),
-            span_s=end_s - start_s,
+            span_s=_union_s(tasks),
             delay_s=max(start_s - progress.start_s, 0.0),
             lag_s=max(progress.start_s - newest_s, 0.0),
             slots=_at_once(tasks),
             queuing=Latency(rows, mean_s, max(task.queued_max_s for task in tasks)) if rows else None,
             costs=costs.to_bytes(),
         )
+
+
+def _union_s(tasks: list[TaskSums]) -> float:
+    """How long any of the tasks worked.
+
+    A pause between two rounds of tasks is overhead: as lost capacity it would shed rows, and the shorter the work, the
+    more it would seem to lose.
+    """
+    total_s, until_s = 0.0, -math.inf
+    for task in sorted(tasks, key=lambda one: one.start_s):
+        total_s += max(task.end_s - max(task.start_s, until_s), 0.0)
+        until_s = max(until_s, task.end_s)
+    return total_s
 
 
 def _at_once(tasks: list[TaskSums]) -> int:

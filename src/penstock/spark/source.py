@@ -21,6 +21,7 @@ Options, with `rate = 1000` if no profile is named:
 
 from __future__ import annotations
 
+import sys
 import time
 from dataclasses import asdict, dataclass
 from functools import lru_cache
@@ -244,6 +245,26 @@ class PenstockSource(DataSource):
     def streamReader(self, schema: StructType) -> StreamReader:
         """The rows as they arrive."""
         return StreamReader(self._settings(schema))
+
+    def __reduce__(self) -> tuple[Callable[..., PenstockSource], tuple[object, ...]]:
+        """Travel with the archive that this package came in, if it did: `spark-submit --py-files` brings one.
+
+        Spark asks a stream reader for offsets in a process of the driver's that it shows the wrong folder for such
+        archives (`writeSparkFiles(Some("streaming_job"), ...)` in its PythonStreamingSourceRunner, seen in 4.3).
+        """
+        archive: str | None = getattr(__spec__ and __spec__.loader, "archive", None)
+        if archive is None:
+            return PenstockSource, (self.options,)
+
+        # Spark's pickle sends a function inside a function as code and not by its name, which would need this package.
+        def unpacked(options: dict[str, str]) -> PenstockSource:
+            if archive not in sys.path:
+                sys.path.insert(0, archive)
+            from penstock.spark.source import PenstockSource as Found  # noqa: PLC0415 - now it can be found
+
+            return Found(options)
+
+        return unpacked, (self.options,)
 
     def _settings(self, schema: StructType) -> Settings:
         if schema.simpleString() != f"struct<{SCHEMA.replace(', ', ',').replace(' ', ':')}>":

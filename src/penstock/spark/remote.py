@@ -1,0 +1,230 @@
+"""A guard's folder on the server of Spark Connect, where its client cannot write.
+
+The client sends an errand: what to do, as an option of a Python data source. Spark asks such a source for its schema
+when it analyses a data frame, in a Python process beside the server's driver. There the errand is done, by the code
+that does it on classic Spark, and the schema carries the answer back. An analysis is no job, so it waits for no task
+slot: a plan gets through while a batch keeps all of them busy.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import uuid
+from collections import deque
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession, is_remote
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.types import StringType, StructField, StructType
+
+from penstock.errors import PenstockError
+from penstock.log import Skipped, local_folder
+from penstock.message import Message
+from penstock.plan import Binding, Plan
+from penstock.spark.store import LocalStore, on_connect
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+#: The format under which Spark knows where errands are done.
+FORMAT = "penstock_errand"
+#: Entries that a log remembers: they never change, and a report asks for the plan of a batch or two ago.
+_REMEMBERED = 16
+
+_M = TypeVar("_M", bound=Message)
+
+
+def connect_session(spark: SparkSession | None = None) -> SparkSession | None:
+    """The session, or else the active one, if it is a client of Spark Connect; None on classic Spark."""
+    found = spark or SparkSession.getActiveSession()
+    if found is None and is_remote():
+        raise PenstockError("there is no Spark session yet: connect to the server first, plans are kept there")
+    return found if on_connect(found) else None
+
+
+class RemoteStore:
+    """A folder of the server's file system."""
+
+    def __init__(self, spark: SparkSession, checkpoint: str | os.PathLike[str] | None) -> None:
+        """Under this checkpoint; without one, in a temporary folder, which stays until the server's are cleared."""
+        self._spark = spark
+        spark.dataSource.register(Errands)
+        self.folder = Path(self._send("folder", checkpoint=None if checkpoint is None else os.fspath(checkpoint)))
+
+    def serves(self, spark: SparkSession) -> bool:
+        """Whether a query of that session finds the folder: that of the server it is connected to."""
+        return spark is self._spark
+
+    def claim(self, own: dict[str, Any]) -> None:
+        """Sign the folder, or refuse one that was signed differently."""
+        self._do("claim", own=own)
+
+    def plans(self) -> RemotePlans:
+        """The plans in it."""
+        return RemotePlans(Plan, self._log(None))
+
+    def bindings(self, query: str) -> RemoteLog[Binding]:
+        """The bindings of a query in it."""
+        return RemoteLog(Binding, self._log(query))
+
+    def control_row(self, place: str) -> list[int]:
+        """What a batch data frame is judged by."""
+        row: list[int] = self._do("control_row", place=place)
+        return row
+
+    def _log(self, query: str | None) -> Callable[..., Any]:
+        return lambda call, *given: self._do("log", query=query, call=call, given=given)
+
+    def _do(self, errand: str, **given: Any) -> Any:  # noqa: ANN401 - each errand has its own
+        return self._send(errand, folder=str(self.folder), **given)
+
+    def _send(self, errand: str, **given: Any) -> Any:  # noqa: ANN401 - each errand has its own
+        # No two errands are alike: Spark must not answer one from what it remembers of another.
+        text = json.dumps({"errand": errand, "id": uuid.uuid4().hex, "given": given})
+        try:
+            schema = self._spark.read.format(FORMAT).option("errand", text).load().schema
+        except PySparkException as error:
+            raise PenstockError(_why(error)) from None
+        answer = json.loads(schema["answer"].metadata["answer"])
+        if "refused" in answer:
+            raise PenstockError(answer["refused"])
+        return answer["done"]
+
+
+class RemoteLog(Generic[_M]):
+    """The log of `penstock.log` in that folder: each call is an errand."""
+
+    def __init__(self, kind: type[_M], do: Callable[..., Any]) -> None:
+        """Entries of this kind; `do` sends a method's name and arguments."""
+        self._kind, self._do = kind, do
+        self._recent: deque[tuple[int, _M]] = deque(maxlen=_REMEMBERED)
+
+    def add(self, version: int, entry: _M) -> bool:
+        """Keep the entry and return true; false if that number was already taken."""
+        added: bool = self._do("add", version, entry.to_json())
+        if added:
+            self._recent.append((version, entry))
+        return added
+
+    def get(self, version: int) -> _M | None:
+        """The entry of that number; `None` if it is absent or cannot be read."""
+        known = dict(self._recent).get(version)
+        if known is not None or version < 0:
+            return known
+        found = self._entry(self._do("get", version))
+        if found is not None:
+            self._recent.append((version, found))
+        return found
+
+    def versions(self) -> list[int]:
+        """Every number taken, ascending; also one whose file cannot be read."""
+        found: list[int] = self._do("versions")
+        return found
+
+    def latest(self) -> _M | None:
+        """The newest readable entry, an older one if the newest is damaged; `None` if there is none."""
+        return self._entry(self._do("latest"))
+
+    def next_version(self) -> int:
+        """The number after the newest one taken, readable or not."""
+        found: int = self._do("next_version")
+        return found
+
+    def purge(self, before: int) -> None:
+        """Delete every entry with a lower number, except that the newest one always stays."""
+        if before > 0:
+            self._do("purge", before)
+
+    def skipped(self) -> list[Skipped]:
+        """Every file that holds no readable entry, with the reason."""
+        return [Skipped(*one) for one in self._do("skipped")]
+
+    def _entry(self, text: str | None) -> _M | None:
+        return None if text is None else self._kind.from_json(text)
+
+
+class RemotePlans(RemoteLog[Plan]):
+    """Plans by version."""
+
+    def plans(self) -> Iterator[Plan]:
+        """Every readable plan, oldest first."""
+        return (plan for version in self.versions() if (plan := self.get(version)))
+
+
+class Errands(DataSource):
+    """Does the errand that its option tells, and answers in its schema; it has no rows."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The format's name."""
+        return FORMAT
+
+    def schema(self) -> StructType:
+        """The answer."""
+        return StructType([StructField("answer", StringType(), metadata={"answer": done(self.options["errand"])})])
+
+
+def done(text: str) -> str:
+    """Do an errand, on the server; what came of it, or why it was refused."""
+    order = json.loads(text)
+    try:
+        return json.dumps({"done": _ERRANDS[order["errand"]](**order["given"])})
+    except PenstockError as error:
+        return json.dumps({"refused": str(error)})
+    except OSError as error:
+        return json.dumps({"refused": f"the server says: {error}"})
+
+
+def _folder(checkpoint: str | None) -> str:
+    if checkpoint is None:
+        return str(Path(tempfile.mkdtemp(prefix="penstock-")) / "penstock")
+    if not checkpoint.startswith("file:") and not Path(checkpoint).is_absolute():
+        # A Python process of Spark's works in another folder than the server does.
+        raise PenstockError.setting("checkpoint", checkpoint, "the whole path of a folder on the server of Connect")
+    return str(local_folder("checkpoint", checkpoint) / "penstock")
+
+
+def _claim(folder: str, own: dict[str, Any]) -> None:
+    _store(folder).claim(own)
+
+
+def _control_row(folder: str, place: str) -> list[int]:
+    return _store(folder).control_row(place)
+
+
+def _log(folder: str, query: str | None, call: str, given: list[Any]) -> Any:  # noqa: ANN401 - each method has its own
+    try:
+        log = _store(folder).plans() if query is None else _store(folder).bindings(query)
+    except PenstockError:
+        if call == "get":
+            return None  # what a log says that was open before its folder went away
+        raise
+    if call == "add":
+        version, text = given
+        given = [version, (Plan if query is None else Binding).from_json(text)]
+    found = getattr(log, call)(*given)
+    if call == "add" and not found:
+        # Spark may ask twice, or its client send twice what it got no answer to.
+        found = log.get(given[0]) == given[1]
+    if isinstance(found, Message):
+        return found.to_json()
+    return [[one.path_name, one.why] for one in found] if call == "skipped" else found
+
+
+def _store(folder: str) -> LocalStore:
+    return LocalStore(Path(folder).parent)
+
+
+_ERRANDS: dict[str, Callable[..., Any]] = {"folder": _folder, "claim": _claim, "control_row": _control_row, "log": _log}
+
+
+def _why(error: PySparkException) -> str:
+    """What went wrong on the server, in one line."""
+    text = " ".join(str(error).split("JVM stacktrace")[0].split())
+    if "No module named 'penstock" in text:
+        return "penstock is missing on the server of Spark Connect: install it in the Python that PYSPARK_PYTHON names"
+    return f"the server of Spark Connect could not do an errand of the guard: {text[:300]}"

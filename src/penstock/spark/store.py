@@ -1,0 +1,95 @@
+"""Where a guard keeps its plans and bindings: here, in a folder that this process can reach; elsewhere, in `remote`."""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from penstock.log import PlanLog, PlanStore
+from penstock.spark.binding import bindings_of, control_row
+from penstock.spark.claim import claim
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from penstock.log import BindingLog
+    from penstock.plan import Binding
+
+
+def on_connect(spark: SparkSession | None) -> bool:
+    """Whether a session is a client of Spark Connect; its class tells, for Connect need not be installed."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+class Plans(PlanStore, Protocol):
+    """The plans of a guard."""
+
+    def purge(self, before: int) -> None:
+        """Delete every plan with a lower version, except that the newest one always stays."""
+
+
+class Bindings(Protocol):
+    """What a controller asks of the bindings of a query."""
+
+    def get(self, batch: int, /) -> Binding | None:
+        """The binding of that batch; `None` if there is none to read."""
+
+    def purge(self, before: int) -> None:
+        """Delete every binding of an earlier batch."""
+
+
+class Store(Protocol):
+    """A guard's folder, wherever it is."""
+
+    @property
+    def folder(self) -> Path:
+        """Its path, as executors see it."""
+
+    def serves(self, spark: SparkSession) -> bool:
+        """Whether a query of that session finds the folder."""
+
+    def claim(self, own: dict[str, Any]) -> None:
+        """Sign the folder, or refuse one that was signed differently."""
+
+    def plans(self) -> Plans:
+        """The plans in it."""
+
+    def bindings(self, query: str) -> Bindings:
+        """The bindings of a query in it."""
+
+    def control_row(self, place: str) -> list[int]:
+        """What a batch data frame is judged by: see `binding.control_row`."""
+
+
+class LocalStore:
+    """A folder of a file system that is mounted here and where executors run."""
+
+    def __init__(self, checkpoint: Path | None) -> None:
+        """Under this checkpoint; without one, in a temporary folder that is removed at the end of the program."""
+        if checkpoint is None:
+            checkpoint = Path(tempfile.mkdtemp(prefix="penstock-"))
+            atexit.register(shutil.rmtree, checkpoint, ignore_errors=True)
+        self.folder = checkpoint / "penstock"
+
+    def serves(self, spark: SparkSession) -> bool:
+        """Whether a query of that session finds the folder: on classic Spark it does."""
+        return not on_connect(spark)
+
+    def claim(self, own: dict[str, Any]) -> None:
+        """Sign the folder, or refuse one that was signed differently."""
+        claim(self.folder, own)
+
+    def plans(self) -> PlanLog:
+        """The plans in it."""
+        return PlanLog(self.folder / "plans")
+
+    def bindings(self, query: str) -> BindingLog:
+        """The bindings of a query in it."""
+        return bindings_of(self.folder, query)
+
+    def control_row(self, place: str) -> list[int]:
+        """What a batch data frame is judged by."""
+        return control_row(str(self.folder), place)
