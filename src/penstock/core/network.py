@@ -160,7 +160,9 @@ class Network:
         for box in self.boxes:
             for number, source in enumerate(box.sources):
                 again = f"#{box.sources[:number].count(source) + 1}" if source in box.sources[:number] else ""
-                found.append(Arc(f"{source}->{box.name}{again}", source, box.name, box.cost, box.selectivity_of(source)))
+                found.append(
+                    Arc(f"{source}->{box.name}{again}", source, box.name, box.cost, box.selectivity_of(source))
+                )
         found.extend(Arc(f"{one.source}->{one.name}", one.source, one.name, 0.0, 0.0) for one in self.outputs)
         return found
 

@@ -130,7 +130,9 @@ def build(
     least = [one for one in network.coefficients.values() if one > 0.0]
     if not drop_cost / min(least, default=1.0) < number("step", step, 0.0, 1.0):
         raise PenstockError.setting(
-            "step", step, f"a share above {drop_cost / min(least):g}, drop cost over the least load coefficient, up to 1"
+            "step",
+            step,
+            f"a share above {drop_cost / min(least):g}, drop cost over the least load coefficient, up to 1",
         )
     if placement not in ("single", "group"):
         raise PenstockError.setting("placement", placement, "one of single, group")

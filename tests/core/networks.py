@@ -1,0 +1,59 @@
+"""Networks that tests of the road map share."""
+
+import numpy as np
+
+from penstock.core.network import Box, Input, Network, Output
+from penstock.core.qos import LossTolerance
+
+LINE = LossTolerance([(100, 1.0), (0, 0.0)])
+
+
+def figure_4() -> Network:
+    """The example of the paper, as far as it can be made out."""
+    return Network(
+        [Input("I1", 10), Input("I2", 20)],
+        [
+            Box("b1", "filter", ("I1",), 10, 0.5),
+            Box("b2", "filter", ("b1",), 10, 0.6),
+            Box("b3", "map", ("b2",), 5),
+            Box("b4", "filter", ("b1",), 10, 0.8),
+            Box("b5", "filter", ("I2",), 10, 0.7),
+            Box("b6", "union", ("b4", "b5"), 10, 0.5),
+            Box("b7", "map", ("b6",), 5),
+        ],
+        [
+            Output("O1", "b3", LossTolerance([(100, 1.0), (60, 0.88), (0, 0.0)])),
+            Output("O2", "b7", LossTolerance([(100, 1.0), (30, 0.6), (0, 0.0)])),
+        ],
+    )
+
+
+def irregular(queries: int, seed: int, sharing: float = 0.0) -> Network:
+    """Unions of three filtered inputs with filters behind them; some filters feed more than one query."""
+    rng = np.random.default_rng(seed)
+    inputs, boxes, outputs = list[Input](), list[Box](), list[Output]()
+
+    def cost() -> float:
+        return float(rng.uniform(1.0, 10.0))
+
+    for query in range(queries):
+        sources = list[str]()
+        for branch in range(3):
+            heads = [box.name for box in boxes if box.name.startswith("head") and box.name not in sources]
+            if heads and rng.random() < sharing:
+                sources.append(heads[int(rng.integers(len(heads)))])
+                continue
+            name = f"{query}.{branch}"
+            inputs.append(Input(f"I{name}", float(rng.uniform(1.0, 10.0))))
+            boxes.append(Box(f"head{name}", "filter", (f"I{name}",), cost(), float(rng.uniform(0.3, 1.0))))
+            sources.append(f"head{name}")
+        last = f"union{query}"
+        boxes.append(Box(last, "union", tuple(sources), cost()))
+        for step in range(6):
+            name = f"tail{query}.{step}"
+            boxes.append(Box(name, "filter", (last,), cost(), float(rng.uniform(0.5, 1.0))))
+            last = name
+        bend = float(rng.uniform(20.0, 80.0))
+        utility = 1.0 - (1.0 - bend / 100.0) * float(rng.uniform(0.1, 1.0))
+        outputs.append(Output(f"O{query}", last, LossTolerance([(100, 1.0), (bend, utility), (0, 0.0)])))
+    return Network(inputs, boxes, outputs)
