@@ -121,6 +121,6 @@ def test_a_delay_graph_falls_from_its_threshold_on() -> None:
     assert graph.threshold_s == 1.0
     assert [graph.utility(delay) for delay in (0.0, 1.0, 2.0, 3.0, 9.0)] == [1.0, 1.0, 0.75, 0.5, 0.0]
     for points in ([(1, 1.0), (2, 0.5)], [(0, 0.5), (1, 0.9)], [(0, 1.0), (0, 0.5)]):
-        with pytest.raises(PenstockError, match="latency = .* is not usable: give points from a delay of 0 s on"):
+        with pytest.raises(PenstockError, match=r"latency = .* is not usable: give points from a delay of 0 s on"):
             DelayQos(points)
     assert LossTolerance([(100, 1.0), (0, 0.5)]).loss_per_percent(0.0) == math.inf

@@ -111,7 +111,7 @@ def test_the_optimum_is_feasible_and_max_min_lifts_the_worst_query(seed: int) ->
 
 
 def test_settings_that_make_no_road_map_are_refused() -> None:
-    with pytest.raises(PenstockError, match="step = 0.02 is not usable: give a share above 0.2, drop cost over"):
+    with pytest.raises(PenstockError, match=r"step = 0\.02 is not usable: give a share above 0\.2, drop cost over"):
         build(FIGURE_4, drop_cost=1.0)
     with pytest.raises(PenstockError, match="placement = 'all' is not usable: give one of single, group"):
         build(FIGURE_4, placement="all")  # type: ignore[arg-type]

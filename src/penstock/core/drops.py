@@ -9,8 +9,8 @@ At every place the next row taken away costs and saves
 
 $$\text{loss} = \sum_{o} \frac{-U_o'(x_o)}{F_o}\, w_o, \qquad \text{gain} = L$$
 
-with $w_o$ rows less at output $o$, of $F_o$ without drops, and $L$ the work saved, both counted only along arcs that the
-row would have gone on.
+with $w_o$ rows less at output $o$, of $F_o$ without drops, and $L$ the work saved, both counted only along arcs that
+the row would have gone on.
 """
 
 import math

@@ -1,10 +1,11 @@
 r"""The best drops of all, as a linear program.
 
-Which places a drop stands at follows from the flows $f_a$ on arcs alone, so no place has to be chosen: an arc carries at
-most what its node puts out, a box puts out $\sum_a s_a f_a$, and work is $\sum_a c_a f_a$. Utilities are concave and
+Which places a drop stands at follows from the flows $f_a$ on arcs alone, so no place has to be chosen: an arc carries
+at most what its node puts out, a box puts out $\sum_a s_a f_a$, and work is $\sum_a c_a f_a$. Utilities are concave and
 piecewise linear, so they are sums of pieces that fill in order. With $k$ pieces of length $\ell$ and slope $u$,
 
-$$\max \sum_o \sum_k u_{ok} z_{ok} \quad\text{subject to}\quad \sum_a c_a f_a \le B, \quad f_a \le \sum_{a'} s_{a'} f_{a'},
+$$\max \sum_o \sum_k u_{ok} z_{ok} \quad\text{subject to}\quad \sum_a c_a f_a \le B,
+\quad f_a \le \sum_{a'} s_{a'} f_{a'},
 \quad f_o \ge \tfrac{F_o}{100} \sum_k z_{ok}, \quad 0 \le z_{ok} \le \ell_{ok}$$
 
 `max_min` first makes the worst output as good as it can be, then the sum.

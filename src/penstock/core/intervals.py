@@ -64,7 +64,7 @@ class IntervalSet:
 
     >>> low, high = IntervalSet.of(Interval(0, 10)), IntervalSet.of(Interval(10, 20, low_open=True))
     >>> print(low | high, low & high == IntervalSet(), ~low)
-    [0, 20] True (-inf, 0) ∪ (10, inf)
+    [0, 20] True (-inf, 0) or (10, inf)
     """
 
     parts: tuple[Interval, ...] = ()
@@ -112,7 +112,7 @@ class IntervalSet:
 
     def __str__(self) -> str:
         """In the usual notation."""
-        return " ∪ ".join(map(str, self.parts)) or "∅"
+        return " or ".join(map(str, self.parts)) or "∅"
 
     def has(self, values: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Which of the values lie in it."""

@@ -111,8 +111,7 @@ class Network:
 
     def __post_init__(self) -> None:
         """Refuse names given twice, arcs that lead nowhere, cycles, and statistics that are missing or impossible."""
-        names = [node.name for node in (*self.inputs, *self.boxes, *self.outputs)]
-        for name, times in Counter(names).items():
+        for name, times in Counter(self._names).items():
             if times > 1:
                 raise PenstockError.setting("name", name, "each name once, among inputs, boxes and outputs")
         for one in self.inputs:
@@ -124,9 +123,9 @@ class Network:
         object.__setattr__(self, "arcs", tuple(self._arcs()))
         if not self.outputs:
             raise PenstockError("outputs are missing: a network needs one at least")
-        for node in (*self.inputs, *self.boxes):
-            if not self.out_of[node.name]:
-                raise PenstockError.setting("from", node.name, "it as a source somewhere: nothing takes its rows")
+        for name in self._producers:
+            if not self.out_of[name]:
+                raise PenstockError.setting("from", name, "it as a source somewhere: nothing takes its rows")
         _ = self.order
 
     def _check(self, box: Box) -> None:
@@ -153,7 +152,12 @@ class Network:
 
     @cached_property
     def _producers(self) -> dict[str, None]:
-        return dict.fromkeys(node.name for node in (*self.inputs, *self.boxes))
+        return dict.fromkeys([*(one.name for one in self.inputs), *(box.name for box in self.boxes)])
+
+    @property
+    def _names(self) -> list[str]:
+        inputs, boxes = [one.name for one in self.inputs], [box.name for box in self.boxes]
+        return inputs + boxes + [output.name for output in self.outputs]
 
     def _arcs(self) -> list[Arc]:
         found: list[Arc] = []
@@ -169,7 +173,7 @@ class Network:
     @cached_property
     def out_of(self) -> dict[str, tuple[Arc, ...]]:
         """The arcs out of each node."""
-        found: dict[str, list[Arc]] = {node.name: [] for node in (*self.inputs, *self.boxes, *self.outputs)}
+        found: dict[str, list[Arc]] = {name: [] for name in self._names}
         for arc in self.arcs:
             found[arc.source].append(arc)
         return {name: tuple(arcs) for name, arcs in found.items()}
@@ -177,7 +181,7 @@ class Network:
     @cached_property
     def into(self) -> dict[str, tuple[Arc, ...]]:
         """The arcs into each node."""
-        found: dict[str, list[Arc]] = {node.name: [] for node in (*self.inputs, *self.boxes, *self.outputs)}
+        found: dict[str, list[Arc]] = {name: [] for name in self._names}
         for arc in self.arcs:
             found[arc.target].append(arc)
         return {name: tuple(arcs) for name, arcs in found.items()}

@@ -1,4 +1,4 @@
-"""A network taken apart by where rows come from: behind a union, a box may pass on more of one input's rows than of another's.
+"""A network taken apart by where rows come from: a box may pass on more of one input's rows than of another's.
 
 Each box becomes one box for each input whose rows come to it, so that costs and selectivities are known by origin, and
 a drop behind a union may take the rows of one origin alone. Outputs gather what the copies deliver.

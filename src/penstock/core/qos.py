@@ -25,6 +25,9 @@ Point = tuple[float, float]
 #: Slopes that differ by less are the same: points are given with few digits.
 _SAME_SLOPE = 1e-9
 _SAME_PERCENT = 1e-7
+_SAME_SHARE = 1e-12
+#: Where a graph begins and ends.
+_WHOLE = (100.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,7 @@ gives the nearest concave one above it
         """Refuse what is no concave graph from 100 to 0 percent."""
         points = _points("loss_tolerance", self.points)
         percents = [percent for percent, _ in points]
-        if percents[0] != 100.0 or percents[-1] != 0.0 or any(low >= high for high, low in pairwise(percents)):
+        if (percents[0], percents[-1]) != _WHOLE or any(low >= high for high, low in pairwise(percents)):
             raise PenstockError.setting(
                 "loss_tolerance", self.points, "points from 100 percent down to 0, such as [[100, 1.0], [0, 0.0]]"
             )
@@ -185,7 +188,7 @@ class ValueQos:
         """
         dropped, left = IntervalSet(), (100.0 - min(max(percent, 0.0), 100.0)) / 100.0
         for chunk in self.order:
-            if left <= 1e-12:
+            if left <= _SAME_SHARE:
                 break
             dropped |= IntervalSet.of(chunk.lower_part(min(left / chunk.share, 1.0) if chunk.share > 0.0 else 1.0))
             left -= chunk.share

@@ -191,7 +191,7 @@ def _single(network: Network) -> list[tuple[Place, ...]]:
 
 
 def _groups(network: Network) -> list[tuple[Place, ...]]:
-    """For each output and each split, all places that a drop comes to when it is pushed upstream, through unions too."""
+    """For each output and each split, all places that a drop comes to when it is pushed upstream through unions."""
     found: dict[tuple[str, ...], tuple[Place, ...]] = {}
     for name in network.order:
         if not network.out_of[name] or len(network.out_of[name]) > 1:
