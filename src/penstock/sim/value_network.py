@@ -64,7 +64,7 @@ class ValueNetwork:
                 leaving = np.sum([flow[arc.name] for arc in arcs], axis=0)
                 load += arcs[0].cost * float(leaving.sum())
                 if name in self.above:
-                    leaving = leaving * (VALUES > self.above[name])
+                    leaving = leaving * (self.above[name] < VALUES)
             leaving = leaving * kept.get(name, 1.0)
             for arc in network.out_of[name]:
                 flow[arc.name] = leaving * kept.get(arc.name, 1.0)
@@ -104,11 +104,10 @@ class ValueNetwork:
 
         def selectivity(box: Box, origin: str) -> float:
             before = next(passed[source][origin] for source in box.sources if origin in passed[source])
-            return float(np.sum(VALUES > passed[box.name][origin]) / max(np.sum(VALUES > before), 1))
+            return float(np.sum(passed[box.name][origin] < VALUES) / max(np.sum(before < VALUES), 1))
 
         outputs = [replace(one, loss_tolerance=self.graphs[one.name].loss_tolerance()) for one in self.network.outputs]
-        apart = by_origin(Network(self.network.inputs, self.network.boxes, outputs), selectivity)
-        return apart
+        return by_origin(Network(self.network.inputs, self.network.boxes, outputs), selectivity)
 
     def tuple_utility(self, outcome: Outcome, rate: float) -> float:
         """Utility by how many rows are delivered, summed over outputs."""
