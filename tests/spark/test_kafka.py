@@ -411,6 +411,14 @@ def test_a_broker_ends_with_the_process_that_started_it_however_that_ends(tmp_pa
     wait_until(gone)
 
 
+@pytest.mark.usefixtures("kafka")
+def test_make_kafka_ends_with_an_exact_account() -> None:
+    command = [sys.executable, str(EXAMPLES / "kafka" / "run.py"), "3"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "The account is exact." in result.stdout
+
+
 def kafka_progress(source: dict[str, Any]) -> Progress:
     return Progress.of({"batchId": 3, "timestamp": "2026-11-15T18:26:39.228Z", "sources": [source]})
 

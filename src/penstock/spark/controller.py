@@ -39,6 +39,9 @@ LOOK_SHARE, QUIET_SHARE, QUIET_POLL_S = 0.02, 0.8, 0.25
 RETRY_S = 1.0
 #: Input is over when no data has been there for so long.
 IDLE_S = 2.0
+#: A batch that takes so long, and so many times as long as the last one, is told of: a source that cannot be reached
+#: looks like that.
+STALLED_S, STALLED_TIMES = 60.0, 3.0
 #: What the names of probes begin with.
 PROBE = "penstock_probe_"
 #: Reports remembered, and batches whose bindings and plans are kept; how often older ones are deleted, in batches.
@@ -85,6 +88,8 @@ class Controller:
         self._unwritten: Plan | None = None  # decided, and not in the log yet
         self._understood = True  # whether the last batch was taken in without an error
         self._idle_since_s: float | None = None
+        self._newest: Progress | None = None
+        self._sign_s, self._stalled = clock(), False  # when it last showed progress, and whether that is long ago
         self._told: set[str] = set()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"penstock-{query.id}", daemon=True)
@@ -148,6 +153,7 @@ class Controller:
                 self._on_report(report)
         now_s = self._clock()
         self._watch_idleness(now_s)
+        self._watch_progress(now_s)
         plan = self._in_force
         # Who does not understand what happens does not renew: the lease runs out, and rows flow.
         if self._understood and plan is not None and plan.gates and now_s - plan.decided_s > LEASE_S / 3.0:
@@ -159,6 +165,8 @@ class Controller:
         if last is None:
             return []
         newest = Progress.of(last)
+        if self._newest is None or newest.start_s != self._newest.start_s:
+            self._newest, self._sign_s = newest, self._clock()
         seen, self._seen = self._seen, max(self._seen, newest.batch)
         if newest.batch <= seen:
             return []
@@ -245,6 +253,21 @@ class Controller:
         self._bindings.purge(before)
         if oldest is not None and oldest.plan_version is not None:
             self._plans.purge(oldest.plan_version)
+
+    def _watch_progress(self, now_s: float) -> None:
+        """Raise an alarm while a batch takes very long."""
+        waited_s = now_s - self._sign_s
+        usual_s = self._newest.duration_s if self._newest else 0.0
+        long_ago = waited_s > max(STALLED_S, STALLED_TIMES * usual_s)
+        status: dict[str, Any] = self._query.status if long_ago else {}
+        if status.get("isTriggerActive"):
+            self._stalled = True
+            said = status.get("message")
+            self.alarms = (f"no batch of query {self._query_id} has ended for {waited_s:.0f} s; Spark says: {said}",)
+            self._tell(self.alarms[0])
+        elif self._stalled:
+            self._stalled = False
+            self.alarms = tuple(alarm for alarm in self.alarms if not alarm.startswith("no batch of query"))
 
     def _watch_idleness(self, now_s: float) -> None:
         """When input has ended, let go: the next row to come must not meet the gate of an overload long gone."""
