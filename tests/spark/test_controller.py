@@ -415,11 +415,15 @@ def test_a_batch_that_does_not_end_raises_an_alarm_until_it_does(
     assert caplog.text.count("no batch of query") == 1
     bench.batch(10)
     assert bench.controller.alarms == ()
-    # Between two triggers nothing is late.
+    # Between two triggers nothing is late, nor is the batch that then begins.
     bench.query.status["isTriggerActive"] = False
     bench.clock.advance(2.0 * STALLED_S)
     bench.controller.step()
-    assert bench.controller.alarms == ()
+    bench.query.status["isTriggerActive"] = True
+    for waited_s, alarms in ((0.0, 0), (STALLED_S / 2.0, 0), (STALLED_S, 1)):
+        bench.clock.advance(waited_s)
+        bench.controller.step()
+        assert len(bench.controller.alarms) == alarms
 
 
 def test_a_line_is_told_once_whatever_its_numbers(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:

@@ -42,6 +42,7 @@ IDLE_S = 2.0
 #: A batch that takes so long, and so many times as long as the last one, is told of: a source that cannot be reached
 #: looks like that.
 STALLED_S, STALLED_TIMES = 60.0, 3.0
+NO_BATCH = "no batch of query"
 #: What the names of probes begin with.
 PROBE = "penstock_probe_"
 #: Reports remembered, and batches whose bindings and plans are kept; how often older ones are deleted, in batches.
@@ -89,7 +90,8 @@ class Controller:
         self._understood = True  # whether the last batch was taken in without an error
         self._idle_since_s: float | None = None
         self._newest: Progress | None = None
-        self._sign_s, self._stalled = clock(), False  # when it last showed progress, and whether that is long ago
+        self._sign_s = clock()  # when it last showed progress
+        self._active_since_s: float | None = clock()  # since when a trigger is known to work without showing any
         self._told: set[str] = set()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"penstock-{query.id}", daemon=True)
@@ -166,7 +168,7 @@ class Controller:
             return []
         newest = Progress.of(last)
         if self._newest is None or newest.start_s != self._newest.start_s:
-            self._newest, self._sign_s = newest, self._clock()
+            self._newest, self._sign_s, self._active_since_s = newest, self._clock(), None
         seen, self._seen = self._seen, max(self._seen, newest.batch)
         if newest.batch <= seen:
             return []
@@ -256,18 +258,20 @@ class Controller:
 
     def _watch_progress(self, now_s: float) -> None:
         """Raise an alarm while a batch takes very long."""
-        waited_s = now_s - self._sign_s
-        usual_s = self._newest.duration_s if self._newest else 0.0
-        long_ago = waited_s > max(STALLED_S, STALLED_TIMES * usual_s)
-        status: dict[str, Any] = self._query.status if long_ago else {}
-        if status.get("isTriggerActive"):
-            self._stalled = True
-            said = status.get("message")
-            self.alarms = (f"no batch of query {self._query_id} has ended for {waited_s:.0f} s; Spark says: {said}",)
-            self._tell(self.alarms[0])
-        elif self._stalled:
-            self._stalled = False
-            self.alarms = tuple(alarm for alarm in self.alarms if not alarm.startswith("no batch of query"))
+        self.alarms = tuple(alarm for alarm in self.alarms if not alarm.startswith(NO_BATCH))
+        if now_s - self._sign_s <= STALLED_S:
+            return
+        status: dict[str, Any] = self._query.status
+        if not status.get("isTriggerActive"):
+            self._active_since_s = None
+            return
+        # Between two triggers nothing is late: only a trigger that was seen at work counts.
+        self._active_since_s = now_s if self._active_since_s is None else self._active_since_s
+        waited_s = now_s - self._active_since_s
+        if waited_s > max(STALLED_S, STALLED_TIMES * (self._newest.duration_s if self._newest else 0.0)):
+            alarm = f"{NO_BATCH} {self._query_id} has ended for {waited_s:.0f} s; Spark says: {status.get('message')}"
+            self.alarms = (*self.alarms, alarm)
+            self._tell(alarm)
 
     def _watch_idleness(self, now_s: float) -> None:
         """When input has ended, let go: the next row to come must not meet the gate of an overload long gone."""
