@@ -41,6 +41,7 @@ def run(folder: Path, servers: str, seconds: float) -> bool:
             query = pipeline.start(rows, guard, servers, "out", folder / "checkpoint")
             produced = 0
             for length_s in (WARM_UP_S, seconds):
+                print(f"Producing for {length_s:g} s, and working it off ...", flush=True)
                 producer = [sys.executable, str(HERE / "produce.py"), servers, "in", str(length_s)]
                 produced += int(subprocess.run(producer, check=True, capture_output=True, text=True).stdout)
                 query.processAllAvailable()
@@ -65,8 +66,9 @@ def account(guard: pipeline.ps.Guard, produced: int, written: int, different: in
     print(f"+ shed              {shed.total():>8,}")
     for reason, rows in shed.items():
         print(f"    {rows:>8,}  {reason}")
-    print(f"rows in the sink    {written:>8,}  of which {different:,} differ; by weight they stand for {weight:,.0f}")
-    print("\nfrom       mean wait   rows behind at the source")
+    print(f"rows in the sink    {written:>8,}  of which {different:,} are distinct; they stand for {weight:,.0f} rows")
+    print(f"\ntarget: {guard.target}; the first batch meets a cold JVM and has no plan yet")
+    print("from       mean wait   rows behind at the source")
     windows = defaultdict(list)
     for report in reports:
         windows[int((report.start_s - reports[0].start_s) // WINDOW_S)].append(report)

@@ -19,7 +19,7 @@ from penstock.errors import PenstockError
 from penstock.log import BindingLog, PlanLog
 from penstock.plan import Binding, Plan
 from penstock.spark.binding import LEASE_S, NO_PLAN, UNREADABLE
-from penstock.spark.controller import IDLE_S, LOST_AFTER, REAL_TIME, Controller
+from penstock.spark.controller import IDLE_S, LOST_AFTER, REAL_TIME, STALLED_S, Controller
 from penstock.spark.meter import Meter, Rows
 from penstock.testing import ManualClock
 
@@ -398,6 +398,32 @@ def test_rows_of_1970_and_of_the_future_are_counted_and_the_others_waits_stay_ri
     assert 2.0 <= report.queuing.mean_s <= 2.0 + 10 * COST_S
     assert report.lag_s < 3.0
     assert bench.controller.alarms[-1].startswith("arrival lies ahead of the workers' clock in 1 of 10 rows")
+
+
+def test_a_batch_that_does_not_end_raises_an_alarm_until_it_does(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.query.status["message"] = "Getting offsets from KafkaV2[Subscribe[in]]"
+    with caplog.at_level(logging.WARNING, "penstock"):
+        for _ in range(3):
+            bench.controller.step()
+            bench.clock.advance(STALLED_S / 2.0 + 1.0)
+        bench.controller.step()
+    assert bench.controller.alarms == (
+        f"no batch of query {QUERY} has ended for 93 s; Spark says: Getting offsets from KafkaV2[Subscribe[in]]",
+    )
+    assert caplog.text.count("no batch of query") == 1
+    bench.batch(10)
+    assert bench.controller.alarms == ()
+    # Between two triggers nothing is late, nor is the batch that then begins.
+    bench.query.status["isTriggerActive"] = False
+    bench.clock.advance(2.0 * STALLED_S)
+    bench.controller.step()
+    bench.query.status["isTriggerActive"] = True
+    for waited_s, alarms in ((0.0, 0), (STALLED_S / 2.0, 0), (STALLED_S, 1)):
+        bench.clock.advance(waited_s)
+        bench.controller.step()
+        assert len(bench.controller.alarms) == alarms
 
 
 def test_a_line_is_told_once_whatever_its_numbers(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:

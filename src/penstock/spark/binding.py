@@ -107,22 +107,22 @@ class _Logs:
         bindings = bindings_of(self.folder, batch.query)
         bound = bindings.get(batch.number)
         if bound is None:
-            version = self.newest_in_force(now_s)
+            newest = self._newest()
+            version = _in_lease(newest, now_s)
             if version is not None:
-                self.thresholds(version)  # One that cannot be applied must not be bound.
+                table_thresholds(newest, self._place)  # One that cannot be applied must not be bound.
             # Whole microseconds, as they reach the gate.
-            new = Binding(batch.number, batch.query, _us(now_s) / 1e6, version, self._backlog(now_s))
+            new = Binding(batch.number, batch.query, _us(now_s) / 1e6, version, self._backlog(newest, now_s))
             bindings.add(batch.number, new)
             bound = bindings.get(batch.number)
         if bound is None:
             raise PenstockError(f"the binding of batch {batch.number} cannot be read")
         return bound
 
-    def _backlog(self, now_s: float) -> Backlog | None:
+    def _backlog(self, newest: Plan | None, now_s: float) -> Backlog | None:
         """How to thin a backlog: only while the query starts, and until its guard has made a plan."""
         if self._start is None or abs(now_s - self._start.since_s) > START_S:
             return None
-        newest = self._plans().latest()
         planned = newest is not None and newest.decided_s >= self._start.since_s
         return None if planned else backlog.rule(self._start.fresh_s)
 
@@ -142,6 +142,9 @@ class _Logs:
 
     def newest_in_force(self, now_s: float) -> int | None:
         """The newest version, unless it sheds and its lease has run out."""
+        return _in_lease(self._newest(), now_s)
+
+    def _newest(self) -> Plan | None:
         plans = self._plans()
         newest = _newest.get(self.folder, -1)
         if not plans.taken(newest):
@@ -154,7 +157,13 @@ class _Logs:
         plan = plans.get(newest)
         if plan is None:
             raise PenstockError(f"plan {newest} cannot be read")
-        return newest if not plan.gates or now_s - plan.decided_s <= LEASE_S else None
+        return plan
+
+
+def _in_lease(plan: Plan | None, now_s: float) -> int | None:
+    if plan is None or (plan.gates and now_s - plan.decided_s > LEASE_S):
+        return None
+    return plan.version
 
 
 def table_thresholds(plan: Plan | None, place: str) -> list[int]:

@@ -39,6 +39,10 @@ LOOK_SHARE, QUIET_SHARE, QUIET_POLL_S = 0.02, 0.8, 0.25
 RETRY_S = 1.0
 #: Input is over when no data has been there for so long.
 IDLE_S = 2.0
+#: A batch that takes so long, and so many times as long as the last one, is told of: a source that cannot be reached
+#: looks like that.
+STALLED_S, STALLED_TIMES = 60.0, 3.0
+NO_BATCH = "no batch of query"
 #: What the names of probes begin with.
 PROBE = "penstock_probe_"
 #: Reports remembered, and batches whose bindings and plans are kept; how often older ones are deleted, in batches.
@@ -85,6 +89,9 @@ class Controller:
         self._unwritten: Plan | None = None  # decided, and not in the log yet
         self._understood = True  # whether the last batch was taken in without an error
         self._idle_since_s: float | None = None
+        self._newest: Progress | None = None
+        self._sign_s = clock()  # when it last showed progress
+        self._active_since_s: float | None = clock()  # since when a trigger is known to work without showing any
         self._told: set[str] = set()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"penstock-{query.id}", daemon=True)
@@ -148,6 +155,7 @@ class Controller:
                 self._on_report(report)
         now_s = self._clock()
         self._watch_idleness(now_s)
+        self._watch_progress(now_s)
         plan = self._in_force
         # Who does not understand what happens does not renew: the lease runs out, and rows flow.
         if self._understood and plan is not None and plan.gates and now_s - plan.decided_s > LEASE_S / 3.0:
@@ -159,6 +167,8 @@ class Controller:
         if last is None:
             return []
         newest = Progress.of(last)
+        if self._newest is None or newest.start_s != self._newest.start_s:
+            self._newest, self._sign_s, self._active_since_s = newest, self._clock(), None
         seen, self._seen = self._seen, max(self._seen, newest.batch)
         if newest.batch <= seen:
             return []
@@ -245,6 +255,23 @@ class Controller:
         self._bindings.purge(before)
         if oldest is not None and oldest.plan_version is not None:
             self._plans.purge(oldest.plan_version)
+
+    def _watch_progress(self, now_s: float) -> None:
+        """Raise an alarm while a batch takes very long."""
+        self.alarms = tuple(alarm for alarm in self.alarms if not alarm.startswith(NO_BATCH))
+        if now_s - self._sign_s <= STALLED_S:
+            return
+        status: dict[str, Any] = self._query.status
+        if not status.get("isTriggerActive"):
+            self._active_since_s = None
+            return
+        # Between two triggers nothing is late: only a trigger that was seen at work counts.
+        self._active_since_s = now_s if self._active_since_s is None else self._active_since_s
+        waited_s = now_s - self._active_since_s
+        if waited_s > max(STALLED_S, STALLED_TIMES * (self._newest.duration_s if self._newest else 0.0)):
+            alarm = f"{NO_BATCH} {self._query_id} has ended for {waited_s:.0f} s; Spark says: {status.get('message')}"
+            self.alarms = (*self.alarms, alarm)
+            self._tell(alarm)
 
     def _watch_idleness(self, now_s: float) -> None:
         """When input has ended, let go: the next row to come must not meet the gate of an overload long gone."""

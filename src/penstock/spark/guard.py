@@ -148,8 +148,8 @@ class Guard:
         self._refuse_another_guards_rows(df)
         if not isinstance(self.target, Throughput) and self._columns.arrival_s(df) is None:
             raise PenstockError(
-                "arrival is missing: a latency target needs the column with a row's time of arrival; name it, as in "
-                f"arrival={df.columns[0]!r}: {', '.join(df.columns)}"
+                "arrival is missing: a latency target needs the column with a row's time of arrival; name one of "
+                f"{', '.join(df.columns)}, or add one right behind the source with current_timestamp()"
             )
         admitted = gated(
             df,
