@@ -43,13 +43,37 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """An operator: `cost` a row, `selectivity` rows out for each row in, if need be by the source it came from."""
+    """An operator: `cost` a row, `selectivity` rows out for each row in, if need be by the source it came from.
+
+    What it does with rows is only needed where rows flow, and to push conditions on values upstream through it.
+
+    Attributes:
+        name: Its name.
+        op: Its kind.
+        sources: Where its rows come from.
+        cost: Work on a row.
+        selectivity: Rows out for each row in.
+        where: Of a filter: the condition in SQL.
+        select: Of a map: columns that are added or replaced, the others stay; of an aggregate: its results. In SQL.
+        by: Of an aggregate: the columns that make a group.
+        on: Of a join: the columns that must be equal.
+        window_s: Of an aggregate: the length of its windows; of a join: how far apart in time two rows may be.
+        python: Of a map: a function of a row, as `module:function`.
+        returns: Of such a map: the columns of the result, as a schema in SQL.
+    """
 
     name: str
     op: Op
     sources: tuple[str, ...]
     cost: float
     selectivity: float | Mapping[str, float] = 1.0
+    where: str | None = None
+    select: Mapping[str, str] = field(default_factory=dict)
+    by: tuple[str, ...] = ()
+    on: tuple[str, ...] = ()
+    window_s: float | None = None
+    python: str | None = None
+    returns: str | None = None
 
     def selectivity_of(self, source: str) -> float:
         """Rows out for each row from a source."""
