@@ -1,0 +1,169 @@
+r"""Decides what a running network drops: the loop of overload found, road map looked up, and drops taken back.
+
+Load is what would be due without drops. It may be up to headroom times capacity; what is above that is the excess, for
+which the road map has an entry. The map is made anew when what is known has drifted from what it was made of.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from penstock.core import exact, roadmap, semantic
+from penstock.core.admission import evenly
+from penstock.core.exact import Objective
+from penstock.core.histograms import Histograms
+from penstock.core.network import Network
+from penstock.core.network_statistics import Measured, NetworkStatistics
+from penstock.core.roadmap import Entry
+
+Kind = Literal["random", "semantic", "input_uniform"]
+Solver = Literal["greedy", "exact"]
+
+#: A plan stays in force while it saves no less than is needed and no more than this share of the limit above that.
+DEAD_BAND = 0.05
+#: A road map is made anew when a share that it was made of has moved by so much.
+DRIFT = 0.03
+
+
+class Map(Protocol):
+    """A road map, of either kind."""
+
+    def __len__(self) -> int:
+        """Number of entries."""
+
+    def find(self, excess: float, rates: Mapping[str, float], cursor: int = 0) -> int:
+        """The entry that saves enough."""
+
+    def entry(self, index: int) -> Entry:
+        """An entry by its number."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What to drop from now on.
+
+    Attributes:
+        entry: Shares and conditions by place, and what they deliver.
+        index: Number of the entry; 0 drops nothing.
+        entries: How many there are.
+        load: Work a second without drops.
+        capacity: Work a second that can be done.
+        changed: Whether it differs from the decision before.
+    """
+
+    entry: Entry
+    index: int
+    entries: int
+    load: float
+    capacity: float
+    changed: bool
+
+
+class NetworkPlanner:
+    """Learns from batches of a network and decides what the next ones drop.
+
+    Attributes:
+        known: What was learned.
+        rebuilt: How often the road map was made.
+    """
+
+    def __init__(  # noqa: PLR0913 - settings, given by name
+        self,
+        network: Network,
+        *,
+        trigger_s: float,
+        headroom: float = 0.9,
+        kind: Kind = "random",
+        solver: Solver = "greedy",
+        objective: Objective = "sum",
+        pace: float = 1.0,
+    ) -> None:
+        """Plan for a network whose batches start every `trigger_s` seconds; `pace` is a first guess."""
+        self.known = NetworkStatistics(network, trigger_s, pace)
+        self.rebuilt = 0
+        self._headroom, self._kind, self._solver, self._objective = headroom, kind, solver, objective
+        self._histograms = Histograms(network) if kind == "semantic" else None
+        self._map: Map | None = None
+        self._made_of: tuple[float, ...] = ()
+        self._last = Decision(nothing_dropped(network), 0, 0, 0.0, 0.0, changed=False)
+
+    @property
+    def subjects(self) -> dict[str, str]:
+        """At which places the distribution of what expression is to be measured."""
+        return self._histograms.subjects if self._histograms else {}
+
+    def decide(self, batch: Measured, quantiles: Mapping[str, list[float]] | None = None) -> Decision:
+        """Take in a batch; decide for the next."""
+        self.known.learn(batch)
+        if self._histograms:
+            self._histograms.learn(quantiles or {})
+        network, capacity = self.known.network, self.known.capacity
+        load, limit = network.load(), self._headroom * capacity
+        index, entries, entry = self._chosen(network, load, limit)
+        changed = entry.keep != self._last.entry.keep or entry.predicates != self._last.entry.predicates
+        self._last = Decision(entry, index, entries, load, capacity, changed)
+        return self._last
+
+    def _chosen(self, network: Network, load: float, limit: float) -> tuple[int, int, Entry]:
+        rates, excess = network.rates, load - limit
+        if excess <= 0.0:
+            return 0, len(self._map) if self._map else 0, nothing_dropped(network)
+        if self._kind == "input_uniform":
+            return 1, 2, _input_uniform(network, excess)
+        if self._solver == "exact" or self._objective == "max_min":
+            best = exact.best(network, limit, rates, self._objective)
+            return 1, 2, Entry(savings={}, keep=best.keep, delivered=best.delivered, utility=best.utility)
+        road_map, fresh = self._road_map(network)
+        index = road_map.find(excess, rates, self._last.index)
+        if not fresh and 0 < index < self._last.index:
+            entry = road_map.entry(self._last.index)
+            saved = sum(rates[name] * one for name, one in entry.savings.items())
+            if saved - excess <= DEAD_BAND * limit:
+                index = self._last.index
+        return index, len(road_map), road_map.entry(index)
+
+    def _road_map(self, network: Network) -> tuple[Map, bool]:
+        judged = self._histograms.judged if self._histograms else None
+        made_of = _fingerprint(network, judged)
+        if self._map is not None and _distance(made_of, self._made_of) < DRIFT:
+            return self._map, False
+        self._map = (
+            semantic.build(network, network.rates, judged) if judged else roadmap.build(network, network.rates)
+        )
+        self._made_of = made_of
+        self.rebuilt += 1
+        return self._map, True
+
+
+def nothing_dropped(network: Network) -> Entry:
+    """The entry that keeps every row."""
+    whole = {one.name: 100.0 for one in network.outputs}
+    utility = sum(one.loss_tolerance.utility(100.0) for one in network.outputs)
+    return Entry(savings={one.name: 0.0 for one in network.inputs}, keep={}, delivered=whole, utility=utility)
+
+
+def _input_uniform(network: Network, excess: float) -> Entry:
+    """Every input gives up the same amount of load: what admission control does that knows nothing of utility."""
+    names = [one.name for one in network.inputs]
+    loads = [one.rate * network.coefficients[one.name] for one in network.inputs]
+    keep = dict(zip(names, evenly(loads, excess).tolist(), strict=True))
+    full, left = network.flows(), network.flows({name: rate * keep[name] for name, rate in network.rates.items()})
+    arcs = {one.name: network.into[one.name][0].name for one in network.outputs}
+    delivered = {name: 100.0 * left[arc] / full[arc] if full[arc] else 100.0 for name, arc in arcs.items()}
+    utility = sum(one.loss_tolerance.utility(delivered[one.name]) for one in network.outputs)
+    savings = {name: (1.0 - keep[name]) * network.coefficients[name] for name in names}
+    return Entry(savings, {name: share for name, share in keep.items() if share < 1.0}, delivered, utility)
+
+
+def _fingerprint(network: Network, judged: Mapping[str, semantic.Judged] | None) -> tuple[float, ...]:
+    """What a road map depends on, as shares: of the whole load by arc, and of rows by cell."""
+    flows, load = network.flows(), network.load()
+    arcs = [flows[arc.name] * arc.cost / load if load else 0.0 for arc in network.arcs]
+    outputs = [flows[network.into[one.name][0].name] for one in network.outputs]
+    delivered = [flow / (sum(outputs) or 1.0) for flow in outputs]
+    cells = [cell.share for one in (judged or {}).values() for cell in one.cells]
+    return (*arcs, *delivered, *cells)
+
+
+def _distance(one: tuple[float, ...], two: tuple[float, ...]) -> float:
+    return max((abs(a - b) for a, b in zip(one, two, strict=True)), default=0.0)

@@ -1,0 +1,214 @@
+"""One micro-batch of a stage as data frames: boxes, drops between them, and what is counted on the way.
+
+A box that several consumers share is computed once: its rows are kept until the batch is over. Each end of the stage is
+then one job. Counts come from Spark's own `observe`, so they cost no job of their own.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import Observation
+from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
+
+from penstock.errors import PenstockError
+from penstock.spark.network.boxes import together, worked
+from penstock.spark.network.drops import HIDDEN, INPUT, applied, kept_by, quoted, weighed, within
+from penstock.spark.network.python_box import BUSY
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import Column, DataFrame
+
+    from penstock.core.network import Box, Network
+    from penstock.spark.network.drops import DropPlan
+    from penstock.spark.network.stages import Stage
+
+#: Where on the way to 1 the values of a subject are read: what is known of their distribution.
+QUANTILES = tuple(step / 50.0 for step in range(51))
+#: How exact Spark's sketch of the quantiles is: to one part in so many.
+ACCURACY = 1000
+
+
+#: What is counted at the roots, all in one.
+HEAD = "penstock|head"
+#: Counts are there as soon as the jobs are done; one that Spark has thrown away is waited for no longer than this.
+PATIENCE_S = 20.0
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What a batch counted.
+
+    Attributes:
+        came: Rows of each root, before drops.
+        leaving: Rows that each node put out, behind a drop at a root.
+        arcs: Rows on each arc, behind its drop.
+        busy_s: Seconds that each Python box took.
+        quantiles: Of the subject at some places, before their drops: the values at `QUANTILES`.
+    """
+
+    came: dict[str, int]
+    leaving: dict[str, int]
+    arcs: dict[str, int]
+    busy_s: dict[str, float]
+    quantiles: dict[str, list[float]]
+
+
+class Batch:
+    """A stage's boxes over the rows of one micro-batch."""
+
+    def __init__(
+        self,
+        network: Network,
+        stage: Stage,
+        rows: DataFrame,
+        plan: DropPlan,
+        subjects: Mapping[str, str],
+    ) -> None:
+        """Lay the boxes over tagged rows: `rows` has one struct column a root, and the hidden columns.
+
+        Args:
+            network: Inputs, boxes and outputs.
+            stage: The part of it that is run.
+            rows: What the roots brought.
+            plan: The drops in force.
+            subjects: At some places, the expression whose distribution is to be measured.
+        """
+        self._network, self._stage, self._plan, self._subjects = network, stage, plan, subjects
+        self._seen: dict[str, Observation] = {}
+        self._kept: list[DataFrame] = []
+        self._arcs: dict[str, DataFrame] = {}
+        self._boxes = {box.name: box for box in network.boxes}
+        self._head(rows)
+        for name in stage.boxes:
+            self._box(self._boxes[name])
+
+    @property
+    def ends(self) -> dict[str, DataFrame]:
+        """Rows that leave the stage, by arc."""
+        return {arc.name: self._arcs[arc.name] for arc in self._stage.ends}
+
+    def counts(self) -> Counts:
+        """What was counted; only what was computed can be told, so run all ends first."""
+        seen = _within(PATIENCE_S, dict(self._seen))
+        head, network = seen.pop(HEAD), self._network
+        came = {root: int(head[root]) for root in self._stage.roots}
+        leaving = {name: seen[name]["rows"] if name in seen else came[name] for name in (*came, *self._stage.boxes)}
+        arcs = {
+            arc.name: seen[arc.name]["rows"] if arc.name in seen else leaving[name]
+            for name in leaving
+            for arc in network.out_of[name]
+        }
+        busy_s = {name: seen[f"{name}|busy"]["busy_s"] or 0.0 for name in leaving if f"{name}|busy" in seen}
+        found = {root: head.get(f"{root}|quantiles") for root in came}
+        found |= {name: seen[f"{name}|quantiles"]["quantiles"] for name in arcs if f"{name}|quantiles" in seen}
+        return Counts(came, leaving, arcs, busy_s, {name: list(one) for name, one in found.items() if one})
+
+    def close(self) -> None:
+        """Let go of shared rows."""
+        for df in self._kept:
+            df.unpersist()
+
+    def _head(self, rows: DataFrame) -> None:
+        """The drops at the roots, before rows are kept for several readers."""
+        roots = self._stage.roots
+        counts: list[Column] = []
+        passes: Column | None = None
+        for root in roots:
+            own = F.col(INPUT) == F.lit(root) if len(roots) > 1 else F.lit(True)  # noqa: FBT003 - a literal
+            counts.append(F.count(F.when(own, 1)).alias(root))
+            drop = self._plan.at(root)
+            if root in self._subjects:
+                subject = F.expr(within(self._subjects[root], root))
+                counts.append(_quantiles(F.when(own, subject)).alias(f"{root}|quantiles"))
+            if drop is not None:
+                passes = _and(passes, ~own | kept_by(drop, rows, root))
+        head = self._observed(rows, HEAD, *counts)
+        if passes is not None:
+            head = head.filter(passes)
+        if self._reads(roots) > 1:
+            head = self._shared(head)
+        for root in roots:
+            df = root_rows(head, root, alone=len(roots) == 1)
+            drop = self._plan.at(root)
+            if drop is not None:
+                df = weighed(df, drop)
+            self._leave(root, df, counted=drop is not None)
+
+    def _leave(self, name: str, df: DataFrame, *, counted: bool) -> None:
+        """Rows of a node onto its arcs."""
+        arcs = self._network.out_of[name]
+        if counted:
+            df = self._observed(df, name)
+        if len(arcs) > 1 and name in self._stage.boxes:
+            df = self._shared(df)
+        for arc in arcs:
+            before, drop = df, self._plan.at(arc.name)
+            if arc.name in self._subjects:
+                quantiles = _quantiles(F.expr(self._subjects[arc.name])).alias("quantiles")
+                before = self._observed(df, f"{arc.name}|quantiles", quantiles)
+            self._arcs[arc.name] = before if drop is None else self._observed(applied(before, drop), arc.name)
+
+    def _box(self, box: Box) -> None:
+        arcs = [arc for arc in self._network.into[box.name] if arc.name in self._arcs]
+        df = together([self._arcs[arc.name] for arc in arcs])
+        out = worked(box, df)
+        if BUSY in out.columns:
+            out = self._observed(out, f"{box.name}|busy", F.sum(BUSY).alias("busy_s")).drop(BUSY)
+        self._leave(box.name, out, counted=True)
+
+    def _observed(self, df: DataFrame, name: str, *counts: Column) -> DataFrame:
+        self._seen[name] = Observation()
+        return df.observe(self._seen[name], *(counts or (F.count(F.lit(1)).alias("rows"),)))
+
+    def _shared(self, df: DataFrame) -> DataFrame:
+        shared = df.persist()
+        self._kept.append(shared)
+        return shared
+
+    def _reads(self, roots: tuple[str, ...]) -> int:
+        """How many jobs would read the roots' rows: those that end, or first keep rows for others, right below."""
+        found, todo = 0, [arc for root in roots for arc in self._network.out_of[root]]
+        seen: set[str] = set()
+        while todo:
+            arc = todo.pop()
+            if arc.target not in self._stage.boxes:
+                found += 1
+            elif arc.target not in seen:
+                seen.add(arc.target)
+                arcs = self._network.out_of[arc.target]
+                if len(arcs) > 1:
+                    found += 1
+                else:
+                    todo.extend(arcs)
+        return found
+
+
+def _within(seconds: float, seen: dict[str, Observation]) -> dict[str, dict[str, Any]]:
+    """What was observed; an error if it cannot be had in time."""
+    found: dict[str, dict[str, Any]] = {}
+    waiting = threading.Thread(target=lambda: found.update({name: dict(one.get) for name, one in seen.items()}))
+    waiting.daemon = True
+    waiting.start()
+    waiting.join(seconds)
+    if len(found) < len(seen):
+        raise PenstockError(f"Spark has not told what it counted within {seconds:g} s")
+    return found
+
+
+def root_rows(rows: DataFrame, root: str, *, alone: bool) -> DataFrame:
+    """The rows of one root, out of their struct."""
+    own = rows if alone else rows.filter(F.col(INPUT) == F.lit(root))
+    return own.select(F.col(f"{quoted(root)}.*"), *HIDDEN)
+
+
+def _quantiles(subject: Column) -> Column:
+    return F.percentile_approx(subject.cast("double"), F.lit(list(QUANTILES)), F.lit(ACCURACY))
+
+
+def _and(one: Column | None, two: Column) -> Column:
+    return two if one is None else one & two

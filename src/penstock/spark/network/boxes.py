@@ -1,0 +1,53 @@
+"""What a box without a state does to rows."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
+from pyspark.sql.types import DoubleType, StructField, StructType
+
+from penstock.errors import PenstockError
+from penstock.spark.network.drops import HIDDEN
+from penstock.spark.network.python_box import BUSY, TimedRows
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame
+
+    from penstock.core.network import Box
+
+
+def together(frames: Sequence[DataFrame]) -> DataFrame:
+    """Rows of several sources; a column that one of them lacks is null there."""
+    return reduce(lambda one, two: one.unionByName(two, allowMissingColumns=True), frames)
+
+
+def worked(box: Box, df: DataFrame) -> DataFrame:
+    """Rows behind the box; those of a Python box with the seconds it took in the column `BUSY`."""
+    try:
+        if box.op == "filter":
+            # Not deterministic by its looks, so Spark folds no filter away, and with it what is counted before it.
+            return df.filter(F.when(F.spark_partition_id() >= 0, F.expr(box.where or "true")))
+        if box.python is not None:
+            return _python(box, df)
+        if box.op == "map" and box.select:
+            return df.withColumns({name: F.expr(text) for name, text in box.select.items()})
+    except PySparkException as error:
+        line = " ".join(str(error).split("\n", 1)[0].split())[:300]
+        raise PenstockError(f"boxes.{box.name} cannot be run: {line}") from None
+    return df
+
+
+def _python(box: Box, df: DataFrame) -> DataFrame:
+    spark = df.sparkSession
+    own = StructType([field for field in df.schema.fields if field.name not in HIDDEN])
+    results = spark.createDataFrame([], box.returns).schema if box.returns else own
+    nullable = [StructField(field.name, field.dataType, nullable=True) for field in results.fields]
+    hidden = [field for field in df.schema.fields if field.name in HIDDEN]
+    schema = StructType([*nullable, *hidden, StructField(BUSY, DoubleType())])
+    arrow = spark.createDataFrame([], schema).toArrow().schema
+    return df.mapInArrow(TimedRows(str(box.python), arrow, HIDDEN), schema)

@@ -1,0 +1,75 @@
+"""What SQL boxes cost and what a batch without rows takes: each box is run by itself over a sample, and timed.
+
+Python boxes measure themselves; they are only run here to make rows for the boxes behind them.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from penstock.spark.network.batch import Batch, root_rows
+from penstock.spark.network.boxes import together, worked
+from penstock.spark.network.python_box import BUSY
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from penstock.core.network import Network
+    from penstock.spark.network.drops import DropPlan
+    from penstock.spark.network.stages import Stage
+
+#: How long the sample may take, roughly, and how many times a box is run.
+BUDGET_S = 1.0
+TIMES = 2
+
+
+def overhead_s(network: Network, stage: Stage, empty: DataFrame, plan: DropPlan) -> float:
+    """How long a batch without rows takes, sinks left out."""
+    least = float("inf")
+    for _ in range(TIMES):
+        begun_s = time.perf_counter()
+        batch = Batch(network, stage, empty, plan, {})
+        try:
+            for df in batch.ends.values():
+                _run(df)
+        finally:
+            batch.close()
+        least = min(least, time.perf_counter() - begun_s)
+    return least
+
+
+def costs_s(network: Network, stage: Stage, rows: DataFrame, share: float) -> dict[str, float]:
+    """Seconds of a task for each row, by SQL box; a box that got no row is left out."""
+    sample = (rows.sample(share, seed=1) if share < 1.0 else rows).coalesce(1).persist()
+    found: dict[str, float] = {}
+    kept = [sample]
+    boxes = {box.name: box for box in network.boxes}
+    frames = {root: root_rows(sample, root, alone=len(stage.roots) == 1) for root in stage.roots}
+    try:
+        for name in stage.boxes:
+            given = together([frames[arc.source] for arc in network.into[name] if arc.source in frames])
+            given = given.persist()
+            kept.append(given)
+            rows_in = given.count()
+            frames[name] = worked(boxes[name], given).drop(BUSY)
+            if rows_in and boxes[name].python is None:
+                bare_s, own_s = _least_s(given), _least_s(frames[name])
+                found[name] = max(own_s - bare_s, 0.0) / rows_in
+    finally:
+        for df in kept:
+            df.unpersist()
+    return found
+
+
+def _least_s(df: DataFrame) -> float:
+    least = float("inf")
+    for _ in range(TIMES):
+        begun_s = time.perf_counter()
+        _run(df)
+        least = min(least, time.perf_counter() - begun_s)
+    return least
+
+
+def _run(df: DataFrame) -> None:
+    df.write.format("noop").mode("overwrite").save()

@@ -1,0 +1,131 @@
+"""Which rows are dropped where in a network: a message that is on disk before it acts, and how it acts on a data frame.
+
+A drop by chance keeps a row if a hash of the row and the place lies below a limit, so a replay drops the same rows; what
+is kept weighs the more. A drop by value keeps rows that meet a condition, and those without a value.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import sqlglot
+import xxhash
+from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
+from pyspark.sql.types import ArrayType, MapType, StructType, VariantType
+from sqlglot import expressions as sql
+
+from penstock.log import Log
+from penstock.message import Count, Message, Name, Record, Seconds, Share, Text, refusal
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType
+
+#: Columns that every row carries through the network.
+INPUT, WEIGHT, ARRIVAL = "penstock_input", "penstock_weight", "penstock_arrival"
+HIDDEN = (INPUT, WEIGHT, ARRIVAL)
+
+
+@dataclass(frozen=True, slots=True)
+class Drop(Record):
+    """A drop at a place: it keeps a share of the rows, or those that meet a condition in SQL.
+
+    >>> Drop("hot->O1", keep=0.25).words, Drop("I1", condition="value > 75").words
+    ('drops 75 %', 'keeps value > 75')
+    """
+
+    place: Name
+    keep: Share = 1.0
+    condition: Text = ""
+
+    @property
+    def words(self) -> str:
+        """What it does, for people."""
+        return f"keeps {self.condition}" if self.condition else f"drops {100.0 * (1.0 - self.keep):.3g} %"
+
+
+@dataclass(frozen=True, slots=True)
+class DropPlan(Message):
+    """All drops in force.
+
+    Attributes:
+        version: Number of the plan.
+        decided_s: When it was decided.
+        drops: What is dropped; a place without a drop keeps every row.
+        entry: Index of the road map's entry; 0 drops nothing.
+        note: Why.
+    """
+
+    version: Count
+    decided_s: Seconds
+    drops: tuple[Drop, ...] = ()
+    entry: Count = 0
+    note: Text = ""
+
+    def _check(self) -> None:
+        places = [drop.place for drop in self.drops]
+        if len(set(places)) < len(places):
+            raise refusal("drops", places, "one drop a place")
+
+    def at(self, place: str) -> Drop | None:
+        """The drop at a place, if there is one."""
+        return next((drop for drop in self.drops if drop.place == place), None)
+
+
+class DropLog(Log[DropPlan]):
+    """Plans by version."""
+
+    _kind, _word, _number = DropPlan, "drops", "version"
+
+
+def applied(df: DataFrame, drop: Drop | None) -> DataFrame:
+    """The rows that a drop keeps, with their weights."""
+    return df if drop is None else weighed(df.filter(kept_by(drop, df)), drop)
+
+
+def weighed(df: DataFrame, drop: Drop) -> DataFrame:
+    """Rows that a drop has kept, with the weight that they have then."""
+    by_chance = not drop.condition and drop.keep > 0.0
+    return df.withColumn(WEIGHT, F.col(WEIGHT) / F.lit(drop.keep)) if by_chance else df
+
+
+def kept_by(drop: Drop, df: DataFrame, struct: str | None = None) -> Column:
+    """Whether a row is kept; its columns may lie inside a struct."""
+    if drop.condition:
+        condition = drop.condition if struct is None else within(drop.condition, struct)
+        return F.coalesce(F.expr(condition), F.lit(True))  # noqa: FBT003 - a literal
+    salt = xxhash.xxh64_intdigest(drop.place) >> 1
+    fields = df.schema.fields if struct is None else df.schema[struct].dataType.fields  # type: ignore[attr-defined]
+    names = [quoted(field.name) for field in fields if field.name not in HIDDEN and _hashable(field.dataType)]
+    prefix = "" if struct is None else f"{quoted(struct)}."
+    coin = F.xxhash64(F.lit(salt), *(F.col(prefix + name) for name in names), F.col(ARRIVAL))
+    return coin.bitwiseAND(F.lit(2**63 - 1)) < F.lit(min(int(drop.keep * 2.0**63), 2**63 - 1))
+
+
+def within(expression: str, struct: str) -> str:
+    """An expression over columns that lie inside a struct.
+
+    >>> within("value * 2 > other AND penstock_input = 'I1'", "I1")
+    "I1.value * 2 > I1.other AND penstock_input = 'I1'"
+    """
+
+    def moved(node: sql.Expression) -> sql.Expression:
+        if isinstance(node, sql.Column) and node.name not in HIDDEN:
+            return sql.column(sql.to_identifier(node.name), table=sql.to_identifier(struct))
+        return node
+
+    return sqlglot.parse_one(expression, dialect="spark").transform(moved).sql(dialect="spark")
+
+
+def quoted(name: str) -> str:
+    """A name as SQL takes it, whatever is in it."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _hashable(kind: DataType) -> bool:
+    if isinstance(kind, StructType):
+        return all(_hashable(field.dataType) for field in kind.fields)
+    return not isinstance(kind, MapType | VariantType) and not (
+        isinstance(kind, ArrayType) and not _hashable(kind.elementType)
+    )

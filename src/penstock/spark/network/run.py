@@ -1,0 +1,331 @@
+"""A network as streaming queries: each stage a query, and one planner that all of them report to.
+
+The planner is asked between two batches of the inputs, in the same thread, so the next batch meets its plan. A plan is in
+the log before it acts, and a batch is bound to it before it runs: a replay drops the same rows. If planning fails, rows
+flow.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from penstock.core.network_planner import NetworkPlanner, nothing_dropped
+from penstock.core.network_statistics import Measured
+from penstock.errors import PenstockError
+from penstock.log import BindingLog
+from penstock.plan import Binding
+from penstock.spark.network import calibration, streams
+from penstock.spark.network.batch import Batch, Counts
+from penstock.spark.network.drops import Drop, DropLog, DropPlan
+from penstock.spark.network.sinks import Outputs, feed
+from penstock.spark.network.snapshot import Snapshot
+from penstock.spark.network.stages import Stage, stages
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.types import StructType
+
+    from penstock.core.network import Network
+    from penstock.core.network_planner import Decision, Kind
+    from penstock.core.roadmap import Entry
+    from penstock.network_file import NetworkFile
+
+_logger = logging.getLogger("penstock")
+
+#: SQL boxes are timed again after this many batches.
+CALIBRATE_EVERY = 500
+#: The share of the outputs' time that a sample for the timing may take is chosen so that it is about this long.
+SAMPLE_S = 1.0
+
+
+class NetworkRun:
+    """A network that runs; `snapshots` says how it went, batch by batch.
+
+    Attributes:
+        network: What is run.
+        snapshots: The state after each batch of the inputs.
+        outputs: The sinks.
+        errors: Errors that were met and survived.
+    """
+
+    def __init__(  # noqa: PLR0913 - what it works on and how
+        self,
+        spark: SparkSession,
+        file: NetworkFile,
+        folder: Path,
+        *,
+        kind: Kind | None = None,
+        cores: int = 2,
+        shed: bool = True,
+        on_snapshot: Callable[[Snapshot], None] | None = None,
+    ) -> None:
+        """Run the network of a file, with checkpoints, plans and feeds in `folder`.
+
+        Args:
+            spark: The session.
+            file: What to run.
+            folder: Where the run keeps what it must remember.
+            kind: How rows are dropped, if not as the file says.
+            cores: A first guess of how many seconds of work get done in one.
+            shed: Whether rows are dropped at all.
+            on_snapshot: Called after each batch of the inputs.
+        """
+        self.network, self._file, self._spark, self._folder = file.network, file, spark, folder
+        self._stages = stages(self.network)
+        self._boxes = {box.name: box for box in self.network.boxes}
+        self._shed, self._on_snapshot = shed, on_snapshot
+        self._planner = NetworkPlanner(
+            self.network,
+            trigger_s=file.trigger_s,
+            headroom=file.headroom,
+            kind=kind or file.kind,
+            solver=file.solver,
+            objective=file.objective,
+            pace=float(cores),
+        )
+        self._plans = DropLog(folder / "plans")
+        self._bindings = {stage.name: BindingLog(folder / "bindings" / stage.name) for stage in self._stages}
+        self._plan = DropPlan(self._plans.next_version(), time.time(), note="start")
+        self._plans.add(self._plan.version, self._plan)
+        self._entry = nothing_dropped(self.network)
+        self._lock = threading.Lock()
+        self._begun_s: dict[str, float] = {}
+        self._fed: dict[str, int] = {}
+        self._later: list[Counts] = []  # what stages behind the inputs have counted since the last batch of the inputs
+        self._batches = 0
+        self.queries: list[StreamingQuery] = []
+        self.snapshots: list[Snapshot] = []
+        self.outputs = Outputs(file.sinks)
+        self.errors = 0
+        self.plans_shown: dict[str, str] = {}
+        self._streams = self._checked()
+
+    def start(self, *, once: bool = False) -> None:
+        """Start all queries; with `once`, work off what is there now, stage after stage, and end."""
+        for stage in self._stages:
+            query = self._started(stage, once=once)
+            self.queries.append(query)
+            if once:
+                query.awaitTermination()
+                self.refuse_failure()
+
+    @property
+    def active(self) -> bool:
+        """Whether all queries run."""
+        return all(query.isActive for query in self.queries)
+
+    def stop(self) -> None:
+        """Stop all queries, those that feed others first."""
+        for query in self.queries:
+            query.stop()
+
+    def refuse_failure(self) -> None:
+        """Raise an error in one line if a query has failed."""
+        for query in self.queries:
+            error = None if query.isActive else query.exception()
+            if error is not None:
+                raise PenstockError(f"query {query.name} failed: {_line(error)}")
+
+    def table(self, output: str) -> pa.Table | None:
+        """What an output with the sink `memory` has got so far."""
+        return self.outputs.table(output)
+
+    def _checked(self) -> dict[str, DataFrame]:
+        """The stream of each stage; every box is laid over a frame without rows, so that mistakes come out now."""
+        found: dict[str, DataFrame] = {}
+        schemas: dict[str, StructType] = {}
+        for stage in self._stages:
+            if stage.name in self._boxes:
+                box = self._boxes[stage.name]
+                feeds = [(self._feed(arc.name), schemas[arc.name]) for arc in self.network.into[box.name]]
+                stream = streams.stateful(self._spark, box, feeds)
+            else:
+                stream = streams.inputs(self._spark, self._file.sources)
+            empty = self._spark.createDataFrame([], stream.schema)
+            laid = Batch(self.network, stage, empty, self._plan, self._planner.subjects)
+            schemas |= {name: df.schema for name, df in laid.ends.items()}
+            laid.close()
+            found[stage.name] = stream
+        return found
+
+    def _feed(self, arc: str) -> Path:
+        return self._folder / "feeds" / arc.replace("/", "_").replace(">", "")
+
+    def _started(self, stage: Stage, *, once: bool) -> StreamingQuery:
+        writer = self._streams[stage.name].writeStream.queryName(f"{self._file.name}.{stage.name}")
+        writer = writer.option("checkpointLocation", str(self._folder / "checkpoints" / stage.name))
+        writer = writer.foreachBatch(lambda rows, batch: self._run_batch(stage, rows, batch))
+        trigger = {"availableNow": True} if once else {"processingTime": f"{round(self._file.trigger_s * 1e3)} milliseconds"}
+        return writer.trigger(**trigger).start()  # type: ignore[arg-type]
+
+    def _run_batch(self, stage: Stage, rows: DataFrame, number: int) -> None:
+        begun_s = time.time()
+        plan = self._bound(stage, number)
+        batch = Batch(self.network, stage, rows, plan, self._planner.subjects)
+        try:
+            for arc in stage.ends:
+                df = batch.ends[arc.name]
+                if number == 0:
+                    self.plans_shown[arc.name] = _explained(df)
+                if arc.target in self._boxes:
+                    feed(df, self._feed(arc.name) / stage.name, number)
+                else:
+                    self.outputs.write(arc.target, df, number)
+            try:
+                counts = batch.counts()
+                self._learn(stage, rows, number, plan, counts, begun_s)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the next rows must flow
+                self._fail(error)
+        finally:
+            batch.close()
+
+    def _bound(self, stage: Stage, number: int) -> DropPlan:
+        """The plan of a batch: that of its binding if it was run before, else the newest, bound before it acts."""
+        log = self._bindings[stage.name]
+        keep_all = DropPlan(0, 0.0, note="rows flow")
+        try:
+            bound = log.get(number)
+            if bound is None:
+                newest = self._plan
+                log.add(number, Binding(number, stage.name, time.time(), newest.version))
+                return newest
+            plan = self._plans.get(bound.plan_version or 0)
+            if plan is None:
+                self._fail(PenstockError(f"plan {bound.plan_version} is gone, so batch {number} keeps every row"))
+            return plan or keep_all
+        except (OSError, PenstockError) as error:
+            self._fail(error)
+            return keep_all
+
+    def _learn(self, stage: Stage, rows: DataFrame, number: int, plan: DropPlan, counts: Counts, begun_s: float) -> None:
+        ended_s = time.time()
+        with self._lock:
+            before_s = self._begun_s.get(stage.name)
+            self._begun_s[stage.name] = begun_s
+            for arc in stage.ends:
+                if arc.target in self._boxes:
+                    self._fed[arc.target] = self._fed.get(arc.target, 0) + counts.arcs[arc.name]
+            if stage.name in self._boxes:
+                self._later.append(counts)
+                fed = self._fed.pop(stage.name, 0)
+                if fed:
+                    cost_s = max(ended_s - begun_s - self._planner.known.overhead_s, 0.0) * self._planner.known.pace / fed
+                    self._planner.known.calibrate({stage.name: cost_s})
+                return
+            elapsed_s = begun_s - before_s if before_s else 0.0
+            batch = _measured(counts, self._later, plan, elapsed_s, ended_s - begun_s)
+            self._later = []
+            if sum(counts.came.values()) and self._batches % CALIBRATE_EVERY == 0:
+                self._calibrate(stage, rows, ended_s - begun_s)
+            self._batches += sum(counts.came.values()) > 0
+            decision = self._planner.decide(batch, counts.quantiles)
+            snapshot = self._snapshot(number, batch, plan, decision, ended_s)
+            self.snapshots.append(snapshot)
+            if self._shed and decision.changed:
+                self._decide(decision)
+        if self._on_snapshot is not None:
+            self._on_snapshot(snapshot)
+
+    def _calibrate(self, stage: Stage, rows: DataFrame, duration_s: float) -> None:
+        nothing = DropPlan(0, 0.0)
+        costs = calibration.costs_s(self.network, stage, rows, min(SAMPLE_S / duration_s, 1.0))
+        empty = self._spark.createDataFrame([], rows.schema)
+        overhead_s = calibration.overhead_s(self.network, stage, empty, nothing)
+        self._planner.known.calibrate(costs, overhead_s)
+
+    def _decide(self, decision: Decision) -> None:
+        """Put the decision into the log; from then on it is in force."""
+        drops = _drops(decision.entry)
+        version = self._plan.version + 1
+        while not self._plans.add(version, plan := DropPlan(version, time.time(), drops, decision.index)):
+            version += 1
+        self._plan, self._entry = plan, decision.entry
+
+    def _snapshot(
+        self, number: int, batch: Measured, plan: DropPlan, decision: Decision, ended_s: float
+    ) -> Snapshot:
+        network, span_s = self._planner.known.network, batch.elapsed_s or batch.duration_s or 1.0
+        flows = {name: rows / span_s for name, rows in batch.arcs.items()}
+        shed = {drop.place: _shed_at(drop.place, batch, network) for drop in plan.drops}
+        delivered = self._entry.delivered
+        utilities = {one.name: one.loss_tolerance.utility(delivered.get(one.name, 100.0)) for one in network.outputs}
+        return Snapshot(
+            batch=number,
+            time_s=ended_s,
+            duration_s=batch.duration_s,
+            rates={name: rows / span_s for name, rows in batch.rows.items()},
+            flows=flows,
+            loads={arc.name: flows.get(arc.name, 0.0) * arc.cost for arc in network.arcs},
+            load=decision.load,
+            capacity=decision.capacity,
+            headroom=self._file.headroom,
+            drops={drop.place: drop.words for drop in plan.drops},
+            shed=shed,
+            delivered=delivered,
+            utilities=utilities,
+            entry=plan.entry,
+            entries=decision.entries,
+            rebuilt=self._planner.rebuilt,
+        )
+
+    def _fail(self, error: Exception) -> None:
+        """Tell of an error, and let every row through from now on."""
+        self.errors += 1
+        _logger.warning("the network %s met an error and lets rows flow: %s", self._file.name, _line(error))
+        self._plan, self._entry = DropPlan(self._plan.version + 1, time.time(), note="rows flow"), nothing_dropped(self.network)
+        try:
+            while not self._plans.add(self._plan.version, self._plan):
+                self._plan = DropPlan(self._plan.version + 1, time.time(), note="rows flow")
+        except (OSError, PenstockError) as again:
+            _logger.warning("nor can that be put into its log: %s", _line(again))
+
+
+def _measured(counts: Counts, later: list[Counts], plan: DropPlan, elapsed_s: float, duration_s: float) -> Measured:
+    """One batch of the inputs, with what other stages have counted in the meantime."""
+    arcs, leaving, busy_s = dict(counts.arcs), dict(counts.leaving), dict(counts.busy_s)
+    for one in later:
+        for mine, theirs in ((arcs, one.arcs), (leaving, one.leaving)):
+            for name, rows in theirs.items():
+                mine[name] = mine.get(name, 0) + rows
+        for name, seconds in one.busy_s.items():
+            busy_s[name] = busy_s.get(name, 0.0) + seconds
+    by_value = frozenset(drop.place for drop in plan.drops if drop.condition)
+    return Measured(elapsed_s, duration_s, counts.came, arcs, leaving, busy_s, by_value)
+
+
+def _drops(entry: Entry) -> tuple[Drop, ...]:
+    by_chance = [Drop(place, keep=share) for place, share in entry.keep.items() if place not in entry.predicates]
+    by_value = [(place, one.sql()) for place, one in entry.predicates.items()]
+    # Nothing is kept by chance too: Spark would fold a condition that is false away, and with it what is counted.
+    return (
+        *by_chance,
+        *(Drop(place, keep=0.0) if text == "false" else Drop(place, condition=text) for place, text in by_value),
+    )
+
+
+def _shed_at(place: str, batch: Measured, network: Network) -> int:
+    if place in batch.rows:
+        return batch.rows[place] - batch.leaving.get(place, 0)
+    source = next(arc.source for arc in network.arcs if arc.name == place)
+    return batch.leaving.get(source, 0) - batch.arcs.get(place, 0)
+
+
+def _explained(df: DataFrame) -> str:
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text):
+        df.explain()
+    return text.getvalue()
+
+
+def _line(error: BaseException) -> str:
+    return " ".join(str(error).split("\n", 1)[0].split())[:300]

@@ -1,0 +1,79 @@
+"""Where rows go that leave a stage: to an output's sink, or to the folder of a box with a state.
+
+Files of a batch lie in a folder of their own, so a batch that is run again replaces what it wrote before.
+"""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
+
+from penstock.spark.network.drops import ARRIVAL, INPUT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame
+
+    from penstock.network_file import Sink
+
+#: Rows that a console shows of a batch, and that memory holds of an output.
+SHOWN = 20
+HELD = 1_000_000
+
+
+class Outputs:
+    """The sinks of a network's outputs; those in memory are read as `tables`."""
+
+    def __init__(self, sinks: dict[str, Sink]) -> None:
+        """Write the rows of each output to its sink."""
+        self._sinks = sinks
+        self._held: dict[str, dict[int, pa.Table]] = {}
+
+    def write(self, output: str, df: DataFrame, batch: int) -> None:
+        """Write one batch."""
+        sink, rows = self._sinks[output], df.drop(INPUT, ARRIVAL)
+        if sink.format == "memory":
+            held = self._held.setdefault(output, {})
+            held[batch] = rows.toArrow()
+            while sum(table.num_rows for table in held.values()) > HELD and len(held) > 1:
+                del held[min(held)]
+        elif sink.format == "console":
+            kept = rows.persist()
+            try:
+                count = kept.count()
+                print(f"-- {output}, batch {batch}: {count} rows")  # noqa: T201 - that is what a console is for
+                if count:
+                    kept.show(SHOWN, truncate=False)
+            finally:
+                kept.unpersist()
+        elif sink.format == "kafka":
+            key = [F.col("key").cast("string").alias("key")] if "key" in rows.columns else []
+            message = rows.select(*key, F.to_json(F.struct("*")).alias("value"))
+            message.write.format("kafka").options(**sink.options).save()
+        else:
+            path = f"{sink.options['path'].rstrip('/')}/batch={batch}"
+            rest = {name: value for name, value in sink.options.items() if name != "path"}
+            rows.write.format(sink.format).options(**rest).mode("overwrite").save(path)
+
+    def table(self, output: str) -> pa.Table | None:
+        """What is held of an output in memory; None before its first batch."""
+        held = self._held.get(output)
+        return pa.concat_tables([held[batch] for batch in sorted(held)]) if held else None
+
+
+def feed(df: DataFrame, folder: Path, batch: int) -> None:
+    """Rows for a box with a state: whole, once, in a folder that appears at one stroke."""
+    final = folder / f"batch-{batch:020d}"
+    if final.exists():
+        # Not computed again: the same plan would give the same rows. But what is counted on the way must run.
+        df.write.format("noop").mode("overwrite").save()
+        return
+    unfinished = folder / f"_unfinished-{batch:020d}"
+    df.write.mode("overwrite").parquet(str(unfinished))
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(final, ignore_errors=True)
+    unfinished.rename(final)

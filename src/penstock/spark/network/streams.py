@@ -1,0 +1,127 @@
+"""Where the rows of a stage come from: the inputs side by side in one stream, or a join or an aggregate.
+
+Every stream has the same shape: hidden columns, and a struct for each root, of which one is filled.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
+from pyspark.sql.types import StructType, TimestampType
+
+from penstock.core.weighted import weighted
+from penstock.errors import PenstockError
+from penstock.spark.network.drops import ARRIVAL, HIDDEN, INPUT, WEIGHT, quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from penstock.core.network import Box
+    from penstock.network_file import Source
+
+#: Where arrival times are looked for when no column is named.
+USUAL_ARRIVALS = ("arrival", "timestamp")
+#: How much later than others a row may come before a window closes without it.
+LATENESS_S = 10.0
+WINDOW = ("window_start", "window_end")
+
+
+def inputs(spark: SparkSession, sources: Mapping[str, Source]) -> DataFrame:
+    """All inputs in one stream."""
+    return tagged({name: _read(spark, name, source) for name, source in sources.items()})
+
+
+def _read(spark: SparkSession, name: str, source: Source) -> DataFrame:
+    if source.format is None:
+        raise PenstockError(f"inputs.{name}.format is missing: give a format that Spark can stream, such as kafka")
+    reader = spark.readStream.format(source.format).options(**source.options)
+    try:
+        df = (reader.schema(source.schema) if source.schema else reader).load()
+        taken = [column for column in df.columns if column in HIDDEN]
+        if taken:
+            raise PenstockError.setting(f"a column of inputs.{name}", taken[0], "another name: this one is taken")
+        return df.withColumns({INPUT: F.lit(name), WEIGHT: F.lit(1.0), ARRIVAL: _arrival(df, name, source.arrival)})
+    except PySparkException as error:
+        line = " ".join(str(error).split("\n", 1)[0].split())[:300]
+        raise PenstockError(f"inputs.{name} cannot be read: {line}") from None
+
+
+def _arrival(df: DataFrame, name: str, given: str | None) -> F.Column:  # type: ignore[name-defined]
+    usual = next((column for column in USUAL_ARRIVALS if column in df.columns), None)
+    column = given or usual
+    if column is None:
+        return F.current_timestamp()
+    if column not in df.columns or not isinstance(df.schema[column].dataType, TimestampType):
+        times = [field.name for field in df.schema.fields if isinstance(field.dataType, TimestampType)]
+        if given is None:
+            return F.current_timestamp()
+        accepted = f"a column with times: {', '.join(times) or 'there is none'}"
+        raise PenstockError.setting(f"inputs.{name}.arrival", given, accepted)
+    return F.col(quoted(column))
+
+
+def tagged(frames: Mapping[str, DataFrame]) -> DataFrame:
+    """Rows of several roots in one frame: a struct for each, of which one is filled."""
+    schemas = {name: StructType([f for f in df.schema.fields if f.name not in HIDDEN]) for name, df in frames.items()}
+    found: DataFrame | None = None
+    for name, df in frames.items():
+        own = F.struct(*(F.col(quoted(field.name)) for field in schemas[name].fields))
+        columns = [own.alias(n) if n == name else F.lit(None).cast(schema).alias(n) for n, schema in schemas.items()]
+        one = df.select(*HIDDEN, *columns)
+        found = one if found is None else found.unionByName(one)
+    if found is None:
+        raise PenstockError("inputs are missing: a network needs one at least")
+    return found
+
+
+def stateful(spark: SparkSession, box: Box, feeds: Sequence[tuple[Path, StructType]]) -> DataFrame:
+    """The rows of a box with a state, from the folders that its rows are written to."""
+    given = [spark.readStream.schema(schema).parquet(f"{folder}/*/batch-*") for folder, schema in feeds]
+    late = [df.withWatermark(ARRIVAL, f"{LATENESS_S:g} seconds") for df in given]
+    try:
+        return tagged({box.name: _aggregate(box, late[0]) if box.op == "aggregate" else _join(box, *late)})
+    except PySparkException as error:
+        line = " ".join(str(error).split("\n", 1)[0].split())[:300]
+        raise PenstockError(f"boxes.{box.name} cannot be run: {line}") from None
+
+
+def _aggregate(box: Box, df: DataFrame) -> DataFrame:
+    window = F.window(ARRIVAL, f"{_microseconds(box)} microseconds")
+    results = [F.expr(weighted(text, WEIGHT)).alias(name) for name, text in box.select.items()]
+    groups = df.groupBy(window, *(F.col(quoted(name)) for name in box.by))
+    found = groups.agg(*results) if results else groups.agg(F.sum(WEIGHT).alias("count"))
+    start, end = F.col("window.start"), F.col("window.end")
+    hidden = {INPUT: F.lit(box.name), WEIGHT: F.lit(1.0), ARRIVAL: end}
+    return found.withColumns({WINDOW[0]: start, WINDOW[1]: end, **hidden}).drop("window")
+
+
+def _join(box: Box, left: DataFrame, right: DataFrame) -> DataFrame:
+    """Pairs of rows that are equal in some columns and not too far apart in time; a name twice is the left one's."""
+    renamed = {name: f"__right_{name}" for name in right.columns}
+    right = right.withColumnsRenamed(renamed)
+    close = F.expr(
+        f"{renamed[ARRIVAL]} BETWEEN {ARRIVAL} - INTERVAL {_microseconds(box)} MICROSECONDS "
+        f"AND {ARRIVAL} + INTERVAL {_microseconds(box)} MICROSECONDS"
+    )
+    equal = [F.col(quoted(name)) == F.col(quoted(renamed[name])) for name in box.on]
+    both = left.join(right, [*equal, close])
+    own = [F.col(quoted(name)) for name in left.columns if name not in HIDDEN]
+    others = [
+        F.col(quoted(new)).alias(name if name not in left.columns else f"{name}_right")
+        for name, new in renamed.items()
+        if name not in HIDDEN and name not in box.on
+    ]
+    weight = F.col(WEIGHT) * F.col(renamed[WEIGHT])
+    later = F.greatest(ARRIVAL, renamed[ARRIVAL])
+    return both.select(INPUT, weight.alias(WEIGHT), later.alias(ARRIVAL), *own, *others)
+
+
+def _microseconds(box: Box) -> int:
+    if box.window_s is None:
+        raise PenstockError(f"boxes.{box.name}.window is missing: give a length of time, such as 10 s")
+    return round(box.window_s * 1e6)
