@@ -17,21 +17,27 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 import penstock
-from penstock import cli_bench, hardware
+from penstock import cli_bench, cli_roadmap, hardware
 from penstock.cli_options import (
     DemoOut,
     Eps,
     GateRows,
     Jobs,
     Json,
+    Kind,
     Learn,
     Measure,
+    NetworkPath,
     Out,
+    Placement,
     PreferRows,
     Repeats,
     Runs,
     Seconds,
     Seed,
+    Shed,
+    Solver,
+    Step,
     Target,
 )
 from penstock.errors import PenstockError
@@ -248,6 +254,26 @@ def demo(
     contents = {out / "demo.html": page.page(result, machine, made_by), out / "demo.json": _json_bytes(result)}
     if json_file is not None:
         contents[json_file] = _json_bytes(result)
+    write_files(contents)
+    _print_files(contents)
+
+
+@app.command()
+def roadmap(
+    file: NetworkPath,
+    *,
+    kind: Kind = None,
+    shed: Shed = None,
+    placement: Placement = None,
+    solver: Solver = None,
+    step: Step = None,
+    json_file: Json = None,
+) -> None:
+    """The load of a query network, the plans that shed more and more of it, and the one for a given excess."""
+    json_file = _check_outputs(None, json_file)
+    found = cli_roadmap.answer(file, kind=kind, shed=shed, placement=placement, solver=solver, step=step)
+    contents = {json_file: _json_bytes(cli_roadmap.to_json(found))} if json_file else {}
+    cli_roadmap.show(_out, found)
     write_files(contents)
     _print_files(contents)
 

@@ -13,6 +13,7 @@ from penstock.core.settings import duration_s
 _N = TypeVar("_N", int, float)
 _LEAST_EPS = 0.0001
 _LEAST_GATE_ROWS = 1000
+_LEAST_STEP = 0.0001
 _LEAST_RUN_S, _LONGEST_RUN_S = 10.0, 3600.0
 _LEAST_TARGET_S, _MOST_TARGET_S = 0.1, 60.0
 
@@ -149,3 +150,46 @@ Target = Annotated[
     ),
 ]
 DemoOut = Annotated[Path, typer.Option(help="Write demo.html and demo.json to this folder.", metavar="DIR")]
+
+
+NetworkPath = Annotated[Path, typer.Argument(help="A network file.", metavar="FILE", show_default=False)]
+Kind = Annotated[
+    str | None,
+    typer.Option(
+        help="Drop rows at random or by their values; as the file says if not given.",
+        metavar="random|semantic",
+        parser=_one_of("random", "semantic"),
+    ),
+]
+Shed = Annotated[
+    float | None,
+    typer.Option(
+        help="Work a second to shed; what is above headroom * capacity if not given.",
+        metavar="LOAD",
+        parser=_number(float, "a number from 0 up", lambda load: 0.0 <= load < math.inf),
+    ),
+]
+Placement = Annotated[
+    str | None,
+    typer.Option(
+        help="Whether each place is one of its own, or those upstream of a union are dropped at alike.",
+        metavar="single|group",
+        parser=_one_of("single", "group"),
+    ),
+]
+Solver = Annotated[
+    str | None,
+    typer.Option(
+        help="exact: the best plan there is beside the one chosen; as the file says if not given.",
+        metavar="greedy|exact",
+        parser=_one_of("greedy", "exact"),
+    ),
+]
+Step = Annotated[
+    float | None,
+    typer.Option(
+        help="Share of a place's rows that one entry drops more than the one before it.",
+        metavar="S",
+        parser=_number(float, "a number from 0.0001 to 1", lambda step: _LEAST_STEP <= step <= 1.0),
+    ),
+]

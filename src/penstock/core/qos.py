@@ -41,8 +41,8 @@ class LossTolerance:
     Traceback (most recent call last):
     ...
     penstock.errors.PenstockError: loss_tolerance = [(100, 1.0), (50, 0.3), (0, 0.0)] is not usable: give a concave \
-graph, in which each percent lost costs no less than the one before; below 50 it costs less: LossTolerance.envelope \
-gives the nearest concave one above it
+graph, in which each percent lost costs no less than the one before; below 50 it costs less: LossTolerance.envelope, \
+or envelope: true in a file, gives the nearest concave one above it
 
     Attributes:
         points: Percent delivered and utility, from 100 percent down to 0.
@@ -67,8 +67,8 @@ gives the nearest concave one above it
                     "loss_tolerance",
                     self.points,
                     "a concave graph, in which each percent lost costs no less than the one before",
-                    f"below {points[place + 1][0]:g} it costs less: LossTolerance.envelope gives the nearest concave "
-                    "one above it",
+                    f"below {points[place + 1][0]:g} it costs less: LossTolerance.envelope, or envelope: true in a "
+                    "file, gives the nearest concave one above it",
                 )
         object.__setattr__(self, "points", points)
 
