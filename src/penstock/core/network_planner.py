@@ -98,6 +98,9 @@ class NetworkPlanner:
         if self._histograms:
             self._histograms.learn(quantiles or {})
         network, capacity = self.known.network, self.known.capacity
+        if not self.known.enough:
+            self._last = Decision(nothing_dropped(network), 0, 0, 0.0, capacity, changed=False)
+            return self._last
         load, limit = network.load(), self._headroom * capacity
         index, entries, entry = self._chosen(network, load, limit)
         changed = entry.keep != self._last.entry.keep or entry.predicates != self._last.entry.predicates

@@ -4,9 +4,10 @@ r"""What batches teach about a network: rates, selectivities, costs of boxes, an
 - A selectivity is rows out over rows in, older batches counting less. Where rows are dropped by value upstream, a
   filter on that value meets other rows than it would without drops; such a batch teaches nothing about it.
 - A cost is in seconds of a task for each row: of a Python box as it was measured, of others as they were calibrated.
-- With work $W = \sum_a n_a c_a$ a batch takes $o + W / P$: overhead $o$ as calibrated, pace $P$ as the last batches had
-  it. Started every $T$ seconds, batches get $C = P\,(1 - o / T)$ done a second. If all costs are off by one factor, $P$
-  is off by the same, and the forecast holds.
+- With work $W = \sum_a n_a c_a$ a batch takes $o + W / P$: overhead $o$, and pace $P$ as the last batches had it. The
+  overhead is that of a batch without rows; when batches of different size were seen, a line through them may say that
+  it is more. Started every $T$ seconds, batches get $C = P\,(1 - o / T)$ done a second. If all costs are off by one
+  factor, $P$ is off by the same, and the forecast holds.
 """
 
 from collections import deque
@@ -18,7 +19,7 @@ import numpy as np
 from penstock.core.network import Box, Input, Network
 
 #: Batches over which a rate is taken, and whose pace is remembered.
-RATE_BATCHES, PACE_BATCHES = 2, 5
+RATE_BATCHES, PACE_BATCHES = 2, 6
 #: What is remembered of counts from one batch to the next.
 REMEMBER = 0.7
 #: However long the overhead, so much of a batch's time counts as left for work.
@@ -27,6 +28,10 @@ LEAST_SHARE = 0.1
 WORTH_TIMING = 0.2
 #: What a box costs at least: a free one would be worth no drop, whatever comes of it.
 LEAST_COST_S = 1e-8
+#: Batches tell overhead and pace apart if the largest of them is so many times as much work as the smallest.
+APART = 1.3
+#: However the line lies, no more than this share of the shortest batch is overhead.
+MOST_OVERHEAD = 0.9
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,7 @@ class Measured:
         leaving: Rows that each box put out.
         python_s: Seconds that each Python box took.
         by_value: Places at which rows were dropped by value.
+        cold: Whether its length says nothing, as that of the first batch does.
     """
 
     elapsed_s: float
@@ -50,6 +56,7 @@ class Measured:
     leaving: Mapping[str, int]
     python_s: Mapping[str, float] = field(default_factory=dict)
     by_value: frozenset[str] = frozenset()
+    cold: bool = False
 
 
 class NetworkStatistics:
@@ -62,7 +69,7 @@ class NetworkStatistics:
     >>> known = NetworkStatistics(some, trigger_s=2.0)
     >>> known.calibrate({"b": 0.001}, overhead_s=0.4)
     >>> known.learn(Measured(2.0, 1.4, {"I": 2000}, {"I->b": 2000, "b->O": 500}, {"b": 500}))
-    >>> known.rates, known.network.boxes[0].selectivity, known.pace, round(known.capacity, 6)
+    >>> known.rates, known.network.boxes[0].selectivity, round(known.pace, 6), round(known.capacity, 6)
     ({'I': 1000.0}, 0.25, 2.0, 1.6)
     """
 
@@ -74,16 +81,16 @@ class NetworkStatistics:
         self._out: dict[str, float] = {}
         self._costs = {box.name: box.cost for box in network.boxes}
         self._python: dict[str, tuple[float, float]] = {}
-        self._paces = deque[float](maxlen=PACE_BATCHES)
+        self._timed = deque[tuple[float, float]](maxlen=PACE_BATCHES)  # work, and how long it took
         self._upstream = _upstream(network)
-        self.overhead_s = 0.0
+        self._empty_s: float | None = None
 
     def calibrate(self, costs_s: Mapping[str, float], overhead_s: float | None = None) -> None:
         """Take over costs that were measured apart from any batch, and how long a batch without rows takes."""
         self._costs |= {name: max(cost, LEAST_COST_S) for name, cost in costs_s.items()}
         if overhead_s is not None:
-            self.overhead_s = overhead_s
-            self._paces.clear()
+            self._empty_s = overhead_s
+            self._timed.clear()
 
     def learn(self, batch: Measured) -> None:
         """Take in one batch."""
@@ -99,11 +106,26 @@ class NetworkStatistics:
                 rows, seconds = REMEMBER * rows + came, REMEMBER * seconds + batch.python_s[box.name]
                 self._python[box.name] = rows, seconds
                 self._costs[box.name] = max(seconds / rows, LEAST_COST_S)
-        worked_s = batch.duration_s - self.overhead_s
-        if worked_s > WORTH_TIMING * batch.duration_s:
-            work_s = sum(batch.arcs.get(arc.name, 0) * self._costs.get(arc.target, 0.0) for arc in self._given.arcs)
-            if work_s > 0.0:
-                self._paces.append(work_s / worked_s)
+        work_s = sum(batch.arcs.get(arc.name, 0) * self._costs.get(arc.target, 0.0) for arc in self._given.arcs)
+        if work_s > 0.0 and not batch.cold:
+            self._timed.append((work_s, batch.duration_s))
+
+    @property
+    def enough(self) -> bool:
+        """Whether rates and costs are known, so that a load can be told."""
+        return self._empty_s is not None and bool(self._recent)
+
+    @property
+    def overhead_s(self) -> float:
+        """How long a batch takes apart from its work."""
+        empty_s = self._empty_s or 0.0
+        if len(self._timed) < 2:  # noqa: PLR2004 - a line needs two points
+            return empty_s
+        work_s, took_s = (np.array(column) for column in zip(*self._timed, strict=True))
+        if work_s.max() < APART * work_s.min():
+            return empty_s
+        slope, start = np.polyfit(work_s, took_s, 1)
+        return float(np.clip(start, empty_s, MOST_OVERHEAD * took_s.min())) if slope > 0.0 else empty_s
 
     @property
     def rates(self) -> dict[str, float]:
@@ -128,7 +150,9 @@ class NetworkStatistics:
     @property
     def pace(self) -> float:
         """Seconds of work that get done in a second."""
-        return float(np.median(self._paces)) if self._paces else self._guess
+        overhead_s = self.overhead_s
+        paces = [work / (took - overhead_s) for work, took in self._timed if took - overhead_s > WORTH_TIMING * took]
+        return float(np.median(paces)) if paces else self._guess
 
     @property
     def capacity(self) -> float:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
     from penstock.core.network import Box, Network
-    from penstock.spark.network.drops import DropPlan
+    from penstock.spark.network.plan import DropPlan
     from penstock.spark.network.stages import Stage
 
 #: Where on the way to 1 the values of a subject are read: what is known of their distribution.

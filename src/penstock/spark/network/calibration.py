@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from penstock.core.network import Network
-    from penstock.spark.network.drops import DropPlan
+    from penstock.spark.network.plan import DropPlan
     from penstock.spark.network.stages import Stage
 
 #: How long the sample may take, roughly, and how many times a box is run.

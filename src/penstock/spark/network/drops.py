@@ -1,4 +1,4 @@
-"""Which rows are dropped where in a network: a message that is on disk before it acts, and how it acts on a data frame.
+"""How drops act on a data frame.
 
 A drop by chance keeps a row if a hash of the row and the place lies below a limit, so a replay drops the same rows; what
 is kept weighs the more. A drop by value keeps rows that meet a condition, and those without a value.
@@ -6,7 +6,6 @@ is kept weighs the more. A drop by value keeps rows that meet a condition, and t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import sqlglot
@@ -15,68 +14,15 @@ from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code u
 from pyspark.sql.types import ArrayType, MapType, StructType, VariantType
 from sqlglot import expressions as sql
 
-from penstock.log import Log
-from penstock.message import Count, Message, Name, Record, Seconds, Share, Text, refusal
-
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import DataType
 
+    from penstock.spark.network.plan import Drop
+
 #: Columns that every row carries through the network.
 INPUT, WEIGHT, ARRIVAL = "penstock_input", "penstock_weight", "penstock_arrival"
 HIDDEN = (INPUT, WEIGHT, ARRIVAL)
-
-
-@dataclass(frozen=True, slots=True)
-class Drop(Record):
-    """A drop at a place: it keeps a share of the rows, or those that meet a condition in SQL.
-
-    >>> Drop("hot->O1", keep=0.25).words, Drop("I1", condition="value > 75").words
-    ('drops 75 %', 'keeps value > 75')
-    """
-
-    place: Name
-    keep: Share = 1.0
-    condition: Text = ""
-
-    @property
-    def words(self) -> str:
-        """What it does, for people."""
-        return f"keeps {self.condition}" if self.condition else f"drops {100.0 * (1.0 - self.keep):.3g} %"
-
-
-@dataclass(frozen=True, slots=True)
-class DropPlan(Message):
-    """All drops in force.
-
-    Attributes:
-        version: Number of the plan.
-        decided_s: When it was decided.
-        drops: What is dropped; a place without a drop keeps every row.
-        entry: Index of the road map's entry; 0 drops nothing.
-        note: Why.
-    """
-
-    version: Count
-    decided_s: Seconds
-    drops: tuple[Drop, ...] = ()
-    entry: Count = 0
-    note: Text = ""
-
-    def _check(self) -> None:
-        places = [drop.place for drop in self.drops]
-        if len(set(places)) < len(places):
-            raise refusal("drops", places, "one drop a place")
-
-    def at(self, place: str) -> Drop | None:
-        """The drop at a place, if there is one."""
-        return next((drop for drop in self.drops if drop.place == place), None)
-
-
-class DropLog(Log[DropPlan]):
-    """Plans by version."""
-
-    _kind, _word, _number = DropPlan, "drops", "version"
 
 
 def applied(df: DataFrame, drop: Drop | None) -> DataFrame:
@@ -95,7 +41,7 @@ def kept_by(drop: Drop, df: DataFrame, struct: str | None = None) -> Column:
     if drop.condition:
         condition = drop.condition if struct is None else within(drop.condition, struct)
         return F.coalesce(F.expr(condition), F.lit(True))  # noqa: FBT003 - a literal
-    salt = xxhash.xxh64_intdigest(drop.place) >> 1
+    salt = xxhash.xxh64_intdigest(drop.place.encode()) >> 1
     fields = df.schema.fields if struct is None else df.schema[struct].dataType.fields  # type: ignore[attr-defined]
     names = [quoted(field.name) for field in fields if field.name not in HIDDEN and _hashable(field.dataType)]
     prefix = "" if struct is None else f"{quoted(struct)}."

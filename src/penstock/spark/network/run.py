@@ -10,8 +10,10 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
+import re
 import threading
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from penstock.core.network_planner import NetworkPlanner, nothing_dropped
@@ -21,7 +23,7 @@ from penstock.log import BindingLog
 from penstock.plan import Binding
 from penstock.spark.network import calibration, streams
 from penstock.spark.network.batch import Batch, Counts
-from penstock.spark.network.drops import Drop, DropLog, DropPlan
+from penstock.spark.network.plan import Drop, DropLog, DropPlan
 from penstock.spark.network.sinks import Outputs, feed
 from penstock.spark.network.snapshot import Snapshot
 from penstock.spark.network.stages import Stage, stages
@@ -225,9 +227,12 @@ class NetworkRun:
             elapsed_s = begun_s - before_s if before_s else 0.0
             batch = _measured(counts, self._later, plan, elapsed_s, ended_s - begun_s)
             self._later = []
-            if sum(counts.came.values()) and self._batches % CALIBRATE_EVERY == 0:
-                self._calibrate(stage, rows, ended_s - begun_s)
-            self._batches += sum(counts.came.values()) > 0
+            if sum(counts.came.values()):
+                if self._batches % CALIBRATE_EVERY == 0:
+                    self._calibrate(stage, rows, ended_s - begun_s)
+                    # The first batch of a cold JVM says nothing about the pace of the others.
+                    batch = replace(batch, cold=not self._batches)
+                self._batches += 1
             decision = self._planner.decide(batch, counts.quantiles)
             snapshot = self._snapshot(number, batch, plan, decision, ended_s)
             self.snapshots.append(snapshot)
@@ -328,4 +333,7 @@ def _explained(df: DataFrame) -> str:
 
 
 def _line(error: BaseException) -> str:
-    return " ".join(str(error).split("\n", 1)[0].split())[:300]
+    """What went wrong in one line; of a Python error that came through the JVM, the error and not the way it took."""
+    lines = str(error).split("\n=== Streaming Query", 1)[0].strip().splitlines() or [type(error).__name__]
+    found = [line for line in lines if re.match(r"[\w.]*(Error|Exception|Interrupt)\b", line)]
+    return " ".join((found[-1] if "Python Proxy" in lines[0] and found else lines[0]).split())[:400]

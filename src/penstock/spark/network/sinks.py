@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 
-from penstock.spark.network.drops import ARRIVAL, INPUT
+from penstock.spark.network.drops import HIDDEN, WEIGHT, quoted
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,10 +35,11 @@ class Outputs:
 
     def write(self, output: str, df: DataFrame, batch: int) -> None:
         """Write one batch."""
-        sink, rows = self._sinks[output], df.drop(INPUT, ARRIVAL)
+        own = [F.col(quoted(name)) for name in df.columns if name not in HIDDEN]
+        sink, rows = self._sinks[output], df.select(*own, WEIGHT)
         if sink.format == "memory":
             held = self._held.setdefault(output, {})
-            held[batch] = rows.toArrow()
+            held[batch] = _nullable(rows.toArrow())
             while sum(table.num_rows for table in held.values()) > HELD and len(held) > 1:
                 del held[min(held)]
         elif sink.format == "console":
@@ -63,6 +64,11 @@ class Outputs:
         """What is held of an output in memory; None before its first batch."""
         held = self._held.get(output)
         return pa.concat_tables([held[batch] for batch in sorted(held)]) if held else None
+
+
+def _nullable(table: pa.Table) -> pa.Table:
+    """One schema for all batches: whether Spark takes a column for one without nulls depends on the drops."""
+    return table.cast(pa.schema([field.with_nullable(True) for field in table.schema]))  # noqa: FBT003 - Arrow's own
 
 
 def feed(df: DataFrame, folder: Path, batch: int) -> None:
