@@ -112,7 +112,11 @@ class _Writing:
             title += f": {words.rows(flow)} rows/s, load {words.load(load)}" + (f"; {drop}" if drop else "")
         thick = 1.2 + (_THICKEST - 1.2) * (load / self._most if load and self._most else 0.0)
         (left, line), left_text = path.points[-2], path.label.left + self._left(arc)
-        parts = [_title(title), f'<path class="flow" stroke-width="{thick:.1f}" d="{_curves(path)}"/>', _head(*path.points[-1])]
+        parts = [
+            _title(title),
+            f'<path class="flow" stroke-width="{thick:.1f}" d="{_curves(path)}"/>',
+            _head(*path.points[-1]),
+        ]
         parts.append(_text(left_text, line - 5.0, self._rate(arc)))
         below = [(text, "dim") for text in self._lines(arc)] + [(text, "drop") for text in self.dropped(arc.name)]
         for number, (text, kind) in enumerate(below, 1):
