@@ -199,7 +199,7 @@ def _lines(written: Sequence[_Line], spot: Spot) -> list[str]:
 
 def graph(output: Output, last: tuple[float, float] | None, worst: tuple[float, float] | None) -> str:
     """An output's loss tolerance, the cursor at the end, and where it was at worst: percent delivered and utility."""
-    width, height, left, top = 216.0, 180.0, 34.0, 34.0
+    width, height, left, top = 222.0, 180.0, 36.0, 38.0
     wide, high = 170.0, 100.0
 
     def at(percent: float, utility: float) -> tuple[float, float]:
@@ -213,7 +213,7 @@ def graph(output: Output, last: tuple[float, float] | None, worst: tuple[float, 
         _text(4.0, 24.0, told, "dim" if last is None else "cursor"),
         f'<rect x="{left}" y="{top}" width="{wide}" height="{high}"/>',
         f'<polyline points="{line}" fill="none" stroke="#333" stroke-width="1.5"/>',
-        *(_text(left - 4.0, top + high * (1.0 - one) + 3.5, f"{one:g}", "dim", "end") for one in (0.0, 0.5, 1.0)),
+        *(_text(left - 9.0, top + high * (1.0 - one) + 3.5, f"{one:g}", "dim", "end") for one in (0.0, 0.5, 1.0)),
         *(_text(at(one, 0.0)[0], top + high + 13.0, f"{one:g}", "dim", "middle") for one in (100, 50, 0)),
         _text(left + wide / 2.0, top + high + 27.0, "percent delivered", "dim", "middle"),
     ]
@@ -223,7 +223,8 @@ def graph(output: Output, last: tuple[float, float] | None, worst: tuple[float, 
     if last is not None:
         x, y = at(*last)
         parts.append(
-            f'<path fill="none" stroke="{PURPLE}" stroke-dasharray="2 3" d="M{x:.1f} {top + high:.1f}V{y:.1f}H{left:.1f}"/>'
+            f'<path fill="none" stroke="{PURPLE}" stroke-dasharray="2 3" '
+            f'd="M{x:.1f} {top + high:.1f}V{y:.1f}H{left:.1f}"/>'
             f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{PURPLE}"/>'
         )
     return "\n".join([*parts, "</svg>"])

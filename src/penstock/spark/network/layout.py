@@ -145,7 +145,7 @@ def _columns(
         items[name] = _Item(name, max(nodes[name].height, slots))
         columns[ranks[name]].append(items[name])
     chains: dict[str, list[_Link]] = {}
-    for name in items:
+    for name, item in items.items():
         for arc in network.into[name]:
             last, chain = items[arc.source], chains.setdefault(arc.name, [])
             for rank in range(ranks[arc.source] + 1, ranks[name]):
@@ -153,7 +153,7 @@ def _columns(
                 columns[rank].append(lane)
                 chain.append(_Link(arc, last, lane))
                 last = lane
-            chain.append(_Link(arc, last, items[name]))
+            chain.append(_Link(arc, last, item))
             for link in chain:
                 link.start.after.append(link)
                 link.end.before.append(link)

@@ -23,11 +23,13 @@ _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: #222; background: #fff; max-width: 75rem; margin: 2rem auto;
   padding: 0 1rem; }
 h1 { font-size: 1.6rem; } h2 { font-size: 1.15rem; margin-top: 2rem; } .verdict { font-weight: 600; margin: .3rem 0; }
-h1, td, .legend { overflow-wrap: anywhere; } img { width: 100%; } .wide { overflow-x: auto; }
+h1, li, .legend, td:first-child, td.words { overflow-wrap: anywhere; }
+img { width: 100%; } .wide { overflow-x: auto; }
 .graphs { display: flex; flex-wrap: wrap; gap: .5rem 1.5rem; }
 .legend span { margin-right: 1.2rem; } .legend i { display: inline-block; width: .8rem; height: .8rem;
   margin-right: .3rem; }
 table { border-collapse: collapse; } th, td { padding: .2rem .8rem; border-bottom: 1px solid #ddd; text-align: right; }
+td { white-space: nowrap; } td:first-child, td.words { white-space: normal; min-width: 9rem; }
 th:first-child, td:first-child, .words { text-align: left; } .note { color: #666; font-size: .9rem; }
 """
 _KEY = (
@@ -73,14 +75,17 @@ def verdicts(facts: Facts) -> list[str]:
     if not facts["batches"]:
         return ["No batch ended."]
     highest = facts["highest_load"]
-    found = [
+    shedding = sum(one["shed"] > 0 for one in facts["places"].values())
+    batches = (
         f"{facts['batches']:,} batches in {facts['seconds'] or 0.0:,.0f} s. Load was above what is allowed in "
         f"{facts['batches_overloaded']:,} of them, and with drops in {facts['batches_above_headroom']:,}; at most "
-        f"{words.load(highest['load'])} with {words.load(highest['allowed'])} allowed, in batch {highest['batch']}.",
+        f"{words.load(highest['load'])} with {words.load(highest['allowed'])} allowed, in batch {highest['batch']}."
+    )
+    rows = (
         f"{facts['rows_in']:,} rows came in and {facts['rows_shed']:,} were shed, at "
-        f"{sum(one['shed'] > 0 for one in facts['places'].values())} places. "
-        f"The road map was built {facts['road_maps_built']} times.",
-    ]
+        f"{shedding} place{'s' if shedding != 1 else ''}. Road maps built: {facts['road_maps_built']}."
+    )
+    found = [batches, rows]
     worst = facts["worst_utility"]
     if worst is not None:
         name = next(name for name, one in facts["outputs"].items() if one["worst_utility"] == worst)
@@ -156,10 +161,13 @@ def _places(facts: Facts) -> str:
         for name, one in facts["places"].items()
     ]
     columns = ("place", "rows in", "kept", "shed", "batches with a drop", "the last drop")
-    return f'{_table("Rows by place", columns, rows)}\n<p class="note">{_ROWS_KEY}</p>'
+    return f'{_table("Rows by place", columns, rows, told=True)}\n<p class="note">{_ROWS_KEY}</p>'
 
 
-def _table(title: str, columns: Sequence[str], rows: Sequence[tuple[str, ...]]) -> str:
-    head = "".join(f"<th>{escape(column)}</th>" for column in columns)
-    body = "\n".join(f"<tr>{''.join(f'<td>{_safe(cell)}</td>' for cell in row)}</tr>" for row in rows)
+def _table(title: str, columns: Sequence[str], rows: Sequence[tuple[str, ...]], *, told: bool = False) -> str:
+    """A table; `told` says that its last column holds words."""
+    kinds = [""] * (len(columns) - told) + [' class="words"'] * told
+    head = "".join(f"<th{kind}>{escape(column)}</th>" for column, kind in zip(columns, kinds, strict=True))
+    lines = ["".join(f"<td{kind}>{_safe(cell)}</td>" for cell, kind in zip(row, kinds, strict=True)) for row in rows]
+    body = "\n".join(f"<tr>{line}</tr>" for line in lines)
     return f'<h2>{escape(title)}</h2>\n<div class="wide"><table>\n<tr>{head}</tr>\n{body}\n</table></div>'

@@ -29,6 +29,7 @@ _NAMED = 3
 _RATE, _LOAD = 8, 7
 _LEAST_NAME, _LEAST_DROP = 14, 16
 _BAR = 24
+_DROP = "\N{MULTIPLICATION SIGN}"
 #: Below this utility an output is shown in red.
 _POOR = 0.5
 
@@ -321,7 +322,7 @@ def _texts(rows: list[_Row], snapshot: Snapshot | None, width: int) -> list[Text
             label.append(" " * (room - label.cell_len))
             label.append_text(_numbers(row, snapshot))
         if row.place in drops:
-            label.append(f" × {drops[row.place]}", style="bold red")
+            label.append(f" {_DROP} {drops[row.place]}", style="bold red")
         found.append(label)
     return found
 

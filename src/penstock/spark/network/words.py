@@ -22,9 +22,9 @@ _ALMOST_WHOLE = 99.95
 
 
 def plain(text: str) -> str:
-    """The text without what would move a terminal's cursor or hide in a page.
+    r"""The text without what would move a terminal's cursor or hide in a page.
 
-    >>> plain("a\\x1b[31mb")
+    >>> plain("a\x1b[31mb")
     'a?[31mb'
     """
     return "".join(letter if letter.isprintable() else "?" for letter in text)
