@@ -25,6 +25,8 @@ body { font: 16px/1.5 system-ui, sans-serif; color: #222; background: #fff; max-
 h1 { font-size: 1.6rem; } h2 { font-size: 1.15rem; margin-top: 2rem; } .verdict { font-weight: 600; margin: .3rem 0; }
 h1, li, .legend, td:first-child, td.words { overflow-wrap: anywhere; }
 img { width: 100%; } .wide { overflow-x: auto; }
+.drawn { overflow-x: auto; width: fit-content; max-width: calc(100vw - 3rem); margin-left: 50%;
+  transform: translateX(-50%); }
 .graphs { display: flex; flex-wrap: wrap; gap: .5rem 1.5rem; }
 .legend span { margin-right: 1.2rem; } .legend i { display: inline-block; width: .8rem; height: .8rem;
   margin-right: .3rem; }
@@ -103,13 +105,16 @@ def _safe(text: str) -> str:
 def _alarms(facts: Facts) -> list[str]:
     if not facts["alarms"]:
         return []
-    lines = [f"<li>{_safe(alarm)} ({times:,} batches)</li>" for alarm, times in facts["alarms"].items()]
+    lines = [
+        f"<li>{_safe(alarm)} (in {times:,} of {facts['batches']:,} batches)</li>"
+        for alarm, times in facts["alarms"].items()
+    ]
     return ["<h2>Alarms</h2>", f"<ul>{''.join(lines)}</ul>"]
 
 
 def _drawings(network: Network, snapshots: Sequence[Snapshot]) -> list[str]:
     if not snapshots:
-        return ["<h2>The network</h2>", f'<div class="wide">{drawing(network, None)}</div>']
+        return ["<h2>The network</h2>", f'<div class="drawn">{drawing(network, None)}</div>']
     highest, last = peak(snapshots), snapshots[-1]
     shown = {"at its highest load": highest, "at the end": last}
     if highest is last:
@@ -119,7 +124,7 @@ def _drawings(network: Network, snapshots: Sequence[Snapshot]) -> list[str]:
         load = f"load {words.load(one.load)} due, {words.load(words.carried(one))} done, "
         allowed = f"{words.load(words.limit(one))} allowed ({one.headroom:.0%} of {words.load(one.capacity)})"
         found.append(f"<h2>The network {when}: batch {one.batch}, {load}{allowed}</h2>")
-        found.append(f'<div class="wide">{drawing(network, one)}</div>')
+        found.append(f'<div class="drawn">{drawing(network, one)}</div>')
     return [*found, f'<p class="note">{_KEY}</p>']
 
 
