@@ -331,6 +331,14 @@ def test_a_tree_is_drawn_without_crossings() -> None:
         assert not [top for top in others if min(heads) < top < max(heads)]
 
 
+def test_boxes_change_places_so_that_arcs_do_not_cross() -> None:
+    boxes = [Box(name, "map", (source,), 1.0) for name, source in (("x", "I1"), ("y", "I1"), ("z", "I2"))]
+    network = Network([Input("I1", 1), Input("I2", 1)], boxes, [Output(f"O{name}", name, LINE) for name in "xzy"])
+    tops = {one.what: one.top for one in nodes(drawing(network, None))}
+    assert not min(tops["x"], tops["y"]) < tops["z"] < max(tops["x"], tops["y"])
+    assert not min(tops["Ox"], tops["Oy"]) < tops["Oz"] < max(tops["Ox"], tops["Oy"])
+
+
 def test_the_qos_graph_has_its_cursor_on_the_curve() -> None:
     output = Output("O", "b", LossTolerance([(100, 1.0), (60, 0.88), (0, 0.0)]))
     svg = graph(output, (60.0, 0.88), (0.0, 0.0))
