@@ -313,7 +313,7 @@ def _texts(rows: list[_Row], snapshot: Snapshot | None, width: int) -> list[Text
     if snapshot:
         found.append(Text(f"{'':{room}} {'rows/s':>{_RATE}} {'load':>{_LOAD}}", style="bright_black"))
     for row, (prefix, name, note) in zip(rows, names, strict=True):
-        label = Text(prefix, style="bright_black")
+        label = Text().append(prefix, style="bright_black")
         left = max(room - cell_len(prefix), 3)
         noted = cell_len(name + note) <= left
         label.append(words.cut(name, left), style="bold" if row.parent is None else "default")
