@@ -4,7 +4,7 @@ Load is what would be due without drops. It may be up to headroom times capacity
 which the road map has an entry. The map is made anew when what is known has drifted from what it was made of.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -77,9 +77,10 @@ class NetworkPlanner:
         solver: Solver = "greedy",
         objective: Objective = "sum",
         pace: float = 1.0,
+        stages: Sequence[tuple[str, frozenset[str]]] = (),
     ) -> None:
-        """Plan for a network whose batches start every `trigger_s` seconds; `pace` is a first guess."""
-        self.known = NetworkStatistics(network, trigger_s, pace)
+        """Plan for a network whose batches start every `trigger_s` seconds; see `NetworkStatistics` for the last two."""
+        self.known = NetworkStatistics(network, trigger_s, pace, stages)
         self.rebuilt = 0
         self._headroom, self._kind, self._solver, self._objective = headroom, kind, solver, objective
         self._histograms = Histograms(network) if kind == "semantic" else None

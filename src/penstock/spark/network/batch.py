@@ -83,6 +83,7 @@ class Batch:
         self._kept: list[DataFrame] = []
         self._arcs: dict[str, DataFrame] = {}
         self._boxes = {box.name: box for box in network.boxes}
+        self.head = rows  #: the roots' rows, behind their drops
         self._head(rows)
         for name in stage.boxes:
             self._box(self._boxes[name])
@@ -130,8 +131,10 @@ class Batch:
         head = self._observed(rows, HEAD, *counts)
         if passes is not None:
             head = head.filter(passes)
-        if self._reads(roots) > 1:
+        # A state is worked through once a batch, however many jobs read what comes of it.
+        if self._reads(roots) > 1 or self._network.into[roots[0]]:
             head = self._shared(head)
+        self.head = head
         for root in roots:
             df = root_rows(head, root, alone=len(roots) == 1)
             drop = self._plan.at(root)

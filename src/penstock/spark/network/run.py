@@ -94,6 +94,7 @@ class NetworkRun:
             solver=file.solver,
             objective=file.objective,
             pace=float(cores),
+            stages=[(one.name, frozenset([one.name, *one.boxes])) for one in self._stages if one.name in self._boxes],
         )
         self._plans = DropLog(folder / "plans")
         self._bindings = {stage.name: BindingLog(folder / "bindings" / stage.name) for stage in self._stages}
@@ -104,6 +105,7 @@ class NetworkRun:
         self._begun_s: dict[str, float] = {}
         self._fed: dict[str, int] = {}
         self._later: list[Counts] = []  # what stages behind the inputs have counted since the last batch of the inputs
+        self._timed: set[str] = set()
         self._batches = 0
         self.queries: list[StreamingQuery] = []
         self.snapshots: list[Snapshot] = []
@@ -185,7 +187,7 @@ class NetworkRun:
                     self.outputs.write(arc.target, df, number)
             try:
                 counts = batch.counts()
-                self._learn(stage, rows, number, plan, counts, begun_s)
+                self._learn(stage, batch.head, number, plan, counts, begun_s)
             except Exception as error:  # noqa: BLE001 - whatever it is, the next rows must flow
                 self._fail(error)
         finally:
@@ -216,13 +218,10 @@ class NetworkRun:
             self._begun_s[stage.name] = begun_s
             for arc in stage.ends:
                 if arc.target in self._boxes:
-                    self._fed[arc.target] = self._fed.get(arc.target, 0) + counts.arcs[arc.name]
+                    self._fed[arc.name] = self._fed.get(arc.name, 0) + counts.arcs[arc.name]
             if stage.name in self._boxes:
                 self._later.append(counts)
-                fed = self._fed.pop(stage.name, 0)
-                if fed:
-                    cost_s = max(ended_s - begun_s - self._planner.known.overhead_s, 0.0) * self._planner.known.pace / fed
-                    self._planner.known.calibrate({stage.name: cost_s})
+                self._learn_stage(stage, rows, counts, ended_s - begun_s)
                 return
             elapsed_s = begun_s - before_s if before_s else 0.0
             batch = _measured(counts, self._later, plan, elapsed_s, ended_s - begun_s)
@@ -240,6 +239,16 @@ class NetworkRun:
                 self._decide(decision)
         if self._on_snapshot is not None:
             self._on_snapshot(snapshot)
+
+    def _learn_stage(self, stage: Stage, rows: DataFrame, counts: Counts, duration_s: float) -> None:
+        """One batch of a stage that a box with a state begins."""
+        fed = {arc.name: self._fed.pop(arc.name, 0) for arc in self.network.into[stage.name]}
+        if sum(fed.values()):
+            self._planner.known.learn_stage(stage.name, counts.arcs | fed, duration_s)
+        if sum(counts.came.values()) and stage.name not in self._timed:
+            self._timed.add(stage.name)
+            share = min(SAMPLE_S / duration_s, 1.0)
+            self._planner.known.calibrate(calibration.costs_s(self.network, stage, rows, share))
 
     def _calibrate(self, stage: Stage, rows: DataFrame, duration_s: float) -> None:
         nothing = DropPlan(0, 0.0)
