@@ -133,7 +133,7 @@ def _arcs(found: Answer) -> Table:
     network = found.file.network
     flows = network.rates | network.flows()
     candidates = {place.name for place in places(network)}
-    names = list(network.coefficients)
+    names = [*network.rates, *(arc.name for node in network.order for arc in network.out_of[node])]
     work = {name: flows[name] * network.coefficients[name] for name in names}
     shown = set(sorted(names, key=lambda name: -work[name])[:_MOST_ARCS])
     table = Table("arc", "rows a second", "load coefficient", "work a second", "candidate")
@@ -157,7 +157,7 @@ def _entries(found: Answer) -> Table:
         entry = found.road.entry(index)
         mark = "→ " if index == found.chosen else ""
         delivered = _few(f"{name} {percent:.4g}" for name, percent in entry.delivered.items())
-        drops = _few(f"{name} {_short(drop)}" for name, drop in _drops(entry).items())
+        drops = _few(f"{name}\N{NO-BREAK SPACE}{_short(drop)}" for name, drop in _drops(entry).items())
         saves, utility = f"{found.saved(entry):.6g}", f"{entry.utility:.4f}"
         table.add_row(f"{mark}{index}", saves, utility, escape(delivered), escape(drops))
     return table

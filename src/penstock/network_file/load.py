@@ -253,10 +253,9 @@ def _check_arcs(document: Document, keys: NetworkKeys) -> None:
     try:
         TopologicalSorter(consumers).prepare()
     except CycleError as error:
-        circle = error.args[1][::-1]
-        accepted = "sources that do not come from it"
-        fix = f"the cycle is {' -> '.join([*circle[1:], circle[1]])}"
-        raise document.refused((*places[circle[0]], "from"), accepted, fix) from None
+        circle = error.args[1]
+        fix = f"the cycle is {' -> '.join(circle)}"
+        raise document.refused((*places[circle[0]], "from"), "sources that do not come from it", fix) from None
     taken = {source for sources in consumers.values() for source in sources}
     for name in producers:
         if name not in taken:

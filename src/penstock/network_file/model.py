@@ -57,6 +57,13 @@ class Holds(Accepts):
     kind: type = dict
     least: int = 1
 
+    def __get_pydantic_json_schema__(
+        self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """The words are the description; names that do not fit are refused."""
+        made = {**handler(schema), "description": self.text}
+        return made | ({"additionalProperties": False} if "patternProperties" in made else {})
+
     def _check(self, value: object, handler: core_schema.ValidatorFunctionWrapHandler) -> object:
         if not isinstance(value, self.kind) or len(value) < self.least:  # type: ignore[arg-type]
             raise _refused(self.text)
@@ -157,7 +164,7 @@ _Several = Annotated[list[str], Words("a list of two or more names of inputs or 
 class _Keys(BaseModel):
     """A mapping with known keys."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False, title=None)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
     @model_validator(mode="before")
     @classmethod
@@ -368,6 +375,9 @@ def _located(document: Document, error: ErrorDetails) -> tuple[int, PenstockErro
 
 class _Schema(GenerateJsonSchema):
     """As the code has it: a key may be left out, but not empty."""
+
+    def field_title_should_be_set(self, schema: object) -> bool:  # noqa: ARG002 - a title says what the key says
+        return False
 
     def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
         return self.generate_inner(schema["schema"])
