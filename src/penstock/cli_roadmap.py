@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 #: How many rows a table has at most; all is in the JSON.
 _MOST_ARCS, _MOST_ENTRIES, _MOST_NAMES = 40, 16, 4
+_ALL = 100.0
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Answer:
     file: NetworkFile
     load: float
     excess: float
-    road: roadmap.RoadMap | semantic.SemanticRoadMap
+    road: roadmap.RoadMap
     chosen: int
     optimum: exact.Optimum | None
 
@@ -63,7 +64,7 @@ def answer(
     if kind == "semantic" and placement is not None:
         raise PenstockError.setting("--placement", placement, "it with --kind random")
     given: dict[str, Any] = {} if step is None else {"step": step}
-    road: roadmap.RoadMap | semantic.SemanticRoadMap
+    road: roadmap.RoadMap
     if kind == "semantic":
         if all(output.value is None for output in network.outputs):
             raise PenstockError.setting("--kind", kind, f"random: no output in {path} has a value graph")
@@ -156,7 +157,7 @@ def _entries(found: Answer) -> Table:
     for index in shown:
         entry = found.road.entry(index)
         mark = "→ " if index == found.chosen else ""
-        delivered = _few(f"{name} {percent:.4g}" for name, percent in entry.delivered.items())
+        delivered = _delivered(entry.delivered)
         drops = _few(f"{name}\N{NO-BREAK SPACE}{_short(drop)}" for name, drop in _drops(entry).items())
         saves, utility = f"{found.saved(entry):.6g}", f"{entry.utility:.4f}"
         table.add_row(f"{mark}{index}", saves, utility, escape(delivered), escape(drops))
@@ -164,9 +165,11 @@ def _entries(found: Answer) -> Table:
 
 
 def _plan(out: Console, drops: dict[str, float | str], delivered: dict[str, float], utility: float) -> None:
-    for name, drop in drops.items():
+    for name, drop in list(drops.items())[:_MOST_ARCS]:
         _line(out, f"  at {name}: {f'keep {drop}' if isinstance(drop, str) else f'drop {drop:.2%} of the rows'}")
-    _line(out, f"  delivered, percent: {', '.join(f'{name} {percent:.4g}' for name, percent in delivered.items())}")
+    if len(drops) > _MOST_ARCS:
+        _line(out, f"  and {len(drops) - _MOST_ARCS} more drops")
+    _line(out, f"  delivered, percent: {_delivered(delivered, _MOST_ARCS)}")
     _line(out, f"  utility: {utility:.4f}")
 
 
@@ -183,11 +186,15 @@ def _short(drop: float | str) -> str:
     return drop if isinstance(drop, str) else f"{drop:.2%}"
 
 
-def _few(words: Iterable[str]) -> str:
+def _delivered(percents: dict[str, float], most: int = _MOST_NAMES) -> str:
+    """Outputs that lose rows come first if not all have room."""
+    names = list(percents) if len(percents) <= most else sorted(percents, key=lambda name: percents[name] == _ALL)
+    return _few((f"{name} {percents[name]:.4g}" for name in names), most)
+
+
+def _few(words: Iterable[str], most: int = _MOST_NAMES) -> str:
     given = list(words)
-    return ", ".join(given[:_MOST_NAMES]) + (
-        f" and {len(given) - _MOST_NAMES} more" if len(given) > _MOST_NAMES else ""
-    )
+    return ", ".join(given[:most]) + (f" and {len(given) - most} more" if len(given) > most else "")
 
 
 def _line(out: Console, text: str) -> None:
