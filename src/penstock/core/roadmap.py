@@ -7,14 +7,15 @@ input $i$ causes $L_i$ work without drops and $L_i'$ with them, and the entry sa
 Overload is met by a look-up: the first entry that saves enough, sought from the entry in force in both directions.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.core.cells import Predicate
 from penstock.core.drops import Place, Shedding, places
 from penstock.core.network import Network
 from penstock.core.settings import number
@@ -32,12 +33,14 @@ class Entry:
         keep: The share of rows that each drop lets through, by place; places without a drop are left out.
         delivered: Percent of its rows that each output gets.
         utility: Utilities of all outputs, summed.
+        predicates: What drops by value keep, by place.
     """
 
     savings: dict[str, float]
     keep: dict[str, float]
     delivered: dict[str, float]
     utility: float
+    predicates: dict[str, Predicate] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -127,6 +130,15 @@ def build(
         placement: `single`: each input and branch is a place of its own. `group`: what a drop meets upstream of a union
             is dropped alike, as the paper's text says.
     """
+    check_step(network, step, drop_cost)
+    if placement not in ("single", "group"):
+        raise PenstockError.setting("placement", placement, "one of single, group")
+    groups = [(place,) for place in places(network)] if placement == "single" else _groups(network)
+    return descent(network, rates, groups, [step] * len(groups), places(network))
+
+
+def check_step(network: Network, step: float, drop_cost: float) -> None:
+    """Refuse a step that saves less than the drop itself costs."""
     least = [one for one in network.coefficients.values() if one > 0.0]
     if not drop_cost / min(least, default=1.0) < number("step", step, 0.0, 1.0):
         raise PenstockError.setting(
@@ -134,16 +146,31 @@ def build(
             step,
             f"a share above {drop_cost / min(least):g}, drop cost over the least load coefficient, up to 1",
         )
-    if placement not in ("single", "group"):
-        raise PenstockError.setting("placement", placement, "one of single, group")
+
+
+def descent(
+    network: Network,
+    rates: Mapping[str, float] | None,
+    groups: Sequence[tuple[Place, ...]],
+    steps: Sequence[float],
+    told: Sequence[Place],
+) -> RoadMap:
+    """The road map that drops at these groups of places, each in steps of its own.
+
+    Args:
+        network: Inputs, boxes and outputs.
+        rates: Rows a second of each input; those of the network if not given.
+        groups: Places that drop alike.
+        steps: Share of a group's rows that one entry drops more than the one before it.
+        told: The places whose drops are written down.
+    """
     state = Shedding(network, None if rates is None else dict(rates))
-    writer = _Writer(network, state)
-    groups = _single(network) if placement == "single" else _groups(network)
-    _descend(state, groups, step, writer)
+    writer = _Writer(network, state, told)
+    _descend(state, groups, steps, writer)
     return writer.road_map()
 
 
-def _descend(state: Shedding, groups: list[tuple[Place, ...]], step: float, writer: "_Writer") -> None:
+def _descend(state: Shedding, groups: Sequence[tuple[Place, ...]], steps: Sequence[float], writer: "_Writer") -> None:
     """Drop a little more at the place where it costs least, until nothing flows."""
     full = [sum(state.flowing(place) for place in group) for group in groups]
     by_node: dict[str, set[int]] = {}
@@ -162,7 +189,7 @@ def _descend(state: Shedding, groups: list[tuple[Place, ...]], step: float, writ
         felt, events = set[str](), set[str]()
         for place in group:
             share = state.flowing(place) / flowing
-            left = step * full[index] * share
+            left = steps[index] * full[index] * share
             while left > 1e-9 * full[index]:
                 taken = state.take(place, left)
                 left -= taken.rows
@@ -184,10 +211,6 @@ def _ratio(state: Shedding, group: tuple[Place, ...]) -> float:
         rows, next_row = state.flowing(place), state.marginal(place)
         loss, gain = loss + rows * next_row.loss, gain + rows * next_row.gain
     return loss / gain if gain > 0.0 else np.inf
-
-
-def _single(network: Network) -> list[tuple[Place, ...]]:
-    return [(place,) for place in places(network)]
 
 
 def _groups(network: Network) -> list[tuple[Place, ...]]:
@@ -215,9 +238,9 @@ def _pushed(network: Network, name: str) -> list[Place]:
 class _Writer:
     """Writes entries down; after a step only what lies around it is computed anew."""
 
-    def __init__(self, network: Network, state: Shedding) -> None:
+    def __init__(self, network: Network, state: Shedding, told: Sequence[Place]) -> None:
         self._network, self._state = network, state
-        self._places = places(network)
+        self._places = told
         self._inputs = {one.name: column for column, one in enumerate(network.inputs)}
         self._outputs = {one.name: column for column, one in enumerate(network.outputs)}
         self._columns: dict[str, list[int]] = {}
