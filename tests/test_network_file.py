@@ -151,6 +151,7 @@ def test_what_spark_needs_is_kept(tmp_path: Path) -> None:
     }
     assert file.sources == {"clicks": Source("kafka", options, "key bigint, value double", "timestamp")}
     assert file.sinks == {"O": Sink("parquet", {"path": "out"}), "P": Sink("console", {})}
+    assert file.network.inputs[0].columns == ("key", "value")
     score, both = file.network.boxes
     assert (score.sources, score.python, score.returns) == (
         ("clicks",),
@@ -279,6 +280,7 @@ MEANING: list[tuple[str, str, str, str]] = [
     ("select: {value: ", "python: 'm:f', select: {value: ", "boxes.scale.python = 'm:f'", "either python or select"),
     ('select: {value: "value * 2 + 1"}', "python: 'm:f'", "boxes.scale.returns is missing", "the columns"),
     ("select: {value: ", "returns: 'a int', select: {value: ", "boxes.scale.returns = 'a int'", "with python"),
+    ("column: value", "column: the value", "outputs.O2.value.column = 'the value'", "in backticks"),
     ("[50, 0.7]", "[50, 0.3]", "outputs.O1.loss_tolerance = [", "envelope: true"),
     ("[50, 0.7]", "[50, 1.7]", "outputs.O1.loss_tolerance = [", "a utility from 0 to 1"),
     ("[50, 0.7]", "[150, 0.7]", "outputs.O1.loss_tolerance = [", "from 100 percent down to 0"),

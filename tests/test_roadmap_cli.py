@@ -216,6 +216,59 @@ def test_json_goes_to_standard_output_by_itself() -> None:
     assert "Entry 26 is chosen" in result.stderr
 
 
+# Drops by value.
+
+
+@pytest.mark.parametrize(
+    ("shed", "kept", "percent", "utility"),
+    [("40", "value >= 25", 80.0, 0.9412), ("140", "value > 75", 30.0, 0.4412)],
+)
+def test_figure_8_as_a_file_drops_by_value(
+    answer: Callable[..., Any],
+    written: Callable[[str], Path],
+    shed: str,
+    kept: str,
+    percent: float,
+    utility: float,
+) -> None:
+    found = answer(written(FIGURE_8), "--shed", shed, "--solver", "exact")
+
+    entry = found["roadmap"][found["chosen"]]
+    assert entry["drops"] == {"I": kept}
+    assert entry["delivered"] == pytest.approx({"O": percent})
+    assert entry["utility"] == pytest.approx(utility, abs=1e-4)
+    assert found["exact"] == {
+        "delivered": pytest.approx({"O": percent}),
+        "utility": pytest.approx(entry["utility"]),
+    }
+
+
+def test_a_condition_is_told_in_terms_of_the_columns_at_its_place(
+    answer: Callable[..., Any], run: Command, written: Callable[[str], Path]
+) -> None:
+    path = written(FIGURE_8.replace("cost: 10}", 'cost: 10, select: {value: "2 * x"}}'))
+
+    found = answer(path, "--shed", "140")
+    assert found["roadmap"][found["chosen"]]["drops"] == {"I": "x > 37.5"}
+    assert "at I: keep rows with x > 37.5" in run(path, "--shed", "140").out
+
+
+def test_the_kind_may_be_chosen(answer: Callable[..., Any], written: Callable[[str], Path]) -> None:
+    path = written(FIGURE_8)
+    found = answer(path, "--kind", "random", "--shed", "40")
+
+    assert found["roadmap"][found["chosen"]]["drops"] == pytest.approx({"I": 0.2})
+    assert answer(path) == answer(path, "--kind", "semantic")
+
+
+def test_places_without_one_measure_of_value_drop_at_random_beside_those_with_one(answer: Callable[..., Any]) -> None:
+    found = answer(EXAMPLES / "example.yaml", "--kind", "semantic")
+
+    drops = found["roadmap"][found["chosen"]]["drops"]
+    assert drops["hot->pairs"] == "value > 50"
+    assert 0.0 < drops["I2->pairs"] < 1.0
+
+
 # The tables.
 
 
@@ -293,6 +346,13 @@ def test_a_mistake_is_one_line(run: Command, arguments: tuple[str, ...], words: 
     assert result.err.count("\n") == 1
     for word in words:
         assert word in result.err
+
+
+def test_the_worst_output_counts_for_drops_at_random_alone(run: Command, written: Callable[[str], Path]) -> None:
+    result = run(written(f"solver: exact\nobjective: max_min\n{FIGURE_8}"))
+
+    assert result.status == 2
+    assert result.err == "penstock: objective = 'max_min' is not usable: give sum, or --kind random\n"
 
 
 def test_a_mistake_in_the_file_names_its_line_and_writes_nothing(

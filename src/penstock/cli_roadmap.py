@@ -42,7 +42,7 @@ class Answer:
     excess: float
     road: roadmap.RoadMap
     chosen: int
-    optimum: exact.Optimum | None
+    optimum: dict[str, Any] | None
 
     def saved(self, entry: roadmap.Entry) -> float:
         """Work a second that an entry saves."""
@@ -68,15 +68,33 @@ def answer(
     if kind == "semantic":
         if all(output.value is None for output in network.outputs):
             raise PenstockError.setting("--kind", kind, f"random: no output in {path} has a value graph")
-        road = semantic.build(network, **given)
+        try:
+            road = semantic.build(network, **given)
+        except PenstockError as error:
+            raise PenstockError(f"{path}: {error}") from None
     else:
         road = roadmap.build(network, placement="group" if placement == "group" else "single", **given)
     work = network.load()
     excess = file.excess(work) if shed is None else shed
     optimum = None
     if (solver or file.solver) == "exact":
-        optimum = exact.best(network, max(work - excess, 0.0), objective=file.objective)
+        optimum = _best(file, road, max(work - excess, 0.0))
     return Answer(file, work, excess, road, road.find(excess, network.rates), optimum)
+
+
+def _best(file: NetworkFile, road: roadmap.RoadMap, budget: float) -> dict[str, Any]:
+    """The best there is within a budget of work."""
+    if not isinstance(road, semantic.SemanticRoadMap):
+        best = exact.best(file.network, budget, objective=file.objective)
+        return {"drops": _shares(best.keep), "delivered": best.delivered, "utility": best.utility}
+    if file.objective != "sum":
+        raise PenstockError.setting("objective", file.objective, "sum, or --kind random")
+    best, delivered = exact.best(road.copy.network, budget), {}
+    for name, rows in road.copy.outputs.items():
+        got = sum(best.delivered[part] * each for part, each in rows.items())
+        delivered[name] = got / sum(rows.values()) if sum(rows.values()) > 0.0 else _ALL
+    # Flows of cells say what the best is worth, not which of several drops brings them about.
+    return {"delivered": delivered, "utility": best.utility}
 
 
 def to_json(found: Answer) -> dict[str, Any]:
@@ -98,8 +116,7 @@ def to_json(found: Answer) -> dict[str, Any]:
         "chosen": found.chosen,
     }
     if found.optimum is not None:
-        best = found.optimum
-        data["exact"] = {"drops": _shares(best.keep), "delivered": best.delivered, "utility": best.utility}
+        data["exact"] = found.optimum
     return data
 
 
@@ -117,7 +134,7 @@ def show(out: Console, found: Answer) -> None:
     _plan(out, _drops(entry), entry.delivered, entry.utility)
     if found.optimum is not None:
         _line(out, f"The exact optimum for the same excess ({found.file.objective}):")
-        _plan(out, _shares(found.optimum.keep), found.optimum.delivered, found.optimum.utility)
+        _plan(out, found.optimum.get("drops", {}), found.optimum["delivered"], found.optimum["utility"])
 
 
 def _load(found: Answer) -> str:
@@ -166,7 +183,9 @@ def _entries(found: Answer) -> Table:
 
 def _plan(out: Console, drops: dict[str, float | str], delivered: dict[str, float], utility: float) -> None:
     for name, drop in list(drops.items())[:_MOST_ARCS]:
-        _line(out, f"  at {name}: {f'keep {drop}' if isinstance(drop, str) else f'drop {drop:.2%} of the rows'}")
+        _line(
+            out, f"  at {name}: {f'keep rows with {drop}' if isinstance(drop, str) else f'drop {drop:.2%} of the rows'}"
+        )
     if len(drops) > _MOST_ARCS:
         _line(out, f"  and {len(drops) - _MOST_ARCS} more drops")
     _line(out, f"  delivered, percent: {_delivered(delivered, _MOST_ARCS)}")
@@ -183,7 +202,7 @@ def _shares(keep: dict[str, float]) -> dict[str, float | str]:
 
 
 def _short(drop: float | str) -> str:
-    return drop if isinstance(drop, str) else f"{drop:.2%}"
+    return f"keeps {drop}" if isinstance(drop, str) else f"{drop:.2%}"
 
 
 def _delivered(percents: dict[str, float], most: int = _MOST_NAMES) -> str:

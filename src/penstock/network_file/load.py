@@ -21,6 +21,7 @@ from penstock.network_file.model import (
     OutputKeys,
     ValueKeys,
     checked,
+    column_names,
 )
 
 Kind = Literal["random", "semantic"]
@@ -125,7 +126,11 @@ def load(path: str | Path, *, complete: bool = True, runnable: bool = False) -> 
     _check_keys(document, keys, runnable=runnable)
     statistics = _Statistics(document, complete=complete)
     inputs = [
-        Input(name, statistics.number(("inputs", name, "rate"), one.rate, 1.0, "rows a second"))
+        Input(
+            name,
+            statistics.number(("inputs", name, "rate"), one.rate, 1.0, "rows a second"),
+            column_names(one.columns),
+        )
         for name, one in keys.inputs.items()
     ]
     boxes = [_box(name, box, statistics) for name, box in keys.boxes.items()]

@@ -107,6 +107,19 @@ def _sql(value: object) -> str:
     return str(value)
 
 
+def column_names(columns: str | None) -> tuple[str, ...]:
+    """The names in a schema; none if it cannot be read, for Spark takes more forms than one.
+
+    >>> column_names("key bigint, value struct<a: int, b: double>")
+    ('key', 'value')
+    """
+    try:
+        made = sqlglot.parse_one(f"CREATE TABLE made ({columns or ''})", dialect="spark")
+    except SqlglotError:
+        return ()
+    return tuple(one.name for one in made.this.expressions if isinstance(one, expressions.ColumnDef))
+
+
 def _option(value: object) -> object:
     """Spark takes options as text."""
     if isinstance(value, bool):
@@ -291,7 +304,7 @@ class IntervalKeys(_Keys):
 class ValueKeys(_Keys):
     """A value graph."""
 
-    column: Annotated[str, Field(min_length=1), Accepts("the column with the values")]
+    column: Annotated[str, BeforeValidator(_sql), Accepts("the column with the values, in backticks if need be")]
     intervals: Annotated[
         list[IntervalKeys], Field(min_length=1), Holds("a list of intervals, each with range and utility", list)
     ]
