@@ -15,6 +15,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError, core_schema
 from sqlglot import expressions
 from sqlglot.errors import SqlglotError
 
+from penstock.core import expressions as sql
 from penstock.core.settings import duration_s
 from penstock.errors import PenstockError
 from penstock.network_file.document import Document, Where, nearest
@@ -98,12 +99,7 @@ def _sql(value: object) -> str:
     """An expression, which may be a mere number."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise TypeError
-    try:
-        found = sqlglot.parse_one(str(value), dialect="spark", into=expressions.Condition)
-    except SqlglotError:
-        raise ValueError from None
-    if isinstance(found, expressions.Block):
-        raise ValueError  # noqa: TRY004 - two statements
+    sql.parsed(str(value), "")
     return str(value)
 
 
