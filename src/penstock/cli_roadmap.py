@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 #: How many rows a table has at most; all is in the JSON.
 _MOST_ARCS, _MOST_ENTRIES, _MOST_NAMES = 40, 16, 4
+_ALL = 100.0
 
 
 @dataclass(frozen=True)
@@ -39,9 +40,9 @@ class Answer:
     file: NetworkFile
     load: float
     excess: float
-    road: roadmap.RoadMap | semantic.SemanticRoadMap
+    road: roadmap.RoadMap
     chosen: int
-    optimum: exact.Optimum | None
+    optimum: dict[str, Any] | None
 
     def saved(self, entry: roadmap.Entry) -> float:
         """Work a second that an entry saves."""
@@ -63,19 +64,37 @@ def answer(
     if kind == "semantic" and placement is not None:
         raise PenstockError.setting("--placement", placement, "it with --kind random")
     given: dict[str, Any] = {} if step is None else {"step": step}
-    road: roadmap.RoadMap | semantic.SemanticRoadMap
+    road: roadmap.RoadMap
     if kind == "semantic":
         if all(output.value is None for output in network.outputs):
             raise PenstockError.setting("--kind", kind, f"random: no output in {path} has a value graph")
-        road = semantic.build(network, **given)
+        try:
+            road = semantic.build(network, **given)
+        except PenstockError as error:
+            raise PenstockError(f"{path}: {error}") from None
     else:
         road = roadmap.build(network, placement="group" if placement == "group" else "single", **given)
     work = network.load()
     excess = file.excess(work) if shed is None else shed
     optimum = None
     if (solver or file.solver) == "exact":
-        optimum = exact.best(network, max(work - excess, 0.0), objective=file.objective)
+        optimum = _best(file, road, max(work - excess, 0.0))
     return Answer(file, work, excess, road, road.find(excess, network.rates), optimum)
+
+
+def _best(file: NetworkFile, road: roadmap.RoadMap, budget: float) -> dict[str, Any]:
+    """The best there is within a budget of work."""
+    if not isinstance(road, semantic.SemanticRoadMap):
+        best = exact.best(file.network, budget, objective=file.objective)
+        return {"drops": _shares(best.keep), "delivered": best.delivered, "utility": best.utility}
+    if file.objective != "sum":
+        raise PenstockError.setting("objective", file.objective, "sum, or --kind random")
+    best, delivered = exact.best(road.copy.network, budget), {}
+    for name, rows in road.copy.outputs.items():
+        got = sum(best.delivered[part] * each for part, each in rows.items())
+        delivered[name] = got / sum(rows.values()) if sum(rows.values()) > 0.0 else _ALL
+    # Flows of cells say what the best is worth, not which of several drops brings them about.
+    return {"delivered": delivered, "utility": best.utility}
 
 
 def to_json(found: Answer) -> dict[str, Any]:
@@ -97,8 +116,7 @@ def to_json(found: Answer) -> dict[str, Any]:
         "chosen": found.chosen,
     }
     if found.optimum is not None:
-        best = found.optimum
-        data["exact"] = {"drops": _shares(best.keep), "delivered": best.delivered, "utility": best.utility}
+        data["exact"] = found.optimum
     return data
 
 
@@ -116,7 +134,7 @@ def show(out: Console, found: Answer) -> None:
     _plan(out, _drops(entry), entry.delivered, entry.utility)
     if found.optimum is not None:
         _line(out, f"The exact optimum for the same excess ({found.file.objective}):")
-        _plan(out, _shares(found.optimum.keep), found.optimum.delivered, found.optimum.utility)
+        _plan(out, found.optimum.get("drops", {}), found.optimum["delivered"], found.optimum["utility"])
 
 
 def _load(found: Answer) -> str:
@@ -133,7 +151,7 @@ def _arcs(found: Answer) -> Table:
     network = found.file.network
     flows = network.rates | network.flows()
     candidates = {place.name for place in places(network)}
-    names = list(network.coefficients)
+    names = [*network.rates, *(arc.name for node in network.order for arc in network.out_of[node])]
     work = {name: flows[name] * network.coefficients[name] for name in names}
     shown = set(sorted(names, key=lambda name: -work[name])[:_MOST_ARCS])
     table = Table("arc", "rows a second", "load coefficient", "work a second", "candidate")
@@ -156,17 +174,21 @@ def _entries(found: Answer) -> Table:
     for index in shown:
         entry = found.road.entry(index)
         mark = "→ " if index == found.chosen else ""
-        delivered = _few(f"{name} {percent:.4g}" for name, percent in entry.delivered.items())
-        drops = _few(f"{name} {_short(drop)}" for name, drop in _drops(entry).items())
+        delivered = _delivered(entry.delivered)
+        drops = _few(f"{name}\N{NO-BREAK SPACE}{_short(drop)}" for name, drop in _drops(entry).items())
         saves, utility = f"{found.saved(entry):.6g}", f"{entry.utility:.4f}"
         table.add_row(f"{mark}{index}", saves, utility, escape(delivered), escape(drops))
     return table
 
 
 def _plan(out: Console, drops: dict[str, float | str], delivered: dict[str, float], utility: float) -> None:
-    for name, drop in drops.items():
-        _line(out, f"  at {name}: {f'keep {drop}' if isinstance(drop, str) else f'drop {drop:.2%} of the rows'}")
-    _line(out, f"  delivered, percent: {', '.join(f'{name} {percent:.4g}' for name, percent in delivered.items())}")
+    for name, drop in list(drops.items())[:_MOST_ARCS]:
+        _line(
+            out, f"  at {name}: {f'keep rows with {drop}' if isinstance(drop, str) else f'drop {drop:.2%} of the rows'}"
+        )
+    if len(drops) > _MOST_ARCS:
+        _line(out, f"  and {len(drops) - _MOST_ARCS} more drops")
+    _line(out, f"  delivered, percent: {_delivered(delivered, _MOST_ARCS)}")
     _line(out, f"  utility: {utility:.4f}")
 
 
@@ -180,14 +202,18 @@ def _shares(keep: dict[str, float]) -> dict[str, float | str]:
 
 
 def _short(drop: float | str) -> str:
-    return drop if isinstance(drop, str) else f"{drop:.2%}"
+    return f"keeps {drop}" if isinstance(drop, str) else f"{drop:.2%}"
 
 
-def _few(words: Iterable[str]) -> str:
+def _delivered(percents: dict[str, float], most: int = _MOST_NAMES) -> str:
+    """Outputs that lose rows come first if not all have room."""
+    names = list(percents) if len(percents) <= most else sorted(percents, key=lambda name: percents[name] == _ALL)
+    return _few((f"{name} {percents[name]:.4g}" for name in names), most)
+
+
+def _few(words: Iterable[str], most: int = _MOST_NAMES) -> str:
     given = list(words)
-    return ", ".join(given[:_MOST_NAMES]) + (
-        f" and {len(given) - _MOST_NAMES} more" if len(given) > _MOST_NAMES else ""
-    )
+    return ", ".join(given[:most]) + (f" and {len(given) - most} more" if len(given) > most else "")
 
 
 def _line(out: Console, text: str) -> None:

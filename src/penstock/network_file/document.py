@@ -173,6 +173,8 @@ def parse(file: str, text: str) -> Document:
         line, what = (mark.line + 1 if mark else 1), error.problem or "it cannot be read"
         if what.startswith("but "):
             what = f"{error.context}, {what}"
+        elif error.context and error.context_mark:
+            what = f"{what} {error.context} from line {error.context_mark.line + 1} on"
     except RecursionError:
         line, what = 1, "lists and mappings are nested too deeply"
     raise PenstockError(f"{file}, line {line} is not YAML: {what}; look at indentation, colons, quotes and brackets")

@@ -21,6 +21,7 @@ from penstock.network_file.model import (
     OutputKeys,
     ValueKeys,
     checked,
+    column_names,
 )
 
 Kind = Literal["random", "semantic"]
@@ -125,7 +126,11 @@ def load(path: str | Path, *, complete: bool = True, runnable: bool = False) -> 
     _check_keys(document, keys, runnable=runnable)
     statistics = _Statistics(document, complete=complete)
     inputs = [
-        Input(name, statistics.number(("inputs", name, "rate"), one.rate, 1.0, "rows a second"))
+        Input(
+            name,
+            statistics.number(("inputs", name, "rate"), one.rate, 1.0, "rows a second"),
+            column_names(one.columns),
+        )
         for name, one in keys.inputs.items()
     ]
     boxes = [_box(name, box, statistics) for name, box in keys.boxes.items()]
@@ -253,10 +258,9 @@ def _check_arcs(document: Document, keys: NetworkKeys) -> None:
     try:
         TopologicalSorter(consumers).prepare()
     except CycleError as error:
-        circle = error.args[1][::-1]
-        accepted = "sources that do not come from it"
-        fix = f"the cycle is {' -> '.join([*circle[1:], circle[1]])}"
-        raise document.refused((*places[circle[0]], "from"), accepted, fix) from None
+        circle = error.args[1]
+        fix = f"the cycle is {' -> '.join(circle)}"
+        raise document.refused((*places[circle[0]], "from"), "sources that do not come from it", fix) from None
     taken = {source for sources in consumers.values() for source in sources}
     for name in producers:
         if name not in taken:

@@ -15,6 +15,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError, core_schema
 from sqlglot import expressions
 from sqlglot.errors import SqlglotError
 
+from penstock.core import expressions as sql
 from penstock.core.settings import duration_s
 from penstock.errors import PenstockError
 from penstock.network_file.document import Document, Where, nearest
@@ -57,6 +58,13 @@ class Holds(Accepts):
     kind: type = dict
     least: int = 1
 
+    def __get_pydantic_json_schema__(
+        self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """The words are the description; names that do not fit are refused."""
+        made = {**handler(schema), "description": self.text}
+        return made | ({"additionalProperties": False} if "patternProperties" in made else {})
+
     def _check(self, value: object, handler: core_schema.ValidatorFunctionWrapHandler) -> object:
         if not isinstance(value, self.kind) or len(value) < self.least:  # type: ignore[arg-type]
             raise _refused(self.text)
@@ -91,13 +99,21 @@ def _sql(value: object) -> str:
     """An expression, which may be a mere number."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise TypeError
-    try:
-        found = sqlglot.parse_one(str(value), dialect="spark", into=expressions.Condition)
-    except SqlglotError:
-        raise ValueError from None
-    if isinstance(found, expressions.Block):
-        raise ValueError  # noqa: TRY004 - two statements
+    sql.parsed(str(value), "")
     return str(value)
+
+
+def column_names(columns: str | None) -> tuple[str, ...]:
+    """The names in a schema; none if it cannot be read, for Spark takes more forms than one.
+
+    >>> column_names("key bigint, value struct<a: int, b: double>")
+    ('key', 'value')
+    """
+    try:
+        made = sqlglot.parse_one(f"CREATE TABLE made ({columns or ''})", dialect="spark")
+    except SqlglotError:
+        return ()
+    return tuple(one.name for one in made.this.expressions if isinstance(one, expressions.ColumnDef))
 
 
 def _option(value: object) -> object:
@@ -157,7 +173,7 @@ _Several = Annotated[list[str], Words("a list of two or more names of inputs or 
 class _Keys(BaseModel):
     """A mapping with known keys."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False, title=None)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
     @model_validator(mode="before")
     @classmethod
@@ -284,7 +300,7 @@ class IntervalKeys(_Keys):
 class ValueKeys(_Keys):
     """A value graph."""
 
-    column: Annotated[str, Field(min_length=1), Accepts("the column with the values")]
+    column: Annotated[str, BeforeValidator(_sql), Accepts("the column with the values, in backticks if need be")]
     intervals: Annotated[
         list[IntervalKeys], Field(min_length=1), Holds("a list of intervals, each with range and utility", list)
     ]
@@ -368,6 +384,9 @@ def _located(document: Document, error: ErrorDetails) -> tuple[int, PenstockErro
 
 class _Schema(GenerateJsonSchema):
     """As the code has it: a key may be left out, but not empty."""
+
+    def field_title_should_be_set(self, schema: object) -> bool:  # noqa: ARG002 - a title says what the key says
+        return False
 
     def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
         return self.generate_inner(schema["schema"])
