@@ -104,7 +104,7 @@ class ValueNetwork:
 
         def selectivity(box: Box, origin: str) -> float:
             before = next(passed[source][origin] for source in box.sources if origin in passed[source])
-            return float(np.sum(passed[box.name][origin] < VALUES) / max(np.sum(before < VALUES), 1))
+            return int(np.sum(passed[box.name][origin] < VALUES)) / max(int(np.sum(before < VALUES)), 1)
 
         outputs = [replace(one, loss_tolerance=self.graphs[one.name].loss_tolerance()) for one in self.network.outputs]
         return by_origin(Network(self.network.inputs, self.network.boxes, outputs), selectivity)
