@@ -123,12 +123,15 @@ class Skeleton:
     @cached_property
     def full(self) -> tuple[list[float], list[float]]:
         """Rows that pass each place and come to each end, nothing shed."""
+        return self._flow([1.0] * len(self.places))
+
+    def _flow(self, keep: list[float]) -> tuple[list[float], list[float]]:
         at_place, at_end = [0.0] * len(self.places), [0.0] * len(self.ends)
 
         def pour(index: int, rows: float) -> None:
-            at_place[index] = rows
+            at_place[index] = rows * keep[index]
             for end, share in self.reach[index]:
-                at_end[end] += share * rows
+                at_end[end] += share * at_place[index]
 
         for index, place in enumerate(self.places):
             if place.arc is None:
@@ -141,7 +144,20 @@ class Skeleton:
     @property
     def load(self) -> float:
         """Work a second, nothing shed."""
-        return sum(work * rows for work, rows in zip(self.work, self.full[0], strict=True))
+        return self._work_on(self.full[0])
+
+    def under(self, keep: Mapping[str, float]) -> tuple[float, dict[str, float]]:
+        """Work a second, and percent delivered to each output, if places let these shares of rows through."""
+        rows, coming = self._flow([keep.get(place.name, 1.0) for place in self.places])
+        percents = {}
+        for one in self.network.outputs:
+            end = self.number[one.name]
+            full = self.full[1][end]
+            percents[one.name] = 100.0 * coming[end] / full if full > 0.0 else 100.0
+        return self._work_on(rows), percents
+
+    def _work_on(self, rows: list[float]) -> float:
+        return sum(work * one for work, one in zip(self.work, rows, strict=True))
 
 
 class Shedding:

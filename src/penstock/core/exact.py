@@ -32,8 +32,8 @@ from penstock.errors import PenstockError
 Objective = Literal["sum", "max_min"]
 Floats = NDArray[np.float64]
 
-#: What a mixture of two neighbours may lose, of one output's utility: a hundredth of a point.
-_GAP = 1e-4
+#: What a mixture of two neighbours may lose, of the mean utility of outputs: three hundredths of a point.
+_GAP = 3e-4
 #: Programs solved for a road map at most, and for one by max-min, which is not concave.
 _MOST_KNOTS, _EVEN_KNOTS = 60, 40
 #: A new knot is not nearer to its neighbours than this share of the way.
