@@ -83,12 +83,15 @@ class Skeleton:
         branches: For each end, its places; none for an output.
     """
 
-    def __init__(self, network: Network, rates: Mapping[str, float] | None = None) -> None:
-        """Rates are those of the network if not given."""
+    def __init__(self, network: Network, rates: Mapping[str, float] | None = None, also: Sequence[Place] = ()) -> None:
+        """Candidate places, and `also` others if need be; rates are those of the network if not given."""
         self.network = network
         self.rates = dict(network.rates if rates is None else rates)
-        self.places = tuple(places(network))
-        self.ends = tuple(name for name in network.order if len(network.out_of[name]) != 1)
+        known = places(network)
+        names = {place.name for place in known}
+        self.places = (*known, *(place for place in also if place.name not in names))
+        nodes = {place.node for place in self.places if place.arc is not None}
+        self.ends = tuple(name for name in network.order if len(network.out_of[name]) != 1 or name in nodes)
         number = {name: index for index, name in enumerate(self.ends)}
         outputs = {one.name for one in network.outputs}
         passed: dict[str, tuple[float, dict[int, float]]] = {name: (0.0, {number[name]: 1.0}) for name in self.ends}

@@ -35,10 +35,11 @@ SOURCES: dict[Op, tuple[int, int]] = {
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """Where rows come from, so many a second."""
+    """Where rows come from, so many a second; its columns, if given, tell which side of a join one comes from."""
 
     name: str
     rate: float
+    columns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

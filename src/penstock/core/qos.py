@@ -15,7 +15,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Self
+from typing import NamedTuple, Self
 
 from penstock.core.intervals import Interval, IntervalSet
 from penstock.errors import PenstockError
@@ -158,7 +158,9 @@ class ValueQos:
                 raise PenstockError.setting(
                     "intervals", [after.low, after.high], f"a range that begins at {before.high:g}, where the last ends"
                 )
-        total, self._ends = sum(histogram), (intervals[0].low, intervals[-1].high)
+        total = sum(histogram)
+        #: The lowest and the highest value of the graph.
+        self.ends = (intervals[0].low, intervals[-1].high)
         cut = [
             chunk
             for number, (interval, share) in enumerate(zip(intervals, histogram, strict=True))
@@ -192,7 +194,18 @@ class ValueQos:
                 break
             dropped |= IntervalSet.of(chunk.lower_part(min(left / chunk.share, 1.0) if chunk.share > 0.0 else 1.0))
             left -= chunk.share
-        return ~IntervalSet.of(*(_beyond(part, self._ends) for part in dropped.parts))
+        return ~IntervalSet.of(*(_beyond(part, self.ends) for part in dropped.parts))
+
+    def graded(self) -> "list[Graded]":
+        """All numbers by what they are worth; what lies beyond the graph counts with the interval at that end.
+
+        >>> graph = ValueQos("value", [ValueInterval(0, 50, 0.2), ValueInterval(50, 100, 1.0)], histogram=[0.4, 0.6])
+        >>> print(*graph.graded()[0])
+        (-inf, 50] 0.2 0.4
+        """
+        return [
+            Graded(IntervalSet.of(_beyond(chunk.values, self.ends)), chunk.utility, chunk.share) for chunk in self.order
+        ]
 
     def utility_of(self, shares: Sequence[float]) -> float:
         """Value utility: of each part in `order`, this share is delivered.
@@ -203,6 +216,14 @@ class ValueQos:
         """
         worth = [chunk.utility * chunk.share for chunk in self.order]
         return sum(share * one for share, one in zip(shares, worth, strict=True)) / sum(worth)
+
+
+class Graded(NamedTuple):
+    """Numbers of one utility, and how often they come."""
+
+    values: IntervalSet
+    utility: float
+    share: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ Between two knots of the way down, flows change in proportion, so entries are re
 knots are where the greedy way meets a bend of a graph or a branch that gets tight; or they are best of all (`exact`).
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
 from typing import Literal, get_args
 
@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core import exact
-from penstock.core.drops import Shedding, Skeleton
+from penstock.core.cells import Predicate
+from penstock.core.drops import Place, Shedding, Skeleton
 from penstock.core.network import Network
 from penstock.core.settings import number
 from penstock.errors import PenstockError
@@ -47,12 +48,14 @@ class Entry:
         keep: The share of rows that each drop lets through, by place; places without a drop are left out.
         delivered: Percent of its rows that each output gets.
         utility: Utilities of all outputs, summed.
+        predicates: What drops by value keep, by place.
     """
 
     savings: dict[str, float]
     keep: dict[str, float]
     delivered: dict[str, float]
     utility: float
+    predicates: dict[str, Predicate] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -147,6 +150,20 @@ def build(
             where no rows are shared between queries, for there it is next to the best; exact where they are.
         objective: `sum` of utilities; or `max_min`, the worst utility first, then the sum, which is always exact.
     """
+    check_step(network, step, drop_cost)
+    for setting, given, kinds in (("placement", placement, Placement), ("solver", solver, Solver)):
+        if given not in get_args(kinds):
+            raise PenstockError.setting(setting, given, f"one of {', '.join(get_args(kinds))}")
+    bones = Skeleton(network, rates)
+    steps = np.full(len(bones.places), step)
+    if objective == "sum" and (solver == "greedy" or (solver == "auto" and _greedy_will_do(bones, placement))):
+        groups = [[index] for index in range(len(bones.places))] if placement == "single" else _groups(bones)
+        return _read_off(bones, _way_down(bones, groups), steps)
+    return _read_off(bones, exact.way_down(bones, objective), steps)
+
+
+def check_step(network: Network, step: float, drop_cost: float) -> None:
+    """Refuse a step that saves less than the drop itself costs."""
     least = [one for one in network.coefficients.values() if one > 0.0]
     if not drop_cost / min(least, default=1.0) < number("step", step, 0.0, 1.0):
         raise PenstockError.setting(
@@ -154,23 +171,35 @@ def build(
             step,
             f"a share above {drop_cost / min(least):g}, drop cost over the least load coefficient, up to 1",
         )
-    for setting, given, kinds in (("placement", placement, Placement), ("solver", solver, Solver)):
-        if given not in get_args(kinds):
-            raise PenstockError.setting(setting, given, f"one of {', '.join(get_args(kinds))}")
-    bones = Skeleton(network, rates)
-    if objective == "sum" and (solver == "greedy" or (solver == "auto" and _greedy_will_do(bones, placement))):
-        return _read_off(bones, _way_down(bones, placement), step)
-    return _read_off(bones, exact.way_down(bones, objective), step)
+
+
+def descent(
+    network: Network, rates: Mapping[str, float] | None, places: Sequence[Place], steps: Sequence[float]
+) -> RoadMap:
+    """The greedy road map that drops at these places alone, each in steps of its own.
+
+    Args:
+        network: Inputs, boxes and outputs.
+        rates: Rows a second of each input; those of the network if not given.
+        places: Where drops may stand: inputs and arcs.
+        steps: Share of a place's rows that one entry drops more than the one before it, at most.
+    """
+    bones = Skeleton(network, rates, places)
+    number_of = {place.name: index for index, place in enumerate(bones.places)}
+    told = [number_of[place.name] for place in places]
+    by_place = np.full(len(bones.places), np.inf)
+    by_place[told] = steps
+    found = _read_off(bones, _way_down(bones, [[index] for index in told]), by_place)
+    return replace(found, places=tuple(place.name for place in places), keep=found.keep[:, told])
 
 
 def _greedy_will_do(bones: Skeleton, placement: Placement) -> bool:
     return placement == "group" or len(bones.places) == len(bones.rates) or len(bones.places) > _MANY_PLACES
 
 
-def _way_down(bones: Skeleton, placement: Placement) -> Floats:
+def _way_down(bones: Skeleton, groups: list[list[int]]) -> Floats:
     """Drop more where it costs least, until nothing flows: rows that pass each place, one row of the array a knot."""
     state = Shedding(bones)
-    groups = [[index] for index in range(len(bones.places))] if placement == "single" else _groups(bones)
     groups_of: list[list[int]] = [[] for _ in bones.places]
     for number_, group in enumerate(groups):
         for index in group:
@@ -200,9 +229,9 @@ def _groups(bones: Skeleton) -> list[list[int]]:
     return list({tuple(feeders): feeders for feeders in bones.feeders if feeders}.values())
 
 
-def _read_off(bones: Skeleton, knots: Floats, step: float) -> RoadMap:
+def _read_off(bones: Skeleton, knots: Floats, steps: Floats) -> RoadMap:
     """Entries along the way, close enough together."""
-    rows = _points(bones, knots, step)
+    rows = _points(bones, knots, steps)
     inputs = [place.name for place in bones.places if place.arc is None]
     coming, full = np.zeros((len(rows), len(bones.ends))), bones.full[1]
     for index, ends in enumerate(bones.reach):
@@ -249,13 +278,13 @@ def _read_off(bones: Skeleton, knots: Floats, step: float) -> RoadMap:
     )
 
 
-def _points(bones: Skeleton, knots: Floats, step: float) -> Floats:
+def _points(bones: Skeleton, knots: Floats, steps: Floats) -> Floats:
     """Rows that pass each place, at the knots and in between."""
     full, loads = np.array(bones.full[0]), knots @ np.array(bones.work)
     finest = max(loads[0], 1e-300) * _FINEST
     moved = np.abs(np.diff(knots, axis=0)) / np.where(full > 0.0, full, np.inf)
     saved = -np.diff(loads) / max(loads[0], 1e-300)
-    pieces = np.maximum(np.ceil(moved.max(axis=1) / step - _ROUNDING), np.ceil(saved / (_COARSEST * step)))
+    pieces = np.maximum(np.ceil((moved / steps).max(axis=1) - _ROUNDING), np.ceil(saved / (_COARSEST * steps.min())))
     pieces = np.minimum(pieces, np.ceil(saved / _FINEST)).clip(1.0).astype(int)
     where = np.concatenate(
         [*(knot + np.arange(count) / count for knot, count in enumerate(pieces)), [len(knots) - 1.0]]

@@ -1,7 +1,8 @@
 """Query networks over rows with one value each, computed exactly: no row is drawn, every value is followed.
 
 Inputs bring whole values from 0 to 100, each as often as any other. A filter lets values above its constant through. So
-what flows on an arc is a vector, rows a second by value; a random drop scales it, a semantic drop cuts values out.
+what flows on an arc is rows a second by input and value; a random drop scales them, a semantic drop cuts values out.
+A whole value stands for the numbers up to half a one away from it, so that a cut can take a part of its rows.
 """
 
 from collections.abc import Mapping
@@ -11,9 +12,13 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.core.cells import Cell, Hull, Judged
+from penstock.core.intervals import IntervalSet
 from penstock.core.network import Box, Network
 from penstock.core.origins import by_origin
 from penstock.core.qos import ValueInterval, ValueQos
+from penstock.core.roadmap import Entry
+from penstock.core.semantic import SemanticRoadMap, bounds, build, subjects
 
 VALUES = np.arange(101.0)
 
@@ -50,16 +55,23 @@ class ValueNetwork:
     bend: float = 50.0
 
     def run(self, rate: float, keep: Mapping[str, Vector | float] | None = None) -> Outcome:
-        """All inputs bring `rate` rows a second; of each value, places in `keep` let a share through."""
+        """All inputs bring `rate` rows a second; places in `keep` let a share through.
+
+        Args:
+            rate: Rows a second of each input.
+            keep: Shares that pass at places: one for all rows, one for each value, or one for each input and value.
+        """
         kept = keep or {}
         network = self.network
+        position = {one.name: number for number, one in enumerate(network.inputs)}
         flow: dict[str, Vector] = {}
         load = 0.0
         delivered = {}
         for name in network.order:
             arcs = network.into[name]
             if not arcs:
-                leaving = np.full(len(VALUES), rate / len(VALUES))
+                leaving = np.zeros((len(position), len(VALUES)))
+                leaving[position[name]] = rate / len(VALUES)
             else:
                 leaving = np.sum([flow[arc.name] for arc in arcs], axis=0)
                 load += arcs[0].cost * float(leaving.sum())
@@ -69,7 +81,7 @@ class ValueNetwork:
             for arc in network.out_of[name]:
                 flow[arc.name] = leaving * kept.get(arc.name, 1.0)
             if not network.out_of[name]:
-                delivered[name] = leaving
+                delivered[name] = leaving.sum(axis=0)
         return Outcome(load, delivered)
 
     @cached_property
@@ -104,10 +116,59 @@ class ValueNetwork:
 
         def selectivity(box: Box, origin: str) -> float:
             before = next(passed[source][origin] for source in box.sources if origin in passed[source])
-            return int(np.sum(passed[box.name][origin] < VALUES)) / max(int(np.sum(before < VALUES)), 1)
+            return float(np.sum(passed[box.name][origin] < VALUES)) / max(float(np.sum(before < VALUES)), 1.0)
 
         outputs = [replace(one, loss_tolerance=self.graphs[one.name].loss_tolerance()) for one in self.network.outputs]
         return by_origin(Network(self.network.inputs, self.network.boxes, outputs), selectivity)
+
+    @cached_property
+    def with_values(self) -> Network:
+        """The network with its filters' conditions and what the outputs' values are worth."""
+        boxes = [
+            replace(box, where=f"value > {self.above[box.name] + 0.5}") if box.name in self.above else box
+            for box in self.network.boxes
+        ]
+        low, bend, high = VALUES[0] - 0.5, self.bend + 0.5, VALUES[-1] + 0.5
+        outputs = []
+        for one in self.network.outputs:
+            parts = [ValueInterval(low, bend, self.low_utility[one.name]), ValueInterval(bend, high, 1.0)]
+            rows = self.full[one.name]
+            counted = [float(rows[self.bend >= VALUES].sum()), float(rows[self.bend < VALUES].sum())]
+            graph = ValueQos("value", parts, counted)
+            outputs.append(replace(one, loss_tolerance=graph.loss_tolerance(), value=graph))
+        return Network(self.network.inputs, boxes, outputs)
+
+    def semantic_map(self, step: float = 0.02) -> SemanticRoadMap:
+        """The road map of drops by value, with all values as they come.
+
+        >>> from penstock.sim.aurora_networks import trees
+        >>> made = trees(np.random.default_rng(0))
+        >>> roadmap, load = made.semantic_map(), made.run(1.0).load
+        >>> rates = {one.name: 2.0 for one in made.network.inputs}  # twice as much as it can do
+        >>> entry = roadmap.entry(roadmap.find(load, rates))
+        >>> made.run(2.0, made.kept(entry)).load <= load * (1.0 + 1e-9)
+        True
+        """
+        network, hull = self.with_values, Hull(VALUES[0] - 0.5, VALUES[-1] + 0.5)
+        judged = {
+            place: Judged(
+                subject,
+                tuple(Cell(values, hull.length(values) / len(VALUES)) for values in bounds(network, place)),
+            )
+            for place, subject in subjects(network).items()
+        }
+        return build(network, judged=judged, step=step)
+
+    def kept(self, entry: Entry) -> dict[str, Vector | float]:
+        """What an entry lets through, as `run` takes it."""
+        found: dict[str, Vector | float] = dict(entry.keep)
+        for place, predicate in entry.predicates.items():
+            shares = np.ones((len(self.network.inputs), len(VALUES)))
+            for number, one in enumerate(self.network.inputs):
+                if one.name in predicate.kept:
+                    shares[number] = _covered(predicate.kept[one.name])
+            found[place] = shares
+        return found
 
     def tuple_utility(self, outcome: Outcome, rate: float) -> float:
         """Utility by how many rows are delivered, summed over outputs."""
@@ -124,3 +185,11 @@ class ValueNetwork:
             worth = np.where(self.bend >= VALUES, low, 1.0)
             total += float(worth @ outcome.delivered[name] / (rate * (worth @ self.full[name])))
         return total
+
+
+def _covered(values: IntervalSet) -> Vector:
+    """The share of each whole value's rows that lie in a set."""
+    found = np.zeros(len(VALUES))
+    for part in values.parts:
+        found += np.clip(np.minimum(part.high, VALUES + 0.5) - np.maximum(part.low, VALUES - 0.5), 0.0, 1.0)
+    return found

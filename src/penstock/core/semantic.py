@@ -1,0 +1,190 @@
+r"""The road map of drops by value: rows that are worth least for the work they cause go first.
+
+The network is taken apart by cells of values, and the greedy of the random road map walks over the copy. With utility
+in proportion to the rows of a cell that are delivered, a cell's loss for each unit of work never changes until it is
+gone, so cells go one after the other, those that no output gets at all before all others. A place whose outputs do not
+judge rows by one and the same expression drops at random.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.core.cells import Cell, Hull, Judged, Predicate
+from penstock.core.intervals import IntervalSet
+from penstock.core.judge import Judge
+from penstock.core.network import Network
+from penstock.core.roadmap import Entry, RoadMap, check_step, descent
+from penstock.core.starts import Starts
+from penstock.core.tracing import Tracer
+from penstock.core.unfold import Spot, Unfolded, unfolded
+from penstock.errors import PenstockError
+
+__all__ = ["Cell", "Judged", "Predicate", "SemanticRoadMap", "bounds", "build", "estimated", "subjects"]
+
+#: A share kept this close to all is all.
+_ALL = 1.0 - 1e-9
+
+
+def subjects(network: Network) -> dict[str, str]:
+    """Where rows begin to be judged by value, and the expression by which they are.
+
+    >>> from penstock.core.network import Box, Input, Output
+    >>> from penstock.core.qos import LossTolerance, ValueInterval, ValueQos
+    >>> graph = ValueQos("value", [ValueInterval(0, 50, 0.2), ValueInterval(50, 100, 1.0)], histogram=[0.4, 0.6])
+    >>> network = Network(
+    ...     [Input("I", 10)],
+    ...     [Box("high", "filter", ("I",), 5, 0.5, where="x > 10"),
+    ...      Box("scale", "map", ("high",), 5, select={"value": "x * 2"})],
+    ...     [Output("O", "scale", LossTolerance([(100, 1.0), (0, 0.0)]), graph)],
+    ... )
+    >>> subjects(network)
+    {'I': 'x'}
+    """
+    return dict(Starts.of(network).subjects)
+
+
+def bounds(network: Network, place: str) -> tuple[IntervalSet, ...]:
+    """The sets of the subject's values at a place that have to be told apart, from low to high.
+
+    Args:
+        network: Inputs, boxes and outputs.
+        place: One that `subjects` names.
+    """
+    tracer = Tracer(network)
+    subject = tracer.subject(place)
+    if subject is None:
+        accepted = ", ".join(subjects(network)) or "none: no two outputs agree"
+        raise PenstockError.setting("place", place, f"one where rows are judged by value: {accepted}")
+    return Judge(network, tracer, place, subject).atoms
+
+
+def estimated(network: Network) -> dict[str, Judged]:
+    """Cells where judging begins, from the outputs' histograms and the filters' selectivities.
+
+    What filters and histograms say is met as well as it can be. Where they say nothing, values are spread evenly.
+    """
+    starts = Starts.of(network)
+    return {
+        place: Judge(network, starts.tracer, place, subject).estimated() for place, subject in starts.subjects.items()
+    }
+
+
+def build(
+    network: Network,
+    rates: Mapping[str, float] | None = None,
+    judged: Mapping[str, Judged] | None = None,
+    *,
+    step: float = 0.02,
+    drop_cost: float = 0.0,
+) -> "SemanticRoadMap":
+    """The road map of a network with drops by value.
+
+    Args:
+        network: Inputs, boxes and outputs.
+        rates: Rows a second of each input; those of the network if not given.
+        judged: Cells of the rows at the places that `subjects` names; what is not given is estimated.
+        step: Share of a place's rows that one entry drops more than the one before it.
+        drop_cost: Work that a drop itself does on each row.
+    """
+    check_step(network, step, drop_cost)
+    starts = Starts.of(network)
+    judges = {place: Judge(network, starts.tracer, place, subject) for place, subject in starts.subjects.items()}
+    given = dict(judged or {})
+    cells = {place: judge.checked(given.pop(place, None)) for place, judge in judges.items()}
+    if given:
+        accepted = ", ".join(judges) or "none"
+        raise PenstockError.setting("judged", sorted(given), f"places where rows are judged by value: {accepted}")
+    hulls = {place: judge.hull for place, judge in judges.items()}
+    flows = dict(network.rates if rates is None else rates)
+    copy = unfolded(network, starts, cells, hulls, flows)
+    rows = dict[str, float]()
+    for spot in copy.spots:
+        rows[spot.place] = rows.get(spot.place, 0.0) + spot.rows
+    steps = [min(step * rows[spot.place] / spot.rows, 1.0) if spot.rows > 0.0 else 1.0 for spot in copy.spots]
+    found = descent(copy.network, flows, copy.places, steps)
+    return SemanticRoadMap.of(network, copy, found, _Cuts(copy.spots, cells, hulls, starts.named))
+
+
+@dataclass(frozen=True)
+class SemanticRoadMap(RoadMap):
+    """Plans with drops by value, in ascending order of what they shed.
+
+    Attributes:
+        copy: The network taken apart by cells.
+        shares: Share of rows that pass each of its spots, one row an entry.
+        cuts: What that means in values.
+    """
+
+    copy: Unfolded
+    shares: NDArray[np.float64]
+    cuts: "_Cuts"
+
+    @classmethod
+    def of(cls, network: Network, copy: Unfolded, found: RoadMap, cuts: "_Cuts") -> "SemanticRoadMap":
+        """The road map of the copy, told in terms of the network."""
+        random = [number for number, spot in enumerate(copy.spots) if spot.label is None]
+        column = {name: number for number, name in enumerate(found.outputs)}
+        outputs = tuple(one.name for one in network.outputs)
+        weights = np.zeros((len(found.outputs), len(outputs)))
+        for number, name in enumerate(outputs):
+            total = sum(copy.outputs[name].values())
+            for part, rows in copy.outputs[name].items():
+                weights[column[part], number] = rows / total if total > 0.0 else 0.0
+        return cls(
+            found.inputs,
+            tuple(copy.spots[number].place for number in random),
+            outputs,
+            found.savings,
+            found.keep[:, random],
+            found.delivered @ weights,
+            found.utility,
+            copy,
+            found.keep,
+            cuts,
+        )
+
+    def entry(self, index: int) -> Entry:
+        """An entry by its number, with what drops by value keep."""
+        return replace(super().entry(index), predicates=self.cuts.predicates(self.shares[index]))
+
+
+@dataclass(frozen=True)
+class _Cuts:
+    """What shares that pass spots mean in values."""
+
+    spots: tuple[Spot, ...]
+    judged: Mapping[str, Judged]
+    hulls: Mapping[str, Hull]
+    subjects: Mapping[str, str]
+
+    def predicates(self, shares: NDArray[np.float64]) -> dict[str, Predicate]:
+        """What each place keeps; places that keep everything are left out."""
+        dropping = {spot.place for spot, share in zip(self.spots, shares, strict=True) if spot.label and share < _ALL}
+        kept = dict[str, dict[str, IntervalSet]]()
+        for number, spot in enumerate(self.spots):
+            if spot.label is not None and spot.place in dropping:
+                values = self._kept(number, shares)
+                by_origin = kept.setdefault(spot.place, {})
+                for origin in sorted(spot.origins):
+                    by_origin[origin] = by_origin.get(origin, IntervalSet()) | values
+        return {place: Predicate(self.subjects[place], by_origin) for place, by_origin in kept.items()}
+
+    def _kept(self, number: int, shares: NDArray[np.float64]) -> IntervalSet:
+        spot = self.spots[number]
+        assert spot.label is not None  # noqa: S101 - spots without a cell keep rows whatever their value
+        start = spot.label.group.start
+        cell = self.judged[start].cells[spot.label.cell].values
+        share, above = float(shares[number]), spot.above
+        if share >= _ALL:
+            left = 1.0
+        else:
+            # Lower values of a cell go first everywhere: what is dropped here lies above what was dropped upstream.
+            left = share
+            while above is not None and self.spots[above].label is not None:
+                left *= float(shares[above])
+                above = self.spots[above].above
+        values = self.hulls[start].upper(cell, left)
+        return values if spot.view is None else spot.view.there(values)
