@@ -1,14 +1,18 @@
 r"""The best drops of all, as a linear program.
 
-Which places a drop stands at follows from the flows $f_a$ on arcs alone, so no place has to be chosen: an arc carries
-at most what its node puts out, a box puts out $\sum_a s_a f_a$, and work is $\sum_a c_a f_a$. Utilities are concave and
-piecewise linear, so they are sums of pieces that fill in order. With $k$ pieces of length $\ell$ and slope $u$,
+Rows $x_p$ pass place $p$; of each, $r_{pe}$ come to the split or output $e$ next and cause work $c_p$ on the way. A
+branch passes no more than comes to its split. Utilities are concave and piecewise linear, so they are sums of pieces
+that fill in order. With pieces of length $\ell$ and slope $u$, $F_o$ rows at output $o$ without drops, and a budget $B$
+of work,
 
-$$\max \sum_o \sum_k u_{ok} z_{ok} \quad\text{subject to}\quad \sum_a c_a f_a \le B,
-\quad f_a \le \sum_{a'} s_{a'} f_{a'},
-\quad f_o \ge \tfrac{F_o}{100} \sum_k z_{ok}, \quad 0 \le z_{ok} \le \ell_{ok}$$
+$$\max \sum_o \sum_k u_{ok} z_{ok} \quad\text{subject to}\quad \sum_p c_p x_p \le B,
+\quad x_b \le \sum_p r_{pe} x_p \text{ for } b \text{ behind } e,
+\quad \tfrac{F_o}{100} \sum_k z_{ok} \le \sum_p r_{po} x_p, \quad 0 \le z_{ok} \le \ell_{ok}$$
 
 `max_min` first makes the worst output as good as it can be, then the sum.
+
+What can be reached is concave in $B$, and of two solutions any mixture is feasible: so a road map needs only so many of
+them that the tangents, which the program's prices give, leave no room for anything much better in between.
 """
 
 from collections.abc import Mapping
@@ -21,11 +25,19 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 from scipy.sparse import coo_array
 
-from penstock.core.drops import places
+from penstock.core.drops import Skeleton
 from penstock.core.network import Network
 from penstock.errors import PenstockError
 
 Objective = Literal["sum", "max_min"]
+Floats = NDArray[np.float64]
+
+#: What a mixture of two neighbours may lose, of the mean utility of outputs: three hundredths of a point.
+_GAP = 3e-4
+#: Programs solved for a road map at most, and for one by max-min, which is not concave.
+_MOST_KNOTS, _EVEN_KNOTS = 60, 40
+#: A new knot is not nearer to its neighbours than this share of the way.
+_NEAREST = 0.1
 
 
 @dataclass(frozen=True)
@@ -64,113 +76,147 @@ def best(
     >>> best(network, budget=55).delivered
     {'A': 50.0, 'B': 100.0}
     """
-    if objective not in ("sum", "max_min"):
-        raise PenstockError.setting("objective", objective, "one of sum, max_min")
-    program = _Program(network, dict(network.rates if rates is None else rates), budget)
-    worst = program.worst() if objective == "max_min" else 0.0
-    return program.optimum(worst)
+    _check(objective)
+    bones = Skeleton(network, rates)
+    program = _Program(bones)
+    return _read(bones, program.solve(budget, program.worst(budget) if objective == "max_min" else 0.0).rows)
+
+
+def way_down(bones: Skeleton, objective: Objective = "sum") -> Floats:
+    """Rows that pass each place, from no drops down to nothing, one row of the array a knot; mixtures are good too."""
+    _check(objective)
+    program, load = _Program(bones), bones.load
+    ends = [_Solution(load, np.array(bones.full[0]), program.whole, 0.0), program.solve(0.0)]
+    if objective == "max_min":
+        budgets = [load * number / _EVEN_KNOTS for number in range(_EVEN_KNOTS - 1, 0, -1)]
+        between = [program.solve(budget, program.worst(budget)) for budget in budgets]
+        return np.stack([one.rows for one in (ends[0], *between, ends[1])])
+    found, most = ends, _GAP * len(bones.network.outputs)
+    while len(found) < _MOST_KNOTS:
+        room, budget, place = max(
+            (*_room(less, more), place) for place, (more, less) in enumerate(pairwise(found), start=1)
+        )
+        if room <= most:
+            break
+        found.insert(place, program.solve(budget))
+    return np.stack([one.rows for one in found])
+
+
+@dataclass(frozen=True, slots=True)
+class _Solution:
+    budget: float
+    rows: Floats
+    utility: float
+    price: float  #: utility for one more unit of work
+
+
+def _room(less: _Solution, more: _Solution) -> tuple[float, float]:
+    """How much better than a mixture the best can be at most, and the budget at which it can."""
+    width = more.budget - less.budget
+    if width <= 0.0:
+        return 0.0, more.budget
+    chord = (more.utility - less.utility) / width
+    rise, fall = max(less.price - chord, 0.0), max(chord - more.price, 0.0)
+    if rise + fall <= 0.0:
+        return 0.0, more.budget
+    share = fall / (rise + fall)
+    return share * rise * width, less.budget + width * min(max(share, _NEAREST), 1.0 - _NEAREST)
 
 
 class _Program:
-    """Variables: the flow on each arc, what is let in at each input, the pieces of each graph, the worst utility."""
+    """Variables: the rows that pass each place, the pieces of each graph, the worst utility."""
 
-    def __init__(self, network: Network, rates: Mapping[str, float], budget: float) -> None:
-        self._network, self._rates = network, rates
-        self._full = network.flows(rates)
-        self._column = {arc.name: number for number, arc in enumerate(network.arcs)}
-        for one in network.inputs:
-            self._column[one.name] = len(self._column)
-        self._pieces: dict[str, list[tuple[int, float]]] = {}
-        self._bounds: list[tuple[float, float | None]] = [(0.0, None)] * len(network.arcs)
-        self._bounds += [(0.0, rates[one.name]) for one in network.inputs]
-        for output in network.outputs:
-            points = tuple(reversed(tuple(output.loss_tolerance.points)))
-            self._pieces[output.name] = []
-            for (low, bad), (high, good) in pairwise(points):
-                self._pieces[output.name].append((len(self._bounds), (good - bad) / (high - low)))
-                self._bounds.append((0.0, high - low))
-        self._worst = len(self._bounds)
-        self._bounds.append((0.0, None))
-        self._terms: list[tuple[int, int, float]] = []
-        self._limits: list[float] = []
-        for arc in network.arcs:
-            self._not_more({arc.name: 1.0}, arc.source)
-        for output in network.outputs:
-            arc = network.into[output.name][0]
-            row = self._row(0.0)
-            self._terms += [(row, column, self._full[arc.name] / 100.0) for column, _ in self._pieces[output.name]]
-            self._terms.append((row, self._column[arc.name], -1.0))
-        row = self._row(budget)
-        self._terms += [(row, self._column[arc.name], arc.cost) for arc in network.arcs if arc.cost]
+    def __init__(self, bones: Skeleton) -> None:
+        self._bones = bones
+        outputs = bones.network.outputs
+        bounds: list[tuple[float, float | None]] = [
+            (0.0, bones.rates[place.name] if place.arc is None else None) for place in bones.places
+        ]
+        self._pieces: list[list[tuple[int, float]]] = []
+        for output in outputs:
+            pieces = []
+            for (low, bad), (high, good) in pairwise(reversed(tuple(output.loss_tolerance.points))):
+                pieces.append((len(bounds), (good - bad) / (high - low)))
+                bounds.append((0.0, high - low))
+            self._pieces.append(pieces)
+        self._worst = len(bounds)
+        bounds.append((0.0, None))
+        terms: list[tuple[int, int, float]] = [(0, index, work) for index, work in enumerate(bones.work)]
+        row = 1
+        share = [dict(ends) for ends in bones.reach]
+        for index, end in enumerate(bones.stands):
+            if end is not None:
+                terms.append((row, index, 1.0))
+                terms += [(row, feeder, -share[feeder][end]) for feeder in bones.feeders[end]]
+                row += 1
+        for output, pieces in zip(outputs, self._pieces, strict=True):
+            end = bones.number[output.name]
+            terms += [(row, column, bones.full[1][end] / 100.0) for column, _ in pieces]
+            terms += [(row, feeder, -share[feeder][end]) for feeder in bones.feeders[end]]
+            row += 1
+        for pieces in self._pieces:
+            terms += [(row, column, -slope) for column, slope in pieces]
+            terms.append((row, self._worst, 1.0))
+            row += 1
+        rows, columns, factors = (np.array(part) for part in zip(*terms, strict=True))
+        self._matrix = coo_array((factors.astype(float), (rows, columns)), shape=(row, len(bounds))).tocsr()
+        self._bounds = np.array([(low, np.inf if high is None else high) for low, high in bounds])
+        self._limits = np.zeros(row)
+        #: What outputs are worth with nothing delivered: no output need be worth less than the worst.
+        least = np.array([one.loss_tolerance.utility(0.0) for one in outputs])
+        self._limits[row - len(outputs) :] = least
+        self._least = float(least.sum())
+        self._goal = np.zeros(len(bounds))
+        for pieces in self._pieces:
+            for column, slope in pieces:
+                self._goal[column] = -slope
+        self.whole = sum(one.loss_tolerance.utility(100.0) for one in outputs)
 
-    def _row(self, limit: float) -> int:
-        self._limits.append(limit)
-        return len(self._limits) - 1
-
-    def _not_more(self, terms: dict[str, float], node: str) -> None:
-        row = self._row(0.0)
-        self._terms += [(row, self._column[name], factor) for name, factor in terms.items()]
-        sources = self._network.into[node]
-        if sources:
-            self._terms += [(row, self._column[arc.name], -arc.selectivity) for arc in sources]
-        else:
-            self._terms.append((row, self._column[node], -1.0))
-
-    def worst(self) -> float:
+    def worst(self, budget: float) -> float:
         """The utility that every output can have at once."""
-        rows = list[tuple[int, int, float]]()
-        for number, (name, pieces) in enumerate(self._pieces.items()):
-            rows += [(number, column, -slope) for column, slope in pieces]
-            rows.append((number, self._worst, 1.0))
-            _ = name
-        least = [output.loss_tolerance.utility(0.0) for output in self._network.outputs]
-        goal = np.zeros(len(self._bounds))
+        goal = np.zeros(len(self._goal))
         goal[self._worst] = -1.0
-        return float(self._solve(goal, rows, least)[self._worst])
+        return float(self._solve(goal, budget, 0.0)[0][self._worst])
 
-    def optimum(self, worst: float) -> Optimum:
+    def solve(self, budget: float, worst: float = 0.0) -> _Solution:
         """The largest sum in which no output is worse off than that."""
-        goal = np.zeros(len(self._bounds))
-        rows, limits = list[tuple[int, int, float]](), list[float]()
-        for number, output in enumerate(self._network.outputs):
-            for column, slope in self._pieces[output.name]:
-                goal[column] = -slope
-                rows.append((number, column, -slope))
-            limits.append(output.loss_tolerance.utility(0.0) - worst * (1.0 - 1e-9))
-        found = self._solve(goal, rows, limits)
-        flow = {name: max(float(found[column]), 0.0) for name, column in self._column.items()}
-        return self._read(flow)
+        found, price = self._solve(self._goal, budget, worst * (1.0 - 1e-9))
+        rows = np.maximum(found[: len(self._bones.places)], 0.0)
+        for index, place in enumerate(self._bones.places):
+            if place.arc is None and place.node in self._bones.number:
+                # What is let in and goes nowhere is not let in: the program does not mind.
+                rows[index] = max(rows[branch] for branch in self._bones.branches[self._bones.number[place.node]])
+        return _Solution(budget, rows, self._least - float(self._goal @ found), price)
 
-    def _solve(
-        self, goal: NDArray[np.float64], rows: list[tuple[int, int, float]], limits: list[float]
-    ) -> NDArray[np.float64]:
-        terms = self._terms + [(len(self._limits) + row, column, factor) for row, column, factor in rows]
-        row, column, factor = (np.array(part) for part in zip(*terms, strict=True))
-        shape = (len(self._limits) + len(limits), len(self._bounds))
-        matrix = coo_array((factor.astype(float), (row, column)), shape=shape).tocsr()
-        found = linprog(goal, A_ub=matrix, b_ub=[*self._limits, *limits], bounds=self._bounds, method="highs")
+    def _solve(self, goal: Floats, budget: float, worst: float) -> tuple[Floats, float]:
+        limits, bounds = self._limits.copy(), self._bounds.copy()
+        limits[0], bounds[self._worst, 0] = budget, worst
+        found = linprog(goal, A_ub=self._matrix, b_ub=limits, bounds=bounds, method="highs")
         if found.x is None:
             raise PenstockError(f"the linear program has no solution: {found.message}")
-        return np.asarray(found.x, np.float64)
+        return np.asarray(found.x, np.float64), -float(found.ineqlin.marginals[0])
 
-    def _read(self, flow: dict[str, float]) -> Optimum:
-        network = self._network
-        # What is let in and goes nowhere is not let in: the program does not mind.
-        leaving = {one.name: max(flow[arc.name] for arc in network.out_of[one.name]) for one in network.inputs}
-        for name in network.order:
-            if name not in leaving:
-                leaving[name] = sum(arc.selectivity * flow[arc.name] for arc in network.into[name])
-        keep = {}
-        for place in places(network):
-            before = self._rates[place.node] if place.arc is None else leaving[place.node]
-            after = leaving[place.node] if place.arc is None else flow[place.arc.name]
-            share = min(after / before, 1.0) if before > 0.0 else 1.0
-            if share < 1.0 - 1e-9:
-                keep[place.name] = share
-        delivered = {}
-        for output in network.outputs:
-            arc = network.into[output.name][0].name
-            full = self._full[arc]
-            delivered[output.name] = round(min(100.0 * flow[arc] / full, 100.0), 9) if full > 0.0 else 100.0
-        utilities = {one.name: one.loss_tolerance.utility(delivered[one.name]) for one in network.outputs}
-        return Optimum(keep, delivered, utilities)
+
+def _check(objective: str) -> None:
+    if objective not in ("sum", "max_min"):
+        raise PenstockError.setting("objective", objective, "one of sum, max_min")
+
+
+def _read(bones: Skeleton, rows: Floats) -> Optimum:
+    coming = [0.0] * len(bones.ends)
+    for index, ends in enumerate(bones.reach):
+        for end, share in ends:
+            coming[end] += share * float(rows[index])
+    keep = {}
+    for index, (place, split) in enumerate(zip(bones.places, bones.stands, strict=True)):
+        before = bones.rates[place.name] if split is None else coming[split]
+        share = min(float(rows[index]) / before, 1.0) if before > 0.0 else 1.0
+        if share < 1.0 - 1e-9:
+            keep[place.name] = share
+    delivered = {}
+    for output in bones.network.outputs:
+        end = bones.number[output.name]
+        full = bones.full[1][end]
+        delivered[output.name] = round(min(100.0 * coming[end] / full, 100.0), 9) if full > 0.0 else 100.0
+    utilities = {one.name: one.loss_tolerance.utility(delivered[one.name]) for one in bones.network.outputs}
+    return Optimum(keep, delivered, utilities)

@@ -5,23 +5,38 @@ Entries follow from each other: where the next row costs least utility for the w
 input $i$ causes $L_i$ work without drops and $L_i'$ with them, and the entry saves $\sum_i r_i (L_i - L_i')$.
 
 Overload is met by a look-up: the first entry that saves enough, sought from the entry in force in both directions.
+
+Between two knots of the way down, flows change in proportion, so entries are read off in between at any fineness. The
+knots are where the greedy way meets a bend of a graph or a branch that gets tight; or they are best of all (`exact`).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.core import exact
 from penstock.core.cells import Predicate
-from penstock.core.drops import Place, Shedding, places
+from penstock.core.drops import Place, Shedding, Skeleton
 from penstock.core.network import Network
 from penstock.core.settings import number
 from penstock.errors import PenstockError
 
 Placement = Literal["single", "group"]
+Solver = Literal["auto", "greedy", "exact"]
+Floats = NDArray[np.float64]
+
+#: Entries closer together than this share of the load are not worth their memory.
+_FINEST = 1.0 / 5000.0
+#: Entries further apart than this share of the load, for each unit of `step`, shed too much for too little.
+_COARSEST = 0.05
+#: A share this close to all is all, and rows this small a share of a split's own are none.
+_ROUNDING = 1e-9
+#: With more places than this `auto` does not solve linear programs.
+_MANY_PLACES = 2000
 
 
 @dataclass(frozen=True)
@@ -60,10 +75,10 @@ class RoadMap:
     inputs: tuple[str, ...]
     places: tuple[str, ...]
     outputs: tuple[str, ...]
-    savings: NDArray[np.float64]
-    keep: NDArray[np.float64]
-    delivered: NDArray[np.float64]
-    utility: NDArray[np.float64]
+    savings: Floats
+    keep: Floats
+    delivered: Floats
+    utility: Floats
 
     def __len__(self) -> int:
         """Number of entries."""
@@ -119,22 +134,32 @@ def build(
     step: float = 0.02,
     drop_cost: float = 0.0,
     placement: Placement = "single",
+    solver: Solver = "auto",
+    objective: exact.Objective = "sum",
 ) -> RoadMap:
     """The road map of a network at these rates, whose proportions alone matter.
 
     Args:
         network: Inputs, boxes and outputs.
         rates: Rows a second of each input; those of the network if not given.
-        step: Share of a place's rows that one entry drops more than the one before it.
+        step: Share of a place's rows that one entry drops more than the one before it, at most.
         drop_cost: Work that a drop itself does on each row.
-        placement: `single`: each input and branch is a place of its own. `group`: what a drop meets upstream of a union
-            is dropped alike, as the paper's text says.
+        placement: Of the greedy way. `single`: each input and branch is a place of its own. `group`: what a drop meets
+            upstream of a union is dropped alike, as the paper's text says.
+        solver: `greedy`: where the next row costs least for the work it saves. `exact`: linear programs. `auto`: greedy
+            where no rows are shared between queries, for there it is next to the best; exact where they are.
+        objective: `sum` of utilities; or `max_min`, the worst utility first, then the sum, which is always exact.
     """
     check_step(network, step, drop_cost)
-    if placement not in ("single", "group"):
-        raise PenstockError.setting("placement", placement, "one of single, group")
-    groups = [(place,) for place in places(network)] if placement == "single" else _groups(network)
-    return descent(network, rates, groups, [step] * len(groups), places(network))
+    for setting, given, kinds in (("placement", placement, Placement), ("solver", solver, Solver)):
+        if given not in get_args(kinds):
+            raise PenstockError.setting(setting, given, f"one of {', '.join(get_args(kinds))}")
+    bones = Skeleton(network, rates)
+    steps = np.full(len(bones.places), step)
+    if objective == "sum" and (solver == "greedy" or (solver == "auto" and _greedy_will_do(bones, placement))):
+        groups = [[index] for index in range(len(bones.places))] if placement == "single" else _groups(bones)
+        return _read_off(bones, _way_down(bones, groups), steps)
+    return _read_off(bones, exact.way_down(bones, objective), steps)
 
 
 def check_step(network: Network, step: float, drop_cost: float) -> None:
@@ -149,162 +174,130 @@ def check_step(network: Network, step: float, drop_cost: float) -> None:
 
 
 def descent(
-    network: Network,
-    rates: Mapping[str, float] | None,
-    groups: Sequence[tuple[Place, ...]],
-    steps: Sequence[float],
-    told: Sequence[Place],
+    network: Network, rates: Mapping[str, float] | None, places: Sequence[Place], steps: Sequence[float]
 ) -> RoadMap:
-    """The road map that drops at these groups of places, each in steps of its own.
+    """The greedy road map that drops at these places alone, each in steps of its own.
 
     Args:
         network: Inputs, boxes and outputs.
         rates: Rows a second of each input; those of the network if not given.
-        groups: Places that drop alike.
-        steps: Share of a group's rows that one entry drops more than the one before it.
-        told: The places whose drops are written down.
+        places: Where drops may stand: inputs and arcs.
+        steps: Share of a place's rows that one entry drops more than the one before it, at most.
     """
-    state = Shedding(network, None if rates is None else dict(rates))
-    writer = _Writer(network, state, told)
-    _descend(state, groups, steps, writer)
-    return writer.road_map()
+    bones = Skeleton(network, rates, places)
+    number_of = {place.name: index for index, place in enumerate(bones.places)}
+    told = [number_of[place.name] for place in places]
+    by_place = np.full(len(bones.places), np.inf)
+    by_place[told] = steps
+    found = _read_off(bones, _way_down(bones, [[index] for index in told]), by_place)
+    return replace(found, places=tuple(place.name for place in places), keep=found.keep[:, told])
 
 
-def _descend(state: Shedding, groups: Sequence[tuple[Place, ...]], steps: Sequence[float], writer: "_Writer") -> None:
-    """Drop a little more at the place where it costs least, until nothing flows."""
-    full = [sum(state.flowing(place) for place in group) for group in groups]
-    by_node: dict[str, set[int]] = {}
-    for index, group in enumerate(groups):
-        for place in group:
-            by_node.setdefault(place.node, set()).add(index)
+def _greedy_will_do(bones: Skeleton, placement: Placement) -> bool:
+    return placement == "group" or len(bones.places) == len(bones.rates) or len(bones.places) > _MANY_PLACES
+
+
+def _way_down(bones: Skeleton, groups: list[list[int]]) -> Floats:
+    """Drop more where it costs least, until nothing flows: rows that pass each place, one row of the array a knot."""
+    state = Shedding(bones)
+    groups_of: list[list[int]] = [[] for _ in bones.places]
+    for number_, group in enumerate(groups):
+        for index in group:
+            groups_of[index].append(number_)
     version = [0] * len(groups)
-    heap = [(_ratio(state, group), index, 0) for index, group in enumerate(groups)]
+    heap = [(state.ratio(group), number_, 0) for number_, group in enumerate(groups)]
     heapify(heap)
+    knots = [np.array(state.rows)]
     while heap:
-        ratio, index, made = heappop(heap)
-        group = groups[index]
-        flowing = sum(state.flowing(place) for place in group)
-        if made != version[index] or ratio == np.inf or flowing <= 1e-9 * full[index]:
+        ratio, chosen, made = heappop(heap)
+        if made != version[chosen] or ratio == np.inf or not state.left(groups[chosen]):
             continue
-        felt, events = set[str](), set[str]()
-        for place in group:
-            share = state.flowing(place) / flowing
-            left = steps[index] * full[index] * share
-            while left > 1e-9 * full[index]:
-                taken = state.take(place, left)
-                left -= taken.rows
-                felt.update(taken.nodes)
-                events.update(taken.events)
-                if len(group) == 1 or taken.rows <= 0.0:
-                    break
-                state.refresh(taken.events)
-        changed = state.refresh(tuple(events)) | events
-        writer.write(felt)
-        for other in {index}.union(*(by_node.get(name, ()) for name in changed)):
+        now = state.ratio(groups[chosen])
+        if now > ratio * (1.0 + _ROUNDING):  # others have taken rows from a group, so that its mixture is another
+            heappush(heap, (now, chosen, made))
+            continue
+        changed = state.take(groups[chosen])
+        knots.append(np.array(state.rows))
+        for other in {chosen}.union(*(groups_of[index] for index in changed)):
             version[other] += 1
-            heappush(heap, (_ratio(state, groups[other]), other, version[other]))
+            heappush(heap, (state.ratio(groups[other]), other, version[other]))
+    return np.stack(knots)
 
 
-def _ratio(state: Shedding, group: tuple[Place, ...]) -> float:
-    loss = gain = 0.0
-    for place in group:
-        rows, next_row = state.flowing(place), state.marginal(place)
-        loss, gain = loss + rows * next_row.loss, gain + rows * next_row.gain
-    return loss / gain if gain > 0.0 else np.inf
-
-
-def _groups(network: Network) -> list[tuple[Place, ...]]:
+def _groups(bones: Skeleton) -> list[list[int]]:
     """For each output and each split, all places that a drop comes to when it is pushed upstream through unions."""
-    found: dict[tuple[str, ...], tuple[Place, ...]] = {}
-    for name in network.order:
-        if not network.out_of[name] or len(network.out_of[name]) > 1:
-            group = tuple(_pushed(network, name))
-            found[tuple(place.name for place in group)] = group
-    return list(found.values())
+    return list({tuple(feeders): feeders for feeders in bones.feeders if feeders}.values())
 
 
-def _pushed(network: Network, name: str) -> list[Place]:
-    if not network.into[name]:
-        return [Place(name, name, None)]
-    found: list[Place] = []
-    for arc in network.into[name]:
-        if len(network.out_of[arc.source]) > 1:
-            found.append(Place(arc.name, arc.source, arc))
-        else:
-            found.extend(_pushed(network, arc.source))
+def _read_off(bones: Skeleton, knots: Floats, steps: Floats) -> RoadMap:
+    """Entries along the way, close enough together."""
+    rows = _points(bones, knots, steps)
+    inputs = [place.name for place in bones.places if place.arc is None]
+    coming, full = np.zeros((len(rows), len(bones.ends))), bones.full[1]
+    for index, ends in enumerate(bones.reach):
+        for end, share in ends:
+            coming[:, end] += share * rows[:, index]
+    keep = np.ones_like(rows)
+    for index, (place, split) in enumerate(zip(bones.places, bones.stands, strict=True)):
+        before, most = (
+            (bones.rates[place.name], bones.rates[place.name]) if split is None else (coming[:, split], full[split])
+        )
+        some = np.broadcast_to(before > _ROUNDING * most, len(rows))
+        np.divide(rows[:, index], before, out=keep[:, index], where=some)
+    keep = np.where(keep > 1.0 - _ROUNDING, 1.0, keep)
+    work = np.zeros_like(coming)
+
+    def caused(index: int) -> Floats:
+        total: Floats = np.full(len(rows), bones.work[index])
+        for end, share in bones.reach[index]:
+            total += share * work[:, end]
+        return total * keep[:, index]
+
+    for end in reversed(range(len(bones.ends))):
+        for index in bones.branches[end]:
+            work[:, end] += caused(index)
+    savings = np.stack([bones.network.coefficients[name] - caused(index) for index, name in enumerate(inputs)], axis=1)
+    outputs = bones.network.outputs
+    percent = [
+        100.0 * coming[:, end] / full[end] if full[end] > 0.0 else np.full(len(rows), 100.0)
+        for end in (bones.number[one.name] for one in outputs)
+    ]
+    delivered = np.stack(percent, axis=1).clip(0.0, 100.0).round(9)
+    utility = np.zeros(len(rows))
+    for column, one in enumerate(outputs):
+        percents, utilities = zip(*reversed(one.loss_tolerance.points), strict=True)
+        utility += np.interp(delivered[:, column], percents, utilities)
+    return RoadMap(
+        tuple(inputs),
+        tuple(place.name for place in bones.places),
+        tuple(one.name for one in outputs),
+        savings.clip(0.0),
+        keep,
+        delivered,
+        utility,
+    )
+
+
+def _points(bones: Skeleton, knots: Floats, steps: Floats) -> Floats:
+    """Rows that pass each place, at the knots and in between."""
+    full, loads = np.array(bones.full[0]), knots @ np.array(bones.work)
+    finest = max(loads[0], 1e-300) * _FINEST
+    moved = np.abs(np.diff(knots, axis=0)) / np.where(full > 0.0, full, np.inf)
+    saved = -np.diff(loads) / max(loads[0], 1e-300)
+    pieces = np.maximum(np.ceil((moved / steps).max(axis=1) - _ROUNDING), np.ceil(saved / (_COARSEST * steps.min())))
+    pieces = np.minimum(pieces, np.ceil(saved / _FINEST)).clip(1.0).astype(int)
+    where = np.concatenate(
+        [*(knot + np.arange(count) / count for knot, count in enumerate(pieces)), [len(knots) - 1.0]]
+    )
+    at = np.interp(where, np.arange(len(knots)), loads)
+    chosen, last = [0], at[0]
+    for index, load in enumerate(at[1:-1].tolist(), start=1):
+        if last - load >= finest * 0.5:
+            chosen.append(index)
+            last = load
+    where = where[[*chosen, len(where) - 1]] if len(where) > 1 else where
+    below = np.minimum(where.astype(int), max(len(knots) - 2, 0))
+    share = (where - below)[:, np.newaxis]
+    above = np.minimum(below + 1, len(knots) - 1)
+    found: Floats = knots[below] * (1.0 - share) + knots[above] * share
     return found
-
-
-class _Writer:
-    """Writes entries down; after a step only what lies around it is computed anew."""
-
-    def __init__(self, network: Network, state: Shedding, told: Sequence[Place]) -> None:
-        self._network, self._state = network, state
-        self._places = told
-        self._inputs = {one.name: column for column, one in enumerate(network.inputs)}
-        self._outputs = {one.name: column for column, one in enumerate(network.outputs)}
-        self._columns: dict[str, list[int]] = {}
-        for column, place in enumerate(self._places):
-            self._columns.setdefault(place.node, []).append(column)
-        self._left = {name: network.coefficients.get(name, 0.0) for name in network.out_of}
-        self._order = {name: position for position, name in enumerate(network.order)}
-        for name in reversed(network.order):
-            self._left[name] = self._coefficient(name)
-        self._rows: list[tuple[NDArray[np.float64], ...]] = []
-        self._now = (
-            np.zeros(len(self._inputs)),
-            np.ones(len(self._places)),
-            np.full(len(self._outputs), 100.0),
-        )
-        self._utilities = {name: state.utility(name) for name in self._outputs}
-        self.write(set(network.order))
-
-    def write(self, felt: set[str]) -> None:
-        """One more entry; `felt` are the nodes whose flows have changed."""
-        savings, keep, delivered = self._now = tuple(one.copy() for one in self._now)  # type: ignore[assignment]
-        for name in felt:
-            for column in self._columns.get(name, ()):
-                keep[column] = self._state.keep(self._places[column])
-            if name in self._outputs:
-                delivered[self._outputs[name]] = self._state.percent(name)
-                self._utilities[name] = self._state.utility(name)
-        for name in self._stale(felt):
-            self._left[name] = self._coefficient(name)
-            if name in self._inputs:
-                column = self._inputs[name]
-                savings[column] = max(self._network.coefficients[name] - self._left[name], 0.0)
-        self._rows.append((savings, keep, delivered, np.array(sum(self._utilities.values()))))
-
-    def _stale(self, felt: set[str]) -> list[str]:
-        found, todo = set(felt), list(felt)
-        while todo:
-            for arc in self._network.into[todo.pop()]:
-                if arc.source not in found:
-                    found.add(arc.source)
-                    todo.append(arc.source)
-        return sorted(found, key=lambda name: -self._order[name])
-
-    def _coefficient(self, name: str) -> float:
-        """Work that a row causes from this node on, under the drops in force."""
-        state, arcs = self._state, self._network.out_of[name]
-        leaving = state.leaving.get(name, 0.0)
-        total = 0.0
-        for arc in arcs:
-            share = state.flow[arc.name] / leaving if leaving > 0.0 else 0.0
-            total += share * (arc.cost + arc.selectivity * self._left[arc.target])
-        if name in self._inputs:
-            rate = state.rates[name]
-            total *= leaving / rate if rate > 0.0 else 1.0
-        return total
-
-    def road_map(self) -> RoadMap:
-        savings, keep, delivered, utility = (np.stack(column) for column in zip(*self._rows, strict=True))
-        return RoadMap(
-            tuple(self._inputs),
-            tuple(place.name for place in self._places),
-            tuple(self._outputs),
-            savings,
-            keep,
-            delivered,
-            utility,
-        )

@@ -104,7 +104,7 @@ def build(
     for spot in copy.spots:
         rows[spot.place] = rows.get(spot.place, 0.0) + spot.rows
     steps = [min(step * rows[spot.place] / spot.rows, 1.0) if spot.rows > 0.0 else 1.0 for spot in copy.spots]
-    found = descent(copy.network, flows, [(place,) for place in copy.places], steps, copy.places)
+    found = descent(copy.network, flows, copy.places, steps)
     return SemanticRoadMap.of(network, copy, found, _Cuts(copy.spots, cells, hulls, starts.named))
 
 
