@@ -11,12 +11,16 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from penstock.core import semantic
+from penstock.core.cells import Cell, Judged, atoms
 from penstock.core.intervals import Interval, IntervalSet
 from penstock.core.network import Network
-from penstock.core.semantic import Cell, Judged
 
 #: Batches over which shares are averaged.
 BATCHES = 5
+#: Cells are cut at every so many quantiles: within a cell values count as spread evenly.
+STEP = 5
+#: Quantiles have moved when they have by this share of their range, on average.
+MOVED = 0.01
 
 
 class Histograms:
@@ -26,6 +30,7 @@ class Histograms:
         """Know what the outputs' own histograms say, until something is measured."""
         self._judged = semantic.estimated(network)
         self._seen = {place: deque[list[float]](maxlen=BATCHES) for place in self._judged}
+        self._used: dict[str, tuple[float, ...]] = {}
 
     @property
     def subjects(self) -> dict[str, str]:
@@ -38,21 +43,35 @@ class Histograms:
             if place in self._seen and len(values) > 1 and all(math.isfinite(value) for value in values):
                 self._seen[place].append(list(values))
 
-    @property
     def judged(self) -> dict[str, Judged]:
-        """The cells of each place with the shares that were learned."""
-        return {place: self._measured(place, judged) for place, judged in self._judged.items()}
+        """The cells of each place with the shares that were learned, cut finer where many rows are."""
+        self._used = {place: self._mean(place) for place in self._seen}
+        return {place: self._measured(judged, self._used[place]) for place, judged in self._judged.items()}
 
-    def _measured(self, place: str, judged: Judged) -> Judged:
-        seen = self._seen[place]
-        if not seen:
+    def moved(self) -> bool:
+        """Whether the distributions have moved since `judged` was last asked for."""
+        return any(self._moved(self._used.get(place), self._mean(place)) for place in self._seen)
+
+    def _mean(self, place: str) -> tuple[float, ...]:
+        return tuple(np.mean(self._seen[place], axis=0).tolist()) if self._seen[place] else ()
+
+    @staticmethod
+    def _moved(before: tuple[float, ...] | None, now: tuple[float, ...]) -> bool:
+        if not before or not now:
+            return bool(before) != bool(now)
+        range_ = max(before[-1] - before[0], now[-1] - now[0])
+        return bool(np.abs(np.subtract(before, now)).mean() > MOVED * range_)
+
+    @staticmethod
+    def _measured(judged: Judged, quantiles: tuple[float, ...]) -> Judged:
+        if not quantiles:
             return judged
-        shares = [np.mean([share(cell.values, values) for values in seen]) for cell in judged.cells]
-        total = float(sum(shares))
-        if not total:
-            return judged
-        cells = [Cell(cell.values, float(one) / total) for cell, one in zip(judged.cells, shares, strict=True)]
-        return Judged(judged.subject, tuple(cells))
+        cuts = [IntervalSet.of(Interval(-math.inf, value)) for value in quantiles[STEP:-STEP:STEP]]
+        values = atoms([*(cell.values for cell in judged.cells), *cuts])
+        shares = [share(one, quantiles) for one in values]
+        total = sum(shares)
+        cells = [Cell(one, part / total) for one, part in zip(values, shares, strict=True)] if total > 0.0 else []
+        return Judged(judged.subject, tuple(cells)) if cells else judged
 
 
 def share(values: IntervalSet, quantiles: Sequence[float]) -> float:
@@ -63,8 +82,11 @@ def share(values: IntervalSet, quantiles: Sequence[float]) -> float:
     >>> share(IntervalSet.of(Interval(3, 3)), [3.0, 3.0, 9.0])  # half of all rows have the value 3
     0.5
     """
-    return float(sum(_below(part.high, quantiles, open_=part.high_open) - _below(part.low, quantiles, open_=not part.low_open)
-                     for part in values.parts))
+    found = 0.0
+    for part in values.parts:
+        below = _below(part.low, quantiles, open_=not part.low_open)
+        found += _below(part.high, quantiles, open_=part.high_open) - below
+    return found
 
 
 def _below(value: float, quantiles: Sequence[float], *, open_: bool) -> float:

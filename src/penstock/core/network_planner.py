@@ -5,11 +5,12 @@ which the road map has an entry. The map is made anew when what is known has dri
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
 from penstock.core import exact, roadmap, semantic
 from penstock.core.admission import evenly
+from penstock.core.drift import Keeper
 from penstock.core.exact import Objective
 from penstock.core.histograms import Histograms
 from penstock.core.network import Network
@@ -19,10 +20,8 @@ from penstock.core.roadmap import Entry
 Kind = Literal["random", "semantic", "input_uniform"]
 Solver = Literal["greedy", "exact"]
 
-#: A plan stays in force while it saves no less than is needed and no more than this share of the limit above that.
+#: A plan stays in force while the work that it lets through is within the limit, and no less than it by this share.
 DEAD_BAND = 0.05
-#: A road map is made anew when a share that it was made of has moved by so much.
-DRIFT = 0.03
 
 
 class Map(Protocol):
@@ -64,7 +63,6 @@ class NetworkPlanner:
 
     Attributes:
         known: What was learned.
-        rebuilt: How often the road map was made.
     """
 
     def __init__(  # noqa: PLR0913 - settings, given by name
@@ -81,11 +79,10 @@ class NetworkPlanner:
     ) -> None:
         """Plan for a network whose batches start every `trigger_s` seconds; see `NetworkStatistics` for the last two."""
         self.known = NetworkStatistics(network, trigger_s, pace, stages)
-        self.rebuilt = 0
         self._headroom, self._kind, self._solver, self._objective = headroom, kind, solver, objective
         self._histograms = Histograms(network) if kind == "semantic" else None
-        self._map: Map | None = None
-        self._made_of: tuple[float, ...] = ()
+        self._keeper: Keeper[Map] | None = None
+        self._before = 0  # maps made by keepers before this one
         self._last = Decision(nothing_dropped(network), 0, 0, 0.0, 0.0, changed=False)
 
     @property
@@ -103,40 +100,50 @@ class NetworkPlanner:
             self._last = Decision(nothing_dropped(network), 0, 0, 0.0, capacity, changed=False)
             return self._last
         load, limit = network.load(), self._headroom * capacity
+        if self._fits(load, limit, network.rates):
+            self._last = replace(self._last, load=load, capacity=capacity, changed=False)
+            return self._last
         index, entries, entry = self._chosen(network, load, limit)
         changed = entry.keep != self._last.entry.keep or entry.predicates != self._last.entry.predicates
         self._last = Decision(entry, index, entries, load, capacity, changed)
         return self._last
 
+    def _fits(self, load: float, limit: float, rates: Mapping[str, float]) -> bool:
+        """Whether the plan in force is still right: a new one for every row more would make Spark compile it anew."""
+        savings = self._last.entry.savings
+        left = load - sum(rates[name] * saved for name, saved in savings.items())
+        return bool(self._last.index) and (1.0 - DEAD_BAND) * limit <= left <= limit
+
     def _chosen(self, network: Network, load: float, limit: float) -> tuple[int, int, Entry]:
         rates, excess = network.rates, load - limit
         if excess <= 0.0:
-            return 0, len(self._map) if self._map else 0, nothing_dropped(network)
+            return 0, 0, nothing_dropped(network)
         if self._kind == "input_uniform":
             return 1, 2, _input_uniform(network, excess)
         if self._solver == "exact" or self._objective == "max_min":
             best = exact.best(network, limit, rates, self._objective)
             return 1, 2, Entry(savings={}, keep=best.keep, delivered=best.delivered, utility=best.utility)
-        road_map, fresh = self._road_map(network)
-        index = road_map.find(excess, rates, self._last.index)
-        if not fresh and 0 < index < self._last.index:
-            entry = road_map.entry(self._last.index)
-            saved = sum(rates[name] * one for name, one in entry.savings.items())
-            if saved - excess <= DEAD_BAND * limit:
-                index = self._last.index
+        road_map = self._road_map(network)
+        index = road_map.find(excess, rates, min(self._last.index, len(road_map) - 1))
         return index, len(road_map), road_map.entry(index)
 
-    def _road_map(self, network: Network) -> tuple[Map, bool]:
-        judged = self._histograms.judged if self._histograms else None
-        made_of = _fingerprint(network, judged)
-        if self._map is not None and _distance(made_of, self._made_of) < DRIFT:
-            return self._map, False
-        self._map = (
-            semantic.build(network, network.rates, judged) if judged else roadmap.build(network, network.rates)
-        )
-        self._made_of = made_of
-        self.rebuilt += 1
-        return self._map, True
+    def _road_map(self, network: Network) -> Map:
+        """The map of the moment; made anew when what it was made of has drifted."""
+        moved = self._histograms is not None and self._histograms.moved()
+        if self._keeper is None or moved:
+            self._before += self._keeper.built if self._keeper else 0
+            self._keeper = Keeper(self._build, network)
+        return self._keeper.map(network, network.rates)
+
+    def _build(self, network: Network, rates: Mapping[str, float]) -> Map:
+        if self._histograms is None:
+            return roadmap.build(network, rates)
+        return semantic.build(network, rates, self._histograms.judged())
+
+    @property
+    def rebuilt(self) -> int:
+        """How often the road map was made."""
+        return self._before + (self._keeper.built if self._keeper else 0)
 
 
 def nothing_dropped(network: Network) -> Entry:
@@ -157,17 +164,3 @@ def _input_uniform(network: Network, excess: float) -> Entry:
     utility = sum(one.loss_tolerance.utility(delivered[one.name]) for one in network.outputs)
     savings = {name: (1.0 - keep[name]) * network.coefficients[name] for name in names}
     return Entry(savings, {name: share for name, share in keep.items() if share < 1.0}, delivered, utility)
-
-
-def _fingerprint(network: Network, judged: Mapping[str, semantic.Judged] | None) -> tuple[float, ...]:
-    """What a road map depends on, as shares: of the whole load by arc, and of rows by cell."""
-    flows, load = network.flows(), network.load()
-    arcs = [flows[arc.name] * arc.cost / load if load else 0.0 for arc in network.arcs]
-    outputs = [flows[network.into[one.name][0].name] for one in network.outputs]
-    delivered = [flow / (sum(outputs) or 1.0) for flow in outputs]
-    cells = [cell.share for one in (judged or {}).values() for cell in one.cells]
-    return (*arcs, *delivered, *cells)
-
-
-def _distance(one: tuple[float, ...], two: tuple[float, ...]) -> float:
-    return max((abs(a - b) for a, b in zip(one, two, strict=True)), default=0.0)
