@@ -21,7 +21,7 @@ Kind = Literal["random", "semantic", "input_uniform"]
 Solver = Literal["greedy", "exact"]
 
 #: A plan stays in force while the work that it lets through is within the limit, and no less than it by this share.
-DEAD_BAND = 0.05
+DEAD_BAND = 0.1
 
 
 class Map(Protocol):
