@@ -17,10 +17,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 import penstock
-from penstock import cli_bench, cli_roadmap, hardware
+from penstock import cli_bench, cli_roadmap, cli_run, hardware
 from penstock.cli_options import (
+    Batches,
+    Cores,
     DemoOut,
     Eps,
+    Folder,
     GateRows,
     Jobs,
     Json,
@@ -32,7 +35,10 @@ from penstock.cli_options import (
     Placement,
     PreferRows,
     Repeats,
+    RunKind,
+    RunOut,
     Runs,
+    RunSeconds,
     Seconds,
     Seed,
     Shed,
@@ -274,6 +280,46 @@ def roadmap(
     found = cli_roadmap.answer(file, kind=kind, shed=shed, placement=placement, solver=solver, step=step)
     contents = {json_file: _json_bytes(cli_roadmap.to_json(found))} if json_file else {}
     cli_roadmap.show(_out, found)
+    write_files(contents)
+    _print_files(contents)
+
+
+@app.command("run")
+def run_network(  # noqa: PLR0913 - one argument an option
+    file: NetworkPath,
+    *,
+    seconds: RunSeconds = None,
+    batches: Batches = None,
+    once: Annotated[bool, typer.Option("--once", help="Work off what is there now, and end.")] = False,
+    kind: RunKind = None,
+    cores: Cores = 2,
+    shed: Annotated[bool, typer.Option(help="Drop rows when overloaded.")] = True,
+    explain: Annotated[bool, typer.Option("--explain", help="Print Spark's plan of each output.")] = False,
+    folder: Folder = None,
+    out: RunOut = None,
+    json_file: Json = None,
+) -> None:
+    """Run a query network on Spark: shared boxes once a batch, drops where they cost least utility; Ctrl-C ends it."""
+    cli_bench.require_spark()
+    json_file = _check_outputs(out, json_file)
+    if folder is not None:
+        writable_folder("--folder", folder)
+    settings = cli_run.Settings(seconds, batches, once, kind, cores, shed, explain, folder)
+    network, made = cli_run.run(file, settings, _out)
+    result = cli_run.facts(network, made) | {"machine": hardware.describe()}
+    machine = hardware.in_one_line(result["machine"])
+    cli_run.show(_out, result)
+    _out.print(f"Measured on {machine}.", highlight=False)
+    contents: dict[Path, bytes] = {}
+    if out is not None:
+        from penstock.spark.network.page import page  # noqa: PLC0415 - the other commands need no Spark
+
+        given = {"seconds": seconds, "batches": batches, "kind": kind, "cores": cores}
+        made_by = _command(f"penstock run {shlex.quote(str(file))}", given)
+        contents[out / "network.html"] = page(network.name, network.network, made.snapshots, machine, made_by)
+        contents[out / "network.json"] = _json_bytes(result)
+    if json_file is not None:
+        contents[json_file] = _json_bytes(result)
     write_files(contents)
     _print_files(contents)
 

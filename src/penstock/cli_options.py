@@ -14,6 +14,7 @@ _N = TypeVar("_N", int, float)
 _LEAST_EPS = 0.0001
 _LEAST_GATE_ROWS = 1000
 _LEAST_STEP = 0.0001
+_MOST_CORES = 1024
 _LEAST_RUN_S, _LONGEST_RUN_S = 10.0, 3600.0
 _LEAST_TARGET_S, _MOST_TARGET_S = 0.1, 60.0
 
@@ -192,4 +193,47 @@ Step = Annotated[
         metavar="S",
         parser=_number(float, "a number from 0.0001 to 1", lambda step: _LEAST_STEP <= step <= 1.0),
     ),
+]
+
+RunSeconds = Annotated[
+    float | None,
+    typer.Option(
+        help="Stop after so many seconds; without it and --batches, on Ctrl-C.",
+        metavar="S",
+        parser=_number(float, "a number of seconds above 0", lambda seconds: 0.0 < seconds < math.inf),
+    ),
+]
+Batches = Annotated[
+    int | None,
+    typer.Option(
+        help="Stop after so many batches.",
+        metavar="N",
+        parser=_number(int, "a whole number from 1 up", lambda batches: batches >= 1),
+    ),
+]
+RunKind = Annotated[
+    str | None,
+    typer.Option(
+        help="How rows are dropped; as the file says if not given. input_uniform knows nothing of utility.",
+        metavar="random|semantic|input_uniform",
+        parser=_one_of("random", "semantic", "input_uniform"),
+    ),
+]
+Cores = Annotated[
+    int,
+    typer.Option(
+        help="Cores of the local Spark session.",
+        metavar="N",
+        parser=_number(int, "a whole number from 1 to 1024", lambda cores: 1 <= cores <= _MOST_CORES),
+    ),
+]
+Folder = Annotated[
+    Path | None,
+    typer.Option(
+        help="Keep checkpoints, plans and bindings here, so that a later run goes on; else they are deleted.",
+        metavar="DIR",
+    ),
+]
+RunOut = Annotated[
+    Path | None, typer.Option("--out", help="Write network.html and network.json to this folder.", metavar="DIR")
 ]

@@ -39,6 +39,7 @@ def snapshot(network: Network, batch: int = 0, **given: Any) -> Snapshot:
         batch=batch,
         time_s=1000.0 + 2.0 * batch,
         duration_s=1.5,
+        rows={name: round(2.0 * rate) for name, rate in (flows | network.rates).items()},
         rates=network.rates,
         flows=flows,
         loads={arc.name: arc.cost * flows[arc.name] for arc in network.arcs},
@@ -379,8 +380,8 @@ def test_the_summary_counts_rows_and_utility() -> None:
     assert found["batches_above_headroom"] == 0
     assert found["highest_load"]["batch"] == 1
     assert found["seconds"] == pytest.approx(7.5)
-    assert found["inputs"] == {"I1": {"rows_in": 75}, "I2": {"rows_in": 150}}
-    assert found["rows_in"] == 225
+    assert found["inputs"] == {"I1": {"rows_in": 80}, "I2": {"rows_in": 160}}
+    assert found["rows_in"] == 240
     assert found["rows_shed"] == 32
     assert found["places"]["I2"] == {"rows_in": 150, "kept": 118, "shed": 32, "batches": 2, "drop": "drops 40%"}
     assert found["places"]["b1->b4"]["shed"] == 0
@@ -421,8 +422,8 @@ def test_the_page_shows_the_peak_the_end_cursors_and_drops() -> None:
     assert "drops 40%" in peak
     assert "drops 40%" not in end
     assert html.count("data:image/png;base64,") == 3
-    assert ('<tr><td>I2</td><td>150</td><td>118</td><td>32</td><td>2</td><td class="words">drops 40%</td></tr>') in html
-    assert "225 rows came in and 32 were shed, at 1 place." in html
+    assert ('<tr><td>I2</td><td>160</td><td>128</td><td>32</td><td>2</td><td class="words">drops 40%</td></tr>') in html
+    assert "240 rows came in and 32 were shed, at 1 place." in html
     assert "&lt;late&gt; (in 1 of 4 batches)" in html
     assert "Measured on a machine. Made by <code>penstock run x.yaml</code>." in html
 

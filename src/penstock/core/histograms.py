@@ -5,6 +5,7 @@ read from them as from a distribution function, linear between two quantiles, an
 """
 
 import math
+from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Mapping, Sequence
 
@@ -92,7 +93,7 @@ def share(values: IntervalSet, quantiles: Sequence[float]) -> float:
 def _below(value: float, quantiles: Sequence[float], *, open_: bool) -> float:
     """The share of rows with a lower value; of those with the value itself too, if not open."""
     last = len(quantiles) - 1
-    first, behind = np.searchsorted(quantiles, value, "left"), np.searchsorted(quantiles, value, "right")
+    first, behind = bisect_left(quantiles, value), bisect_right(quantiles, value)
     if first < behind:  # It is a quantile, or several: a lump of equal values.
         return float((first if open_ else behind - 1) / last)
     if first == 0:

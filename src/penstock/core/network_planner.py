@@ -65,7 +65,7 @@ class NetworkPlanner:
         known: What was learned.
     """
 
-    def __init__(  # noqa: PLR0913 - settings, given by name
+    def __init__(
         self,
         network: Network,
         *,
@@ -77,7 +77,18 @@ class NetworkPlanner:
         pace: float = 1.0,
         stages: Sequence[tuple[str, frozenset[str]]] = (),
     ) -> None:
-        """Plan for a network whose batches start every `trigger_s` seconds; see `NetworkStatistics` for the last two."""
+        """Plan for a network whose batches start every `trigger_s` seconds.
+
+        Args:
+            network: What runs.
+            trigger_s: How often batches start.
+            headroom: The share of capacity that may be used.
+            kind: How rows are dropped.
+            solver: A road map, or a linear program for each batch.
+            objective: What counts: the sum of utilities, or the worst of them.
+            pace: A first guess, in seconds of work a second.
+            stages: The box that begins each further stage, and all boxes of it.
+        """
         self.known = NetworkStatistics(network, trigger_s, pace, stages)
         self._headroom, self._kind, self._solver, self._objective = headroom, kind, solver, objective
         self._histograms = Histograms(network) if kind == "semantic" else None

@@ -138,9 +138,7 @@ class NetworkStatistics:
         span_s = sum(elapsed_s for elapsed_s, _ in self._recent)
         if not span_s:
             return self._given.rates
-        return {
-            one.name: sum(rows.get(one.name, 0) for _, rows in self._recent) / span_s for one in self._given.inputs
-        }
+        return {one.name: sum(rows.get(one.name, 0) for _, rows in self._recent) / span_s for one in self._given.inputs}
 
     @property
     def network(self) -> Network:

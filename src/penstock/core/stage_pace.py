@@ -1,13 +1,13 @@
 r"""How fast a stage of a network gets its work done.
 
-A batch with work $W$ takes $\ell\,(o + W / P)$: overhead $o$, pace $P$, and a level $\ell$. Overhead and pace are a line
-through many batches, drawn by medians, if those differ enough in work; else the overhead is that of a batch without rows
-and the pace is what the batches had. The level is how long the last few batches took against the line: a machine that
-gets slower does so for everything, at once.
+A batch with work $W$ takes $\ell\,(o + W / P)$: overhead $o$, pace $P$, and a level $\ell$. Overhead and pace are a
+line through many batches, drawn by medians, if those differ enough in work; else the overhead is that of a batch
+without rows and the pace is what the batches had. The level is how long the last few batches took against the line: a
+machine that gets slower does so for everything, at once.
 
 Started every $T$ seconds, batches get $C = (P / \ell)(1 - \ell o / T)$ done a second. If all costs are off by one
-factor, $P$ is off by the same, and the forecast holds. Where the overhead is more than half of $T$, batches are let take
-longer, twice the overhead: shedding cannot shorten it, and would shed in vain.
+factor, $P$ is off by the same, and the forecast holds. Where the overhead is more than half of $T$, batches are let
+take longer, twice the overhead: shedding cannot shorten it, and would shed in vain.
 """
 
 from collections import deque

@@ -1,8 +1,8 @@
 r"""Aggregates over rows of which some were dropped by chance: each row kept stands for several.
 
-A row that was kept with probability $p$ has weight $w = 1/p$, so $\sum w$ estimates a count and $\sum w x$ a sum without
-bias, and their ratio is a mean. Of other aggregates, such as a maximum or a count of distinct values, nothing can be put
-right by weights: they are left as they are.
+A row that was kept with probability $p$ has weight $w = 1/p$, so $\sum w$ estimates a count and $\sum w x$ a sum
+without bias, and their ratio is a mean. Of other aggregates, such as a maximum or a count of distinct values, nothing
+can be put right by weights: they are left as they are.
 """
 
 import sqlglot
@@ -40,7 +40,7 @@ def unweighted(expression: str) -> list[str]:
     return [one.sql_name() for one in parsed.find_all(sql.AggFunc) if _weighted(one, sql.column("w")) is one]
 
 
-def _weighted(node: sql.Expression, weight: sql.Column) -> sql.Expression:
+def _weighted(node: sql.Expr, weight: sql.Column) -> sql.Expr:
     if isinstance(node, sql.Count):
         counted = node.this
         if isinstance(counted, sql.Distinct) or node.expressions:
@@ -55,12 +55,12 @@ def _weighted(node: sql.Expression, weight: sql.Column) -> sql.Expression:
     return node
 
 
-def _times(value: sql.Expression, weight: sql.Column) -> sql.Mul:
+def _times(value: sql.Expr, weight: sql.Column) -> sql.Mul:
     inner = value.copy() if isinstance(value, sql.Column | sql.Literal | sql.Func) else sql.Paren(this=value.copy())
     return sql.Mul(this=inner, expression=weight.copy())
 
 
-def _sum_where(value: sql.Expression, weight: sql.Column) -> sql.Sum:
+def _sum_where(value: sql.Expr, weight: sql.Column) -> sql.Sum:
     """The weights of rows with a value."""
     present = sql.Not(this=sql.Is(this=value.copy(), expression=sql.Null()))
     return sql.Sum(this=sql.Case(ifs=[sql.If(this=present, true=weight.copy())]))

@@ -41,8 +41,9 @@ def overhead_s(network: Network, stage: Stage, empty: DataFrame, plan: DropPlan)
 
 def costs_s(network: Network, stage: Stage, rows: DataFrame, share: float) -> dict[str, float]:
     """Seconds of a task for each row, by SQL box; a box that got no row is left out."""
-    sample = (rows.sample(share, seed=1) if share < 1.0 else rows).coalesce(1).persist()
+    sample = (rows.sample(fraction=share, seed=1) if share < 1.0 else rows).coalesce(1).persist()
     found: dict[str, float] = {}
+    bare_s: float | None = None  # what a job takes that only reads rows: the same for all boxes, roughly
     kept = [sample]
     boxes = {box.name: box for box in network.boxes}
     frames = {root: root_rows(sample, root, alone=len(stage.roots) == 1) for root in stage.roots}
@@ -54,8 +55,8 @@ def costs_s(network: Network, stage: Stage, rows: DataFrame, share: float) -> di
             rows_in = given.count()
             frames[name] = worked(boxes[name], given).drop(BUSY)
             if rows_in and boxes[name].python is None:
-                bare_s, own_s = _least_s(given), _least_s(frames[name])
-                found[name] = max(own_s - bare_s, 0.0) / rows_in
+                bare_s = _least_s(given) if bare_s is None else bare_s
+                found[name] = max(_least_s(frames[name]) - bare_s, 0.0) / rows_in
     finally:
         for df in kept:
             df.unpersist()

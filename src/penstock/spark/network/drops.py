@@ -1,7 +1,7 @@
 """How drops act on a data frame.
 
-A drop by chance keeps a row if a hash of the row and the place lies below a limit, so a replay drops the same rows; what
-is kept weighs the more. A drop by value keeps rows that meet a condition, and those without a value.
+A drop by chance keeps a row if a hash of the row and the place lies below a limit, so a replay drops the same rows;
+what is kept weighs the more. A drop by value keeps rows that meet a condition, and those without a value.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def within(expression: str, struct: str) -> str:
     "I1.value * 2 > I1.other AND penstock_input = 'I1'"
     """
 
-    def moved(node: sql.Expression) -> sql.Expression:
+    def moved(node: sql.Expr) -> sql.Expr:
         if isinstance(node, sql.Column) and node.name not in HIDDEN:
             return sql.column(sql.to_identifier(node.name), table=sql.to_identifier(struct))
         return node

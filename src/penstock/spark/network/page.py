@@ -42,10 +42,7 @@ _KEY = (
 _GRAPH_KEY = (
     "Utility by percent of rows delivered. The dot is the cursor at the end, the red ring where utility was lowest."
 )
-_ROWS_KEY = (
-    "Rows shed are counted by the query; rows in are rates times the time from batch to batch. A row that goes to "
-    "several boxes counts on each arc."
-)
+_ROWS_KEY = "All rows are counted by the queries. A row that goes to several boxes counts on each arc."
 
 
 def page(name: str, network: Network, snapshots: Sequence[Snapshot], machine: str, made_by: str) -> bytes:

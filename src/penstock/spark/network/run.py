@@ -1,8 +1,8 @@
 """A network as streaming queries: each stage a query, and one planner that all of them report to.
 
-The planner is asked between two batches of the inputs, in the same thread, so the next batch meets its plan. A plan is in
-the log before it acts, and a batch is bound to it before it runs: a replay drops the same rows. If planning fails, rows
-flow.
+The planner is asked between two batches of the inputs, in the same thread, so the next batch meets its plan. A plan is
+in the log before it acts, and a batch is bound to it before it runs: a replay drops the same rows. If planning fails,
+rows flow.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.types import StructType
 
     from penstock.core.network import Network
@@ -60,7 +60,7 @@ class NetworkRun:
         errors: Errors that were met and survived.
     """
 
-    def __init__(  # noqa: PLR0913 - what it works on and how
+    def __init__(
         self,
         spark: SparkSession,
         file: NetworkFile,
@@ -111,6 +111,7 @@ class NetworkRun:
         self.snapshots: list[Snapshot] = []
         self.outputs = Outputs(file.sinks)
         self.errors = 0
+        self._stopping = False
         self.plans_shown: dict[str, str] = {}
         self._streams = self._checked()
 
@@ -130,6 +131,7 @@ class NetworkRun:
 
     def stop(self) -> None:
         """Stop all queries, those that feed others first."""
+        self._stopping = True
         for query in self.queries:
             query.stop()
 
@@ -169,7 +171,9 @@ class NetworkRun:
         writer = self._streams[stage.name].writeStream.queryName(f"{self._file.name}.{stage.name}")
         writer = writer.option("checkpointLocation", str(self._folder / "checkpoints" / stage.name))
         writer = writer.foreachBatch(lambda rows, batch: self._run_batch(stage, rows, batch))
-        trigger = {"availableNow": True} if once else {"processingTime": f"{round(self._file.trigger_s * 1e3)} milliseconds"}
+        trigger = (
+            {"availableNow": True} if once else {"processingTime": f"{round(self._file.trigger_s * 1e3)} milliseconds"}
+        )
         return writer.trigger(**trigger).start()  # type: ignore[arg-type]
 
     def _run_batch(self, stage: Stage, rows: DataFrame, number: int) -> None:
@@ -189,7 +193,8 @@ class NetworkRun:
                 counts = batch.counts()
                 self._learn(stage, batch.head, number, plan, counts, begun_s)
             except Exception as error:  # noqa: BLE001 - whatever it is, the next rows must flow
-                self._fail(error)
+                if not self._stopping:
+                    self._fail(error)
         finally:
             batch.close()
 
@@ -204,14 +209,16 @@ class NetworkRun:
                 log.add(number, Binding(number, stage.name, time.time(), newest.version))
                 return newest
             plan = self._plans.get(bound.plan_version or 0)
-            if plan is None:
-                self._fail(PenstockError(f"plan {bound.plan_version} is gone, so batch {number} keeps every row"))
-            return plan or keep_all
         except (OSError, PenstockError) as error:
             self._fail(error)
             return keep_all
+        if plan is None:
+            self._fail(PenstockError(f"plan {bound.plan_version} is gone, so batch {number} keeps every row"))
+        return plan or keep_all
 
-    def _learn(self, stage: Stage, rows: DataFrame, number: int, plan: DropPlan, counts: Counts, begun_s: float) -> None:
+    def _learn(
+        self, stage: Stage, rows: DataFrame, number: int, plan: DropPlan, counts: Counts, begun_s: float
+    ) -> None:
         ended_s = time.time()
         with self._lock:
             before_s = self._begun_s.get(stage.name)
@@ -265,9 +272,7 @@ class NetworkRun:
             version += 1
         self._plan, self._entry = plan, decision.entry
 
-    def _snapshot(
-        self, number: int, batch: Measured, plan: DropPlan, decision: Decision, ended_s: float
-    ) -> Snapshot:
+    def _snapshot(self, number: int, batch: Measured, plan: DropPlan, decision: Decision, ended_s: float) -> Snapshot:
         network, span_s = self._planner.known.network, batch.elapsed_s or batch.duration_s or 1.0
         flows = {name: rows / span_s for name, rows in batch.arcs.items()}
         shed = {drop.place: _shed_at(drop.place, batch, network) for drop in plan.drops}
@@ -277,6 +282,7 @@ class NetworkRun:
             batch=number,
             time_s=ended_s,
             duration_s=batch.duration_s,
+            rows={**batch.arcs, **batch.rows},
             rates={name: rows / span_s for name, rows in batch.rows.items()},
             flows=flows,
             loads={arc.name: flows.get(arc.name, 0.0) * arc.cost for arc in network.arcs},
@@ -296,7 +302,10 @@ class NetworkRun:
         """Tell of an error, and let every row through from now on."""
         self.errors += 1
         _logger.warning("the network %s met an error and lets rows flow: %s", self._file.name, _line(error))
-        self._plan, self._entry = DropPlan(self._plan.version + 1, time.time(), note="rows flow"), nothing_dropped(self.network)
+        self._plan, self._entry = (
+            DropPlan(self._plan.version + 1, time.time(), note="rows flow"),
+            nothing_dropped(self.network),
+        )
         try:
             while not self._plans.add(self._plan.version, self._plan):
                 self._plan = DropPlan(self._plan.version + 1, time.time(), note="rows flow")
@@ -344,5 +353,6 @@ def _explained(df: DataFrame) -> str:
 def _line(error: BaseException) -> str:
     """What went wrong in one line; of a Python error that came through the JVM, the error and not the way it took."""
     lines = str(error).split("\n=== Streaming Query", 1)[0].strip().splitlines() or [type(error).__name__]
-    found = [line for line in lines if re.match(r"[\w.]*(Error|Exception|Interrupt)\b", line)]
-    return " ".join((found[-1] if "Python Proxy" in lines[0] and found else lines[0]).split())[:400]
+    found = [line.removeprefix(": ") for line in lines if re.match(r"(: )?[\w.]*(Error|Exception|Interrupt)\b", line)]
+    through = lines[0].startswith(("An exception was raised by the Python Proxy", "An error occurred while calling"))
+    return " ".join((found[-1] if through and found else lines[0]).split())[:400]

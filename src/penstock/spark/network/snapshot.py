@@ -17,6 +17,7 @@ class Snapshot:
         batch: Number of the micro-batch.
         time_s: When it ended, in seconds since 1970.
         duration_s: How long it took.
+        rows: Rows that came from each input, before any drop, and that went along each arc, behind its drop.
         rates: Rows a second that came from each input, before any drop.
         flows: Rows a second on each arc, behind its drop.
         loads: Work a second that the rows on each arc caused in the box they went to.
@@ -36,6 +37,7 @@ class Snapshot:
     batch: int
     time_s: float
     duration_s: float
+    rows: Mapping[str, int]
     rates: Mapping[str, float]
     flows: Mapping[str, float]
     loads: Mapping[str, float]

@@ -1,7 +1,7 @@
 """A network cut into stages: a box with a state begins one, and everything behind it up to the next is part of it.
 
-A stage is one streaming query. Its stateless boxes run in `foreachBatch`, where a plan can change from batch to batch and
-a shared box is computed once. What goes to a box with a state, a join or an aggregate, is written to a folder, from
+A stage is one streaming query. Its stateless boxes run in `foreachBatch`, where a plan can change from batch to batch
+and a shared box is computed once. What goes to a box with a state, a join or an aggregate, is written to a folder, from
 which that box's own query reads, so its state is Spark's.
 """
 

@@ -10,7 +10,7 @@ from penstock.core.drops import places
 from penstock.spark.network import words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from penstock.core.network import Network
     from penstock.spark.network.snapshot import Snapshot
@@ -30,8 +30,7 @@ def periods_s(snapshots: Sequence[Snapshot]) -> list[float]:
 def summary(network: Network, snapshots: Sequence[Snapshot]) -> Facts:
     """A run in numbers, as plain data for JSON.
 
-    Rows shed are counted by the query; other rows are rates times the time from batch to batch. A row that goes to
-    several boxes counts on each arc. What is not known is None.
+    All rows are counted by the query. A row that goes to several boxes counts on each arc. What is not known is None.
 
     Returns:
         `batches`, `seconds`, `batches_overloaded` (load without drops above headroom), `batches_above_headroom` (load
@@ -41,9 +40,9 @@ def summary(network: Network, snapshots: Sequence[Snapshot]) -> Facts:
     """
     seconds = periods_s(snapshots)
     highest = max(snapshots, key=_load, default=None)
-    by_place = {place: _place(network, place, snapshots, seconds) for place in _all_places(network, snapshots)}
-    inputs = {one.name: {"rows_in": _rows(_rates(snapshots, one.name), seconds)} for one in network.inputs}
-    outputs = {one.name: _output(network, one.name, snapshots, seconds) for one in network.outputs}
+    by_place = {place: _place(network, place, snapshots) for place in _all_places(network, snapshots)}
+    inputs = {one.name: {"rows_in": _rows(snapshots, one.name)} for one in network.inputs}
+    outputs = {one.name: _output(network, one.name, snapshots) for one in network.outputs}
     means = [one["mean_utility"] for one in outputs.values() if one["mean_utility"] is not None]
     worst = [one["worst_utility"] for one in outputs.values() if one["worst_utility"] is not None]
     alarms = dict.fromkeys((alarm for one in snapshots for alarm in one.alarms), 0)
@@ -86,13 +85,10 @@ def _all_places(network: Network, snapshots: Sequence[Snapshot]) -> list[str]:
     return list(found)
 
 
-def _place(network: Network, place: str, snapshots: Sequence[Snapshot], seconds: Sequence[float]) -> Facts:
+def _place(network: Network, place: str, snapshots: Sequence[Snapshot]) -> Facts:
     shed = sum(one.shed.get(place, 0) for one in snapshots)
     told = [one.drops[place] for one in snapshots if place in one.drops]
-    if place in network.rates:
-        rows_in = max(_rows(_rates(snapshots, place), seconds), shed)
-    else:
-        rows_in = shed + _rows((words.known(one.flows, place) for one in snapshots), seconds)
+    rows_in = _rows(snapshots, place) + (0 if place in network.rates else shed)
     return {
         "rows_in": rows_in,
         "kept": rows_in - shed,
@@ -102,12 +98,12 @@ def _place(network: Network, place: str, snapshots: Sequence[Snapshot], seconds:
     }
 
 
-def _output(network: Network, name: str, snapshots: Sequence[Snapshot], seconds: Sequence[float]) -> Facts:
+def _output(network: Network, name: str, snapshots: Sequence[Snapshot]) -> Facts:
     arc = network.into[name][0].name
     utilities = [known for one in snapshots if (known := words.known(one.utilities, name)) is not None]
     delivered = [known for one in snapshots if (known := words.known(one.delivered, name)) is not None]
     return {
-        "rows": _rows((words.known(one.flows, arc) for one in snapshots), seconds),
+        "rows": _rows(snapshots, arc),
         "mean_utility": _mean(utilities),
         "worst_utility": min(utilities, default=None),
         "mean_delivered": _mean(delivered),
@@ -117,12 +113,8 @@ def _output(network: Network, name: str, snapshots: Sequence[Snapshot], seconds:
     }
 
 
-def _rates(snapshots: Sequence[Snapshot], name: str) -> Iterable[float | None]:
-    return (words.known(one.rates, name) for one in snapshots)
-
-
-def _rows(rates: Iterable[float | None], seconds: Sequence[float]) -> int:
-    return round(sum((rate or 0.0) * one_s for rate, one_s in zip(rates, seconds, strict=True)))
+def _rows(snapshots: Sequence[Snapshot], name: str) -> int:
+    return sum(one.rows.get(name, 0) for one in snapshots)
 
 
 def _mean(numbers: Sequence[float]) -> float | None:
