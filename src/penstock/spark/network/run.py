@@ -174,7 +174,7 @@ class NetworkRun:
         trigger = (
             {"availableNow": True} if once else {"processingTime": f"{round(self._file.trigger_s * 1e3)} milliseconds"}
         )
-        return writer.trigger(**trigger).start()  # type: ignore[arg-type]
+        return writer.trigger(**trigger).start()
 
     def _run_batch(self, stage: Stage, rows: DataFrame, number: int) -> None:
         begun_s = time.time()
