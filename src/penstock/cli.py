@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NamedTuple, NoReturn
 
 import typer
 from rich.console import Console
@@ -17,9 +17,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 import penstock
-from penstock import cli_bench, cli_roadmap, cli_run, hardware
+from penstock import cli_aurora, cli_bench, cli_roadmap, cli_run, hardware
 from penstock.cli_options import (
     Batches,
+    Boxes,
     Cores,
     DemoOut,
     Eps,
@@ -50,7 +51,7 @@ from penstock.errors import PenstockError
 from penstock.output import writable_file, writable_folder, write_files
 from penstock.sim import workload
 from penstock.sim.bench import PAPER_RUNS, bench_sim
-from penstock.sim.figures import las, las_plots
+from penstock.sim.figures import aurora, aurora_plots, las, las_plots
 from penstock.sim.figures.result import Figure, to_json, to_markdown
 from penstock.sim.grains import GRAIN_RUNS, bench_grains
 from penstock.sim.parallel import Workers
@@ -139,12 +140,32 @@ def reproduce_las(  # noqa: PLR0913 - one argument an option
             figures.append(makers[name](replace(effort, done=done)))
     about = hardware.describe()
     given = {"figure": figure, "runs": runs, "seed": seed, "eps": eps, **columns}
-    contents = _figure_files(figures, about, out, json_file, _command("penstock reproduce las", given))
-    write_files(contents)
-    for one in figures:
-        _print_claims(one)
-    _out.print(f"Measured on {hardware.in_one_line(about)}.", highlight=False)
-    _print_files(contents)
+    _tell(_Paper("LAS", las_plots.plot), figures, out, json_file, _command("penstock reproduce las", given), about)
+
+
+@reproduce.command("aurora")
+def reproduce_aurora(
+    *,
+    figure: Annotated[
+        str | None, typer.Option(help=f"One of {', '.join(aurora.FIGURES)}; all if not given.", metavar="N")
+    ] = None,
+    runs: Runs = aurora.Effort.runs,
+    seed: Seed = 0,
+    jobs: Jobs = 0,
+    out: Out = None,
+    json_file: Json = None,
+) -> None:
+    """Load shedding in Aurora (Tatbul et al., VLDB 2003): figures 9 to 12, and road maps beyond the paper (plus)."""
+    if figure is not None and figure not in aurora.FIGURES:
+        raise PenstockError.setting("--figure", figure, f"one of {', '.join(aurora.FIGURES)}")
+    json_file = _check_outputs(out, json_file)
+    figures = []
+    with _progress() as progress, Workers(_jobs(jobs)) as workers:
+        for name in list(aurora.FIGURES) if figure is None else [figure]:
+            done = partial(progress.advance, progress.add_task(f"figure {name}", total=aurora.tasks(name, runs)))
+            figures.append(aurora.FIGURES[name](aurora.Effort(runs=runs, seed=seed, workers=workers, done=done)))
+    command = _command("penstock reproduce aurora", {"figure": figure, "runs": runs, "seed": seed})
+    _tell(_Paper("Aurora", aurora_plots.plot), figures, out, json_file, command, hardware.describe())
 
 
 @bench.command("sim")
@@ -185,6 +206,21 @@ def bench_shedding_grains(*, seed: Seed = 0, json_file: Json = None) -> None:
         within = f"{row['windows_within_target']:.0%}"
         table.add_row(row["scenario"], row["grain"], within, f"{worst:.2f} s", f"{kept:.1%}", f"{late:.1%}")
     _out.print(table)
+    contents = {json_file: _json_bytes(result)} if json_file else {}
+    write_files(contents)
+    _print_files(contents)
+
+
+@bench.command("roadmap")
+def bench_roadmap(*, boxes: Boxes = 1000, repeats: Repeats = 9, seed: Seed = 0, json_file: Json = None) -> None:
+    """How long a road map of a random network takes to build and to read, against a linear program at every change."""
+    json_file = _check_outputs(None, json_file)
+    with _progress() as progress:
+        done = partial(progress.advance, progress.add_task("road map", total=repeats))
+        result = cli_aurora.bench(boxes, repeats, seed, done)
+    result["machine"] = hardware.describe()
+    cli_aurora.show(_out, result)
+    _out.print(f"Measured on {hardware.in_one_line(result['machine'])}.", highlight=False)
     contents = {json_file: _json_bytes(result)} if json_file else {}
     write_files(contents)
     _print_files(contents)
@@ -374,29 +410,47 @@ def _recorded(data: Path, key: str, cost: str | None, arrival: str | None, seed:
     return Stream(keys, costs, workload.arrivals(len(keys), float(costs.mean())), items)
 
 
-def _figure_files(
-    figures: list[Figure], about: hardware.Description, out: Path | None, json_file: Path | None, made_by: str
-) -> dict[Path, bytes]:
+class _Paper(NamedTuple):
+    """What it is called, and how its figures are drawn."""
+
+    name: str
+    plot: Callable[[Figure], bytes]
+
+
+def _tell(
+    paper: _Paper,
+    figures: list[Figure],
+    out: Path | None,
+    json_file: Path | None,
+    made_by: str,
+    about: hardware.Description,
+) -> None:
+    """Write the figures' files and print their claims."""
     contents: dict[Path, bytes] = {}
     if out is not None:
         for figure in figures:
             contents[out / f"{figure.name}.csv"] = figure.to_csv().encode()
             contents[out / f"{figure.name}.json"] = to_json([figure], about).encode()
-            contents[out / f"{figure.name}.png"] = las_plots.plot(figure)
-        page = to_markdown("LAS: what the paper says, what was measured", figures, made_by, hardware.in_one_line(about))
+            contents[out / f"{figure.name}.png"] = paper.plot(figure)
+        title = f"{paper.name}: what the paper says, what was measured"
+        page = to_markdown(title, figures, made_by, hardware.in_one_line(about))
         contents[out / ("claims.md" if len(figures) > 1 else f"{figures[0].name}.md")] = page.encode()
     if json_file is not None:
         contents[json_file] = to_json(figures, about).encode()
-    return contents
+    write_files(contents)
+    for one in figures:
+        _print_claims(paper.name, one)
+    _out.print(f"Measured on {hardware.in_one_line(about)}.", highlight=False)
+    _print_files(contents)
 
 
 def _json_bytes(data: object) -> bytes:
     return (json.dumps(data, indent=2, allow_nan=False) + "\n").encode()
 
 
-def _print_claims(figure: Figure) -> None:
+def _print_claims(paper: str, figure: Figure) -> None:
     table = Table(
-        "claim", "paper says", "measured", "holds", title=f"LAS, figure {figure.figure}", title_justify="left"
+        "claim", "paper says", "measured", "holds", title=f"{paper}, figure {figure.figure}", title_justify="left"
     )
     for claim in figure.claims:
         holds = "[green]yes[/green]" if claim.holds else "[red]no[/red]"

@@ -15,6 +15,7 @@ _LEAST_EPS = 0.0001
 _LEAST_GATE_ROWS = 1000
 _LEAST_STEP = 0.0001
 _MOST_CORES = 1024
+_LEAST_BOXES, _MOST_BOXES = 10, 20_000
 _LEAST_RUN_S, _LONGEST_RUN_S = 10.0, 3600.0
 _LEAST_TARGET_S, _MOST_TARGET_S = 0.1, 60.0
 
@@ -89,6 +90,14 @@ GateRows = Annotated[
         help="Rows to judge.",
         metavar="N",
         parser=_number(int, "a whole number from 1000 up", lambda rows: rows >= _LEAST_GATE_ROWS),
+    ),
+]
+Boxes = Annotated[
+    int,
+    typer.Option(
+        help="Boxes of the random network.",
+        metavar="N",
+        parser=_number(int, "a whole number from 10 to 20000", lambda boxes: _LEAST_BOXES <= boxes <= _MOST_BOXES),
     ),
 ]
 Repeats = Annotated[

@@ -15,7 +15,7 @@ from penstock.core.expressions import Peeled
 from penstock.core.intervals import Interval, IntervalSet
 from penstock.core.network import Network
 from penstock.core.qos import ValueQos
-from penstock.core.tracing import Path, Tracer
+from penstock.core.tracing import Columns, Path, Tracer
 from penstock.errors import PenstockError
 
 #: How much a guess counts beside what is known, and what is known beside that all shares make a whole.
@@ -40,8 +40,10 @@ class Judge:
         self.hull = Hull(min(part.low for part in ends), max(part.high for part in ends))
         told = [grade for _, view, graph in self._ways for grade in self._grades(view, graph)]
         stops = [values for path, _, _ in self._ways for _, values in self._filters(path)]
+        #: What filters right above the place have let through.
+        self.passed = self._passed(network, tracer)
         #: The sets of values that have to be told apart, from low to high.
-        self.atoms = atoms([*stops, *(values for values, _ in told)])
+        self.atoms = atoms([self.passed, *stops, *(values for values, _ in told)])
 
     def checked(self, given: Judged | None) -> Judged:
         """The cells given; those estimated if there are none with rows in them."""
@@ -53,7 +55,7 @@ class Judge:
 
     def estimated(self) -> Judged:
         """Cells with shares that fit what is known."""
-        rows, known = list[NDArray[np.float64]](), list[float]()
+        rows, known = [self._inside(~self.passed)], [0.0]
         for path, view, graph in self._ways:
             for values, share in self._shares(path, view, graph):
                 rows.append(self._inside(values))
@@ -66,6 +68,16 @@ class Judge:
         found = found.round(9)  # the guess shows through further behind
         cells = zip(self.atoms, (found / found.sum()).tolist(), strict=True)
         return Judged(self.subject, tuple(Cell(atom, share) for atom, share in cells))
+
+    def _passed(self, network: Network, tracer: Tracer) -> IntervalSet:
+        boxes = {box.name: box for box in network.boxes}
+        name = next((arc.source for arc in network.arcs if arc.name == self.place), "")
+        found = IntervalSet.everything()
+        while name in boxes and boxes[name].op == "filter":
+            where = tracer.where(name, Columns())
+            found &= IntervalSet.everything() if where is None else narrowed(where, self.subject).values
+            name = boxes[name].sources[0]
+        return found
 
     def _grades(self, view: Peeled, graph: ValueQos) -> list[tuple[IntervalSet, float]]:
         return [(view.back(grade.values), grade.share) for grade in graph.graded()]

@@ -4,6 +4,24 @@ The network is taken apart by cells of values, and the greedy of the random road
 in proportion to the rows of a cell that are delivered, a cell's loss for each unit of work never changes until it is
 gone, so cells go one after the other, those that no output gets at all before all others. A place whose outputs do not
 judge rows by one and the same expression drops at random.
+
+>>> from penstock.core.network import Box, Input, Output
+>>> from penstock.core.qos import LossTolerance, ValueInterval, ValueQos
+>>> graph = ValueQos("value", [ValueInterval(0, 50, 0.2), ValueInterval(50, 100, 1.0)], histogram=[0.4, 0.6])
+>>> network = Network(
+...     [Input("I", 10)],
+...     [
+...         Box("high", "filter", ("I",), 5, 0.5, where="x > 10"),
+...         Box("scale", "map", ("high",), 5, select={"value": "x * 2"}),
+...     ],
+...     [Output("O", "scale", LossTolerance([(100, 1.0), (0, 0.0)]), graph)],
+... )
+>>> subjects(network), [f"{cell.values} {cell.share:g}" for cell in estimated(network)["I"].cells]
+({'I': 'x'}, ['(-inf, 10] 0.5', '(10, 25] 0.2', '(25, inf) 0.3'])
+>>> roadmap = build(network)  # work of 75 a second
+>>> free, more = (roadmap.entry(roadmap.find(excess, {"I": 10})) for excess in (25, 35))
+>>> free.predicates["I"].sql(), free.utility, more.predicates["I"].sql(), round(more.delivered["O"])
+('x > 10', 1.0, 'x > 17.5', 80)
 """
 
 from collections.abc import Mapping
@@ -19,7 +37,7 @@ from penstock.core.network import Network
 from penstock.core.roadmap import Entry, RoadMap, check_step, descent
 from penstock.core.starts import Starts
 from penstock.core.tracing import Tracer
-from penstock.core.unfold import Spot, Unfolded, unfolded
+from penstock.core.unfold import Label, Spot, Unfolded, unfolded
 from penstock.errors import PenstockError
 
 __all__ = ["Cell", "Judged", "Predicate", "SemanticRoadMap", "bounds", "build", "estimated", "subjects"]
@@ -29,20 +47,7 @@ _ALL = 1.0 - 1e-9
 
 
 def subjects(network: Network) -> dict[str, str]:
-    """Where rows begin to be judged by value, and the expression by which they are.
-
-    >>> from penstock.core.network import Box, Input, Output
-    >>> from penstock.core.qos import LossTolerance, ValueInterval, ValueQos
-    >>> graph = ValueQos("value", [ValueInterval(0, 50, 0.2), ValueInterval(50, 100, 1.0)], histogram=[0.4, 0.6])
-    >>> network = Network(
-    ...     [Input("I", 10)],
-    ...     [Box("high", "filter", ("I",), 5, 0.5, where="x > 10"),
-    ...      Box("scale", "map", ("high",), 5, select={"value": "x * 2"})],
-    ...     [Output("O", "scale", LossTolerance([(100, 1.0), (0, 0.0)]), graph)],
-    ... )
-    >>> subjects(network)
-    {'I': 'x'}
-    """
+    """Where rows begin to be judged by value, and the expression by which they are."""
     return dict(Starts.of(network).subjects)
 
 
@@ -162,29 +167,48 @@ class _Cuts:
 
     def predicates(self, shares: NDArray[np.float64]) -> dict[str, Predicate]:
         """What each place keeps; places that keep everything are left out."""
-        dropping = {spot.place for spot, share in zip(self.spots, shares, strict=True) if spot.label and share < _ALL}
+        cuts = self._cuts(shares)
         kept = dict[str, dict[str, IntervalSet]]()
+        dropping = {self.spots[number].place for number in cuts if shares[number] < _ALL}
         for number, spot in enumerate(self.spots):
-            if spot.label is not None and spot.place in dropping:
-                values = self._kept(number, shares)
-                by_origin = kept.setdefault(spot.place, {})
-                for origin in sorted(spot.origins):
-                    by_origin[origin] = by_origin.get(origin, IntervalSet()) | values
+            if spot.place not in dropping or spot.label is None:
+                continue
+            by_origin = kept.setdefault(spot.place, {})
+            for origin in sorted(spot.origins):
+                by_origin.setdefault(origin, IntervalSet.everything())
+                if shares[number] < _ALL:
+                    by_origin[origin] -= self._dropped(spot, spot.label, cuts[number])
         return {place: Predicate(self.subjects[place], by_origin) for place, by_origin in kept.items()}
 
-    def _kept(self, number: int, shares: NDArray[np.float64]) -> IntervalSet:
-        spot = self.spots[number]
-        assert spot.label is not None  # noqa: S101 - spots without a cell keep rows whatever their value
-        start = spot.label.group.start
-        cell = self.judged[start].cells[spot.label.cell].values
-        share, above = float(shares[number]), spot.above
-        if share >= _ALL:
-            left = 1.0
-        else:
-            # Lower values of a cell go first everywhere: what is dropped here lies above what was dropped upstream.
-            left = share
-            while above is not None and self.spots[above].label is not None:
-                left *= float(shares[above])
-                above = self.spots[above].above
-        values = self.hulls[start].upper(cell, left)
+    def _cuts(self, shares: NDArray[np.float64]) -> dict[int, float]:
+        """The share of each cell's values, from the lower end on, that a spot drops."""
+        found = dict[int, float]()
+        for number, spot in enumerate(self.spots):
+            if spot.label is not None:
+                # Lower values go first everywhere: what is dropped here lies above what was dropped upstream.
+                coming = [(max((found[one] for one in way), default=0.0), rows) for way, rows in spot.ways.items()]
+                found[number] = _cut(coming, float(shares[number]))
+        return found
+
+    def _dropped(self, spot: Spot, label: Label, cut: float) -> IntervalSet:
+        """The values that a spot drops, in terms of its place."""
+        start = label.group.start
+        cell = self.judged[start].cells[label.cell].values
+        values = cell - self.hulls[start].upper(cell, 1.0 - cut)
         return values if spot.view is None else spot.view.there(values)
+
+
+def _cut(coming: list[tuple[float, float]], share: float) -> float:
+    """Where to cut so that a share of the rows is left, if rows that came each way begin at cuts of their own.
+
+    >>> _cut([(0.5, 1.0)], 0.5), _cut([(0.0, 1.0), (0.8, 5.0)], 0.5)
+    (0.75, 0.8333333333333334)
+    """
+    wanted = share * sum(rows * (1.0 - begin) for begin, rows in coming)
+    # From the top down: as the cut falls below where a way begins, that way has no more to give.
+    rate, left, cut = sum(rows for _, rows in coming), 0.0, 1.0
+    for begin, rows in sorted(coming, reverse=True):
+        if left + rate * (cut - begin) >= wanted:
+            break
+        left, cut, rate = left + rate * (cut - begin), begin, rate - rows
+    return cut - (wanted - left) / rate if rate > 0.0 else cut

@@ -28,6 +28,10 @@ _WORTHLESS = LossTolerance([(100, 0.0), (0, 0.0)])
 _UNSEEN = 1e-9
 
 
+#: Rows a second by the spots that they have passed.
+Ways = Mapping[tuple[int, ...], float]
+
+
 class Label(NamedTuple):
     """Rows of one cell; None in its stead are rows that are not judged."""
 
@@ -44,7 +48,7 @@ class Spot:
         arc: Its name in the copy: an arc, or an input.
         label: The cell; None if rows are dropped whatever their value.
         view: The subject at this place in terms of where judging began; None if it begins here.
-        above: The next spot upstream that drops rows of this cell, by number.
+        ways: How rows of this cell come here: the spots that they pass, by number, and how many pass them.
         rows: Rows a second of this cell without drops.
         origins: The inputs that they come from.
     """
@@ -53,7 +57,7 @@ class Spot:
     arc: str
     label: Label | None
     view: Peeled | None
-    above: int | None
+    ways: Ways
     rows: float
     origins: frozenset[str]
 
@@ -82,8 +86,7 @@ class _Lane:
     node: str
     label: Label | None
     rows: float
-    above: int | None = None
-    mixed: bool = False  #: They came here in more than one way, and what was dropped on each may differ.
+    ways: Ways = field(default_factory=dict)
 
 
 def unfolded(
@@ -137,7 +140,7 @@ class _Unfolding:
         return Unfolded(made, tuple(self.spots), copies, places)
 
     def _spot(self, place: str, arc: str, lane: _Lane, origins: frozenset[str], view: Peeled | None = None) -> int:
-        self.spots.append(Spot(place, arc, lane.label, view, lane.above, lane.rows, origins))
+        self.spots.append(Spot(place, arc, lane.label, view, lane.ways, lane.rows, origins))
         return len(self.spots) - 1
 
     def _cells(self, place: str, lane: _Lane, origins: frozenset[str]) -> list[_Lane]:
@@ -148,8 +151,9 @@ class _Unfolding:
             share = max(cell.share / total, _UNSEEN)
             name, label = f"{place}|{number}", Label(Group(place, Columns()), number)
             self.boxes.append(Box(name, "map", (lane.node,), 0.0, share))
-            own = _Lane(name, label, lane.rows * share)
-            found.append(replace(own, above=self._spot(place, f"{lane.node}->{name}", own, origins)))
+            own = _Lane(name, label, lane.rows * share, {(): 1.0})
+            spot = self._spot(place, f"{lane.node}->{name}", own, origins)
+            found.append(replace(own, ways={(spot,): 1.0}))
         return found
 
     def _along(self, arc: Arc) -> list[_Lane]:
@@ -161,14 +165,14 @@ class _Unfolding:
             if label is None and arc.name in self.starts.subjects:
                 found += self._cells(arc.name, lane, origins)
                 continue
-            view = None if label is None or lane.mixed else self.starts.views.get((arc.name, label.group))
+            view = None if label is None else self.starts.views.get((arc.name, label.group))
             if view is None and (label is not None or arc.name not in self.starts.random):
                 found.append(lane)
                 continue
             name = self._copy(arc.name, label)
             self.boxes.append(Box(name, "map", (lane.node,), 0.0))
-            above = self._spot(arc.name, f"{lane.node}->{name}", lane, origins, view)
-            found.append(replace(lane, node=name, above=above))
+            spot = self._spot(arc.name, f"{lane.node}->{name}", lane, origins, view)
+            found.append(replace(lane, node=name, ways={(*way, spot): rows for way, rows in lane.ways.items()}))
         return found
 
     def _copy(self, name: str, label: Label | None) -> str:
@@ -206,10 +210,11 @@ class _Unfolding:
         sources = tuple(lane.node for lane, _ in parts)
         shares = {lane.node: share for lane, share in parts}
         self.boxes.append(Box(name, "map" if len(parts) == 1 else "union", sources, box.cost, shares))
-        live = [lane for lane, share in parts if share > 0.0]
-        rows = sum(lane.rows * share for lane, share in parts)
-        mixed = len(live) > 1 or any(lane.mixed for lane in live)
-        return _Lane(name, label, rows, live[0].above if live else None, mixed)
+        ways = dict[tuple[int, ...], float]()
+        for lane, share in parts:
+            for way, rows in lane.ways.items():
+                ways[way] = ways.get(way, 0.0) + rows * share
+        return _Lane(name, label, sum(lane.rows * share for lane, share in parts), ways)
 
     def _alive(self, lanes: list[_Lane], coming: Mapping[Label | None, list[tuple[_Lane, float]]]) -> list[_Lane]:
         """Lanes that carry something; the others end here."""

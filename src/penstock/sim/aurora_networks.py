@@ -1,4 +1,4 @@
-"""Random query networks as in section 5.2 of the Aurora paper, and the shared one of its section 6.4."""
+"""Random query networks: those of the Aurora paper, sections 5.2 and 6.4, and irregular ones."""
 
 from dataclasses import dataclass, field
 
@@ -14,6 +14,8 @@ FILTER_COST, UNION_COST = 10.0, 5.0
 HIGHEST_CONSTANT = 50
 #: A utility is one of 0.1, 0.2 ... 1.0.
 LEVELS = 10
+#: Irregular queries: boxes behind the union, the share of maps among them, and the fewest boxes a query can have.
+_TAIL, _MAPS, _LEAST_QUERY = 6, 0.2, 4
 #: Replaced by what follows from the values; a network is not put together without one.
 _SOME = LossTolerance([(100, 1.0), (0, 0.0)])
 
@@ -57,6 +59,48 @@ def shared(rng: np.random.Generator, *, queries: int = 20, skew: float = 0.0) ->
     above = {"common": 0.0} | {f"own{query}": 10.0 for query in range(queries)}
     network = Network([Input("I0", 1.0)], boxes, outputs)
     return ValueNetwork(network, above, low_utilities(rng, queries, skew), bend=75.0)
+
+
+def irregular(rng: np.random.Generator, *, boxes: int = 100, sharing: float = 0.0) -> Network:
+    """Queries whose costs, selectivities, rates and graphs of utility all differ.
+
+    Each is a union of three filtered inputs with filters and maps behind it. With sharing, that share of the branches
+    takes its rows from a filter of another query instead of an input of its own.
+
+    >>> made = irregular(np.random.default_rng(0), boxes=1000, sharing=0.3)
+    >>> len(made.boxes), len(made.outputs), len(made.inputs)
+    (1000, 111, 228)
+    """
+    inputs, made, outputs, heads = list[Input](), list[Box](), list[Output](), list[str]()
+
+    def cost() -> float:
+        return float(rng.uniform(1.0, 10.0))
+
+    while len(made) < boxes:
+        sources = list[str]()
+        for _ in range(3):
+            others = [head for head in heads if head not in sources]
+            if others and rng.random() < sharing:
+                sources.append(others[int(rng.integers(len(others)))])
+                continue
+            name = str(len(inputs))
+            inputs.append(Input(f"I{name}", float(rng.uniform(1.0, 10.0))))
+            made.append(Box(f"head{name}", "filter", (f"I{name}",), cost(), float(rng.uniform(0.3, 1.0))))
+            sources.append(f"head{name}")
+        heads += [source for source in sources if source not in heads]
+        last = f"all{len(outputs)}"
+        made.append(Box(last, "union", tuple(sources), cost()))
+        for _ in range(boxes - len(made) if boxes - len(made) < _TAIL + _LEAST_QUERY else _TAIL):
+            name = f"tail{len(made)}"
+            if rng.random() < _MAPS:
+                made.append(Box(name, "map", (last,), cost()))
+            else:
+                made.append(Box(name, "filter", (last,), cost(), float(rng.uniform(0.5, 1.0))))
+            last = name
+        bend = float(rng.uniform(20.0, 80.0))
+        utility = 1.0 - (1.0 - bend / 100.0) * float(rng.uniform(0.1, 1.0))
+        outputs.append(Output(f"O{len(outputs)}", last, LossTolerance([(100, 1.0), (bend, utility), (0, 0.0)])))
+    return Network(inputs, made, outputs)
 
 
 def _spread(rng: np.random.Generator, count: int, slots: int) -> list[int]:
