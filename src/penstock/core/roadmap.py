@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.cells import Predicate
-from penstock.core.drops import Place, Shedding, places
+from penstock.core.drops import Place, Shedding, places, pushed_upstream
 from penstock.core.network import Network
 from penstock.core.settings import number
 from penstock.errors import PenstockError
@@ -218,21 +218,9 @@ def _groups(network: Network) -> list[tuple[Place, ...]]:
     found: dict[tuple[str, ...], tuple[Place, ...]] = {}
     for name in network.order:
         if not network.out_of[name] or len(network.out_of[name]) > 1:
-            group = tuple(_pushed(network, name))
+            group = tuple(pushed_upstream(network, name))
             found[tuple(place.name for place in group)] = group
     return list(found.values())
-
-
-def _pushed(network: Network, name: str) -> list[Place]:
-    if not network.into[name]:
-        return [Place(name, name, None)]
-    found: list[Place] = []
-    for arc in network.into[name]:
-        if len(network.out_of[arc.source]) > 1:
-            found.append(Place(arc.name, arc.source, arc))
-        else:
-            found.extend(_pushed(network, arc.source))
-    return found
 
 
 class _Writer:
