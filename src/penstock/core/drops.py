@@ -56,6 +56,19 @@ def places(network: Network) -> list[Place]:
     return found
 
 
+def pushed_upstream(network: Network, name: str) -> list[Place]:
+    """The places that a drop before a node comes to when it is pushed upstream, through unions to all their sources."""
+    if not network.into[name]:
+        return [Place(name, name, None)]
+    found: list[Place] = []
+    for arc in network.into[name]:
+        if len(network.out_of[arc.source]) > 1:
+            found.append(Place(arc.name, arc.source, arc))
+        else:
+            found.extend(pushed_upstream(network, arc.source))
+    return found
+
+
 class Skeleton:
     """A network as drops see it: places, and the splits and outputs that rows come to from there.
 
