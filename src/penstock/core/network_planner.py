@@ -8,17 +8,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
-from penstock.core import exact, roadmap, semantic
+from penstock.core import roadmap, semantic
 from penstock.core.admission import evenly
 from penstock.core.drift import Keeper
 from penstock.core.exact import Objective
 from penstock.core.histograms import Histograms
 from penstock.core.network import Network
 from penstock.core.network_statistics import Measured, NetworkStatistics
-from penstock.core.roadmap import Entry
+from penstock.core.roadmap import Entry, Solver
 
 Kind = Literal["random", "semantic", "input_uniform"]
-Solver = Literal["greedy", "exact"]
 
 #: A plan stays in force while the work that it lets through is within the limit, and no less than it by this share.
 DEAD_BAND = 0.1
@@ -72,7 +71,7 @@ class NetworkPlanner:
         trigger_s: float,
         headroom: float = 0.9,
         kind: Kind = "random",
-        solver: Solver = "greedy",
+        solver: Solver = "auto",
         objective: Objective = "sum",
         pace: float = 1.0,
         stages: Sequence[tuple[str, frozenset[str]]] = (),
@@ -84,7 +83,7 @@ class NetworkPlanner:
             trigger_s: How often batches start.
             headroom: The share of capacity that may be used.
             kind: How rows are dropped.
-            solver: A road map, or a linear program for each batch.
+            solver: How a road map of drops by chance is made.
             objective: What counts: the sum of utilities, or the worst of them.
             pace: A first guess, in seconds of work a second.
             stages: The box that begins each further stage, and all boxes of it.
@@ -131,9 +130,6 @@ class NetworkPlanner:
             return 0, 0, nothing_dropped(network)
         if self._kind == "input_uniform":
             return 1, 2, _input_uniform(network, excess)
-        if self._solver == "exact" or self._objective == "max_min":
-            best = exact.best(network, limit, rates, self._objective)
-            return 1, 2, Entry(savings={}, keep=best.keep, delivered=best.delivered, utility=best.utility)
         road_map = self._road_map(network)
         index = road_map.find(excess, rates, min(self._last.index, len(road_map) - 1))
         return index, len(road_map), road_map.entry(index)
@@ -148,7 +144,7 @@ class NetworkPlanner:
 
     def _build(self, network: Network, rates: Mapping[str, float]) -> Map:
         if self._histograms is None:
-            return roadmap.build(network, rates)
+            return roadmap.build(network, rates, solver=self._solver, objective=self._objective)
         return semantic.build(network, rates, self._histograms.judged())
 
     @property

@@ -32,7 +32,7 @@ class Starts:
         views: Branches further down at which a group can be dropped by value: their subject in terms of where the
             group's judging began.
         named: The subject of every place where rows can be dropped by value.
-        random: Places where rows are dropped whatever their value.
+        by_chance: Places where rows are dropped whatever their value.
     """
 
     tracer: Tracer
@@ -40,7 +40,7 @@ class Starts:
     origins: dict[str, dict[Group | None, frozenset[str]]]
     views: dict[tuple[str, Group], Peeled]
     named: dict[str, str]
-    random: tuple[str, ...]
+    by_chance: tuple[str, ...]
 
     @classmethod
     def of(cls, network: Network) -> "Starts":
@@ -58,7 +58,7 @@ class Starts:
                 found.origins[name] = {Group(name, Columns()): frozenset([name])}
             arcs = network.out_of[name]
             random += [arc.name for arc in arcs if len(arcs) > 1 and found._branch(arc)]
-        object.__setattr__(found, "random", tuple(random))
+        object.__setattr__(found, "by_chance", tuple(random))
         return found
 
     def _branch(self, arc: Arc) -> bool:

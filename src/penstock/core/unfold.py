@@ -166,7 +166,7 @@ class _Unfolding:
                 found += self._cells(arc.name, lane, origins)
                 continue
             view = None if label is None else self.starts.views.get((arc.name, label.group))
-            if view is None and (label is not None or arc.name not in self.starts.random):
+            if view is None and (label is not None or arc.name not in self.starts.by_chance):
                 found.append(lane)
                 continue
             name = self._copy(arc.name, label)

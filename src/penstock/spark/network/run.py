@@ -91,7 +91,7 @@ class NetworkRun:
             trigger_s=file.trigger_s,
             headroom=file.headroom,
             kind=kind or file.kind,
-            solver=file.solver,
+            solver="exact" if file.solver == "exact" else "auto",
             objective=file.objective,
             pace=float(cores),
             stages=[(one.name, frozenset([one.name, *one.boxes])) for one in self._stages if one.name in self._boxes],
