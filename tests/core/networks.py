@@ -3,7 +3,7 @@
 import numpy as np
 
 from penstock.core.network import Box, Input, Network, Output
-from penstock.core.qos import LossTolerance
+from penstock.core.qos import LossTolerance, ValueInterval, ValueQos
 
 LINE = LossTolerance([(100, 1.0), (0, 0.0)])
 
@@ -25,6 +25,20 @@ def figure_4() -> Network:
             Output("O1", "b3", LossTolerance([(100, 1.0), (60, 0.88), (0, 0.0)])),
             Output("O2", "b7", LossTolerance([(100, 1.0), (30, 0.6), (0, 0.0)])),
         ],
+    )
+
+
+def example_with_values() -> Network:
+    """One input, two queries that share a filter, and values from 0 to 100 of which the higher ones count."""
+    graph = ValueQos("value", [ValueInterval(0, 75, 0.2), ValueInterval(75, 100, 1.0)], histogram=[0.75, 0.25])
+    return Network(
+        [Input("I", 1000)],
+        [
+            Box("shared", "filter", ("I",), 0.001, 0.9, where="value > 10"),
+            Box("dear", "map", ("shared",), 0.002),
+            Box("cheap", "map", ("shared",), 0.0005),
+        ],
+        [Output("A", "dear", graph.loss_tolerance(), graph), Output("B", "cheap", graph.loss_tolerance(), graph)],
     )
 
 

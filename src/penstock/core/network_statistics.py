@@ -1,6 +1,8 @@
 r"""What batches teach about a network: rates, selectivities, what boxes cost, and which stage is the bottleneck.
 
-- A rate is rows that came over the time in which they came, of the last few batches.
+- A rate is rows that came over the time in which they came, of the last few batches. Rows that came while the last
+  batch took longer than it should wait for the next one, which has to work them off too: so many times as many rows
+  are due as the batch took times as long.
 - A selectivity is rows out over rows in, older batches counting less. Where rows are dropped by value upstream, a
   filter on that value meets other rows than it would without drops; such a batch teaches nothing about it.
 - A cost is in seconds of a task for each row: of a Python box as it was measured, of others as they were calibrated. A
@@ -94,6 +96,7 @@ class NetworkStatistics:
         self._pace = StagePace(trigger_s, pace)
         self._paces = {name: StagePace(trigger_s, pace) for name in self._stages}
         self._calibrated = False
+        self._last_s = 0.0
 
     def calibrate(self, costs_s: Mapping[str, float], overhead_s: float | None = None) -> None:
         """Take over costs that were measured apart from any batch, and how long a batch without rows takes."""
@@ -116,6 +119,7 @@ class NetworkStatistics:
                 rows, seconds = REMEMBER * rows + came, REMEMBER * seconds + batch.python_s[box.name]
                 self._python[box.name] = rows, seconds
                 self._costs[box.name] = max(seconds / rows, LEAST_COST_S)
+        self._last_s = batch.duration_s
         if not batch.cold:
             self._pace.learn(self._work_s(batch.arcs, self._first), batch.duration_s)
 
@@ -141,8 +145,17 @@ class NetworkStatistics:
         return {one.name: sum(rows.get(one.name, 0) for _, rows in self._recent) / span_s for one in self._given.inputs}
 
     @property
+    def due(self) -> dict[str, float]:
+        """Rows a second that the next batch has to work off, those that wait for it included."""
+        times = max(self._last_s / self._pace.period_s, 1.0)
+        return {name: times * rate for name, rate in self.rates.items()}
+
+    @property
     def network(self) -> Network:
-        """The network with the figures that were learned; only boxes of the bottleneck cost anything."""
+        """The network with the figures that were learned, at the rates that are due.
+
+        Only boxes of the bottleneck cost anything.
+        """
         return self._learned(self._bottleneck()[0])
 
     @property
@@ -159,7 +172,7 @@ class NetworkStatistics:
         return max(found, key=lambda stage: self._learned(stage[0]).load() / stage[1].capacity)
 
     def _learned(self, dear: frozenset[str]) -> Network:
-        rates = self.rates
+        rates = self.due
         boxes = [
             replace(
                 box,

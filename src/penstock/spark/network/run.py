@@ -69,6 +69,7 @@ class NetworkRun:
         kind: Kind | None = None,
         cores: int = 2,
         shed: bool = True,
+        drops: tuple[Drop, ...] = (),
         on_snapshot: Callable[[Snapshot], None] | None = None,
     ) -> None:
         """Run the network of a file, with checkpoints, plans and feeds in `folder`.
@@ -79,7 +80,8 @@ class NetworkRun:
             folder: Where the run keeps what it must remember.
             kind: How rows are dropped, if not as the file says.
             cores: A first guess of how many seconds of work get done in one.
-            shed: Whether rows are dropped at all.
+            shed: Whether rows are dropped when there are too many.
+            drops: What is dropped from the first batch on, until something else is decided.
             on_snapshot: Called after each batch of the inputs.
         """
         self.network, self._file, self._spark, self._folder = file.network, file, spark, folder
@@ -98,7 +100,7 @@ class NetworkRun:
         )
         self._plans = DropLog(folder / "plans")
         self._bindings = {stage.name: BindingLog(folder / "bindings" / stage.name) for stage in self._stages}
-        self._plan = DropPlan(self._plans.next_version(), time.time(), note="start")
+        self._plan = DropPlan(self._plans.next_version(), time.time(), drops, note="start")
         self._plans.add(self._plan.version, self._plan)
         self._entry = nothing_dropped(self.network)
         self._lock = threading.Lock()

@@ -1,0 +1,163 @@
+"""The loop on virtual time: a network that takes as long as its work says, and a planner that only sees counts."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+from tests.core.networks import example_with_values, figure_4
+
+from penstock.core.network import Network
+from penstock.core.network_planner import Decision, Kind, NetworkPlanner
+from penstock.core.network_statistics import Measured
+from penstock.core.roadmap import Entry
+
+TRIGGER_S, OVERHEAD_S, PACE = 2.0, 0.3, 2.0
+STEPS = np.linspace(0.0, 1.0, 51)
+
+
+@dataclass
+class Machine:
+    """Runs batches of rows with values from 0 to 100; its costs are the network's, and half of them wrong."""
+
+    network: Network
+    kind: Kind = "random"
+    objective: str = "sum"
+    now_s: float = 0.0
+    durations_s: list[float] = field(default_factory=list)
+    decisions: list[Decision] = field(default_factory=list)
+    kept_load: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.planner = NetworkPlanner(
+            self.network,
+            trigger_s=TRIGGER_S,
+            kind=self.kind,
+            objective=self.objective,
+            solver="auto",  # type: ignore[arg-type]
+        )
+        self.planner.known.calibrate({box.name: box.cost for box in self.network.boxes}, OVERHEAD_S)
+        self._span_s = TRIGGER_S
+        self._rng = np.random.default_rng(7)
+
+    def batch(self, rates: dict[str, float]) -> Decision:
+        entry = self.decisions[-1].entry if self.decisions else None
+        rows = {name: round(rate * self._span_s) for name, rate in rates.items()}
+        arcs, leaving = self._flow(rows, entry)
+        work_s = sum(arcs[arc.name] * arc.cost for arc in self.network.arcs)
+        duration_s = OVERHEAD_S + work_s / PACE
+        by_value = frozenset(entry.predicates) if entry else frozenset()
+        batch = Measured(self._span_s, duration_s, rows, arcs, leaving, by_value=by_value)
+        quantiles = {place: [float(100.0 * step) for step in STEPS] for place in self.planner.subjects}
+        self.decisions.append(self.planner.decide(batch, quantiles))
+        self.durations_s.append(duration_s)
+        self._span_s = max(TRIGGER_S, duration_s)
+        return self.decisions[-1]
+
+    def _flow(self, rows: dict[str, int], entry: Entry | None) -> tuple[dict[str, int], dict[str, int]]:
+        """Rows through the network; where rows are dropped by value, those that a filter would stop go first."""
+        keep = entry.keep if entry else {}
+        predicates = entry.predicates if entry else {}
+        arcs, leaving = dict[str, int](), dict[str, int]()
+        values: dict[str, np.ndarray] = {}
+        for name in self.network.order:
+            into = self.network.into[name]
+            if not into:
+                given = self._rng.uniform(0.0, 100.0, rows[name])
+            else:
+                given = np.concatenate([values[arc.name] for arc in into])
+                box = next((one for one in self.network.boxes if one.name == name), None)
+                if box is not None and box.where:
+                    given = given[given > 10.0]
+                elif box is not None:
+                    given = given[self._rng.random(len(given)) < into[0].selectivity]
+            given = self._dropped(name, given, keep, predicates)
+            leaving[name] = len(given)
+            for arc in self.network.out_of[name]:
+                values[arc.name] = self._dropped(arc.name, given, keep, predicates)
+                arcs[arc.name] = len(values[arc.name])
+        return arcs, leaving
+
+    def _dropped(self, place: str, given: np.ndarray, keep: dict[str, float], predicates: dict) -> np.ndarray:
+        if place in predicates:
+            (kept,) = set(predicates[place].kept.values())
+            given = given[kept.has(given)]
+        return given[self._rng.random(len(given)) < keep.get(place, 1.0)]
+
+
+def run(machine: Machine, rates: dict[str, float], batches: int) -> None:
+    for _ in range(batches):
+        machine.batch(rates)
+
+
+def scaled(network: Network, load: float) -> dict[str, float]:
+    """Rates at which the load is this multiple of what batches get done."""
+    capacity = PACE * (1.0 - OVERHEAD_S / TRIGGER_S)
+    return {name: rate * load * capacity / network.load() for name, rate in network.rates.items()}
+
+
+def in_ms() -> Network:
+    """The paper's example with costs in seconds that a task could take."""
+    from dataclasses import replace  # noqa: PLC0415
+
+    given = figure_4()
+    boxes = [replace(box, cost=box.cost * 1e-4) for box in given.boxes]
+    return Network(given.inputs, boxes, given.outputs)
+
+
+@pytest.mark.parametrize(
+    ("network", "kind"),
+    [
+        (in_ms(), "random"),
+        (in_ms(), "input_uniform"),
+        (example_with_values(), "semantic"),
+        (example_with_values(), "random"),
+    ],
+)
+def test_twice_the_load_is_back_within_headroom_after_five_batches_and_drops_go_when_it_falls(
+    network: Network, kind: Kind
+) -> None:
+    machine = Machine(network, kind)
+    run(machine, scaled(network, 0.5), 3)
+    assert machine.decisions[-1].index == 0
+    run(machine, scaled(network, 2.0), 8)
+    assert machine.decisions[-1].index > 0
+    assert max(machine.durations_s[-4:]) <= TRIGGER_S
+    assert machine.durations_s[-1] >= 0.6 * TRIGGER_S  # and no more is shed than need be
+    run(machine, scaled(network, 0.5), 3)
+    assert machine.decisions[-1].index == 0
+    assert not machine.decisions[-1].entry.keep
+    assert not machine.decisions[-1].entry.predicates
+
+
+def test_nothing_is_shed_while_nothing_is_known() -> None:
+    planner = NetworkPlanner(in_ms(), trigger_s=TRIGGER_S)
+    found = planner.decide(Measured(1.0, 50.0, {"I1": 10**6, "I2": 10**6}, {}, {}))
+    assert (found.index, found.changed) == (0, False)
+
+
+def test_a_steady_overload_keeps_its_plan() -> None:
+    network = in_ms()
+    machine = Machine(network)
+    run(machine, scaled(network, 2.0), 30)
+    assert sum(one.changed for one in machine.decisions[10:]) <= 4
+
+
+def test_max_min_leaves_no_output_without_rows() -> None:
+    network = in_ms()
+    worst = {}
+    for objective in ("sum", "max_min"):
+        machine = Machine(network, objective=objective)
+        run(machine, scaled(network, 4.0), 8)
+        entry = machine.decisions[-1].entry
+        worst[objective] = min(one.loss_tolerance.utility(entry.delivered[one.name]) for one in network.outputs)
+    assert worst["max_min"] > worst["sum"]
+
+
+def test_the_map_is_made_anew_when_proportions_drift_and_not_before() -> None:
+    network = in_ms()
+    machine = Machine(network)
+    run(machine, scaled(network, 2.0), 10)
+    steady = machine.planner.rebuilt
+    rates = scaled(network, 2.0)
+    run(machine, {"I1": rates["I1"] * 3.0, "I2": rates["I2"] / 3.0}, 4)
+    assert machine.planner.rebuilt > steady
