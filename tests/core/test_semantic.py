@@ -291,6 +291,8 @@ def test_what_cannot_be_used_is_refused() -> None:
         PenstockError, match="place = 'I' is not usable: give one where rows are judged by value: high->one"
     ):
         bounds(NETWORKS["mixed"], "I")
+    with pytest.raises(PenstockError, match="place = 'nowhere' is not usable"):
+        bounds(NETWORKS["mixed"], "nowhere")
     with pytest.raises(PenstockError, match=r"step = 0\.02 is not usable"):
         build(network, drop_cost=1.0)
     with pytest.raises(PenstockError, match=r"^where of bad = 'value >' is not usable: give an expression in SQL"):
