@@ -66,7 +66,8 @@ class Run:
             else:
                 values = rows.columns[output.value.column]
                 total += sum(
-                    grade.utility * float(rows.weight @ grade.values.has(values)) for grade in output.value.graded()
+                    grade.utility * float(rows.weight[grade.values.has(values)].sum())
+                    for grade in output.value.graded()
                 )
         return total
 
@@ -106,7 +107,7 @@ def measured(network: Network) -> dict[str, Judged]:
         for values in (
             part for one in bounds(network, place) for part in _cut(one, slices if "ABS" in subject else [])
         ):
-            share = sum(float(rows.weight @ values.has(rows.of(subject))) for rows in coming) / total
+            share = sum(float(rows.weight[values.has(rows.of(subject))].sum()) for rows in coming) / total
             cells.append(Cell(values, share))
         found[place] = Judged(subject, tuple(cells))
     return found

@@ -44,6 +44,25 @@ def test_rows_fare_under_every_entry_as_it_says(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("seed", range(3))
+def test_drops_of_one_cell_at_several_places_one_below_the_other_take_what_they_say(name: str, seed: int) -> None:
+    network, found = NETWORKS[name], MAPS[name]
+    shares = np.random.default_rng(seed).uniform(0.3, 1.0, len(found.copy.spots))
+    at_random = {spot.place: share for spot, share in zip(found.copy.spots, shares, strict=True) if spot.label is None}
+    under = run(network, roadmap.Entry({}, at_random, {}, 0.0, found.cuts.predicates(shares)))
+    kept = {spot.arc: share for spot, share in zip(found.copy.spots, shares, strict=True)}
+    copy, flow = found.copy.network, dict[str, float]()
+    for node in copy.order:
+        arcs = copy.into[node]
+        leaving = sum(arc.selectivity * flow[arc.name] for arc in arcs) if arcs else copy.rates[node]
+        for arc in copy.out_of[node]:
+            flow[arc.name] = leaving * kept.get(node, 1.0) * kept.get(arc.name, 1.0)
+    for output, parts in found.copy.outputs.items():
+        rows = sum(flow[copy.into[part][0].name] for part in parts)
+        assert under.count(output) == pytest.approx(rows, abs=4e-3 * sum(parts.values()))
+
+
+@pytest.mark.parametrize("name", NETWORKS)
 def test_entries_shed_more_and_more_until_nothing_is_worth_anything(name: str) -> None:
     network, found = NETWORKS[name], MAPS[name]
     assert (np.diff(saved(found, network)) > -1e-9).all()
@@ -173,6 +192,9 @@ def test_a_join_is_judged_on_the_side_that_has_the_value() -> None:
     assert subjects(network) == {"A": "value"}
     assert found.places == ("B",)
     assert found.copy.network.load() == pytest.approx(network.load())
+    # What comes of B's rows has values as A's rows have them, of which 20, 10 and 30 percent pass the filter.
+    rows = np.array([rows for rows in found.copy.outputs["P"].values() if rows > 1e-6])
+    assert rows / rows.sum() == pytest.approx(np.array([2, 1, 3]) / 6)
     assert found.entry(0).utility == pytest.approx(2.0)
     assert found.savings[-1] @ [10, 10] == pytest.approx(network.load())
     entries = [found.entry(index) for index in range(len(found))]
@@ -229,6 +251,15 @@ def test_cells_are_estimated_from_histograms_and_selectivities() -> None:
     assert [cell.share for cell in cells] == pytest.approx([0.5, 0.2, 0.3])
 
 
+def test_each_filter_on_the_way_says_how_many_rows_it_stops() -> None:
+    network = single(
+        Output("O", "higher", LINE, EXAMPLE),
+        filter_box("high", "I", "value > 10", 0.4),
+        filter_box("higher", "high", "value > 30", 0.5),
+    )
+    assert [cell.share for cell in estimated(network)["I"].cells] == pytest.approx([0.6, 0.2, 0.08, 0.12])
+
+
 def test_histograms_that_disagree_are_averaged() -> None:
     other = ValueQos("value", [ValueInterval(0, 50, 0.7), ValueInterval(50, 100, 1.0)], histogram=[0.8, 0.2])
     network = Network([Input("I", 10)], [], [Output("O", "I", LINE, EXAMPLE), Output("P", "I", LINE, other)])
@@ -247,7 +278,7 @@ def test_estimates_meet_the_selectivities_that_hold(name: str) -> None:
             ValueInterval(one.value.ends[0], bend(one), lowest(one)),
             ValueInterval(bend(one), one.value.ends[1], 1.0),
         ]
-        below = sum(float(rows.weight @ (rows.columns["value"] <= bend(one))) for rows in arrived.arrived(one.name))
+        below = sum(float(rows.weight[rows.columns["value"] <= bend(one)].sum()) for rows in arrived.arrived(one.name))
         counted = [below, arrived.count(one.name) - below]
         outputs.append(replace(one, value=ValueQos("value", parts, counted)))
     known = Network(network.inputs, network.boxes, outputs)
@@ -291,6 +322,8 @@ def test_what_cannot_be_used_is_refused() -> None:
         PenstockError, match="place = 'I' is not usable: give one where rows are judged by value: high->one"
     ):
         bounds(NETWORKS["mixed"], "I")
+    with pytest.raises(PenstockError, match="place = 'nowhere' is not usable"):
+        bounds(NETWORKS["mixed"], "nowhere")
     with pytest.raises(PenstockError, match=r"step = 0\.02 is not usable"):
         build(network, drop_cost=1.0)
     with pytest.raises(PenstockError, match=r"^where of bad = 'value >' is not usable: give an expression in SQL"):

@@ -7,7 +7,7 @@ What cannot be told is not known, and no condition is pushed through it.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from penstock.core.expressions import Peeled, checked, columns, peeled, substituted
 from penstock.core.network import Arc, Box, Network
@@ -28,7 +28,7 @@ class Columns:
 
     def of(self, sql: str) -> str | None:
         """An expression over these columns as one over those further upstream."""
-        return substituted(sql, dict(self.changed))
+        return _put_in(sql, self.changed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,7 @@ class Tracer:
     def __init__(self, network: Network) -> None:
         """Read the SQL of all boxes and outputs."""
         self._network = network
+        self._known: dict[str, tuple[Path, ...]] = {}
         #: Boxes by name.
         self.boxes = {box.name: box for box in network.boxes}
         self._values = {
@@ -93,7 +94,9 @@ class Tracer:
 
     def paths(self, place: str) -> tuple[Path, ...]:
         """All ways from an input or an arc to outputs; those that do not differ are told once."""
-        return tuple(dict.fromkeys(self._paths(place)))
+        if place not in self._known:
+            self._known[place] = tuple(dict.fromkeys(self._paths(place)))
+        return self._known[place]
 
     def subject(self, place: str) -> str | None:
         """The expression by which all outputs below a place judge rows; None if there is not one for all.
@@ -105,7 +108,7 @@ class Tracer:
         return found.pop() if len(found) == 1 else None
 
     def _paths(self, place: str) -> Iterator[Path]:
-        starts = self._network.out_of.get(place) or [arc for arc in self._network.arcs if arc.name == place]
+        starts = self._network.out_of.get(place) or [self._arcs[one] for one in (place,) if one in self._arcs]
         todo: list[tuple[Arc, Columns, Filters]] = [(arc, Columns(), ()) for arc in starts]
         seen = set[object]()
         while todo:
@@ -120,6 +123,10 @@ class Tracer:
                 filters = (*filters, (arc.target, self.where(arc.target, known)))
             behind = self.through(known, arc.target, arc.source)
             todo.extend((below, behind, filters) for below in self._network.out_of[arc.target])
+
+    @cached_property
+    def _arcs(self) -> dict[str, Arc]:
+        return {arc.name: arc for arc in self._network.arcs}
 
     @cached_property
     def _read(self) -> tuple[str, ...]:
@@ -174,6 +181,11 @@ class Tracer:
         for sql in (*self._select[name].values(), *filter(None, [self._where.get(name)])):
             read |= columns(sql)
         return read
+
+
+@lru_cache(maxsize=16384)
+def _put_in(sql: str, changed: tuple[tuple[str, str | None], ...]) -> str | None:
+    return substituted(sql, dict(changed))
 
 
 def columns_of(schema: str) -> set[str]:

@@ -26,6 +26,8 @@ from penstock.core.tracing import Columns
 _WORTHLESS = LossTolerance([(100, 0.0), (0, 0.0)])
 #: The share of a cell in which no rows have been seen: it is dropped in its turn, and counts for nothing.
 _UNSEEN = 1e-9
+#: Rows that come to a branch in more ways than this are not dropped by value there.
+_MOST_WAYS = 32
 
 
 #: Rows a second by the spots that they have passed.
@@ -165,7 +167,7 @@ class _Unfolding:
             if label is None and arc.name in self.starts.subjects:
                 found += self._cells(arc.name, lane, origins)
                 continue
-            view = None if label is None else self.starts.views.get((arc.name, label.group))
+            view = None if label is None or not lane.ways else self.starts.views.get((arc.name, label.group))
             if view is None and (label is not None or arc.name not in self.starts.by_chance):
                 found.append(lane)
                 continue
@@ -212,8 +214,10 @@ class _Unfolding:
         self.boxes.append(Box(name, "map" if len(parts) == 1 else "union", sources, box.cost, shares))
         ways = dict[tuple[int, ...], float]()
         for lane, share in parts:
-            for way, rows in lane.ways.items():
-                ways[way] = ways.get(way, 0.0) + rows * share
+            for way, passed in lane.ways.items():
+                ways[way] = ways.get(way, 0.0) + passed * share
+        if len(ways) > _MOST_WAYS or not all(lane.ways for lane, _ in parts):
+            ways = {}
         return _Lane(name, label, sum(lane.rows * share for lane, share in parts), ways)
 
     def _alive(self, lanes: list[_Lane], coming: Mapping[Label | None, list[tuple[_Lane, float]]]) -> list[_Lane]:

@@ -84,6 +84,7 @@ class Batch:
         self._arcs: dict[str, DataFrame] = {}
         self._boxes = {box.name: box for box in network.boxes}
         self.head = rows  #: the roots' rows, behind their drops
+        self.shared: dict[str, DataFrame] = {}  #: rows that are kept for several consumers, by box
         self._head(rows)
         for name in stage.boxes:
             self._box(self._boxes[name])
@@ -148,7 +149,7 @@ class Batch:
         if counted:
             df = self._observed(df, name)
         if len(arcs) > 1 and name in self._stage.boxes:
-            df = self._shared(df)
+            df = self.shared[name] = self._shared(df)
         for arc in arcs:
             before, drop = df, self._plan.at(arc.name)
             if arc.name in self._subjects:

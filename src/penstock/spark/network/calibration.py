@@ -1,6 +1,7 @@
 """What SQL boxes cost and what a batch without rows takes: each box is run by itself over a sample, and timed.
 
-Python boxes measure themselves; they are only run here to make rows for the boxes behind them.
+Python boxes measure themselves, and are not run here: what they do to the world outside, they do once for each row. A
+box behind one is timed if the rows of the Python box are kept for several consumers; else it counts as next to free.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from penstock.spark.network.batch import Batch, root_rows
 from penstock.spark.network.boxes import together, worked
-from penstock.spark.network.python_box import BUSY
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -39,28 +39,36 @@ def overhead_s(network: Network, stage: Stage, empty: DataFrame, plan: DropPlan)
     return least
 
 
-def costs_s(network: Network, stage: Stage, rows: DataFrame, share: float) -> dict[str, float]:
+def costs_s(network: Network, stage: Stage, batch: Batch, share: float) -> dict[str, float]:
     """Seconds of a task for each row, by SQL box; a box that got no row is left out."""
-    sample = (rows.sample(fraction=share, seed=1) if share < 1.0 else rows).coalesce(1).persist()
+    sample = _sampled(batch.head, share).persist()
     found: dict[str, float] = {}
     bare_s: float | None = None  # what a job takes that only reads rows: the same for all boxes, roughly
     kept = [sample]
     boxes = {box.name: box for box in network.boxes}
     frames = {root: root_rows(sample, root, alone=len(stage.roots) == 1) for root in stage.roots}
+    frames |= {name: _sampled(df, share) for name, df in batch.shared.items() if boxes[name].python}
     try:
         for name in stage.boxes:
-            given = together([frames[arc.source] for arc in network.into[name] if arc.source in frames])
-            given = given.persist()
+            sources = [frames[arc.source] for arc in network.into[name] if arc.source in frames]
+            if boxes[name].python or not sources:
+                continue
+            given = together(sources).persist()
             kept.append(given)
             rows_in = given.count()
-            frames[name] = worked(boxes[name], given).drop(BUSY)
-            if rows_in and boxes[name].python is None:
+            frames[name] = worked(boxes[name], given)
+            if rows_in:
                 bare_s = _least_s(given) if bare_s is None else bare_s
                 found[name] = max(_least_s(frames[name]) - bare_s, 0.0) / rows_in
     finally:
         for df in kept:
             df.unpersist()
     return found
+
+
+def _sampled(df: DataFrame, share: float) -> DataFrame:
+    """A part of the rows, all in one task: what is timed is seconds of a task."""
+    return (df.sample(fraction=share, seed=1) if share < 1.0 else df).coalesce(1)
 
 
 def _least_s(df: DataFrame) -> float:

@@ -88,7 +88,7 @@ class NetworkRun:
         self._stages = stages(self.network)
         self._boxes = {box.name: box for box in self.network.boxes}
         self._shed, self._on_snapshot = shed, on_snapshot
-        self._planner = NetworkPlanner(
+        self.planner = NetworkPlanner(
             self.network,
             trigger_s=file.trigger_s,
             headroom=file.headroom,
@@ -160,7 +160,7 @@ class NetworkRun:
             else:
                 stream = streams.inputs(self._spark, self._file.sources)
             empty = self._spark.createDataFrame([], stream.schema)
-            laid = Batch(self.network, stage, empty, self._plan, self._planner.subjects)
+            laid = Batch(self.network, stage, empty, self._plan, self.planner.subjects)
             schemas |= {name: df.schema for name, df in laid.ends.items()}
             laid.close()
             found[stage.name] = stream
@@ -181,7 +181,7 @@ class NetworkRun:
     def _run_batch(self, stage: Stage, rows: DataFrame, number: int) -> None:
         begun_s = time.time()
         plan = self._bound(stage, number)
-        batch = Batch(self.network, stage, rows, plan, self._planner.subjects)
+        batch = Batch(self.network, stage, rows, plan, self.planner.subjects)
         try:
             for arc in stage.ends:
                 df = batch.ends[arc.name]
@@ -193,7 +193,7 @@ class NetworkRun:
                     self.outputs.write(arc.target, df, number)
             try:
                 counts = batch.counts()
-                self._learn(stage, batch.head, number, plan, counts, begun_s)
+                self._learn(stage, batch, number, plan, counts, begun_s)
             except Exception as error:  # noqa: BLE001 - whatever it is, the next rows must flow
                 if not self._stopping:
                     self._fail(error)
@@ -218,9 +218,7 @@ class NetworkRun:
             self._fail(PenstockError(f"plan {bound.plan_version} is gone, so batch {number} keeps every row"))
         return plan or keep_all
 
-    def _learn(
-        self, stage: Stage, rows: DataFrame, number: int, plan: DropPlan, counts: Counts, begun_s: float
-    ) -> None:
+    def _learn(self, stage: Stage, laid: Batch, number: int, plan: DropPlan, counts: Counts, begun_s: float) -> None:
         ended_s = time.time()
         with self._lock:
             before_s = self._begun_s.get(stage.name)
@@ -230,18 +228,18 @@ class NetworkRun:
                     self._fed[arc.name] = self._fed.get(arc.name, 0) + counts.arcs[arc.name]
             if stage.name in self._boxes:
                 self._later.append(counts)
-                self._learn_stage(stage, rows, counts, ended_s - begun_s)
+                self._learn_stage(stage, laid, counts, ended_s - begun_s)
                 return
             elapsed_s = begun_s - before_s if before_s else 0.0
             batch = _measured(counts, self._later, plan, elapsed_s, ended_s - begun_s)
             self._later = []
             if sum(counts.came.values()):
                 if self._batches % CALIBRATE_EVERY == 0:
-                    self._calibrate(stage, rows, ended_s - begun_s)
+                    self._calibrate(stage, laid, ended_s - begun_s)
                     # The first batch of a cold JVM says nothing about the pace of the others.
                     batch = replace(batch, cold=not self._batches)
                 self._batches += 1
-            decision = self._planner.decide(batch, counts.quantiles)
+            decision = self.planner.decide(batch, counts.quantiles)
             snapshot = self._snapshot(number, batch, plan, decision, ended_s)
             self.snapshots.append(snapshot)
             if self._shed and decision.changed:
@@ -249,22 +247,22 @@ class NetworkRun:
         if self._on_snapshot is not None:
             self._on_snapshot(snapshot)
 
-    def _learn_stage(self, stage: Stage, rows: DataFrame, counts: Counts, duration_s: float) -> None:
+    def _learn_stage(self, stage: Stage, laid: Batch, counts: Counts, duration_s: float) -> None:
         """One batch of a stage that a box with a state begins."""
         fed = {arc.name: self._fed.pop(arc.name, 0) for arc in self.network.into[stage.name]}
         if sum(fed.values()):
-            self._planner.known.learn_stage(stage.name, counts.arcs | fed, duration_s)
+            self.planner.known.learn_stage(stage.name, counts.arcs | fed, duration_s)
         if sum(counts.came.values()) and stage.name not in self._timed:
             self._timed.add(stage.name)
             share = min(SAMPLE_S / duration_s, 1.0)
-            self._planner.known.calibrate(calibration.costs_s(self.network, stage, rows, share))
+            self.planner.known.calibrate(calibration.costs_s(self.network, stage, laid, share))
 
-    def _calibrate(self, stage: Stage, rows: DataFrame, duration_s: float) -> None:
+    def _calibrate(self, stage: Stage, laid: Batch, duration_s: float) -> None:
         nothing = DropPlan(0, 0.0)
-        costs = calibration.costs_s(self.network, stage, rows, min(SAMPLE_S / duration_s, 1.0))
-        empty = self._spark.createDataFrame([], rows.schema)
+        costs = calibration.costs_s(self.network, stage, laid, min(SAMPLE_S / duration_s, 1.0))
+        empty = self._spark.createDataFrame([], laid.head.schema)
         overhead_s = calibration.overhead_s(self.network, stage, empty, nothing)
-        self._planner.known.calibrate(costs, overhead_s)
+        self.planner.known.calibrate(costs, overhead_s)
 
     def _decide(self, decision: Decision) -> None:
         """Put the decision into the log; from then on it is in force."""
@@ -275,7 +273,7 @@ class NetworkRun:
         self._plan, self._entry = plan, decision.entry
 
     def _snapshot(self, number: int, batch: Measured, plan: DropPlan, decision: Decision, ended_s: float) -> Snapshot:
-        network, span_s = self._planner.known.network, batch.elapsed_s or batch.duration_s or 1.0
+        network, span_s = self.planner.known.network, batch.elapsed_s or batch.duration_s or 1.0
         flows = {name: rows / span_s for name, rows in batch.arcs.items()}
         shed = {drop.place: _shed_at(drop.place, batch, network) for drop in plan.drops}
         delivered = self._entry.delivered
@@ -297,7 +295,7 @@ class NetworkRun:
             utilities=utilities,
             entry=plan.entry,
             entries=decision.entries,
-            rebuilt=self._planner.rebuilt,
+            rebuilt=self.planner.rebuilt,
         )
 
     def _fail(self, error: Exception) -> None:

@@ -84,13 +84,14 @@ def stateful(spark: SparkSession, box: Box, feeds: Sequence[tuple[Path, StructTy
     given = [spark.readStream.schema(schema).parquet(f"{folder}/*/batch-*") for folder, schema in feeds]
     late = [df.withWatermark(ARRIVAL, f"{LATENESS_S:g} seconds") for df in given]
     try:
-        return tagged({box.name: _aggregate(box, late[0]) if box.op == "aggregate" else _join(box, *late)})
+        return tagged({box.name: aggregated(box, late[0]) if box.op == "aggregate" else joined(box, *late)})
     except PySparkException as error:
         line = " ".join(str(error).split("\n", 1)[0].split())[:300]
         raise PenstockError(f"boxes.{box.name} cannot be run: {line}") from None
 
 
-def _aggregate(box: Box, df: DataFrame) -> DataFrame:
+def aggregated(box: Box, df: DataFrame) -> DataFrame:
+    """Groups of rows within windows of time; counts, sums and means make up for rows that were dropped by chance."""
     window = F.window(ARRIVAL, f"{_microseconds(box)} microseconds")
     results = [F.expr(weighted(text, WEIGHT)).alias(name) for name, text in box.select.items()]
     groups = df.groupBy(window, *(F.col(quoted(name)) for name in box.by))
@@ -100,7 +101,7 @@ def _aggregate(box: Box, df: DataFrame) -> DataFrame:
     return found.withColumns({WINDOW[0]: start, WINDOW[1]: end, **hidden}).drop("window")
 
 
-def _join(box: Box, left: DataFrame, right: DataFrame) -> DataFrame:
+def joined(box: Box, left: DataFrame, right: DataFrame) -> DataFrame:
     """Pairs of rows that are equal in some columns and not too far apart in time; a name twice is the left one's."""
     renamed = {name: f"__right_{name}" for name in right.columns}
     right = right.withColumnsRenamed(renamed)
