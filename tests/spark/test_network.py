@@ -211,9 +211,11 @@ def test_drops_are_counted_and_what_is_kept_weighs_more(spark: SparkSession, tmp
 
 AGGREGATE = """
 inputs:
-  I1: {format: penstock, options: {rate: 50, available: 3000, rows_per_batch: 1000, seed: 1, keys: 5}}
+  I1:
+    format: penstock
+    options: {rate: 50, available: 3000, rows_per_batch: 1000, seed: 1, keys: 5, start: 1700000000}
 boxes:
-  perkey: {op: aggregate, from: I1, by: key, window: 5 s, select: {n: "count(1)", total: "sum(value)", top: "max(value)"}}
+  perkey: {op: aggregate, from: I1, by: key, window: 5 s, select: {n: count(1), total: sum(value), top: max(value)}}
   many:   {op: filter, from: perkey, where: "n > 0"}
 outputs:
   O1: {from: many, to: {format: memory}}
@@ -250,7 +252,7 @@ def test_a_batch_that_is_run_again_drops_the_same_rows_whatever_the_plan_is_then
 boxes:
   hot: {{op: filter, from: I1, where: "value > 0.1"}}
 outputs:
-  O1: {{from: hot, to: {{format: parquet, path: "{tmp_path / "sink"}"}}}}
+  O1: {{from: hot, to: {{format: parquet, options: {{path: "{tmp_path / "sink"}"}}}}}}
   O2: {{from: I2, to: {{format: memory}}}}
 """
     )
@@ -338,7 +340,7 @@ outputs:
 """
     )
     run = NetworkRun(spark, written(tmp_path, text), tmp_path / "run")
-    with pytest.raises(PenstockError, match="no such thing"):
+    with pytest.raises(PenstockError, match=r"boxes\.b failed on a row: KeyError: 'no such thing as arrival'"):
         run.start(once=True)
 
 
@@ -346,7 +348,7 @@ outputs:
 
 
 def test_penstock_run_works_off_a_file_and_reports(tmp_path: Path) -> None:
-    text = SUBSET.replace("{format: memory}", "{format: parquet, path: " + str(tmp_path / "sink") + "/NAME}")
+    text = SUBSET.replace("{format: memory}", "{format: parquet, options: {path: " + str(tmp_path / "sink") + "/NAME}}")
     for name in ("O1", "O2", "O3"):
         text = text.replace("NAME", name, 1)
     (tmp_path / "net.yaml").write_text(text)

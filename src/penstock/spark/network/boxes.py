@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 from pyspark.sql.types import DoubleType, StructField, StructType
 
 from penstock.errors import PenstockError
 from penstock.spark.network.drops import HIDDEN
-from penstock.spark.network.python_box import BUSY, TimedRows
+from penstock.spark.network.failures import SPARK_ERRORS, line_of
+from penstock.spark.network.python_box import BUSY, TimedRows, load
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,13 +36,13 @@ def worked(box: Box, df: DataFrame) -> DataFrame:
             return _python(box, df)
         if box.op == "map" and box.select:
             return df.withColumns({name: F.expr(text) for name, text in box.select.items()})
-    except PySparkException as error:
-        line = " ".join(str(error).split("\n", 1)[0].split())[:300]
-        raise PenstockError(f"boxes.{box.name} cannot be run: {line}") from None
+    except SPARK_ERRORS as error:
+        raise PenstockError(f"boxes.{box.name} cannot be run: {line_of(error)}") from None
     return df
 
 
 def _python(box: Box, df: DataFrame) -> DataFrame:
+    load(str(box.python))  # A function that cannot be had should come out here, not in a worker.
     spark = df.sparkSession
     own = StructType([field for field in df.schema.fields if field.name not in HIDDEN])
     results = spark.createDataFrame([], box.returns).schema if box.returns else own
@@ -50,4 +50,4 @@ def _python(box: Box, df: DataFrame) -> DataFrame:
     hidden = [field for field in df.schema.fields if field.name in HIDDEN]
     schema = StructType([*nullable, *hidden, StructField(BUSY, DoubleType())])
     arrow = spark.createDataFrame([], schema).toArrow().schema
-    return df.mapInArrow(TimedRows(str(box.python), arrow, HIDDEN), schema)
+    return df.mapInArrow(TimedRows(box.name, str(box.python), arrow, HIDDEN), schema)

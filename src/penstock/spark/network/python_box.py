@@ -27,11 +27,13 @@ class TimedRows:
     """A function of one row over batches; hidden columns go round it.
 
     Attributes:
+        box: The box's name.
         path: The function, as `module:function`.
         schema: Results with the hidden columns and the time.
         hidden: Columns that the function does not see.
     """
 
+    box: str
     path: str
     schema: pa.Schema
     hidden: tuple[str, ...]
@@ -48,11 +50,20 @@ class TimedRows:
             rows = batch.drop_columns(list(self.hidden)).to_pylist()
             begun_s = time.perf_counter()
             for row, beside in zip(rows, hidden, strict=True):
-                found.extend(result | beside | {BUSY: 0.0} for result in results_of(function(row), names))
+                found.extend(result | beside | {BUSY: 0.0} for result in self._results(function, row, names))
             busy_s += time.perf_counter() - begun_s
             if found:
                 found[0][BUSY], busy_s = busy_s, 0.0
                 yield pa.RecordBatch.from_pylist(found, schema=self.schema)
+
+    def _results(
+        self, function: Callable[[dict[str, Any]], Any], row: dict[str, Any], names: frozenset[str]
+    ) -> list[dict[str, Any]]:
+        try:
+            return results_of(function(row), names)
+        except Exception as error:
+            message = f"boxes.{self.box} failed on a row: {type(error).__name__}: {error}"
+            raise PenstockError(message) from error
 
 
 def load(path: str) -> Callable[[dict[str, Any]], Any]:

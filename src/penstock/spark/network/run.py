@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
-import re
 import threading
 import time
 from dataclasses import replace
@@ -23,6 +22,7 @@ from penstock.log import BindingLog
 from penstock.plan import Binding
 from penstock.spark.network import calibration, streams
 from penstock.spark.network.batch import Batch, Counts
+from penstock.spark.network.failures import SPARK_ERRORS, line_of
 from penstock.spark.network.plan import Drop, DropLog, DropPlan
 from penstock.spark.network.sinks import Outputs, feed
 from penstock.spark.network.snapshot import Snapshot
@@ -123,7 +123,8 @@ class NetworkRun:
             query = self._started(stage, once=once)
             self.queries.append(query)
             if once:
-                query.awaitTermination()
+                with contextlib.suppress(*SPARK_ERRORS):
+                    query.awaitTermination()
                 self.refuse_failure()
 
     @property
@@ -142,7 +143,7 @@ class NetworkRun:
         for query in self.queries:
             error = None if query.isActive else query.exception()
             if error is not None:
-                raise PenstockError(f"query {query.name} failed: {_line(error)}")
+                raise PenstockError(f"query {query.name} failed: {line_of(error)}")
 
     def table(self, output: str) -> pa.Table | None:
         """What an output with the sink `memory` has got so far."""
@@ -301,7 +302,7 @@ class NetworkRun:
     def _fail(self, error: Exception) -> None:
         """Tell of an error, and let every row through from now on."""
         self.errors += 1
-        _logger.warning("the network %s met an error and lets rows flow: %s", self._file.name, _line(error))
+        _logger.warning("the network %s met an error and lets rows flow: %s", self._file.name, line_of(error))
         self._plan, self._entry = (
             DropPlan(self._plan.version + 1, time.time(), note="rows flow"),
             nothing_dropped(self.network),
@@ -310,7 +311,7 @@ class NetworkRun:
             while not self._plans.add(self._plan.version, self._plan):
                 self._plan = DropPlan(self._plan.version + 1, time.time(), note="rows flow")
         except (OSError, PenstockError) as again:
-            _logger.warning("nor can that be put into its log: %s", _line(again))
+            _logger.warning("nor can that be put into its log: %s", line_of(again))
 
 
 def _measured(counts: Counts, later: list[Counts], plan: DropPlan, elapsed_s: float, duration_s: float) -> Measured:
@@ -348,11 +349,3 @@ def _explained(df: DataFrame) -> str:
     with contextlib.redirect_stdout(text):
         df.explain()
     return text.getvalue()
-
-
-def _line(error: BaseException) -> str:
-    """What went wrong in one line; of a Python error that came through the JVM, the error and not the way it took."""
-    lines = str(error).split("\n=== Streaming Query", 1)[0].strip().splitlines() or [type(error).__name__]
-    found = [line.removeprefix(": ") for line in lines if re.match(r"(: )?[\w.]*(Error|Exception|Interrupt)\b", line)]
-    through = lines[0].startswith(("An exception was raised by the Python Proxy", "An error occurred while calling"))
-    return " ".join((found[-1] if through and found else lines[0]).split())[:400]

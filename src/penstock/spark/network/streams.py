@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 from pyspark.sql.types import StructType, TimestampType
 
 from penstock.core.weighted import weighted
 from penstock.errors import PenstockError
 from penstock.spark.network.drops import ARRIVAL, HIDDEN, INPUT, WEIGHT, quoted
+from penstock.spark.network.failures import SPARK_ERRORS, line_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -46,9 +46,8 @@ def _read(spark: SparkSession, name: str, source: Source) -> DataFrame:
         if taken:
             raise PenstockError.setting(f"a column of inputs.{name}", taken[0], "another name: this one is taken")
         return df.withColumns({INPUT: F.lit(name), WEIGHT: F.lit(1.0), ARRIVAL: _arrival(df, name, source.arrival)})
-    except PySparkException as error:
-        line = " ".join(str(error).split("\n", 1)[0].split())[:300]
-        raise PenstockError(f"inputs.{name} cannot be read: {line}") from None
+    except SPARK_ERRORS as error:
+        raise PenstockError(f"inputs.{name} cannot be read: {line_of(error)}") from None
 
 
 def _arrival(df: DataFrame, name: str, given: str | None) -> F.Column:  # type: ignore[name-defined]
@@ -85,9 +84,8 @@ def stateful(spark: SparkSession, box: Box, feeds: Sequence[tuple[Path, StructTy
     late = [df.withWatermark(ARRIVAL, f"{LATENESS_S:g} seconds") for df in given]
     try:
         return tagged({box.name: aggregated(box, late[0]) if box.op == "aggregate" else joined(box, *late)})
-    except PySparkException as error:
-        line = " ".join(str(error).split("\n", 1)[0].split())[:300]
-        raise PenstockError(f"boxes.{box.name} cannot be run: {line}") from None
+    except SPARK_ERRORS as error:
+        raise PenstockError(f"boxes.{box.name} cannot be run: {line_of(error)}") from None
 
 
 def aggregated(box: Box, df: DataFrame) -> DataFrame:
