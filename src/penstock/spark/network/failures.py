@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
 #: What Spark and its bridge to the JVM raise.
@@ -21,6 +21,6 @@ def line_of(error: BaseException) -> str:
     named = [line.removeprefix(": ") for line in lines if re.match(r"(: )?[\w.$]*(Error|Exception|Interrupt)\b", line)]
     # A Python error that came through the JVM ends its traceback; one of Spark's own comes before its stack.
     if named and (lines[0].startswith("An error occurred while calling") or "Traceback (most recent" in str(error)):
-        python = [line for line in named if re.match(r"\w+(Error|Exception|Interrupt)\b", line)]
-        lines = [python[-1] if python else named[0]]
+        python = [line for line in named if not line.startswith(("pyspark.", "py4j.", "org.", "java."))]
+        lines = [(python[-1] if python else named[0]).removeprefix("penstock.errors.PenstockError: ")]
     return " ".join(lines[0].split())[:400]
