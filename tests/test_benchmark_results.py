@@ -104,8 +104,8 @@ def roadmap_line() -> str:
     return (
         f"A map of {found['parameters']['boxes']:,} boxes with sharing is built in {build['median']:.2f} s "
         f"({build['min']:.2f} to {build['max']:.2f}), one without in {greedy['build_s']['median']:.2f} s; a look-up "
-        f"takes {look_up['median']:.0f} microseconds, {found['program_over_look_up']:.0f} times less than a linear program "
-        f"solved afresh, and asking whether the map has drifted {ask['median']:.0f}."
+        f"takes {look_up['median']:.0f} microseconds, {found['program_over_look_up']:.0f} times less than a linear "
+        f"program solved afresh, and asking whether the map has drifted {ask['median']:.0f}."
     )
 
 

@@ -71,7 +71,7 @@ def road_map_table() -> str:
     figure = json.loads((AURORA / "aurora-plus.json").read_text(encoding="utf-8"))
     at = {(row["policy"], row["sharing"]): row for row in figure["rows"] if round(row["excess_load"], 2) == 2.05}
     lines = [
-        "| three times the load | nothing shared: utility lost | worst query | build | 30 % shared | worst query | build |",
+        "| thrice the load | nothing shared: loss | worst query | build | 30 % shared: loss | worst query | build |",
         "|---|---|---|---|---|---|---|",
     ]
     for policy, name in POLICIES.items():
