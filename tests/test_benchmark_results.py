@@ -97,6 +97,30 @@ def kafka_table() -> str:
     return "\n".join([*lines, "", source])
 
 
+def roadmap_line() -> str:
+    found = result("roadmap")
+    greedy = next(row for row in found["rows"] if (row["sharing"], row["solver"]) == (0.0, "greedy"))
+    build, look_up, ask = found["build_s"], found["look_up_us"], found["ask_us"]
+    return (
+        f"A map of {found['parameters']['boxes']:,} boxes with sharing is built in {build['median']:.2f} s "
+        f"({build['min']:.2f} to {build['max']:.2f}), one without in {greedy['build_s']['median']:.2f} s; a look-up "
+        f"takes {look_up['median']:.0f} microseconds, {found['program_over_look_up']:.0f} times less than a linear "
+        f"program solved afresh, and asking whether the map has drifted {ask['median']:.0f}."
+    )
+
+
+@pytest.mark.parametrize("page", ["benchmarks.md", "policies/roadmap.md"])
+def test_the_pages_show_the_benchmark_of_road_maps(page: str) -> None:
+    assert roadmap_line() in (ROOT / "docs" / page).read_text(encoding="utf-8")
+
+
+def test_the_bars_of_road_maps_were_reached() -> None:
+    found = result("roadmap")
+    assert found["parameters"]["boxes"] == 1000
+    assert all(row["build_s"]["max"] < 1.0 for row in found["rows"])
+    assert all(row["look_up_us"]["median"] < 100.0 for row in found["rows"])
+
+
 def test_the_page_on_kafka_shows_what_both_modes_take() -> None:
     assert kafka_table() in (ROOT / "docs" / "kafka.md").read_text(encoding="utf-8")
     for rounds in result("kafka")["modes"].values():

@@ -367,9 +367,11 @@ def test_the_commands_are_the_documented_ones() -> None:
         "penstock",
         "penstock reproduce",
         "penstock reproduce las",
+        "penstock reproduce aurora",
         "penstock bench",
         "penstock bench sim",
         "penstock bench grains",
+        "penstock bench roadmap",
         "penstock bench gate",
         "penstock bench idle",
         "penstock bench latency",
@@ -399,6 +401,11 @@ def test_help_shows_every_option_whole_on_80_columns(run: Command, monkeypatch: 
 def test_reproduce_las_has_the_documented_options() -> None:
     spellings = {spelling for option in COMMANDS["penstock reproduce las"].params for spelling in option.opts}
     assert spellings >= {"--figure", "--runs", "--seed", "--out", "--json", "--jobs", "--data", "--key"}
+
+
+def test_reproduce_aurora_has_the_documented_options() -> None:
+    spellings = {spelling for option in COMMANDS["penstock reproduce aurora"].params for spelling in option.opts}
+    assert spellings == {"--figure", "--runs", "--seed", "--out", "--json", "--jobs"}
 
 
 @pytest.mark.parametrize("arguments", [(), ("reproduce",), ("bench",)], ids=" ".join)
@@ -468,6 +475,36 @@ def test_every_figure_is_made_if_none_is_named(run: Command, out: Path, tmp_path
     assert [figure["figure"] for figure in read_json(tmp_path / "all.json")] == list(las.FIGURES)
     assert files(out) >= {f"las-{name}.{kind}" for name in las.FIGURES for kind in ("csv", "json", "png")}
     assert all(f"LAS, figure {name}" in result.out for name in las.FIGURES)
+
+
+def test_a_figure_of_aurora_is_written_and_its_claims_are_told(run: Command, out: Path, tmp_path: Path) -> None:
+    given = ("--figure", "12", "--runs", "1", "--seed", "3", "--jobs", "1")
+    result = run("reproduce", "aurora", *given, "--out", out, "--json", tmp_path / "12.json")
+    assert (result.status, result.err) == (0, "")
+    assert files(out) == {"aurora-12.csv", "aurora-12.json", "aurora-12.png", "aurora-12.md"}
+    data = read_json(tmp_path / "12.json")
+    assert (data["paper"], data["figure"], data["parameters"]["seed"]) == ("aurora", "12", 3)
+    assert "Aurora, figure 12" in result.out
+    assert_is_png((out / "aurora-12.png").read_bytes())
+    page = (out / "aurora-12.md").read_text()
+    assert page.startswith("# Aurora: what the paper says")
+    assert "penstock reproduce aurora --figure 12 --runs 1 --seed 3" in page
+
+
+def test_a_figure_that_aurora_does_not_have_is_refused(run: Command) -> None:
+    result = run("reproduce", "aurora", "--figure", "7")
+    assert_refused(result, "--figure", "7", "one of 9, 10, 11, 12, plus")
+
+
+def test_the_bench_of_road_maps_tells_its_times(run: Command, tmp_path: Path) -> None:
+    result = run("bench", "roadmap", "--boxes", "40", "--repeats", "1", "--json", tmp_path / "bench.json")
+    assert (result.status, result.err) == (0, "")
+    data = read_json(tmp_path / "bench.json")
+    assert (data["bench"], data["parameters"]["boxes"], len(data["rows"])) == ("roadmap", 40, 4)
+    assert data["machine"]["processor"] in words_of(result.out)
+    for words in ("look-up, µs", "A linear program solved afresh takes", "A network of 40 boxes"):
+        assert words in words_of(result.out)
+    assert_refused(run("bench", "roadmap", "--boxes", "9"), "--boxes", "'9'", "from 10 to 20000")
 
 
 def test_nothing_is_written_unless_asked_for(run: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,7 +41,7 @@ def test_a_kept_map_loses_half_a_point_at_most_while_rates_wander_off_and_a_stal
     rng = np.random.default_rng(seed)
     network = irregular(10, seed, sharing)
     rates, kept, stale = network.rates, Keeper(build, network), Keeper(build, network, limit=1.0)
-    for spread in [*[0.015] * steps, 0.5]:
+    for spread in [*[0.007] * steps, 0.5]:
         rates = {name: rate * float(np.exp(rng.normal(0.0, spread))) for name, rate in rates.items()}
         assert lost(kept, network, rates) <= 0.5
     assert 1 < kept.built <= steps
@@ -58,8 +58,8 @@ def test_a_kept_map_loses_half_a_point_at_most_while_costs_and_selectivities_wan
         boxes = [
             replace(
                 box,
-                cost=box.cost * float(np.exp(rng.normal(0.0, 0.01))),
-                selectivity=min(1.0, box.selectivity * float(np.exp(rng.normal(0.0, 0.01)))),  # type: ignore[operator]
+                cost=box.cost * float(np.exp(rng.normal(0.0, 0.005))),
+                selectivity=min(1.0, box.selectivity * float(np.exp(rng.normal(0.0, 0.005)))),  # type: ignore[operator]
             )
             for box in network.boxes
         ]
@@ -102,7 +102,7 @@ def test_a_cost_a_selectivity_or_a_graph_that_changes_alone_is_noticed() -> None
         Network(network.inputs, network.boxes, graphs),
     ):
         keeper = Keeper(build, network)
-        assert keeper.drift(other, network.rates) > 0.0075
+        assert keeper.drift(other, network.rates) > 0.005
         first = keeper.map(network, network.rates)
         assert keeper.map(other, network.rates) is not first
         assert keeper.drift(other, network.rates) == 0.0
@@ -113,7 +113,7 @@ def test_an_input_that_was_silent_is_noticed_when_it_speaks() -> None:
     silent = dict(network.rates, **{"I0.0": 0.0})
     keeper = Keeper(build, network, silent)
     assert keeper.drift(network, silent) == 0.0
-    assert keeper.drift(network, network.rates) > 0.0075
+    assert keeper.drift(network, network.rates) > 0.005
 
 
 def test_any_map_can_be_kept() -> None:

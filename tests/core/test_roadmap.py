@@ -1,4 +1,5 @@
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -207,3 +208,29 @@ def test_settings_that_make_no_road_map_are_refused() -> None:
         build(FIGURE_4, objective="mean")  # type: ignore[arg-type]
     with pytest.raises(PenstockError, match="objective = 'min' is not usable: give one of sum, max_min"):
         best(FIGURE_4, 100.0, objective="min")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("how", [{"solver": "greedy"}, {"placement": "group"}, {"solver": "exact"}])
+def test_silent_inputs_free_boxes_and_filters_that_pass_nothing_make_a_map_all_the_same(
+    seed: int, how: dict[str, Any]
+) -> None:
+    rng = np.random.default_rng(seed)
+    network = irregular(4, seed, sharing=0.3)
+    boxes = [
+        replace(
+            box,
+            cost=0.0 if rng.random() < 0.2 else box.cost,
+            selectivity=0.0 if rng.random() < 0.1 else box.selectivity,
+        )
+        for box in network.boxes
+    ]
+    network = Network(network.inputs, boxes, network.outputs)
+    rates = {name: 0.0 if seed == 0 or rng.random() < 0.2 else rate for name, rate in network.rates.items()}
+    roadmap, bones = build(network, rates, **how), Skeleton(network, rates)
+    for index in range(0, len(roadmap), 10):
+        entry = roadmap.entry(index)
+        load, delivered = bones.under(entry.keep)
+        saved = sum(rates[name] * entry.savings[name] for name in rates)
+        assert bones.load - saved == pytest.approx(load, abs=1e-6 * bones.load)
+        assert entry.delivered == pytest.approx(delivered, abs=1e-4)

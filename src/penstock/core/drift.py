@@ -24,7 +24,7 @@ from penstock.core.settings import number
 Floats = NDArray[np.float64]
 
 #: Measured (figure plus of the Aurora reproduction): a map lost less than half a point of utility up to here.
-LIMIT = 0.0075
+LIMIT = 0.005
 #: Nothing is divided by less.
 _LEAST = 1e-300
 #: Where graphs are compared.

@@ -4,6 +4,7 @@ A claim that does not hold is told as such: `holds` is computed, never written d
 number, the reading stands in the claim itself. What Penstock promises beyond the paper is marked as ours.
 """
 
+import math
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
 
@@ -250,7 +251,7 @@ def _means(rows: list[Row], column: str) -> dict[tuple[float, str], float]:
 def _ratios(rows: list[Row], algorithm: str) -> dict[tuple[float, float], float]:
     """By skew and load; a loss against no loss at all is as good as infinite."""
     return {
-        (row["skew"], row["excess_load"]): float("inf") if row["loss_ratio"] is None else row["loss_ratio"]
+        (row["skew"], row["excess_load"]): math.inf if row["loss_ratio"] is None else row["loss_ratio"]
         for row in rows
         if row["algorithm"] == algorithm
     }
@@ -265,7 +266,10 @@ def _against(
 ) -> tuple[tuple[str, bool], tuple[float, str, str, float]]:
     """Whether these lose less than all others at every load; and the nearest that another comes."""
     cases = [
-        (loss[load, one] / loss[load, other], one, other, load) for one in ours for other in others for load in loads
+        (_times(loss[load, one], loss[load, other]), one, other, load)
+        for one in ours
+        for other in others
+        for load in loads
     ]
     closest = max(cases)
     worse = sum(case[0] >= 1.0 for case in cases)
@@ -275,3 +279,7 @@ def _against(
 def _mean(values: Iterable[float]) -> float:
     listed = list(values)
     return sum(listed) / len(listed)
+
+
+def _times(one: float, other: float) -> float:
+    return one / other if other > 0.0 else math.inf
