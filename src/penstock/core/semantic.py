@@ -31,6 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.cells import Cell, Hull, Judged, Predicate
+from penstock.core.expressions import columns
 from penstock.core.intervals import IntervalSet
 from penstock.core.judge import Judge
 from penstock.core.network import Network
@@ -64,6 +65,13 @@ def bounds(network: Network, place: str) -> tuple[IntervalSet, ...]:
         accepted = ", ".join(subjects(network)) or "none: no two outputs agree"
         raise PenstockError.setting("place", place, f"one where rows are judged by value: {accepted}")
     return Judge(network, tracer, place, subject).atoms
+
+
+def judged_columns(network: Network, box: str) -> frozenset[str]:
+    """The columns of what leaves a box by which outputs below it judge rows by value."""
+    tracer = Tracer(network)
+    told = [tracer.subject(arc.name) for arc in network.out_of[box]]
+    return frozenset().union(*(columns(subject) for subject in told if subject is not None))
 
 
 def estimated(network: Network) -> dict[str, Judged]:

@@ -149,6 +149,8 @@ class Tracer:
         if column in {one.lower() for one in box.on}:
             return True
         has = {side: self._has(side, column) for side in box.sources}
+        if source != box.sources[0] and has[box.sources[0]]:
+            return False  # A name that both sides have is the left one's.
         return bool(has[source]) or (
             has[source] is None and not any(has.values()) and list(has.values()).count(None) == 1
         )

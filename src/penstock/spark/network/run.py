@@ -15,8 +15,10 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from penstock.core.network import Network
 from penstock.core.network_planner import NetworkPlanner, nothing_dropped
 from penstock.core.network_statistics import Measured
+from penstock.core.semantic import judged_columns
 from penstock.errors import PenstockError
 from penstock.log import BindingLog
 from penstock.plan import Binding
@@ -37,7 +39,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.types import StructType
 
-    from penstock.core.network import Network
     from penstock.core.network_planner import Decision, Kind
     from penstock.core.roadmap import Entry
     from penstock.network_file import NetworkFile
@@ -84,7 +85,9 @@ class NetworkRun:
             drops: What is dropped from the first batch on, until something else is decided.
             on_snapshot: Called after each batch of the inputs.
         """
-        self.network, self._file, self._spark, self._folder = file.network, file, spark, folder
+        self._file, self._spark, self._folder = file, spark, folder
+        inputs = streams.inputs(spark, file.sources)
+        self.network = _with_columns(file.network, inputs)
         self._stages = stages(self.network)
         self._boxes = {box.name: box for box in self.network.boxes}
         self._shed, self._on_snapshot = shed, on_snapshot
@@ -115,7 +118,7 @@ class NetworkRun:
         self.errors = 0
         self._stopping = False
         self.plans_shown: dict[str, str] = {}
-        self._streams = self._checked()
+        self._streams = self._checked(inputs)
 
     def start(self, *, once: bool = False) -> None:
         """Start all queries; with `once`, work off what is there now, stage after stage, and end."""
@@ -149,7 +152,7 @@ class NetworkRun:
         """What an output with the sink `memory` has got so far."""
         return self.outputs.table(output)
 
-    def _checked(self) -> dict[str, DataFrame]:
+    def _checked(self, inputs: DataFrame) -> dict[str, DataFrame]:
         """The stream of each stage; every box is laid over a frame without rows, so that mistakes come out now."""
         found: dict[str, DataFrame] = {}
         schemas: dict[str, StructType] = {}
@@ -157,9 +160,9 @@ class NetworkRun:
             if stage.name in self._boxes:
                 box = self._boxes[stage.name]
                 feeds = [(self._feed(arc.name), schemas[arc.name]) for arc in self.network.into[box.name]]
-                stream = streams.stateful(self._spark, box, feeds)
+                stream = streams.stateful(self._spark, box, feeds, judged=judged_columns(self.network, box.name))
             else:
-                stream = streams.inputs(self._spark, self._file.sources)
+                stream = inputs
             empty = self._spark.createDataFrame([], stream.schema)
             laid = Batch(self.network, stage, empty, self._plan, self.planner.subjects)
             schemas |= {name: df.schema for name, df in laid.ends.items()}
@@ -312,6 +315,13 @@ class NetworkRun:
                 self._plan = DropPlan(self._plan.version + 1, time.time(), note="rows flow")
         except (OSError, PenstockError) as again:
             _logger.warning("nor can that be put into its log: %s", line_of(again))
+
+
+def _with_columns(network: Network, inputs: DataFrame) -> Network:
+    """The network with the columns that its inputs turn out to have."""
+    schema = inputs.schema
+    known = [replace(one, columns=tuple(schema[one.name].dataType.fieldNames())) for one in network.inputs]  # type: ignore[attr-defined]
+    return Network(known, network.boxes, network.outputs)
 
 
 def _measured(counts: Counts, later: list[Counts], plan: DropPlan, elapsed_s: float, duration_s: float) -> Measured:

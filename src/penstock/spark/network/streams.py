@@ -78,12 +78,23 @@ def tagged(frames: Mapping[str, DataFrame]) -> DataFrame:
     return found
 
 
-def stateful(spark: SparkSession, box: Box, feeds: Sequence[tuple[Path, StructType]]) -> DataFrame:
-    """The rows of a box with a state, from the folders that its rows are written to."""
+def stateful(
+    spark: SparkSession, box: Box, feeds: Sequence[tuple[Path, StructType]], judged: frozenset[str] = frozenset()
+) -> DataFrame:
+    """The rows of a box with a state, from the folders that its rows are written to.
+
+    Args:
+        spark: The session.
+        box: A join or an aggregate.
+        feeds: For each of its sources, where the rows are and what they look like.
+        judged: Columns of its result by which rows are judged by value further down.
+    """
     given = [spark.readStream.schema(schema).parquet(f"{folder}/*/batch-*") for folder, schema in feeds]
     late = [df.withWatermark(ARRIVAL, f"{LATENESS_S:g} seconds") for df in given]
     try:
-        return tagged({box.name: aggregated(box, late[0]) if box.op == "aggregate" else joined(box, *late)})
+        return tagged(
+            {box.name: aggregated(box, late[0]) if box.op == "aggregate" else joined(box, *late, judged=judged)}
+        )
     except SPARK_ERRORS as error:
         raise PenstockError(f"boxes.{box.name} cannot be run: {line_of(error)}") from None
 
@@ -99,8 +110,11 @@ def aggregated(box: Box, df: DataFrame) -> DataFrame:
     return found.withColumns({WINDOW[0]: start, WINDOW[1]: end, **hidden}).drop("window")
 
 
-def joined(box: Box, left: DataFrame, right: DataFrame) -> DataFrame:
-    """Pairs of rows that are equal in some columns and not too far apart in time; a name twice is the left one's."""
+def joined(box: Box, left: DataFrame, right: DataFrame, *, judged: frozenset[str] = frozenset()) -> DataFrame:
+    """Pairs of rows that are equal in some columns and not too far apart in time; a name twice is the left one's.
+
+    A pair counts as a row of the input that what it is judged by comes from.
+    """
     renamed = {name: f"__right_{name}" for name in right.columns}
     right = right.withColumnsRenamed(renamed)
     close = F.expr(
@@ -117,7 +131,9 @@ def joined(box: Box, left: DataFrame, right: DataFrame) -> DataFrame:
     ]
     weight = F.col(WEIGHT) * F.col(renamed[WEIGHT])
     later = F.greatest(ARRIVAL, renamed[ARRIVAL])
-    return both.select(INPUT, weight.alias(WEIGHT), later.alias(ARRIVAL), *own, *others)
+    from_left = judged <= {name.lower() for name in left.columns}
+    origin = F.col(INPUT if from_left else renamed[INPUT]).alias(INPUT)
+    return both.select(origin, weight.alias(WEIGHT), later.alias(ARRIVAL), *own, *others)
 
 
 def _microseconds(box: Box) -> int:
