@@ -1,8 +1,7 @@
 r"""What batches teach about a network: rates, selectivities, what boxes cost, and which stage is the bottleneck.
 
 - A rate is rows that came over the time in which they came, of the last few batches. Rows that came while the last
-  batch took longer than it should wait for the next one, which has to work them off too: so many times as many rows
-  are due as the batch took times as long.
+  batch took longer than it should wait for the next one, which has to make up for a part of them too.
 - A selectivity is rows out over rows in, older batches counting less. Where rows are dropped by value upstream, a
   filter on that value meets other rows than it would without drops; such a batch teaches nothing about it.
 - A cost is in seconds of a task for each row: of a Python box as it was measured, of others as they were calibrated. A
@@ -20,6 +19,8 @@ from penstock.core.stage_pace import StagePace
 
 #: Batches over which a rate is taken.
 RATE_BATCHES = 2
+#: The share of the rows that wait which the next batch is to make up for: all at once would drop too many.
+MELT = 0.5
 #: What is remembered of counts from one batch to the next.
 REMEMBER = 0.7
 #: What a box costs at least: a free one would be worth no drop, whatever comes of it.
@@ -147,7 +148,7 @@ class NetworkStatistics:
     @property
     def due(self) -> dict[str, float]:
         """Rows a second that the next batch has to work off, those that wait for it included."""
-        times = max(self._last_s / self._pace.period_s, 1.0)
+        times = 1.0 + MELT * max(self._last_s / self._pace.period_s - 1.0, 0.0)
         return {name: times * rate for name, rate in self.rates.items()}
 
     @property
