@@ -3,6 +3,8 @@
 The variable PENSTOCK_TEST_ENGINE chooses the session: `classic` (the default), `local-cluster` (executors are processes
 of their own) or `connect` (a client of a Spark Connect server that is started here). `tests/spark/test_engines.py` runs
 the guard's tests on the other two.
+
+Some files are run beside the others, in processes of their own: see `tests/engines.py`.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import settings
 from tests.components import debian_tool, example, missing
-from tests.engines import RUNS
+from tests.engines import NOT_HERE, RUNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,7 +84,9 @@ def on_engines(item: pytest.Item) -> bool:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Other engines first among the tests on Spark: their runs shall be over when others measure."""
+    """Runs beside first among the tests on Spark: they shall be over when others measure."""
+    if any(map(on_engines, items)):
+        items[:] = [item for item in items if item.path.relative_to(ROOT).as_posix() not in NOT_HERE]
     first = next((place for place, item in enumerate(items) if item.path.parent == ROOT / "tests" / "spark"), 0)
     items[:] = [
         *(item for item in items[:first] if not on_engines(item)),

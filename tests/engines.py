@@ -1,4 +1,7 @@
-"""Runs of the guard's tests on other engines, in processes of their own beside the tests that need but one core."""
+"""Test files that are run in processes of their own, beside the tests that need but one core.
+
+The guard's tests are run on other engines, and those of networks on the usual one: most of their time is waiting.
+"""
 
 from __future__ import annotations
 
@@ -11,31 +14,38 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 ENGINES = ("local-cluster", "connect")
+#: Each run: the engine and the file.
+BESIDE = {
+    **{engine: (engine, "tests/spark/test_guard.py") for engine in ENGINES},
+    "networks": ("classic", "tests/spark/test_network.py"),
+}
+#: Files that are run beside alone.
+NOT_HERE = ("tests/spark/test_network.py",)
 
 
 @dataclass
-class EngineRuns:
-    """One run an engine: started together, each waited for when its result is asked for."""
+class RunsBeside:
+    """Runs that are started together, each waited for when its result is asked for."""
 
     _folder: tempfile.TemporaryDirectory[str] | None = None
     _started: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     def start(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="penstock-engines-", ignore_cleanup_errors=True)
-        for engine in ENGINES:
-            command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/spark/test_guard.py"]
-            with self._said(engine).open("wb") as said:
-                self._started[engine] = subprocess.Popen(
-                    [*command, f"--basetemp={self._said(engine).with_suffix('')}"],
+        for name, (engine, file) in BESIDE.items():
+            command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", file]
+            with self._said(name).open("wb") as said:
+                self._started[name] = subprocess.Popen(
+                    [*command, f"--basetemp={self._said(name).with_suffix('')}"],
                     cwd=ROOT,
                     env={**os.environ, "PENSTOCK_TEST_ENGINE": engine},
                     stdout=said,
                     stderr=said,
                 )
 
-    def result(self, engine: str) -> tuple[int, str]:
+    def result(self, name: str) -> tuple[int, str]:
         """The run's exit code and what it printed."""
-        return self._started[engine].wait(), self._said(engine).read_text(errors="replace")
+        return self._started[name].wait(), self._said(name).read_text(errors="replace")
 
     def stop(self) -> None:
         for run in self._started.values():
@@ -44,9 +54,9 @@ class EngineRuns:
         if self._folder is not None:
             self._folder.cleanup()
 
-    def _said(self, engine: str) -> Path:
+    def _said(self, name: str) -> Path:
         assert self._folder is not None
-        return Path(self._folder.name) / f"{engine}.txt"
+        return Path(self._folder.name) / f"{name}.txt"
 
 
-RUNS = EngineRuns()
+RUNS = RunsBeside()

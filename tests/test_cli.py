@@ -376,6 +376,8 @@ def test_the_commands_are_the_documented_ones() -> None:
         "penstock bench idle",
         "penstock bench latency",
         "penstock demo",
+        "penstock roadmap",
+        "penstock run",
     }
 
 

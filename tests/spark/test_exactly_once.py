@@ -22,7 +22,7 @@ from penstock.spark.source import Population
 
 #: Queries side by side, and runs of each: a run takes about ten seconds, so the whole 30 are for `make kills`.
 QUERIES = 2
-KILLS = int(os.environ.get("PENSTOCK_KILLS", "10")) // QUERIES
+KILLS = int(os.environ.get("PENSTOCK_KILLS", "8")) // QUERIES
 #: A JVM that lives for seconds has no use for the slow, thorough compiler.
 QUICK_START = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 #: Every fifth run is killed while it starts; the others once they work, so that plans are in force.
