@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from penstock.spark.network.snapshot import Snapshot
 
 TRIGGER_S = 1.5
-OVERLOAD_S, AFTER_S = 22.0, 8.0
+CALM_S, OVERLOAD_S, AFTER_S = 8.0, 15.0, 7.0
 #: Rows a second, calm and overloaded. A row costs a millisecond of a task, of which there are two: capacity is about
 #: 1.5 seconds of work a second, and 2.9 come in.
 RATES = {"I1": (150, 1150), "I2": (200, 1750)}
 SEEDS = {"I1": 1, "I2": 2}
-#: From when on losses are counted: the plan is found by then, also where the first batches take long.
-SETTLED_S = 14.0
+#: From when on losses are counted: the plan is found by then.
+SETTLED_S = CALM_S + 4.0 * TRIGGER_S
 NETWORK = f"""
 trigger: {TRIGGER_S} s
 inputs:
@@ -52,7 +52,7 @@ BENDS, FROM, ABOVE = {"O1": 0.5, "O2": 0.8, "O3": 0.6}, {"O1": "I1", "O2": "I1",
 
 def phases(name: str) -> str:
     calm, high = RATES[name]
-    return f"{OVERLOAD_S:g} s: {high}, 1000 s: {calm}"
+    return f"{CALM_S:g} s: {calm}, {OVERLOAD_S:g} s: {high}, 1000 s: {calm}"
 
 
 def worth(output: str, values: NDArray[np.float64]) -> float:
@@ -83,7 +83,7 @@ def lost(run: NetworkRun) -> float:
         table = run.table(output)
         assert table is not None
         profile = RateProfile.phases(phases(source))
-        first, last = profile.rows_by(SETTLED_S), profile.rows_by(OVERLOAD_S - 2.0 * TRIGGER_S)
+        first, last = profile.rows_by(SETTLED_S), profile.rows_by(CALM_S + OVERLOAD_S - 2.0 * TRIGGER_S)
         whole = Population(seed=SEEDS[source]).batch(np.arange(first, last), np.zeros(last - first, np.int64))
         rows = table["row"].to_numpy()
         delivered = table["value"].to_numpy()[(rows >= first) & (rows < last)]
@@ -100,7 +100,7 @@ def test_twice_the_load_is_back_under_headroom_after_five_batches_with_the_least
 ) -> None:
     losses = {}
     for kind in ("semantic", "random", "input_uniform"):
-        seconds = OVERLOAD_S + (AFTER_S if kind == "semantic" else 0.0)
+        seconds = CALM_S + OVERLOAD_S + (AFTER_S if kind == "semantic" else 0.0)
         (tmp_path / kind).mkdir()
         run = driven(spark, tmp_path / kind, kind, seconds)
         losses[kind] = lost(run)

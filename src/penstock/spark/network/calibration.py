@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from penstock.spark.network.plan import DropPlan
     from penstock.spark.network.stages import Stage
 
-#: How long the sample may take, roughly, and how many times a box is run.
-BUDGET_S = 1.0
+#: How much work a sample should be, roughly: less is lost in the noise of short jobs. The first try goes by how long
+#: the batch took, most of which may be Spark's own; if it was far too little, the next is so many times as large.
+WORTH_S, FAR_TOO_LITTLE, TIMES_AS_LARGE = 1.0, 0.3, 8.0
+#: How many times a box is run; the quickest counts.
 TIMES = 2
 
 
@@ -39,10 +41,21 @@ def overhead_s(network: Network, stage: Stage, empty: DataFrame, plan: DropPlan)
     return least
 
 
-def costs_s(network: Network, stage: Stage, batch: Batch, share: float) -> dict[str, float]:
-    """Seconds of a task for each row, by SQL box; a box that got no row is left out."""
+def costs_s(network: Network, stage: Stage, batch: Batch, duration_s: float) -> dict[str, float]:
+    """Seconds of a task for each row, by SQL box, after a batch that took so long; a box without rows is left out."""
+    share = min(WORTH_S / duration_s, 1.0)
+    found, worked_s = _costs_s(network, stage, batch, share)
+    while worked_s < FAR_TOO_LITTLE * WORTH_S and share < 1.0:
+        share = min(TIMES_AS_LARGE * share, 1.0)
+        found, worked_s = _costs_s(network, stage, batch, share)
+    return found
+
+
+def _costs_s(network: Network, stage: Stage, batch: Batch, share: float) -> tuple[dict[str, float], float]:
+    """Costs by box, and how long the work on a sample took in all."""
     sample = _sampled(batch.head, share).persist()
     found: dict[str, float] = {}
+    all_s = 0.0
     bare_s: float | None = None  # what a job takes that only reads rows: the same for all boxes, roughly
     kept = [sample]
     boxes = {box.name: box for box in network.boxes}
@@ -59,11 +72,12 @@ def costs_s(network: Network, stage: Stage, batch: Batch, share: float) -> dict[
             frames[name] = worked(boxes[name], given)
             if rows_in:
                 bare_s = _least_s(given) if bare_s is None else bare_s
-                found[name] = max(_least_s(frames[name]) - bare_s, 0.0) / rows_in
+                own_s = max(_least_s(frames[name]) - bare_s, 0.0)
+                found[name], all_s = own_s / rows_in, all_s + own_s
     finally:
         for df in kept:
             df.unpersist()
-    return found
+    return found, all_s
 
 
 def _sampled(df: DataFrame, share: float) -> DataFrame:

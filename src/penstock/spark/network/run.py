@@ -47,8 +47,6 @@ _logger = logging.getLogger("penstock")
 
 #: SQL boxes are timed again after this many batches.
 CALIBRATE_EVERY = 500
-#: The share of the outputs' time that a sample for the timing may take is chosen so that it is about this long.
-SAMPLE_S = 1.0
 
 
 class NetworkRun:
@@ -258,12 +256,11 @@ class NetworkRun:
             self.planner.known.learn_stage(stage.name, counts.arcs | fed, duration_s)
         if sum(counts.came.values()) and stage.name not in self._timed:
             self._timed.add(stage.name)
-            share = min(SAMPLE_S / duration_s, 1.0)
-            self.planner.known.calibrate(calibration.costs_s(self.network, stage, laid, share))
+            self.planner.known.calibrate(calibration.costs_s(self.network, stage, laid, duration_s))
 
     def _calibrate(self, stage: Stage, laid: Batch, duration_s: float) -> None:
         nothing = DropPlan(0, 0.0)
-        costs = calibration.costs_s(self.network, stage, laid, min(SAMPLE_S / duration_s, 1.0))
+        costs = calibration.costs_s(self.network, stage, laid, duration_s)
         empty = self._spark.createDataFrame([], laid.head.schema)
         overhead_s = calibration.overhead_s(self.network, stage, empty, nothing)
         self.planner.known.calibrate(costs, overhead_s)
