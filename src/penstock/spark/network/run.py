@@ -12,6 +12,7 @@ import io
 import logging
 import threading
 import time
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -104,7 +105,9 @@ class NetworkRun:
         self._plan = DropPlan(self._plans.next_version(), time.time(), drops, note="start")
         self._plans.add(self._plan.version, self._plan)
         self._entry = nothing_dropped(self.network)
-        self._lock = threading.Lock()
+        #: How many stages write to an output.
+        self._ends = Counter(arc.target for stage in self._stages for arc in stage.ends)
+        self._lock = threading.RLock()
         self._begun_s: dict[str, float] = {}
         self._fed: dict[str, int] = {}
         self._later: list[Counts] = []  # what stages behind the inputs have counted since the last batch of the inputs
@@ -192,7 +195,7 @@ class NetworkRun:
                 if arc.target in self._boxes:
                     feed(df, self._feed(arc.name) / stage.name, number)
                 else:
-                    self.outputs.write(arc.target, df, number)
+                    self.outputs.write(arc.target, df, number, stage.name if self._ends[arc.target] > 1 else "")
             try:
                 counts = batch.counts()
                 self._learn(stage, batch, number, plan, counts, begun_s)
@@ -301,6 +304,10 @@ class NetworkRun:
 
     def _fail(self, error: Exception) -> None:
         """Tell of an error, and let every row through from now on."""
+        with self._lock:
+            self._let_flow(error)
+
+    def _let_flow(self, error: Exception) -> None:
         self.errors += 1
         _logger.warning("the network %s met an error and lets rows flow: %s", self._file.name, line_of(error))
         self._plan, self._entry = (

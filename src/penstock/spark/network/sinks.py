@@ -31,15 +31,15 @@ class Outputs:
     def __init__(self, sinks: dict[str, Sink]) -> None:
         """Write the rows of each output to its sink."""
         self._sinks = sinks
-        self._held: dict[str, dict[int, pa.Table]] = {}
+        self._held: dict[str, dict[tuple[int, str], pa.Table]] = {}
 
-    def write(self, output: str, df: DataFrame, batch: int) -> None:
-        """Write one batch."""
+    def write(self, output: str, df: DataFrame, batch: int, stage: str = "") -> None:
+        """Write one batch; of an output that several stages write to, `stage` says whose."""
         own = [F.col(quoted(name)) for name in df.columns if name not in HIDDEN]
         sink, rows = self._sinks[output], df.select(*own, WEIGHT)
         if sink.format == "memory":
             held = self._held.setdefault(output, {})
-            held[batch] = _nullable(rows.toArrow())
+            held[batch, stage] = _nullable(rows.toArrow())
             while sum(table.num_rows for table in held.values()) > HELD and len(held) > 1:
                 del held[min(held)]
         elif sink.format == "console":
@@ -56,7 +56,8 @@ class Outputs:
             message = rows.select(*key, F.to_json(F.struct("*")).alias("value"))
             message.write.format("kafka").options(**sink.options).save()
         else:
-            path = f"{sink.options['path'].rstrip('/')}/batch={batch}"
+            part = f"stage={stage}/batch={batch}" if stage else f"batch={batch}"
+            path = f"{sink.options['path'].rstrip('/')}/{part}"
             rest = {name: value for name, value in sink.options.items() if name != "path"}
             rows.write.format(sink.format).options(**rest).mode("overwrite").save(path)
 
