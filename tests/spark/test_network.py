@@ -209,6 +209,17 @@ def test_drops_are_counted_and_what_is_kept_weighs_more(spark: SparkSession, tmp
     assert min(from_hot) > 0.6
 
 
+def test_an_output_that_two_stages_write_to_gets_the_rows_of_both(spark: SparkSession, tmp_path: Path) -> None:
+    text = SUBSET.replace("outputs:", "  mixed: {op: union, from: [hot, pairs]}\noutputs:")
+    run = ran(
+        spark, tmp_path, text + "  O4: {from: mixed, to: {format: memory}}\n  O5: {from: hot, to: {format: memory}}\n"
+    )
+    tables = {name: run.table(name) for name in ("O3", "O4", "O5")}
+    rows = {name: 0 if table is None else table.num_rows for name, table in tables.items()}
+    assert rows["O3"] > 0
+    assert rows["O4"] == rows["O3"] + rows["O5"]
+
+
 AGGREGATE = """
 inputs:
   I1:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructType
 
     from penstock.core.network import Box, Network
     from penstock.spark.network.plan import DropPlan
@@ -68,6 +69,7 @@ class Batch:
         rows: DataFrame,
         plan: DropPlan,
         subjects: Mapping[str, str],
+        schemas: Mapping[str, StructType] | None = None,
     ) -> None:
         """Lay the boxes over tagged rows: `rows` has one struct column a root, and the hidden columns.
 
@@ -77,8 +79,11 @@ class Batch:
             rows: What the roots brought.
             plan: The drops in force.
             subjects: At some places, the expression whose distribution is to be measured.
+            schemas: What leaves each node: a union has the columns of all its sources, also of those in other stages.
         """
         self._network, self._stage, self._plan, self._subjects = network, stage, plan, subjects
+        self._schemas = schemas or {}
+        self._spark = rows.sparkSession
         self._seen: dict[str, Observation] = {}
         self._kept: list[DataFrame] = []
         self._arcs: dict[str, DataFrame] = {}
@@ -159,7 +164,9 @@ class Batch:
 
     def _box(self, box: Box) -> None:
         arcs = [arc for arc in self._network.into[box.name] if arc.name in self._arcs]
-        df = together([self._arcs[arc.name] for arc in arcs])
+        elsewhere = [arc.source for arc in self._network.into[box.name] if arc.name not in self._arcs]
+        empty = [self._spark.createDataFrame([], self._schemas[name]) for name in elsewhere]
+        df = together([*(self._arcs[arc.name] for arc in arcs), *empty])
         out = worked(box, df)
         if BUSY in out.columns:
             out = self._observed(out, f"{box.name}|busy", F.sum(BUSY).alias("busy_s")).drop(BUSY)

@@ -13,7 +13,10 @@ from penstock.spark.network.batch import Batch, root_rows
 from penstock.spark.network.boxes import together, worked
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
     from penstock.core.network import Network
     from penstock.spark.network.plan import DropPlan
@@ -26,12 +29,14 @@ WORTH_S, FAR_TOO_LITTLE, TIMES_AS_LARGE = 1.0, 0.3, 8.0
 TIMES = 2
 
 
-def overhead_s(network: Network, stage: Stage, empty: DataFrame, plan: DropPlan) -> float:
+def overhead_s(
+    network: Network, stage: Stage, empty: DataFrame, plan: DropPlan, schemas: Mapping[str, StructType]
+) -> float:
     """How long a batch without rows takes, sinks left out."""
     least = float("inf")
     for _ in range(TIMES):
         begun_s = time.perf_counter()
-        batch = Batch(network, stage, empty, plan, {})
+        batch = Batch(network, stage, empty, plan, {}, schemas)
         try:
             for df in batch.ends.values():
                 _run(df)
@@ -41,17 +46,21 @@ def overhead_s(network: Network, stage: Stage, empty: DataFrame, plan: DropPlan)
     return least
 
 
-def costs_s(network: Network, stage: Stage, batch: Batch, duration_s: float) -> dict[str, float]:
+def costs_s(
+    network: Network, stage: Stage, batch: Batch, schemas: Mapping[str, StructType], duration_s: float
+) -> dict[str, float]:
     """Seconds of a task for each row, by SQL box, after a batch that took so long; a box without rows is left out."""
     share = min(WORTH_S / duration_s, 1.0)
-    found, worked_s = _costs_s(network, stage, batch, share)
+    found, worked_s = _costs_s(network, stage, batch, schemas, share)
     while worked_s < FAR_TOO_LITTLE * WORTH_S and share < 1.0:
         share = min(TIMES_AS_LARGE * share, 1.0)
-        found, worked_s = _costs_s(network, stage, batch, share)
+        found, worked_s = _costs_s(network, stage, batch, schemas, share)
     return found
 
 
-def _costs_s(network: Network, stage: Stage, batch: Batch, share: float) -> tuple[dict[str, float], float]:
+def _costs_s(
+    network: Network, stage: Stage, batch: Batch, schemas: Mapping[str, StructType], share: float
+) -> tuple[dict[str, float], float]:
     """Costs by box, and how long the work on a sample took in all."""
     sample = _sampled(batch.head, share).persist()
     found: dict[str, float] = {}
@@ -63,10 +72,11 @@ def _costs_s(network: Network, stage: Stage, batch: Batch, share: float) -> tupl
     frames |= {name: _sampled(df, share) for name, df in batch.shared.items() if boxes[name].python}
     try:
         for name in stage.boxes:
-            sources = [frames[arc.source] for arc in network.into[name] if arc.source in frames]
-            if boxes[name].python or not sources:
+            sources = [arc.source for arc in network.into[name]]
+            if boxes[name].python or not any(source in frames for source in sources):
                 continue
-            given = together(sources).persist()
+            empty = {one: sample.sparkSession.createDataFrame([], schemas[one]) for one in sources if one not in frames}
+            given = together([(frames | empty)[source] for source in sources]).persist()
             kept.append(given)
             rows_in = given.count()
             frames[name] = worked(boxes[name], given)

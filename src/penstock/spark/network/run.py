@@ -27,6 +27,7 @@ from penstock.spark.network import calibration, streams
 from penstock.spark.network.batch import Batch, Counts
 from penstock.spark.network.failures import SPARK_ERRORS, line_of
 from penstock.spark.network.plan import Drop, DropLog, DropPlan
+from penstock.spark.network.schemas import schemas
 from penstock.spark.network.sinks import Outputs, feed
 from penstock.spark.network.snapshot import Snapshot
 from penstock.spark.network.stages import Stage, stages
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
-    from pyspark.sql.types import StructType
 
     from penstock.core.network_planner import Decision, Kind
     from penstock.core.roadmap import Entry
@@ -87,6 +87,7 @@ class NetworkRun:
         self._file, self._spark, self._folder = file, spark, folder
         inputs = streams.inputs(spark, file.sources)
         self.network = _with_columns(file.network, inputs)
+        self._schemas = schemas(spark, self.network, inputs.schema)
         self._stages = stages(self.network)
         self._boxes = {box.name: box for box in self.network.boxes}
         self._shed, self._on_snapshot = shed, on_snapshot
@@ -119,7 +120,7 @@ class NetworkRun:
         self.errors = 0
         self._stopping = False
         self.plans_shown: dict[str, str] = {}
-        self._streams = self._checked(inputs)
+        self._streams = self._sources(inputs)
 
     def start(self, *, once: bool = False) -> None:
         """Start all queries; with `once`, work off what is there now, stage after stage, and end."""
@@ -153,21 +154,16 @@ class NetworkRun:
         """What an output with the sink `memory` has got so far."""
         return self.outputs.table(output)
 
-    def _checked(self, inputs: DataFrame) -> dict[str, DataFrame]:
-        """The stream of each stage; every box is laid over a frame without rows, so that mistakes come out now."""
+    def _sources(self, inputs: DataFrame) -> dict[str, DataFrame]:
+        """The stream of each stage."""
         found: dict[str, DataFrame] = {}
-        schemas: dict[str, StructType] = {}
         for stage in self._stages:
             if stage.name in self._boxes:
                 box = self._boxes[stage.name]
-                feeds = [(self._feed(arc.name), schemas[arc.name]) for arc in self.network.into[box.name]]
+                feeds = [(self._feed(arc.name), self._schemas[arc.source]) for arc in self.network.into[box.name]]
                 stream = streams.stateful(self._spark, box, feeds, judged=judged_columns(self.network, box.name))
             else:
                 stream = inputs
-            empty = self._spark.createDataFrame([], stream.schema)
-            laid = Batch(self.network, stage, empty, self._plan, self.planner.subjects)
-            schemas |= {name: df.schema for name, df in laid.ends.items()}
-            laid.close()
             found[stage.name] = stream
         return found
 
@@ -186,7 +182,7 @@ class NetworkRun:
     def _run_batch(self, stage: Stage, rows: DataFrame, number: int) -> None:
         begun_s = time.time()
         plan = self._bound(stage, number)
-        batch = Batch(self.network, stage, rows, plan, self.planner.subjects)
+        batch = Batch(self.network, stage, rows, plan, self.planner.subjects, self._schemas)
         try:
             for arc in stage.ends:
                 df = batch.ends[arc.name]
@@ -259,13 +255,13 @@ class NetworkRun:
             self.planner.known.learn_stage(stage.name, counts.arcs | fed, duration_s)
         if sum(counts.came.values()) and stage.name not in self._timed:
             self._timed.add(stage.name)
-            self.planner.known.calibrate(calibration.costs_s(self.network, stage, laid, duration_s))
+            self.planner.known.calibrate(calibration.costs_s(self.network, stage, laid, self._schemas, duration_s))
 
     def _calibrate(self, stage: Stage, laid: Batch, duration_s: float) -> None:
         nothing = DropPlan(0, 0.0)
-        costs = calibration.costs_s(self.network, stage, laid, duration_s)
+        costs = calibration.costs_s(self.network, stage, laid, self._schemas, duration_s)
         empty = self._spark.createDataFrame([], laid.head.schema)
-        overhead_s = calibration.overhead_s(self.network, stage, empty, nothing)
+        overhead_s = calibration.overhead_s(self.network, stage, empty, nothing, self._schemas)
         self.planner.known.calibrate(costs, overhead_s)
 
     def _decide(self, decision: Decision) -> None:

@@ -1,0 +1,42 @@
+"""What rows look like everywhere in a network: boxes are laid over frames without rows, so mistakes come out here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.errors import PenstockError
+from penstock.spark.network import streams
+from penstock.spark.network.batch import root_rows
+from penstock.spark.network.boxes import together, worked
+from penstock.spark.network.failures import SPARK_ERRORS, line_of
+from penstock.spark.network.python_box import BUSY
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from penstock.core.network import Box, Network
+
+
+def schemas(spark: SparkSession, network: Network, inputs: StructType) -> dict[str, StructType]:
+    """The columns of what leaves each node, hidden ones included; `inputs` is that of all inputs side by side."""
+    boxes = {box.name: box for box in network.boxes}
+    found: dict[str, StructType] = {}
+    for name in network.order:
+        if name in boxes:
+            given = [spark.createDataFrame([], found[arc.source]) for arc in network.into[name]]
+            found[name] = _behind(boxes[name], given).schema
+        elif not network.into[name]:
+            found[name] = root_rows(spark.createDataFrame([], inputs), name, alone=True).schema
+    return found
+
+
+def _behind(box: Box, given: list[DataFrame]) -> DataFrame:
+    try:
+        if box.op == "aggregate":
+            return streams.aggregated(box, given[0])
+        if box.op == "join":
+            return streams.joined(box, *given)
+        return worked(box, together(given)).drop(BUSY)
+    except SPARK_ERRORS as error:
+        raise PenstockError(f"boxes.{box.name} cannot be run: {line_of(error)}") from None
