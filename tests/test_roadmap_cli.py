@@ -17,6 +17,7 @@ from penstock.core.network import Network
 from penstock.network_file import load
 
 EXAMPLES = Path(__file__).parents[1] / "examples" / "network"
+FOR_SPARK = EXAMPLES / "run.yaml"
 FIGURE_4 = EXAMPLES / "figure-4.yaml"
 
 #: The example of the authors' slides.
@@ -311,9 +312,19 @@ def test_names_are_printed_as_they_are(run: Command, written: Callable[[str], Pa
     assert "[bold]odd[/bold] :smile:: load 0 a second" in run(path).out
 
 
-@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(set(EXAMPLES.glob("*.yaml")) - {FOR_SPARK}), ids=lambda path: path.stem)
 def test_the_examples_run(run: Command, path: Path) -> None:
     assert run(path).status == 0
+
+
+def test_the_example_for_spark_leaves_to_spark_what_it_learns(run: Command) -> None:
+    result = run(FOR_SPARK)
+
+    assert result.status == 2
+    assert "inputs.north.rate is missing" in result.err
+    file = load(FOR_SPARK, complete=False, runnable=True)
+    assert file.kind == "semantic"
+    assert {"boxes.scored.cost", "outputs.trends.value.histogram"} <= file.missing
 
 
 # Mistakes.
