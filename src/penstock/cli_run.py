@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import sys
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 #: Time between two looks at the queries.
 LOOK_S = 0.2
+#: They print whole stacks where one line is told.
+_TALKATIVE = ("SQLQueryContextLogger", "DataFrameQueryContextLogger", "py4j.clientserver")
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,8 @@ def run(path: Path, settings: Settings, console: Console) -> tuple[NetworkFile, 
         from penstock.spark.network.view import watching  # noqa: PLC0415
         from penstock.spark.session import local_session  # noqa: PLC0415
 
+        for logger in _TALKATIVE:
+            logging.getLogger(logger).setLevel(logging.CRITICAL + 1)
         console.print(f"Starting Spark for network {file.name} ...", highlight=False)
         spark = local_session(folder / "spark", cores=settings.cores, app=file.name)
         try:

@@ -314,7 +314,10 @@ def test_when_planning_fails_rows_flow(
     [
         ("b: {op: filter, from: I1, where: 'nothing > 1'}", r"boxes\.b cannot be run: .*nothing"),
         ("b: {op: map, from: I1, select: {x: 'value + nope(1)'}}", r"boxes\.b cannot be run: .*nope"),
-        ("b: {op: map, from: I1, python: 'no_module:f', returns: 'x int'}", r"python = 'no_module:f' is not usable"),
+        (
+            "b: {op: map, from: I1, python: 'no_module:f', returns: 'x int'}",
+            r"boxes\.b\.python = 'no_module:f' is not usable",
+        ),
         ("b: {op: aggregate, from: I1, by: nothing, window: 5 s, select: {n: count(1)}}", r"boxes\.b cannot be run"),
     ],
 )

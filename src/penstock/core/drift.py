@@ -103,6 +103,10 @@ class Keeper(Generic[Map]):
         load = max(self._shares_of(network).load(rates), _LEAST)
         return found.find(excess * self._at_build.load(rates) / load, rates, cursor)
 
+    def scale(self, network: Network, rates: Mapping[str, float]) -> float:
+        """Work of today for each unit of work of the day on which the map was built."""
+        return self._shares_of(network).load(rates) / max(self._at_build.load(rates), _LEAST)
+
     def _renew(self, network: Network, rates: Mapping[str, float]) -> None:
         self._map = self._build(network, rates)
         self._known = network, _Shares(network)

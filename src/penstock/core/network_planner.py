@@ -110,7 +110,7 @@ class NetworkPlanner:
             self._last = Decision(nothing_dropped(network), 0, 0, 0.0, capacity, changed=False)
             return self._last
         load, limit = network.load(), self._headroom * capacity
-        if self._fits(load, limit, network.rates):
+        if self._fits(network, load, limit):
             self._last = replace(self._last, load=load, capacity=capacity, changed=False)
             return self._last
         index, entries, entry = self._chosen(network, load, limit)
@@ -118,11 +118,15 @@ class NetworkPlanner:
         self._last = Decision(entry, index, entries, load, capacity, changed)
         return self._last
 
-    def _fits(self, load: float, limit: float, rates: Mapping[str, float]) -> bool:
+    def _fits(self, network: Network, load: float, limit: float) -> bool:
         """Whether the plan in force is still right: a new one for every row more would make Spark compile it anew."""
-        savings = self._last.entry.savings
-        left = load - sum(rates[name] * saved for name, saved in savings.items())
-        return bool(self._last.index) and (1.0 - DEAD_BAND) * limit <= left <= limit
+        rates = network.rates
+        if not self._last.index:
+            return False
+        saved = sum(rates[name] * saved for name, saved in self._last.entry.savings.items())
+        # What an entry saves is told in the work of the day on which its map was made.
+        left = load - saved * (self._keeper.scale(network, rates) if self._keeper else 1.0)
+        return (1.0 - DEAD_BAND) * limit <= left <= limit
 
     def _chosen(self, network: Network, load: float, limit: float) -> tuple[int, int, Entry]:
         rates, excess = network.rates, load - limit
@@ -130,22 +134,32 @@ class NetworkPlanner:
             return 0, 0, nothing_dropped(network)
         if self._kind == "input_uniform":
             return 1, 2, _input_uniform(network, excess)
-        road_map = self._road_map(network)
-        index = road_map.find(excess, rates, min(self._last.index, len(road_map) - 1))
+        keeper = self._kept_fit(network)
+        road_map = keeper.map(network, rates)
+        index = keeper.find(excess, network, rates, min(self._last.index, len(road_map) - 1))
         return index, len(road_map), road_map.entry(index)
 
-    def _road_map(self, network: Network) -> Map:
-        """The map of the moment; made anew when what it was made of has drifted."""
+    def _kept_fit(self, network: Network) -> Keeper[Map]:
+        """The keeper of the road map, which makes it anew when what it was made of has drifted."""
         moved = self._histograms is not None and self._histograms.moved()
         if self._keeper is None or moved:
             self._before += self._keeper.built if self._keeper else 0
             self._keeper = Keeper(self._build, network)
-        return self._keeper.map(network, network.rates)
+        return self._keeper
 
     def _build(self, network: Network, rates: Mapping[str, float]) -> Map:
         if self._histograms is None:
             return roadmap.build(network, rates, solver=self._solver, objective=self._objective)
         return semantic.build(network, rates, self._histograms.judged())
+
+    def forget(self) -> None:
+        """The last decision is not in force: the next one counts as new, whatever it is."""
+        self._last = Decision(nothing_dropped(self.known.network), 0, 0, 0.0, 0.0, changed=False)
+
+    @property
+    def alarms(self) -> tuple[str, ...]:
+        """What a person should hear of."""
+        return self.known.alarms
 
     @property
     def rebuilt(self) -> int:

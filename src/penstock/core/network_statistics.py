@@ -83,7 +83,7 @@ class NetworkStatistics:
             pace: A first guess, in seconds of work a second.
             stages: The box that begins each further stage, and all boxes of it.
         """
-        self._given = network
+        self._given, self._trigger_s = network, trigger_s
         self._recent = deque[tuple[float, Mapping[str, int]]](maxlen=RATE_BATCHES)
         self._into: dict[str, float] = {}
         self._out: dict[str, float] = {}
@@ -131,6 +131,17 @@ class NetworkStatistics:
     def _work_s(self, arcs: Mapping[str, int], boxes: frozenset[str]) -> float:
         own = [arc for arc in self._given.arcs if arc.target in boxes]
         return sum(arcs.get(arc.name, 0) * self._costs[arc.target] for arc in own)
+
+    @property
+    def alarms(self) -> tuple[str, ...]:
+        """What a person should hear of: batches that take too long whatever is shed."""
+        period_s = self._pace.period_s
+        if not self.enough or period_s <= self._trigger_s:
+            return ()
+        return (
+            f"trigger = {self._trigger_s:g} s is too short: a batch takes {self._pace.overhead_s:.1f} s apart from its "
+            f"work, so one is planned for every {period_s:.1f} s; give a longer trigger",
+        )
 
     @property
     def enough(self) -> bool:

@@ -7,6 +7,7 @@ box behind one is timed if the rows of the Python box are kept for several consu
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from penstock.spark.network.batch import Batch, root_rows
@@ -29,6 +30,14 @@ WORTH_S, FAR_TOO_LITTLE, TIMES_AS_LARGE = 1.0, 0.3, 8.0
 TIMES = 2
 
 
+@dataclass(frozen=True)
+class Timed:
+    """Costs by box, and whether there was enough work for them to be certain."""
+
+    costs_s: dict[str, float]
+    certain: bool
+
+
 def overhead_s(
     network: Network, stage: Stage, empty: DataFrame, plan: DropPlan, schemas: Mapping[str, StructType]
 ) -> float:
@@ -48,14 +57,14 @@ def overhead_s(
 
 def costs_s(
     network: Network, stage: Stage, batch: Batch, schemas: Mapping[str, StructType], duration_s: float
-) -> dict[str, float]:
+) -> Timed:
     """Seconds of a task for each row, by SQL box, after a batch that took so long; a box without rows is left out."""
     share = min(WORTH_S / duration_s, 1.0)
     found, worked_s = _costs_s(network, stage, batch, schemas, share)
     while worked_s < FAR_TOO_LITTLE * WORTH_S and share < 1.0:
         share = min(TIMES_AS_LARGE * share, 1.0)
         found, worked_s = _costs_s(network, stage, batch, schemas, share)
-    return found
+    return Timed(found, certain=worked_s >= FAR_TOO_LITTLE * WORTH_S)
 
 
 def _costs_s(
@@ -63,9 +72,7 @@ def _costs_s(
 ) -> tuple[dict[str, float], float]:
     """Costs by box, and how long the work on a sample took in all."""
     sample = _sampled(batch.head, share).persist()
-    found: dict[str, float] = {}
-    all_s = 0.0
-    bare_s: float | None = None  # what a job takes that only reads rows: the same for all boxes, roughly
+    took_s: dict[str, tuple[float, int]] = {}
     kept = [sample]
     boxes = {box.name: box for box in network.boxes}
     frames = {root: root_rows(sample, root, alone=len(stage.roots) == 1) for root in stage.roots}
@@ -81,13 +88,13 @@ def _costs_s(
             rows_in = given.count()
             frames[name] = worked(boxes[name], given)
             if rows_in:
-                bare_s = _least_s(given) if bare_s is None else bare_s
-                own_s = max(_least_s(frames[name]) - bare_s, 0.0)
-                found[name], all_s = own_s / rows_in, all_s + own_s
+                took_s[name] = _least_s(frames[name]), rows_in
+        bare_s = _least_s(sample)  # What a job takes that only reads rows; measured last, when all is warm.
     finally:
         for df in kept:
             df.unpersist()
-    return found, all_s
+    worked_s = {name: max(took - bare_s, 0.0) for name, (took, _) in took_s.items()}
+    return {name: worked_s[name] / rows for name, (_, rows) in took_s.items()}, sum(worked_s.values())
 
 
 def _sampled(df: DataFrame, share: float) -> DataFrame:

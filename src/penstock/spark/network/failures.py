@@ -23,4 +23,4 @@ def line_of(error: BaseException) -> str:
     if named and (lines[0].startswith("An error occurred while calling") or "Traceback (most recent" in str(error)):
         python = [line for line in named if not line.startswith(("pyspark.", "py4j.", "org.", "java."))]
         lines = [(python[-1] if python else named[0]).removeprefix("penstock.errors.PenstockError: ")]
-    return " ".join(lines[0].split())[:400]
+    return re.sub(r"^([\w$]+\.)+[\w$]*(Error|Exception): ", "", " ".join(lines[0].split()))[:400]

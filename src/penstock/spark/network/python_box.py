@@ -66,7 +66,7 @@ class TimedRows:
             raise PenstockError(message) from error
 
 
-def load(path: str) -> Callable[[dict[str, Any]], Any]:
+def load(path: str, setting: str = "python") -> Callable[[dict[str, Any]], Any]:
     """The function named as `module:function`.
 
     >>> load("math:sqrt")(9.0)
@@ -77,7 +77,7 @@ def load(path: str) -> Callable[[dict[str, Any]], Any]:
     try:
         function = getattr(import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
-        raise PenstockError.setting("python", path, accepted, str(error)) from None
+        raise PenstockError.setting(setting, path, accepted, str(error)) from None
     if not callable(function):
-        raise PenstockError.setting("python", path, accepted)
+        raise PenstockError.setting(setting, path, accepted)
     return function  # type: ignore[no-any-return]

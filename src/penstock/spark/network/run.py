@@ -10,16 +10,20 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
+import re
 import threading
 import time
 from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import xxhash
+
 from penstock.core.network import Network
 from penstock.core.network_planner import NetworkPlanner, nothing_dropped
 from penstock.core.network_statistics import Measured
 from penstock.core.semantic import judged_columns
+from penstock.core.weighted import unweighted
 from penstock.errors import PenstockError
 from penstock.log import BindingLog
 from penstock.plan import Binding
@@ -48,6 +52,10 @@ _logger = logging.getLogger("penstock")
 
 #: SQL boxes are timed again after this many batches.
 CALIBRATE_EVERY = 500
+#: They are timed again sooner if there was too little work for it, once so many times as many rows come.
+MANY_MORE = 4
+#: At least this share of rows is kept by chance where a plan would keep none: of no row, nothing can be learned.
+LEAST_KEPT = 0.01
 
 
 class NetworkRun:
@@ -88,6 +96,8 @@ class NetworkRun:
         inputs = streams.inputs(spark, file.sources)
         self.network = _with_columns(file.network, inputs)
         self._schemas = schemas(spark, self.network, inputs.schema)
+        if (kind or file.kind) == "semantic" and file.objective == "max_min":
+            raise PenstockError.setting("objective", "max_min", "sum with drops by value, or kind: random")
         self._stages = stages(self.network)
         self._boxes = {box.name: box for box in self.network.boxes}
         self._shed, self._on_snapshot = shed, on_snapshot
@@ -102,10 +112,13 @@ class NetworkRun:
             stages=[(one.name, frozenset([one.name, *one.boxes])) for one in self._stages if one.name in self._boxes],
         )
         self._plans = DropLog(folder / "plans")
-        self._bindings = {stage.name: BindingLog(folder / "bindings" / stage.name) for stage in self._stages}
+        self._bindings = {
+            stage.name: BindingLog(folder / "bindings" / _file_name(stage.name)) for stage in self._stages
+        }
         self._plan = DropPlan(self._plans.next_version(), time.time(), drops, note="start")
         self._plans.add(self._plan.version, self._plan)
-        self._entry = nothing_dropped(self.network)
+        self._entry, self._entries = nothing_dropped(self.network), 0
+        self._told = _biased(self.network)
         #: How many stages write to an output.
         self._ends = Counter(arc.target for stage in self._stages for arc in stage.ends)
         self._lock = threading.RLock()
@@ -113,6 +126,7 @@ class NetworkRun:
         self._fed: dict[str, int] = {}
         self._later: list[Counts] = []  # what stages behind the inputs have counted since the last batch of the inputs
         self._timed: set[str] = set()
+        self._uncertain_rows: int | None = None
         self._batches = 0
         self.queries: list[StreamingQuery] = []
         self.snapshots: list[Snapshot] = []
@@ -168,11 +182,11 @@ class NetworkRun:
         return found
 
     def _feed(self, arc: str) -> Path:
-        return self._folder / "feeds" / arc.replace("/", "_").replace(">", "")
+        return self._folder / "feeds" / _file_name(arc)
 
     def _started(self, stage: Stage, *, once: bool) -> StreamingQuery:
         writer = self._streams[stage.name].writeStream.queryName(f"{self._file.name}.{stage.name}")
-        writer = writer.option("checkpointLocation", str(self._folder / "checkpoints" / stage.name))
+        writer = writer.option("checkpointLocation", str(self._folder / "checkpoints" / _file_name(stage.name)))
         writer = writer.foreachBatch(lambda rows, batch: self._run_batch(stage, rows, batch))
         trigger = (
             {"availableNow": True} if once else {"processingTime": f"{round(self._file.trigger_s * 1e3)} milliseconds"}
@@ -186,10 +200,10 @@ class NetworkRun:
         try:
             for arc in stage.ends:
                 df = batch.ends[arc.name]
-                if number == 0:
+                if arc.name not in self.plans_shown:
                     self.plans_shown[arc.name] = _explained(df)
                 if arc.target in self._boxes:
-                    feed(df, self._feed(arc.name) / stage.name, number)
+                    feed(df, self._feed(arc.name) / _file_name(stage.name), number)
                 else:
                     self.outputs.write(arc.target, df, number, stage.name if self._ends[arc.target] > 1 else "")
             try:
@@ -235,7 +249,7 @@ class NetworkRun:
             batch = _measured(counts, self._later, plan, elapsed_s, ended_s - begun_s)
             self._later = []
             if sum(counts.came.values()):
-                if self._batches % CALIBRATE_EVERY == 0:
+                if self._due_for_timing(sum(counts.came.values())):
                     self._calibrate(stage, laid, ended_s - begun_s)
                     # The first batch of a cold JVM says nothing about the pace of the others.
                     batch = replace(batch, cold=not self._batches)
@@ -254,15 +268,22 @@ class NetworkRun:
         if sum(fed.values()):
             self.planner.known.learn_stage(stage.name, counts.arcs | fed, duration_s)
         if sum(counts.came.values()) and stage.name not in self._timed:
+            timed = calibration.costs_s(self.network, stage, laid, self._schemas, duration_s)
+            self.planner.known.calibrate(timed.costs_s)
             self._timed.add(stage.name)
-            self.planner.known.calibrate(calibration.costs_s(self.network, stage, laid, self._schemas, duration_s))
+
+    def _due_for_timing(self, rows: int) -> bool:
+        """Whether boxes are to be timed: at first, now and then, and when there were too few rows the last time."""
+        more = self._uncertain_rows is not None and rows >= MANY_MORE * self._uncertain_rows
+        return self._batches % CALIBRATE_EVERY == 0 or more
 
     def _calibrate(self, stage: Stage, laid: Batch, duration_s: float) -> None:
         nothing = DropPlan(0, 0.0)
-        costs = calibration.costs_s(self.network, stage, laid, self._schemas, duration_s)
+        timed = calibration.costs_s(self.network, stage, laid, self._schemas, duration_s)
         empty = self._spark.createDataFrame([], laid.head.schema)
         overhead_s = calibration.overhead_s(self.network, stage, empty, nothing, self._schemas)
-        self.planner.known.calibrate(costs, overhead_s)
+        self.planner.known.calibrate(timed.costs_s, overhead_s)
+        self._uncertain_rows = None if timed.certain else sum(laid.counts().came.values())
 
     def _decide(self, decision: Decision) -> None:
         """Put the decision into the log; from then on it is in force."""
@@ -270,7 +291,7 @@ class NetworkRun:
         version = self._plan.version + 1
         while not self._plans.add(version, plan := DropPlan(version, time.time(), drops, decision.index)):
             version += 1
-        self._plan, self._entry = plan, decision.entry
+        self._plan, self._entry, self._entries = plan, decision.entry, decision.entries
 
     def _snapshot(self, number: int, batch: Measured, plan: DropPlan, decision: Decision, ended_s: float) -> Snapshot:
         network, span_s = self.planner.known.network, batch.elapsed_s or batch.duration_s or 1.0
@@ -294,8 +315,9 @@ class NetworkRun:
             delivered=delivered,
             utilities=utilities,
             entry=plan.entry,
-            entries=decision.entries,
+            entries=self._entries,
             rebuilt=self.planner.rebuilt,
+            alarms=(*self._told, *self.planner.alarms),
         )
 
     def _fail(self, error: Exception) -> None:
@@ -305,6 +327,7 @@ class NetworkRun:
 
     def _let_flow(self, error: Exception) -> None:
         self.errors += 1
+        self.planner.forget()
         _logger.warning("the network %s met an error and lets rows flow: %s", self._file.name, line_of(error))
         self._plan, self._entry = (
             DropPlan(self._plan.version + 1, time.time(), note="rows flow"),
@@ -324,6 +347,25 @@ def _with_columns(network: Network, inputs: DataFrame) -> Network:
     return Network(known, network.boxes, network.outputs)
 
 
+def _file_name(name: str) -> str:
+    """A name for a folder: the name itself if that can be one, and else one that no other name has.
+
+    >>> _file_name("inputs"), _file_name("a->b")
+    ('inputs', 'a-b-b4b6b7b8')
+    """
+    plain = re.sub(r"[^A-Za-z0-9_]+", "-", name)
+    return name if plain == name else f"{plain}-{xxhash.xxh32_hexdigest(name.encode())}"
+
+
+def _biased(network: Network) -> tuple[str, ...]:
+    """Aggregates that are off when rows are dropped, one line each."""
+    return tuple(
+        f"boxes.{box.name}: {', '.join(found)} cannot be put right by weights when rows are dropped"
+        for box in network.boxes
+        if box.op == "aggregate" and (found := [name for text in box.select.values() for name in unweighted(text)])
+    )
+
+
 def _measured(counts: Counts, later: list[Counts], plan: DropPlan, elapsed_s: float, duration_s: float) -> Measured:
     """One batch of the inputs, with what other stages have counted in the meantime."""
     arcs, leaving, busy_s = dict(counts.arcs), dict(counts.leaving), dict(counts.busy_s)
@@ -338,12 +380,12 @@ def _measured(counts: Counts, later: list[Counts], plan: DropPlan, elapsed_s: fl
 
 
 def _drops(entry: Entry) -> tuple[Drop, ...]:
-    by_chance = [Drop(place, keep=share) for place, share in entry.keep.items() if place not in entry.predicates]
-    by_value = [(place, one.sql()) for place, one in entry.predicates.items()]
-    # Nothing is kept by chance too: Spark would fold a condition that is false away, and with it what is counted.
+    by_value = {place: one.sql() for place, one in entry.predicates.items()}
+    # A condition that no row meets is a share too: Spark would fold it away, and with it what is counted before it.
+    keep = entry.keep | {place: 0.0 for place, text in by_value.items() if text in ("false", "")}
     return (
-        *by_chance,
-        *(Drop(place, keep=0.0) if text == "false" else Drop(place, condition=text) for place, text in by_value),
+        *(Drop(place, keep=max(share, LEAST_KEPT)) for place, share in keep.items()),
+        *(Drop(place, condition=text) for place, text in by_value.items() if place not in keep),
     )
 
 
