@@ -115,7 +115,7 @@ def test_what_is_left_out_has_a_default(file: NetworkFile, tmp_path: Path) -> No
     bare = load(written(tmp_path, "inputs: {I: {rate: 1}}\noutputs: {O: {from: I}}\n"))
 
     assert (bare.name, bare.capacity, bare.headroom, bare.trigger_s) == ("net", None, 0.9, 2.0)
-    assert (bare.kind, bare.solver, bare.objective) == ("random", "greedy", "sum")
+    assert (bare.kind, bare.solver, bare.objective) == ("random", "auto", "sum")
     assert bare.limit is None
     assert bare.excess(1e9) == 0.0
     assert file.excess(640.0) == 190.0
@@ -257,7 +257,7 @@ STRUCTURE: list[tuple[str, str, str, str]] = [
     ("headroom: 0.9", "headroom: 90", "headroom = 90", "up to 1"),
     ("headroom: 0.9", "trigger: [2]", "trigger = [2]", "'2 s'"),
     ("headroom: 0.9", "kind: any", "kind = 'any'", "random, semantic"),
-    ("headroom: 0.9", "solver: fast", "solver = 'fast'", "greedy, exact"),
+    ("headroom: 0.9", "solver: fast", "solver = 'fast'", "auto, greedy, exact"),
     ("headroom: 0.9", "objective: mean", "objective = 'mean'", "sum, max_min"),
     ("headroom: 0.9", "headrom: 0.9", "headrom = 0.9", "headroom comes nearest"),
     ("name: example", "name: 5", "name = 5", "text"),

@@ -190,9 +190,9 @@ Placement = Annotated[
 Solver = Annotated[
     str | None,
     typer.Option(
-        help="exact: the best plan there is beside the one chosen; as the file says if not given.",
-        metavar="greedy|exact",
-        parser=_one_of("greedy", "exact"),
+        help="How the map is made; exact also shows the best plan there is. As the file says if not given.",
+        metavar="auto|greedy|exact",
+        parser=_one_of("auto", "greedy", "exact"),
     ),
 ]
 Step = Annotated[

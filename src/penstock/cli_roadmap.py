@@ -73,6 +73,7 @@ def answer(
         except PenstockError as error:
             raise PenstockError(f"{path}: {error}") from None
     else:
+        given |= {"solver": solver or file.solver, "objective": file.objective}
         road = roadmap.build(network, placement="group" if placement == "group" else "single", **given)
     work = network.load()
     excess = file.excess(work) if shed is None else shed

@@ -1,6 +1,6 @@
 """The loop on virtual time: a network that takes as long as its work says, and a planner that only sees counts."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
@@ -97,8 +97,6 @@ def scaled(network: Network, load: float) -> dict[str, float]:
 
 def in_ms() -> Network:
     """The paper's example with costs in seconds that a task could take."""
-    from dataclasses import replace  # noqa: PLC0415
-
     given = figure_4()
     boxes = [replace(box, cost=box.cost * 1e-4) for box in given.boxes]
     return Network(given.inputs, boxes, given.outputs)
@@ -140,6 +138,18 @@ def test_a_steady_overload_keeps_its_plan() -> None:
     machine = Machine(network)
     run(machine, scaled(network, 2.0), 30)
     assert sum(one.changed for one in machine.decisions[10:]) <= 4
+
+
+def test_costs_that_rise_at_once_do_not_shed_everything() -> None:
+    network = in_ms()
+    dear = Network(network.inputs, [replace(box, cost=3.0 * box.cost) for box in network.boxes], network.outputs)
+    machine = Machine(network)
+    run(machine, scaled(network, 1.5), 6)
+    machine.network = dear
+    machine.planner.known.calibrate({box.name: box.cost for box in dear.boxes})
+    run(machine, scaled(network, 1.5), 10)
+    assert max(machine.durations_s[-4:]) <= TRIGGER_S
+    assert min(machine.durations_s[-4:]) >= 0.6 * TRIGGER_S
 
 
 def test_max_min_leaves_no_output_without_rows() -> None:

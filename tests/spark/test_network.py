@@ -200,6 +200,7 @@ def test_drops_are_counted_and_what_is_kept_weighs_more(spark: SparkSession, tmp
     assert set(hot[WEIGHT].to_pylist()) == {4.0}
     whole = ran(spark, tmp_path / "whole", text).table("O3") if (tmp_path / "whole").mkdir() is None else None
     assert whole is not None
+    assert set(hot["row"].to_pylist()) < set(whole["row"].to_pylist())
     estimate, truth = sum(hot[WEIGHT].to_pylist()), whole.num_rows
     assert abs(estimate - truth) < 5.0 * np.sqrt(truth * 3.0)
     both = run.table("O2")
@@ -318,6 +319,15 @@ def test_when_planning_fails_rows_flow(
             "b: {op: map, from: I1, python: 'no_module:f', returns: 'x int'}",
             r"boxes\.b\.python = 'no_module:f' is not usable",
         ),
+        (
+            "b: {op: map, from: I1, select: {penstock_weight: '1'}}",
+            r"boxes\.b\.select = 'penstock_weight' is not usable",
+        ),
+        ("b: {op: join, from: [I1, I2], on: nothing, window: 1 s}", r"boxes\.b\.on = 'nothing' is not usable: .* key"),
+        (
+            "i1: {op: filter, from: I1, where: 'value > 1'}\n  b: {op: union, from: [i1, I2]}",
+            "a name = 'i1' is not usable",
+        ),
         ("b: {op: aggregate, from: I1, by: nothing, window: 5 s, select: {n: count(1)}}", r"boxes\.b cannot be run"),
     ],
 )
@@ -340,6 +350,22 @@ def test_an_input_that_cannot_be_read_is_told_in_one_line(spark: SparkSession, t
         with pytest.raises(PenstockError, match=said) as error:
             NetworkRun(spark, written(tmp_path, f"inputs:\n  I1: {source}{outputs}"), tmp_path / "run")
         assert "\n" not in str(error.value)
+
+
+def test_a_value_column_that_rows_do_not_have_is_told_in_one_line(spark: SparkSession, tmp_path: Path) -> None:
+    value = "value: {column: nothing, intervals: [{range: [0, 1], utility: 0.5}]}"
+    text = SOURCES + f"boxes: {{}}\noutputs:\n  O1: {{from: I1, {value}}}\n  O2: {{from: I2}}\n"
+    with pytest.raises(PenstockError, match="rows at I1 cannot be judged by nothing") as error:
+        NetworkRun(spark, written(tmp_path, text), tmp_path / "run", kind="semantic")
+    assert "\n" not in str(error.value)
+
+
+def test_files_of_another_run_are_not_mixed_with_those_of_this_one(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "sink/batch=0").mkdir(parents=True)
+    path = f"{{format: parquet, options: {{path: {tmp_path}/sink}}}}"
+    text = SOURCES + f"boxes: {{}}\noutputs:\n  O1: {{from: I1, to: {path}}}\n  O2: {{from: I2}}\n"
+    with pytest.raises(PenstockError, match="outputs.O1.to.options.path = .* give an empty folder"):
+        NetworkRun(spark, written(tmp_path, text), tmp_path / "run")
 
 
 def test_a_failing_box_fails_the_run_with_its_own_words(spark: SparkSession, tmp_path: Path) -> None:
@@ -380,6 +406,7 @@ def test_penstock_run_works_off_a_file_and_reports(tmp_path: Path) -> None:
     said = done.stdout
     found = json.loads((tmp_path / "run.json").read_text())
     assert found["rows_in"] == 2 * ROWS
+    assert pq.read_table(tmp_path / "sink/O3").num_rows == found["outputs"]["O3"]["rows"] > 0
     assert found["rows_shed"] == sum(one["shed"] for one in found["places"].values())
     assert pq.read_table(tmp_path / "sink/O2").num_rows == found["outputs"]["O2"]["rows"]
     assert "InMemoryTableScan" in said

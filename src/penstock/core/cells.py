@@ -42,24 +42,34 @@ class Predicate:
     >>> Predicate("value", {"I1": high, "I2": low | high}).sql()
     "(penstock_input = 'I1' AND (value > 75)) OR (penstock_input = 'I2' AND (value <= 5 OR value > 75))"
 
+    Rows of other inputs are all kept:
+
+    >>> Predicate("value", {"I1": high}, others=frozenset({"I2"})).sql()
+    "(penstock_input = 'I1' AND (value > 75)) OR penstock_input IN ('I2')"
+
     Attributes:
         subject: An expression over the columns at the place.
         kept: The sets, by input that rows come from. Rows out of a join come from the side that has the value.
+        others: Inputs whose rows come to the place too, and are not judged there.
     """
 
     subject: str
     kept: Mapping[str, IntervalSet]
+    others: frozenset[str] = frozenset()
 
     def sql(self, origin_column: str = "penstock_input") -> str:
         """The condition on a row; `origin_column` has the name of the input that it comes from."""
         sets = set(self.kept.values())
-        if len(sets) == 1:
+        if len(sets) == 1 and not self.others:
             return self._condition(sets.pop())
-        return " OR ".join(
+        told = [
             f"({origin_column} = {_text(origin)} AND ({self._condition(values)}))"
             for origin, values in self.kept.items()
             if values.parts
-        )
+        ]
+        if self.others:
+            told.append(f"{origin_column} IN ({', '.join(map(_text, sorted(self.others)))})")
+        return " OR ".join(told) or "false"
 
     def _condition(self, values: IntervalSet) -> str:
         return "true" if values == IntervalSet.everything() else values.sql(self.subject)

@@ -138,10 +138,11 @@ class NetworkStatistics:
         period_s = self._pace.period_s
         if not self.enough or period_s <= self._trigger_s:
             return ()
-        return (
+        alarm = (
             f"trigger = {self._trigger_s:g} s is too short: a batch takes {self._pace.overhead_s:.1f} s apart from its "
-            f"work, so one is planned for every {period_s:.1f} s; give a longer trigger",
+            f"work, so one is planned for every {period_s:.1f} s; give a longer trigger"
         )
+        return (alarm,)
 
     @property
     def enough(self) -> bool:

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from penstock.core.cells import Cell, Hull, Judged, Predicate
 from penstock.core.expressions import columns
-from penstock.core.intervals import IntervalSet
+from penstock.core.intervals import IntervalSet, union
 from penstock.core.judge import Judge
 from penstock.core.network import Network
 from penstock.core.roadmap import Entry, RoadMap, check_step, descent
@@ -118,7 +118,24 @@ def build(
         rows[spot.place] = rows.get(spot.place, 0.0) + spot.rows
     steps = [min(step * rows[spot.place] / spot.rows, 1.0) if spot.rows > 0.0 else 1.0 for spot in copy.spots]
     found = descent(copy.network, flows, copy.places, steps)
-    return SemanticRoadMap.of(network, copy, found, _Cuts(copy.spots, cells, hulls, starts.named))
+    return SemanticRoadMap.of(network, copy, found, _Cuts(copy.spots, cells, hulls, starts.named, coming(network)))
+
+
+def coming(network: Network) -> dict[str, frozenset[str] | None]:
+    """The inputs whose rows come to each input and arc; None behind an aggregate, whose rows come from no one input."""
+    boxes = {box.name: box for box in network.boxes}
+    found: dict[str, frozenset[str] | None] = {}
+    at_node: dict[str, frozenset[str] | None] = {}
+    for name in network.order:
+        above = [at_node[arc.source] for arc in network.into[name]]
+        if not above:
+            at_node[name] = found[name] = frozenset({name})
+        elif name in boxes and (boxes[name].op == "aggregate" or None in above):
+            at_node[name] = None
+        else:
+            at_node[name] = frozenset().union(*(one for one in above if one is not None))
+        found |= {arc.name: at_node[name] for arc in network.out_of[name]}
+    return found
 
 
 @dataclass(frozen=True)
@@ -172,6 +189,7 @@ class _Cuts:
     judged: Mapping[str, Judged]
     hulls: Mapping[str, Hull]
     subjects: Mapping[str, str]
+    coming: Mapping[str, frozenset[str] | None]
 
     def predicates(self, shares: NDArray[np.float64]) -> dict[str, Predicate]:
         """What each place keeps; places that keep everything are left out."""
@@ -186,7 +204,15 @@ class _Cuts:
                 by_origin.setdefault(origin, IntervalSet.everything())
                 if shares[number] < _ALL:
                     by_origin[origin] -= self._dropped(spot, spot.label, cuts[number])
-        return {place: Predicate(self.subjects[place], by_origin) for place, by_origin in kept.items()}
+        return {place: self._predicate(place, by_origin) for place, by_origin in kept.items()}
+
+    def _predicate(self, place: str, by_origin: dict[str, IntervalSet]) -> Predicate:
+        coming = self.coming[place]
+        if coming is None:
+            # Where rows were gathered into groups nobody knows any more which input they came from.
+            by_origin = dict.fromkeys(by_origin, union(list(by_origin.values())))
+        others = frozenset() if coming is None else coming - by_origin.keys()
+        return Predicate(self.subjects[place], by_origin, others)
 
     def _cuts(self, shares: NDArray[np.float64]) -> dict[int, float]:
         """The share of each cell's values, from the lower end on, that a spot drops."""

@@ -10,6 +10,11 @@ from sqlglot import expressions as sql
 
 from penstock.errors import PenstockError
 
+#: Other names of what can be put right.
+_SAME: dict[str, type[sql.Func]] = {"mean": sql.Avg, "try_avg": sql.Avg, "try_sum": sql.Sum, "count_if": sql.CountIf}
+#: Aggregates whose names the parser does not know to be such.
+_OTHERS = ("any_value", "bool_and", "bool_or", "collect_list", "collect_set", "every", "some", "kurtosis", "skewness")
+
 
 def weighted(expression: str, weight: str) -> str:
     """The aggregate in SQL with counts, sums and means of rows that carry weights.
@@ -37,17 +42,18 @@ def unweighted(expression: str) -> list[str]:
     ['COUNT', 'MAX']
     """
     parsed = sqlglot.parse_one(expression, dialect="spark")
-    return [one.sql_name() for one in parsed.find_all(sql.AggFunc) if _weighted(one, sql.column("w")) is one]
+    found = [one.sql_name() for one in parsed.find_all(sql.AggFunc) if _weighted(one, sql.column("w")) is one]
+    return found + [one.name.upper() for one in parsed.find_all(sql.Anonymous) if one.name.lower() in _OTHERS]
 
 
 def _weighted(node: sql.Expr, weight: sql.Column) -> sql.Expr:
-    if isinstance(node, sql.Count):
-        counted = node.this
-        if isinstance(counted, sql.Distinct) or node.expressions:
-            return node
-        if counted is None or isinstance(counted, sql.Star | sql.Literal):
-            return sql.Sum(this=weight.copy())
-        return _sum_where(counted, weight)
+    if isinstance(node, sql.Anonymous) and node.name.lower() in _SAME and len(node.expressions) == 1:
+        node = _SAME[node.name.lower()](this=node.expressions[0])
+    if isinstance(node, sql.CountIf):
+        return sql.Sum(this=sql.Case(ifs=[sql.If(this=node.this.copy(), true=weight.copy())]))
+    if isinstance(node, sql.Count) and not isinstance(node.this, sql.Distinct) and not node.expressions:
+        all_rows = node.this is None or isinstance(node.this, sql.Star | sql.Literal)
+        return sql.Sum(this=weight.copy()) if all_rows else _sum_where(node.this, weight)
     if isinstance(node, sql.Sum) and not isinstance(node.this, sql.Distinct):
         return sql.Sum(this=_times(node.this, weight))
     if isinstance(node, sql.Avg) and not isinstance(node.this, sql.Distinct):

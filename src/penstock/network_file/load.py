@@ -9,6 +9,7 @@ from typing import Literal
 from penstock.core.exact import Objective
 from penstock.core.network import Box, Input, Network, Output
 from penstock.core.qos import DelayQos, LossTolerance, Point, ValueInterval, ValueQos
+from penstock.core.roadmap import Solver
 from penstock.errors import PenstockError
 from penstock.network_file.document import Document, Where, dotted, nearest, read
 from penstock.network_file.model import (
@@ -25,7 +26,6 @@ from penstock.network_file.model import (
 )
 
 Kind = Literal["random", "semantic"]
-Solver = Literal["greedy", "exact"]
 
 _LINE = LossTolerance([(100.0, 1.0), (0.0, 0.0)])
 #: What stands in for a selectivity until it is learned; others are 1.
@@ -82,7 +82,7 @@ class NetworkFile:
         sinks: Where the rows of each output go.
         trigger_s: How often a batch starts on Spark.
         kind: Whether rows are dropped at random or by their values.
-        solver: `greedy` is the road map, `exact` the linear program.
+        solver: How a road map of drops by chance is made.
         objective: What counts: the sum of the outputs' utilities, or the worst of them.
         missing: Statistics that were not there, such as `boxes.hot.cost`, for which placeholders stand in.
         document: The file, to name a line in further errors.

@@ -351,7 +351,7 @@ class NetworkKeys(_Keys):
     outputs: Annotated[dict[_Name, OutputKeys], Field(min_length=1), Holds("one output or more, each by its name")]
     trigger: _Duration = 2.0
     kind: Annotated[Literal["random", "semantic"], Accepts("one of random, semantic")] | None = None
-    solver: Annotated[Literal["greedy", "exact"], Accepts("one of greedy, exact")] = "greedy"
+    solver: Annotated[Literal["auto", "greedy", "exact"], Accepts("one of auto, greedy, exact")] = "auto"
     objective: Annotated[Literal["sum", "max_min"], Accepts("one of sum, max_min")] = "sum"
 
 

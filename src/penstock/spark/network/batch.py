@@ -202,10 +202,19 @@ class Batch:
 def _within(seconds: float, seen: dict[str, Observation]) -> dict[str, dict[str, Any]]:
     """What was observed; an error if it cannot be had in time."""
     found: dict[str, dict[str, Any]] = {}
-    waiting = threading.Thread(target=lambda: found.update({name: dict(one.get) for name, one in seen.items()}))
-    waiting.daemon = True
+    failed: list[Exception] = []
+
+    def look() -> None:
+        try:
+            found.update({name: dict(one.get) for name, one in seen.items()})
+        except Exception as error:  # noqa: BLE001 - it is told by the thread that waits
+            failed.append(error)
+
+    waiting = threading.Thread(target=look, daemon=True)
     waiting.start()
     waiting.join(seconds)
+    if failed:
+        raise failed[0]
     if len(found) < len(seen):
         raise PenstockError(f"Spark has not told what it counted within {seconds:g} s")
     return found

@@ -42,9 +42,8 @@ def worked(box: Box, df: DataFrame) -> DataFrame:
 
 
 def _python(box: Box, df: DataFrame) -> DataFrame:
-    load(
-        str(box.python), f"boxes.{box.name}.python"
-    )  # A function that cannot be had should come out here, not in a worker.
+    # A function that cannot be had should come out here, not in a worker.
+    load(str(box.python), f"boxes.{box.name}.python")
     spark = df.sparkSession
     own = StructType([field for field in df.schema.fields if field.name not in HIDDEN])
     results = spark.createDataFrame([], box.returns).schema if box.returns else own

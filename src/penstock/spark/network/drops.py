@@ -25,9 +25,9 @@ INPUT, WEIGHT, ARRIVAL = "penstock_input", "penstock_weight", "penstock_arrival"
 HIDDEN = (INPUT, WEIGHT, ARRIVAL)
 
 
-def applied(df: DataFrame, drop: Drop | None) -> DataFrame:
+def applied(df: DataFrame, drop: Drop) -> DataFrame:
     """The rows that a drop keeps, with their weights."""
-    return df if drop is None else weighed(df.filter(kept_by(drop, df)), drop)
+    return weighed(df.filter(kept_by(drop, df)), drop)
 
 
 def weighed(df: DataFrame, drop: Drop) -> DataFrame:
@@ -53,12 +53,13 @@ def within(expression: str, struct: str) -> str:
     """An expression over columns that lie inside a struct.
 
     >>> within("value * 2 > other AND penstock_input = 'I1'", "I1")
-    "I1.value * 2 > I1.other AND penstock_input = 'I1'"
+    "`I1`.`value` * 2 > `I1`.`other` AND penstock_input = 'I1'"
     """
 
     def moved(node: sql.Expr) -> sql.Expr:
-        if isinstance(node, sql.Column) and node.name not in HIDDEN:
-            return sql.column(sql.to_identifier(node.name), table=sql.to_identifier(struct))
+        if isinstance(node, sql.Column) and node.parts[0].name not in HIDDEN:
+            names = [struct, *(part.name for part in node.parts)]
+            return sql.Dot.build([sql.to_identifier(name, quoted=True) for name in names])
         return node
 
     return sqlglot.parse_one(expression, dialect="spark").transform(moved).sql(dialect="spark")

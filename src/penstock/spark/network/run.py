@@ -15,6 +15,7 @@ import threading
 import time
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import xxhash
@@ -29,16 +30,16 @@ from penstock.log import BindingLog
 from penstock.plan import Binding
 from penstock.spark.network import calibration, streams
 from penstock.spark.network.batch import Batch, Counts
+from penstock.spark.network.drops import HIDDEN
 from penstock.spark.network.failures import SPARK_ERRORS, line_of
 from penstock.spark.network.plan import Drop, DropLog, DropPlan
-from penstock.spark.network.schemas import schemas
+from penstock.spark.network.schemas import check_subjects, schemas
 from penstock.spark.network.sinks import Outputs, feed
 from penstock.spark.network.snapshot import Snapshot
-from penstock.spark.network.stages import Stage, stages
+from penstock.spark.network.stages import INPUTS, Stage, stages
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
@@ -95,6 +96,7 @@ class NetworkRun:
         self._file, self._spark, self._folder = file, spark, folder
         inputs = streams.inputs(spark, file.sources)
         self.network = _with_columns(file.network, inputs)
+        _refuse_names(self.network)
         self._schemas = schemas(spark, self.network, inputs.schema)
         if (kind or file.kind) == "semantic" and file.objective == "max_min":
             raise PenstockError.setting("objective", "max_min", "sum with drops by value, or kind: random")
@@ -106,11 +108,13 @@ class NetworkRun:
             trigger_s=file.trigger_s,
             headroom=file.headroom,
             kind=kind or file.kind,
-            solver="exact" if file.solver == "exact" else "auto",
+            solver=file.solver,
             objective=file.objective,
             pace=float(cores),
             stages=[(one.name, frozenset([one.name, *one.boxes])) for one in self._stages if one.name in self._boxes],
         )
+        check_subjects(spark, self.network, self._schemas, self.planner.subjects)
+        _refuse_old_files(file, folder)
         self._plans = DropLog(folder / "plans")
         self._bindings = {
             stage.name: BindingLog(folder / "bindings" / _file_name(stage.name)) for stage in self._stages
@@ -145,6 +149,8 @@ class NetworkRun:
                 with contextlib.suppress(*SPARK_ERRORS):
                     query.awaitTermination()
                 self.refuse_failure()
+        if once:
+            self._settle()
 
     @property
     def active(self) -> bool:
@@ -156,6 +162,16 @@ class NetworkRun:
         self._stopping = True
         for query in self.queries:
             query.stop()
+        self._settle()
+
+    def _settle(self) -> None:
+        """What stages have counted after the last batch of the inputs belongs to that batch's snapshot."""
+        with self._lock:
+            if self.snapshots and self._later:
+                last = self.snapshots[-1]
+                more = sum((Counter(one.arcs) for one in self._later), Counter())
+                self.snapshots[-1] = replace(last, rows=dict(Counter(last.rows) + more))
+                self._later = []
 
     def refuse_failure(self) -> None:
         """Raise an error in one line if a query has failed."""
@@ -206,14 +222,20 @@ class NetworkRun:
                     feed(df, self._feed(arc.name) / _file_name(stage.name), number)
                 else:
                     self.outputs.write(arc.target, df, number, stage.name if self._ends[arc.target] > 1 else "")
-            try:
-                counts = batch.counts()
-                self._learn(stage, batch, number, plan, counts, begun_s)
-            except Exception as error:  # noqa: BLE001 - whatever it is, the next rows must flow
-                if not self._stopping:
-                    self._fail(error)
+            snapshot = self._learned(stage, batch, number, plan, begun_s)
         finally:
             batch.close()
+        if snapshot is not None and self._on_snapshot is not None:
+            self._on_snapshot(snapshot)
+
+    def _learned(self, stage: Stage, batch: Batch, number: int, plan: DropPlan, begun_s: float) -> Snapshot | None:
+        """What is to be seen after a batch; planning that fails costs no row."""
+        try:
+            return self._learn(stage, batch, number, plan, batch.counts(), begun_s)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the next rows must flow
+            if not self._stopping:
+                self._fail(error)
+            return None
 
     def _bound(self, stage: Stage, number: int) -> DropPlan:
         """The plan of a batch: that of its binding if it was run before, else the newest, bound before it acts."""
@@ -233,7 +255,9 @@ class NetworkRun:
             self._fail(PenstockError(f"plan {bound.plan_version} is gone, so batch {number} keeps every row"))
         return plan or keep_all
 
-    def _learn(self, stage: Stage, laid: Batch, number: int, plan: DropPlan, counts: Counts, begun_s: float) -> None:
+    def _learn(
+        self, stage: Stage, laid: Batch, number: int, plan: DropPlan, counts: Counts, begun_s: float
+    ) -> Snapshot | None:
         ended_s = time.time()
         with self._lock:
             before_s = self._begun_s.get(stage.name)
@@ -244,7 +268,7 @@ class NetworkRun:
             if stage.name in self._boxes:
                 self._later.append(counts)
                 self._learn_stage(stage, laid, counts, ended_s - begun_s)
-                return
+                return None
             elapsed_s = begun_s - before_s if before_s else 0.0
             batch = _measured(counts, self._later, plan, elapsed_s, ended_s - begun_s)
             self._later = []
@@ -259,8 +283,7 @@ class NetworkRun:
             self.snapshots.append(snapshot)
             if self._shed and decision.changed:
                 self._decide(decision)
-        if self._on_snapshot is not None:
-            self._on_snapshot(snapshot)
+        return snapshot
 
     def _learn_stage(self, stage: Stage, laid: Batch, counts: Counts, duration_s: float) -> None:
         """One batch of a stage that a box with a state begins."""
@@ -329,15 +352,13 @@ class NetworkRun:
         self.errors += 1
         self.planner.forget()
         _logger.warning("the network %s met an error and lets rows flow: %s", self._file.name, line_of(error))
-        self._plan, self._entry = (
-            DropPlan(self._plan.version + 1, time.time(), note="rows flow"),
-            nothing_dropped(self.network),
-        )
+        plan = DropPlan(self._plan.version + 1, time.time(), note="rows flow")
         try:
-            while not self._plans.add(self._plan.version, self._plan):
-                self._plan = DropPlan(self._plan.version + 1, time.time(), note="rows flow")
+            while not self._plans.add(plan.version, plan):
+                plan = replace(plan, version=plan.version + 1)
         except (OSError, PenstockError) as again:
             _logger.warning("nor can that be put into its log: %s", line_of(again))
+        self._plan, self._entry, self._entries = plan, nothing_dropped(self.network), 0
 
 
 def _with_columns(network: Network, inputs: DataFrame) -> Network:
@@ -351,10 +372,42 @@ def _file_name(name: str) -> str:
     """A name for a folder: the name itself if that can be one, and else one that no other name has.
 
     >>> _file_name("inputs"), _file_name("a->b")
-    ('inputs', 'a-b-b4b6b7b8')
+    ('inputs', 'a-b-5e00e4c2')
     """
     plain = re.sub(r"[^A-Za-z0-9_]+", "-", name)
     return name if plain == name else f"{plain}-{xxhash.xxh32_hexdigest(name.encode())}"
+
+
+def _refuse_names(network: Network) -> None:
+    """Names that Spark, or this run, would take for one another."""
+    seen: dict[str, str] = {INPUTS: "the inputs' own stage", **dict.fromkeys(HIDDEN, "a hidden column")}
+    for kind, names in (
+        ("inputs", [one.name for one in network.inputs]),
+        ("boxes", [box.name for box in network.boxes]),
+    ):
+        for name in names:
+            if name.lower() in seen:
+                other = seen[name.lower()]
+                raise PenstockError.setting(
+                    f"a name of {kind}", name, f"one that differs from {other} by more than case"
+                )
+            seen[name.lower()] = name
+
+
+def _refuse_old_files(file: NetworkFile, folder: Path) -> None:
+    """Files of another run: this one would replace some of them and leave the others."""
+    if (folder / "checkpoints").exists():
+        return
+    for name, sink in file.sinks.items():
+        path = sink.options.get("path", "")
+        if (
+            sink.format in ("parquet", "json", "csv")
+            and "://" not in path
+            and Path(path).is_dir()
+            and any(Path(path).iterdir())
+        ):
+            accepted = "an empty folder, or the folder of the run that wrote it (--folder)"
+            raise PenstockError.setting(f"outputs.{name}.to.options.path", path, accepted)
 
 
 def _biased(network: Network) -> tuple[str, ...]:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
+
 from penstock.errors import PenstockError
 from penstock.spark.network import streams
 from penstock.spark.network.batch import root_rows
 from penstock.spark.network.boxes import together, worked
+from penstock.spark.network.drops import HIDDEN
 from penstock.spark.network.failures import SPARK_ERRORS, line_of
 from penstock.spark.network.python_box import BUSY
 
@@ -31,7 +34,22 @@ def schemas(spark: SparkSession, network: Network, inputs: StructType) -> dict[s
     return found
 
 
+def check_subjects(
+    spark: SparkSession, network: Network, known: dict[str, StructType], subjects: dict[str, str]
+) -> None:
+    """Refuse value columns that rows do not have."""
+    for place, subject in subjects.items():
+        node = next((arc.source for arc in network.arcs if arc.name == place), place)
+        try:
+            spark.createDataFrame([], known[node]).select(F.expr(subject).cast("double"))
+        except SPARK_ERRORS as error:
+            raise PenstockError(f"rows at {place} cannot be judged by {subject}: {line_of(error)}") from None
+
+
 def _behind(box: Box, given: list[DataFrame]) -> DataFrame:
+    taken = [name for name in box.select if name in (*HIDDEN, *(streams.WINDOW if box.op == "aggregate" else ()))]
+    if taken:
+        raise PenstockError.setting(f"boxes.{box.name}.select", taken[0], "another name: this one is taken")
     try:
         if box.op == "aggregate":
             return streams.aggregated(box, given[0])

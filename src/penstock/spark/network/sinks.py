@@ -5,7 +5,6 @@ Files of a batch lie in a folder of their own, so a batch that is run again repl
 
 from __future__ import annotations
 
-import shutil
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -26,7 +25,7 @@ HELD = 1_000_000
 
 
 class Outputs:
-    """The sinks of a network's outputs; those in memory are read as `tables`."""
+    """The sinks of a network's outputs; those in memory are read with `table`."""
 
     def __init__(self, sinks: dict[str, Sink]) -> None:
         """Write the rows of each output to its sink."""
@@ -76,11 +75,10 @@ def feed(df: DataFrame, folder: Path, batch: int) -> None:
     """Rows for a box with a state: whole, once, in a folder that appears at one stroke."""
     final = folder / f"batch-{batch:020d}"
     if final.exists():
-        # Not computed again: the same plan would give the same rows. But what is counted on the way must run.
+        # Not written again, for it may have been read; but what is counted on the way must run.
         df.write.format("noop").mode("overwrite").save()
         return
     unfinished = folder / f"_unfinished-{batch:020d}"
     df.write.mode("overwrite").parquet(str(unfinished))
     folder.mkdir(parents=True, exist_ok=True)
-    shutil.rmtree(final, ignore_errors=True)
     unfinished.rename(final)

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from penstock.core.network import Arc, Network
 
 STATEFUL = ("join", "aggregate")
+#: The stage that the inputs begin.
+INPUTS = "inputs"
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ def stages(network: Network) -> list[Stage]:
     """All stages, each behind those that feed it."""
     boxes = {box.name: box for box in network.boxes}
     stateful = [name for name in network.order if name in boxes and boxes[name].op in STATEFUL]
-    starts = [("inputs", tuple(one.name for one in network.inputs)), *((name, (name,)) for name in stateful)]
+    starts = [(INPUTS, tuple(one.name for one in network.inputs)), *((name, (name,)) for name in stateful)]
     return [_stage(network, name, roots, set(stateful)) for name, roots in starts]
 
 

@@ -118,6 +118,11 @@ def joined(box: Box, left: DataFrame, right: DataFrame, *, judged: frozenset[str
 
     A pair counts as a row of the input that what it is judged by comes from.
     """
+    for name in box.on:
+        if name not in left.columns or name not in right.columns:
+            both_have = sorted({*left.columns} & {*right.columns} - {*HIDDEN})
+            accepted = f"columns that both sides have: {', '.join(both_have) or 'there is none'}"
+            raise PenstockError.setting(f"boxes.{box.name}.on", name, accepted)
     renamed = {name: f"__right_{name}" for name in right.columns}
     right = right.withColumnsRenamed(renamed)
     close = F.expr(
