@@ -321,12 +321,12 @@ def test_when_planning_fails_rows_flow(
         ),
         (
             "b: {op: map, from: I1, select: {penstock_weight: '1'}}",
-            r"boxes\.b\.select = 'penstock_weight' is not usable",
+            r"select = .penstock_weight. is not usable",
         ),
         ("b: {op: join, from: [I1, I2], on: nothing, window: 1 s}", r"boxes\.b\.on = 'nothing' is not usable: .* key"),
         (
             "i1: {op: filter, from: I1, where: 'value > 1'}\n  b: {op: union, from: [i1, I2]}",
-            "a name = 'i1' is not usable",
+            "= 'i1' is not usable",
         ),
         ("b: {op: aggregate, from: I1, by: nothing, window: 5 s, select: {n: count(1)}}", r"boxes\.b cannot be run"),
     ],
@@ -364,7 +364,7 @@ def test_files_of_another_run_are_not_mixed_with_those_of_this_one(spark: SparkS
     (tmp_path / "sink/batch=0").mkdir(parents=True)
     path = f"{{format: parquet, options: {{path: {tmp_path}/sink}}}}"
     text = SOURCES + f"boxes: {{}}\noutputs:\n  O1: {{from: I1, to: {path}}}\n  O2: {{from: I2}}\n"
-    with pytest.raises(PenstockError, match="outputs.O1.to.options.path = .* give an empty folder"):
+    with pytest.raises(PenstockError, match=r"outputs\.O1\.to\.options\.path = .* give an empty folder"):
         NetworkRun(spark, written(tmp_path, text), tmp_path / "run")
 
 
