@@ -23,7 +23,9 @@ import confluent_kafka
 
 import penstock as ps
 from penstock.core.backlog import GRACE_S, TOO_OLD
+from penstock.network_file import load
 from penstock.spark.controller import REAL_TIME
+from penstock.spark.network.run import NetworkRun
 from penstock.spark.progress import Progress
 
 if TYPE_CHECKING:
@@ -159,6 +161,31 @@ def test_an_overloaded_pipeline_sheds_and_its_account_is_that_of_both_topics(
     waits_s = [report.queuing.mean_s for report in later if report.queuing]
     overhead_s = max(report.overhead_s for report in later)
     assert statistics.mean(waits_s) < 2.0 * TARGET_S + 4.0 * overhead_s, (waits_s, overhead_s)
+
+
+def test_a_network_reads_from_a_topic_and_writes_to_another(
+    spark: SparkSession, topics: Topics, tmp_path: Path
+) -> None:
+    topics.send([Record({"row": row, "key": row % 3, "cost_ms": 0.1, "value": row / 100.0}) for row in range(100)])
+    (tmp_path / "net.yaml").write_text(f"""
+inputs:
+  I:
+    format: kafka
+    options: {{kafka.bootstrap.servers: "{topics.servers}", subscribe: {topics.source}, startingOffsets: earliest}}
+boxes:
+  read: {{op: map, from: I, select: {{read: "from_json(CAST(value AS STRING), 'row BIGINT, value DOUBLE')"}}}}
+  flat: {{op: map, from: read, select: {{row: read.row, value: read.value, key: "CAST(key AS STRING)"}}}}
+  high: {{op: filter, from: flat, where: "value > 0.5"}}
+outputs:
+  O:
+    from: high
+    to: {{format: kafka, options: {{kafka.bootstrap.servers: "{topics.servers}", topic: {topics.sink}}}}}
+""")
+    network = NetworkRun(spark, load(tmp_path / "net.yaml", complete=False, runnable=True), tmp_path / "run")
+    network.start(once=True)
+    found = [json.loads(payload or b"") for _, _, payload in topics.content(topics.sink)]
+    assert sorted(row["row"] for row in found) == list(range(51, 100))
+    assert {row["penstock_weight"] for row in found} == {1.0}
 
 
 def test_a_broker_that_is_killed_and_comes_back_costs_no_row(

@@ -53,6 +53,8 @@ _logger = logging.getLogger("penstock")
 
 #: SQL boxes are timed again after this many batches.
 CALIBRATE_EVERY = 500
+#: Batches whose bindings are kept, and how often older ones are deleted, in batches.
+HISTORY, PURGE_EVERY = 10_000, 100
 #: They are timed again sooner if there was too little work for it, once so many times as many rows come.
 MANY_MORE = 4
 #: At least this share of rows is kept by chance where a plan would keep none: of no row, nothing can be learned.
@@ -130,6 +132,7 @@ class NetworkRun:
         self._fed: dict[str, int] = {}
         self._later: list[Counts] = []  # what stages behind the inputs have counted since the last batch of the inputs
         self._timed: set[str] = set()
+        self._late: dict[str, tuple[int, int]] = {}  # by query: the last batch looked at, and rows lost so far
         self._uncertain_rows: int | None = None
         self._batches = 0
         self.queries: list[StreamingQuery] = []
@@ -242,6 +245,8 @@ class NetworkRun:
         log = self._bindings[stage.name]
         keep_all = DropPlan(0, 0.0, note="rows flow")
         try:
+            if number % PURGE_EVERY == 0:
+                self._purge(log, number)
             bound = log.get(number)
             if bound is None:
                 newest = self._plan
@@ -295,6 +300,24 @@ class NetworkRun:
             self.planner.known.calibrate(timed.costs_s)
             self._timed.add(stage.name)
 
+    def _late_rows(self) -> tuple[str, ...]:
+        """Rows that came too late for a window or a join, one line a query."""
+        for query in self.queries:
+            progress = query.lastProgress
+            before, total = self._late.get(str(query.name), (-1, 0))
+            if progress is not None and progress["batchId"] > before:
+                late = sum(operator["numRowsDroppedByWatermark"] for operator in progress["stateOperators"])
+                self._late[str(query.name)] = progress["batchId"], total + late
+        told = {name: total for name, (_, total) in self._late.items() if total}
+        return tuple(f"{total} rows came too late for query {name} and are lost" for name, total in told.items())
+
+    def _purge(self, log: BindingLog, number: int) -> None:
+        """Delete bindings of batches long done, and plans that only they needed."""
+        oldest = log.get(number - HISTORY)
+        log.purge(number - HISTORY)
+        if oldest is not None and oldest.plan_version is not None and len(self._stages) == 1:
+            self._plans.purge(oldest.plan_version)
+
     def _due_for_timing(self, rows: int) -> bool:
         """Whether boxes are to be timed: at first, now and then, and when there were too few rows the last time."""
         more = self._uncertain_rows is not None and rows >= MANY_MORE * self._uncertain_rows
@@ -340,7 +363,7 @@ class NetworkRun:
             entry=plan.entry,
             entries=self._entries,
             rebuilt=self.planner.rebuilt,
-            alarms=(*self._told, *self.planner.alarms),
+            alarms=(*self._told, *self.planner.alarms, *self._late_rows()),
         )
 
     def _fail(self, error: Exception) -> None:
