@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -70,6 +71,8 @@ def run(path: Path, settings: Settings, console: Console) -> tuple[NetworkFile, 
             logging.getLogger(logger).setLevel(logging.CRITICAL + 1)
         console.print(f"Starting Spark for network {file.name} ...", highlight=False)
         spark = local_session(folder / "spark", cores=settings.cores, app=file.name)
+        # PySpark's own handler cancels jobs from within whatever call is under way, which breaks that call.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
             with watching(console, file.network) as update:
                 made = NetworkRun(
@@ -99,7 +102,8 @@ def _until_over(made: NetworkRun, settings: Settings) -> None:
             time.sleep(LOOK_S)
         made.refuse_failure()
     except KeyboardInterrupt:
-        pass  # That is how a run without an end is ended; its report follows.
+        # That is how a run without an end is ended; its report follows, and a second one shall not cut that off.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
     finally:
         made.stop()
 
@@ -132,17 +136,19 @@ def show(console: Console, found: dict[str, Any]) -> None:
     """The run in a few lines."""
     utility = found["mean_utility"]
     console.print(
-        f"{found['batches']} batches, {found['rows_in']:,} rows in, {found['rows_shed']:,} dropped; "
-        f"{found['batches_overloaded']} batches overloaded, road map built {found['road_maps_built']} times"
+        f"Batches: {found['batches']}, of which overloaded: {found['batches_overloaded']}; rows in: "
+        f"{found['rows_in']:,}, dropped: {found['rows_shed']:,}; road maps built: {found['road_maps_built']}"
         + ("" if utility is None else f", mean utility {utility:.3f}")
-        + (f", {found['errors']} errors survived" if found["errors"] else "")
+        + (f", errors survived: {found['errors']}" if found["errors"] else "")
         + ".",
         highlight=False,
+        soft_wrap=True,
     )
     for place, one in found["places"].items():
         if one["shed"]:
             account = f"{one['rows_in']:,} rows in = {one['kept']:,} kept + {one['shed']:,} dropped"
-            console.print(f"{place}: {account}; last: {one['drop']}", highlight=False, markup=False)
+            told = f"{place}: {account}; the last drop there: {one['drop']}"
+            console.print(told, highlight=False, markup=False, soft_wrap=True)
     for name, one in found["outputs"].items():
         if one["last_delivered"] is not None:
             console.print(
@@ -150,4 +156,5 @@ def show(console: Console, found: dict[str, Any]) -> None:
                 f"utility {one['last_utility']:.3f}",
                 highlight=False,
                 markup=False,
+                soft_wrap=True,
             )

@@ -368,6 +368,26 @@ def test_files_of_another_run_are_not_mixed_with_those_of_this_one(spark: SparkS
         NetworkRun(spark, written(tmp_path, text), tmp_path / "run")
 
 
+def test_the_folder_of_another_network_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    text = (
+        SOURCES
+        + "boxes:\n  b: {op: filter, from: I1, where: value > 0.5}\noutputs:\n  O1: {from: b}\n  O2: {from: I2}\n"
+    )
+    NetworkRun(spark, written(tmp_path, text), tmp_path / "run")
+    NetworkRun(spark, written(tmp_path, text), tmp_path / "run")
+    with pytest.raises(PenstockError, match=r"folder = .* inputs or boxes have changed"):
+        NetworkRun(spark, written(tmp_path, text.replace("0.5", "0.6")), tmp_path / "run")
+
+
+def test_a_sink_that_cannot_be_written_to_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    path = f"{{format: parquet, options: {{path: {tmp_path}/net.yaml/sink}}}}"
+    text = SOURCES + f"boxes: {{}}\noutputs:\n  O1: {{from: I1, to: {path}}}\n  O2: {{from: I2}}\n"
+    run = NetworkRun(spark, written(tmp_path, text), tmp_path / "run")
+    with pytest.raises(PenstockError, match=r"outputs\.O1 cannot be written: .*net\.yaml") as error:
+        run.start(once=True)
+    assert "\n" not in str(error.value)
+
+
 def test_a_failing_box_fails_the_run_with_its_own_words(spark: SparkSession, tmp_path: Path) -> None:
     text = (
         SOURCES

@@ -22,5 +22,6 @@ def line_of(error: BaseException) -> str:
     # A Python error that came through the JVM ends its traceback; one of Spark's own comes before its stack.
     if named and (lines[0].startswith("An error occurred while calling") or "Traceback (most recent" in str(error)):
         python = [line for line in named if not line.startswith(("pyspark.", "py4j.", "org.", "java."))]
-        lines = [(python[-1] if python else named[0]).removeprefix("penstock.errors.PenstockError: ")]
+        spark = [line for line in named if not line.startswith("py4j.")]
+        lines = [(python[-1:] or spark[:1] or named)[0].removeprefix("penstock.errors.PenstockError: ")]
     return re.sub(r"^([\w$]+\.)+[\w$]*(Error|Exception): ", "", " ".join(lines[0].split()))[:400]

@@ -117,6 +117,7 @@ class NetworkRun:
         )
         check_subjects(spark, self.network, self._schemas, self.planner.subjects)
         _refuse_old_files(file, folder)
+        _refuse_other_network(self.network, folder)
         self._plans = DropLog(folder / "plans")
         self._bindings = {
             stage.name: BindingLog(folder / "bindings" / _file_name(stage.name)) for stage in self._stages
@@ -431,6 +432,18 @@ def _refuse_old_files(file: NetworkFile, folder: Path) -> None:
         ):
             accepted = "an empty folder, or the folder of the run that wrote it (--folder)"
             raise PenstockError.setting(f"outputs.{name}.to.options.path", path, accepted)
+
+
+def _refuse_other_network(network: Network, folder: Path) -> None:
+    """A folder with the checkpoints of another network: state and offsets would not fit."""
+    plain = [replace(box, cost=0.0, selectivity=1.0) for box in network.boxes]
+    text = repr((sorted(one.name for one in network.inputs), plain))
+    note = folder / "network.txt"
+    if note.exists() and note.read_text() != text:
+        accepted = "the folder of this network, or a new one; inputs or boxes have changed since it was made"
+        raise PenstockError.setting("folder", str(folder), accepted)
+    folder.mkdir(parents=True, exist_ok=True)
+    note.write_text(text)
 
 
 def _biased(network: Network) -> tuple[str, ...]:

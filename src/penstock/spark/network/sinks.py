@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 
+from penstock.errors import PenstockError
 from penstock.spark.network.drops import HIDDEN, WEIGHT, quoted
+from penstock.spark.network.failures import SPARK_ERRORS, line_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,6 +36,12 @@ class Outputs:
 
     def write(self, output: str, df: DataFrame, batch: int, stage: str = "") -> None:
         """Write one batch; of an output that several stages write to, `stage` says whose."""
+        try:
+            self._write(output, df, batch, stage)
+        except SPARK_ERRORS as error:
+            raise PenstockError(f"outputs.{output} cannot be written: {line_of(error)}") from None
+
+    def _write(self, output: str, df: DataFrame, batch: int, stage: str) -> None:
         own = [F.col(quoted(name)) for name in df.columns if name not in HIDDEN]
         sink, rows = self._sinks[output], df.select(*own, WEIGHT)
         if sink.format == "memory":
