@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import settings
 from tests.components import debian_tool, example, missing
-from tests.engines import NOT_HERE, RUNS
+from tests.engines import NOT_HERE, QUICK_START, RUNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -143,7 +143,9 @@ def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         builder = sql.SparkSession.builder.master(MASTERS[ENGINE]).appName("penstock-tests")
         for name, value in options.items():
             builder = builder.config(name, value)
-        session = builder.getOrCreate()
+        with pytest.MonkeyPatch.context() as quick:
+            quick.setenv(*QUICK_START.copy().popitem())
+            session = builder.getOrCreate()
         yield session
         session.stop()
 

@@ -14,6 +14,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 ENGINES = ("local-cluster", "connect")
+#: A JVM that lives for minutes, beside others, has no use for the slow, thorough compiler.
+QUICK_START = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 #: Each run: the engine and the file.
 BESIDE = {
     **{engine: (engine, "tests/spark/test_guard.py") for engine in ENGINES},
@@ -38,7 +40,7 @@ class RunsBeside:
                 self._started[name] = subprocess.Popen(
                     [*command, f"--basetemp={self._said(name).with_suffix('')}"],
                     cwd=ROOT,
-                    env={**os.environ, "PENSTOCK_TEST_ENGINE": engine},
+                    env={**os.environ, **QUICK_START, "PENSTOCK_TEST_ENGINE": engine},
                     stdout=said,
                     stderr=said,
                 )

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.engines import QUICK_START
 from tests.spark.committed import Judge, batch_rows, sink_rows
 
 from penstock.core.planner import SOURCE
@@ -22,9 +23,7 @@ from penstock.spark.source import Population
 
 #: Queries side by side, and runs of each: a run takes about ten seconds, so the whole 30 are for `make kills`.
 QUERIES = 2
-KILLS = int(os.environ.get("PENSTOCK_KILLS", "8")) // QUERIES
-#: A JVM that lives for seconds has no use for the slow, thorough compiler.
-QUICK_START = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+KILLS = int(os.environ.get("PENSTOCK_KILLS", "6")) // QUERIES
 #: Every fifth run is killed while it starts; the others once they work, so that plans are in force.
 EARLY_EVERY, LONGEST_START_S, LONGEST_WORK_S = 5, 4.0, 4.0
 SCRIPT = Path(__file__).with_name("killed_query.py")
