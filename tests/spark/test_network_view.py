@@ -383,7 +383,7 @@ def test_the_summary_counts_rows_and_utility() -> None:
     assert found["inputs"] == {"I1": {"rows_in": 80}, "I2": {"rows_in": 160}}
     assert found["rows_in"] == 240
     assert found["rows_shed"] == 32
-    assert found["places"]["I2"] == {"rows_in": 150, "kept": 118, "shed": 32, "batches": 2, "drop": "drops 40%"}
+    assert found["places"]["I2"] == {"rows_in": 160, "kept": 128, "shed": 32, "batches": 2, "drop": "drops 40%"}
     assert found["places"]["b1->b4"]["shed"] == 0
     assert found["outputs"]["O2"]["mean_utility"] == pytest.approx(0.9)
     assert found["outputs"]["O2"]["worst_utility"] == 0.8
