@@ -258,20 +258,26 @@ class Controller:
 
     def _watch_progress(self, now_s: float) -> None:
         """Raise an alarm while a batch takes very long."""
-        self.alarms = tuple(alarm for alarm in self.alarms if not alarm.startswith(NO_BATCH))
+        others = tuple(alarm for alarm in self.alarms if not alarm.startswith(NO_BATCH))
+        stalled = self._stalled(now_s)
+        # At one stroke: who looks at the alarms meanwhile must not find one gone that goes on.
+        self.alarms = others if stalled is None else (*others, stalled)
+        if stalled is not None:
+            self._tell(stalled)
+
+    def _stalled(self, now_s: float) -> str | None:
         if now_s - self._sign_s <= STALLED_S:
-            return
+            return None
         status: dict[str, Any] = self._query.status
         if not status.get("isTriggerActive"):
             self._active_since_s = None
-            return
+            return None
         # Between two triggers nothing is late: only a trigger that was seen at work counts.
         self._active_since_s = now_s if self._active_since_s is None else self._active_since_s
         waited_s = now_s - self._active_since_s
-        if waited_s > max(STALLED_S, STALLED_TIMES * (self._newest.duration_s if self._newest else 0.0)):
-            alarm = f"{NO_BATCH} {self._query_id} has ended for {waited_s:.0f} s; Spark says: {status.get('message')}"
-            self.alarms = (*self.alarms, alarm)
-            self._tell(alarm)
+        if waited_s <= max(STALLED_S, STALLED_TIMES * (self._newest.duration_s if self._newest else 0.0)):
+            return None
+        return f"{NO_BATCH} {self._query_id} has ended for {waited_s:.0f} s; Spark says: {status.get('message')}"
 
     def _watch_idleness(self, now_s: float) -> None:
         """When input has ended, let go: the next row to come must not meet the gate of an overload long gone."""
