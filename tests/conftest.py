@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import settings
 from tests.components import debian_tool, example, missing
-from tests.engines import NOT_HERE, QUICK_START, RUNS
+from tests.engines import NOT_HERE, QUICK_START, RUNS, UNDISTURBED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,16 +83,15 @@ def on_engines(item: pytest.Item) -> bool:
     return item.path.name == "test_engines.py"
 
 
+@pytest.hookimpl(trylast=True)  # what -k leaves
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Runs beside first among the tests on Spark: they shall be over when others measure."""
-    if any(map(on_engines, items)):
-        items[:] = [item for item in items if item.path.relative_to(ROOT).as_posix() not in NOT_HERE]
-    first = next((place for place, item in enumerate(items) if item.path.parent == ROOT / "tests" / "spark"), 0)
-    items[:] = [
-        *(item for item in items[:first] if not on_engines(item)),
-        *filter(on_engines, items),
-        *(item for item in items[first:] if not on_engines(item)),
-    ]
+    """Tests of targets last, behind those that wait for the runs beside."""
+    if not any(map(on_engines, items)):
+        return
+    places = dict.fromkeys(UNDISTURBED, 2) | {"tests/spark/test_engines.py": 1}
+    files = {item: item.path.relative_to(ROOT).as_posix() for item in items}
+    items[:] = [item for item in items if files[item] not in NOT_HERE]
+    items.sort(key=lambda item: places.get(files[item], 0))
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
