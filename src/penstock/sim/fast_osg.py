@@ -69,7 +69,7 @@ def full_knowledge(
 
 @compiled
 def jsq(arrivals: Floats, costs_s: Floats, speeds: Floats, schedulers: int, delay_s: float) -> Floats:
-    """Join the shortest queue by count: rows sent and not yet reported as done; among equals the longest untouched."""
+    """Join the shortest queue by count: rows sent and not yet reported as done; among equals the first."""
     rows = len(arrivals)
     stretches, instances = speeds.shape
     finish = np.empty(rows)
@@ -78,7 +78,6 @@ def jsq(arrivals: Floats, costs_s: Floats, speeds: Floats, schedulers: int, dela
     reported = np.full(instances, -1, np.int64)
     end = np.zeros(instances)
     outstanding = np.zeros((schedulers, instances), np.int64)
-    used = np.full((schedulers, instances), -1, np.int64)
     for row in range(rows):
         now = arrivals[row]
         scheduler = row % schedulers
@@ -90,11 +89,9 @@ def jsq(arrivals: Floats, costs_s: Floats, speeds: Floats, schedulers: int, dela
             reported[instance] = at
         chosen = 0
         for instance in range(1, instances):
-            more = outstanding[scheduler, instance] - outstanding[scheduler, chosen]
-            if more < 0 or (more == 0 and used[scheduler, instance] < used[scheduler, chosen]):
+            if outstanding[scheduler, instance] < outstanding[scheduler, chosen]:
                 chosen = instance
         outstanding[scheduler, chosen] += 1
-        used[scheduler, chosen] = row
         end[chosen] = max(now, end[chosen]) + costs_s[row] * speeds[row * stretches // rows, chosen]
         finish[row] = end[chosen]
         if last[chosen] >= 0:
@@ -274,8 +271,6 @@ def osg(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loop on purpose
             asked[scheduler] += 1
             if asked[scheduler] == instances:
                 state[scheduler] = _WAIT_ALL
-                if answered[scheduler] == instances:  # cannot be: the request of this very row is unanswered
-                    state[scheduler] = _RUN
         busy_s[row] = costs_s[row] * speeds[row * stretches // rows, chosen]
         end[chosen] = max(now, end[chosen]) + busy_s[row]
         finish[row] = end[chosen]

@@ -10,11 +10,14 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.core.hashing import HashFamily, xxhash64_ints
+from penstock.core.ready_time import SKETCH_COLUMNS, SKETCH_ROWS
 from penstock.core.settings import number as checked_number
 from penstock.core.settings import whole_number
 from penstock.core.sketch import CostSketch
 from penstock.errors import PenstockError
 from penstock.sim import fast_osg
+from penstock.sim.fast_ready_time import Tuning, ready_time_loop
 from penstock.sim.workload import Stream, arrivals, draw_keys
 
 Floats = NDArray[np.float64]
@@ -48,10 +51,11 @@ class Setting:
     speeds: tuple[tuple[float, ...], ...] = ()
     first_check: bool = False  #: send the matrices at the first check, as some of the paper's numbers imply
     clamp: bool = False  #: an idle instance's estimated time is pulled up to now
+    report_rows: int = 1  #: executed rows in one report to Penstock's own scheduler
 
     def __post_init__(self) -> None:
         """Refuse what cannot be run."""
-        for name in ("rows", "items", "cost_values", "instances", "window_rows", "schedulers"):
+        for name in ("rows", "items", "cost_values", "instances", "window_rows", "schedulers", "report_rows"):
             whole_number(name, getattr(self, name), 1)
         for name in ("least_ms", "tolerance", "feedback_ms"):
             checked_number(name, getattr(self, name), 0.0)
@@ -156,8 +160,13 @@ class OsgRun:
                 return fast_osg.round_robin(*times, setting.schedulers), []
             case "full_knowledge":
                 return fast_osg.full_knowledge(*times, setting.schedulers, setting.clamp), []
-            case "jsq" | "penstock":
+            case "jsq":
                 return fast_osg.jsq(*times, setting.schedulers, delay_s), []
+            case "penstock":
+                family = HashFamily(SKETCH_ROWS, SKETCH_COLUMNS, self.hash_seed)
+                columns = family.columns_of_many(xxhash64_ints(np.arange(stream.items)))
+                tail = setting.schedulers, setting.report_rows, delay_s, Tuning()
+                return ready_time_loop(stream.keys, *times, columns, *tail)[0], []
             case "osg":
                 sketch = CostSketch.sized(setting.epsilon, setting.delta, self.hash_seed)
                 finish_s, run_at = fast_osg.osg(
