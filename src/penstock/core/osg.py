@@ -4,7 +4,7 @@ Every instance tracks what rows cost there, by key, and sends its matrices when 
 (`penstock.core.osg_instance`). The scheduler adds up, for every instance, the estimated cost of the rows it sent there
 and gives the next row to the one with the least (Listing 3.2):
 
-$$\text{op} = \arg\min_{i} \hat C_i, \qquad \hat C_{\text{op}} \leftarrow \hat C_{\text{op}} + \hat w_{t,\text{op}}, \qquad
+$$o = \arg\min_{i} \hat C_i, \qquad \hat C_o \leftarrow \hat C_o + \hat w_{t,o}, \qquad
 \hat C_i \leftarrow \hat C_i + \Delta_i, \quad \Delta_i = C_i - \hat C_i$$
 
 The last is the synchronisation that follows all new matrices: one request to each instance, one reply from each, and
@@ -26,12 +26,15 @@ Stream Processing Systems, Middleware 2016, section 3.2.
 """
 
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from penstock.core.grouping import Assign, Received
 from penstock.core.osg_instance import Matrices, SyncReply, SyncRequest
 from penstock.core.settings import whole_number
 from penstock.core.shedding import Arrived
-from penstock.core.sketch import CostSketch
+
+if TYPE_CHECKING:
+    from penstock.core.sketch import CostSketch
 
 
 class SchedulerState(Enum):
@@ -49,6 +52,7 @@ class OsgScheduler:
     >>> scheduler = OsgScheduler(instances=1)
     >>> scheduler.assign(Arrived(now_s=0.0, key=7))
     Assign(instance=0, request=None)
+    >>> from penstock.core.sketch import CostSketch
     >>> sketch = CostSketch(rows=1, columns=1)
     >>> sketch.update(7, 2.0)
     >>> scheduler.receive(Received(1.0, 0, Matrices(sketch)))
@@ -83,7 +87,7 @@ class OsgScheduler:
         return sum(sketch.nbytes for sketch in self._sketches.values()) + 16 * self._instances
 
     def receive(self, event: Received) -> None:
-        """New matrices: use them, and synchronise once all are there (3.A, 3.B, 3.F). A reply: collect it (3.D, 3.E)."""
+        """New matrices: use them, synchronise once all are there (3.A, 3.B, 3.F). A reply: collect it (3.D, 3.E)."""
         match event.message:
             case Matrices(sketch):
                 self._sketches[event.instance] = sketch

@@ -30,7 +30,7 @@ class Tuning(NamedTuple):
 
 
 @compiled
-def ready_time_loop(  # noqa: C901, PLR0912, PLR0913, PLR0914, PLR0915, PLR0917 - one loop on purpose: the fast path
+def ready_time_loop(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loop on purpose: the fast path
     keys: Ints,
     arrivals: Floats,
     costs_s: Floats,

@@ -22,7 +22,7 @@ from penstock.sim.workload import Stream
 Floats = NDArray[np.float64]
 
 
-def simulate(
+def simulate(  # noqa: C901 - three small events that share one state
     stream: Stream,
     schedulers: Sequence[Scheduler],
     instances: Sequence[Instance],
