@@ -27,7 +27,7 @@ class Tuning(NamedTuple):
     remembered_rows: int = ready_time.REMEMBERED_ROWS
     pace_memory: float = pace.MEMORY
     standard_errors: float = pace.STANDARD_ERRORS
-    least_pace: float = pace.LEAST
+    widest_pace: float = pace.WIDEST
 
 
 @compiled
@@ -139,19 +139,16 @@ def ready_time_loop(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loo
                     done[s, first] = done_now
                     longest = max(longest, arrived - done[s, first])
                     if expected[at] >= 0.0:
-                        ratio = 1.0
-                        if pace_expected[s, first] > 0.0:
-                            ratio = pace_cost[s, first] / pace_expected[s, first]
-                        error = busy_s[at] - ratio * expected[at]
+                        error = busy_s[at]
+                        error -= _ratio(pace_cost[s, first], pace_expected[s, first], tuning.widest_pace) * expected[at]
                         pace_squares[s, first] = pace_squares[s, first] * tuning.pace_memory + error * error
                         pace_expected[s, first] = pace_expected[s, first] * tuning.pace_memory + expected[at]
                         pace_cost[s, first] = pace_cost[s, first] * tuning.pace_memory + busy_s[at]
                         if pace_expected[s, first] > 0.0:
-                            beyond = pace_cost[s, first] / pace_expected[s, first] - 1.0
+                            beyond = _ratio(pace_cost[s, first], pace_expected[s, first], tuning.widest_pace) - 1.0
                             noise = tuning.standard_errors * math.sqrt(pace_squares[s, first])
                             noise /= pace_expected[s, first]
-                            shown = math.copysign(max(abs(beyond) - noise, 0.0), beyond)
-                            factor[s, first] = max(1.0 + shown, tuning.least_pace)
+                            factor[s, first] = 1.0 + math.copysign(max(abs(beyond) - noise, 0.0), beyond)
                     cost = busy_s[at] / factor[s, first]
                     key = keys[at]
                     place = place_of[s, key]
@@ -257,6 +254,14 @@ def ready_time_loop(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loo
 
 
 @compiled
+def _ratio(cost: float, expected: float, widest: float) -> float:
+    """`Pace._ratio`."""
+    if expected <= 0.0:
+        return 1.0
+    return min(max(cost / expected, 1.0 / widest), widest)
+
+
+@compiled
 def _forget(  # noqa: PLR0913, PLR0917 - compiled functions take no keywords
     place_of: Ints,
     key_at: Ints,
@@ -269,12 +274,10 @@ def _forget(  # noqa: PLR0913, PLR0917 - compiled functions take no keywords
     forgotten: float,
 ) -> None:
     """`HeavyHitters.decay` and `CostSketch.decay`."""
-    heavy_count *= remember
-    heavy_seen *= remember
-    heavy_cost *= remember
-    frequency *= remember
-    work *= remember
     for place in range(len(key_at)):
+        heavy_count[place] *= remember
+        heavy_seen[place] *= remember
+        heavy_cost[place] *= remember
         if key_at[place] >= 0 and heavy_seen[place] < forgotten:
             place_of[key_at[place]] = -1
             key_at[place] = -1
@@ -283,6 +286,8 @@ def _forget(  # noqa: PLR0913, PLR0917 - compiled functions take no keywords
             heavy_cost[place] = 0.0
     for i in range(frequency.shape[0]):
         for j in range(frequency.shape[1]):
+            frequency[i, j] *= remember
+            work[i, j] *= remember
             if frequency[i, j] < forgotten:
                 frequency[i, j] = 0.0
                 work[i, j] = 0.0
