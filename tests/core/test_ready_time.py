@@ -112,9 +112,9 @@ def test_a_later_report_tells_that_lost_ones_are_done_too() -> None:
     scheduler = taught()
     before = scheduler.memory_bytes
     send(scheduler, "bbbbbb", 10.0)
-    assert scheduler.memory_bytes == before + 6 * 40
+    assert scheduler.memory_bytes == before + 6 * 64
     done(scheduler, 13.0, 0, (4, 3.0, 1.0))
-    assert scheduler.memory_bytes == before + 3 * 40
+    assert scheduler.memory_bytes == before + 3 * 64
 
 
 def test_a_report_of_a_row_never_sent_is_passed_over() -> None:
@@ -127,8 +127,8 @@ def test_memory_is_bounded_when_no_report_ever_comes(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(ready_time, "REMEMBERED_ROWS", 4)
     scheduler = ReadyTimeScheduler(2)
     assert send(scheduler, "ab" * 50, 0.0) == [0, 1] * 50
-    # 512 places of 32 bytes, a sketch of 4 x 54 pairs, 9 numbers an instance, and 4 rows on their way to each.
-    assert scheduler.memory_bytes == 512 * 32 + 4 * 54 * 16 + 2 * 72 + 8 * 40
+    # 512 places of 32 bytes, a sketch of 4 x 54 pairs, 10 numbers an instance, and 4 rows on their way to each.
+    assert scheduler.memory_bytes == 512 * 32 + 4 * 54 * 16 + 2 * 80 + 8 * 64
 
 
 # Instances that differ, and schedulers that share.

@@ -158,13 +158,13 @@ def test_ready_time_beats_what_is_asked(feedback_ms: float, least: float) -> Non
     assert np.mean(speed_ups(plus(feedback_ms), "penstock")) > least
 
 
-@pytest.mark.parametrize("feedback_ms", [0.0, 20.0, 500.0, 2_000.0, 10_000.0])
+@pytest.mark.parametrize("feedback_ms", [0.0, 500.0, 10_000.0])
 @pytest.mark.parametrize("over_provisioning", [0.95, 1.0, 1.05, 1.15])
 def test_ready_time_never_loses_on_uniform_streams_or_constant_costs(
     feedback_ms: float, over_provisioning: float
 ) -> None:
     setting = Setting(feedback_ms=feedback_ms, over_provisioning=over_provisioning)
-    assert min(speed_ups(replace(setting, distribution="uniform"), "penstock", runs=4)) >= 0.99
+    assert min(speed_ups(replace(setting, distribution="uniform"), "penstock", runs=2)) >= 0.99
     assert min(speed_ups(replace(setting, least_ms=32.5, most_ms=32.5), "penstock", runs=1)) >= 0.999
 
 
