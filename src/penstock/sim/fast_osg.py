@@ -141,7 +141,6 @@ def osg(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loop on purpose
     running = np.full(instances, -1, np.int64)
     reported = np.full(instances, -1, np.int64)
     executed = np.zeros(instances, np.int64)
-    cumulated = np.zeros(instances)
     stabilizing = np.zeros(instances, np.bool_)
     frequency = np.zeros((instances, depth, width))
     work = np.zeros((instances, depth, width))
@@ -171,7 +170,6 @@ def osg(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loop on purpose
         for instance in range(instances):
             at = running[instance]
             while at >= 0 and finish[at] <= now:
-                cumulated[instance] += busy_s[at]
                 executed[instance] += 1
                 for i in range(depth):
                     frequency[instance, i, columns[i, keys[at]]] += 1.0
@@ -179,7 +177,7 @@ def osg(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loop on purpose
                 count[instance] += 1.0
                 total[instance] += busy_s[at]
                 if request_epoch[at] >= 0:
-                    reply[at] = (finish[at] if clamp else cumulated[instance]) - request[at]
+                    reply[at] = finish[at] - request[at]
                 if executed[instance] % window_rows == 0:
                     settled = False
                     if stabilizing[instance]:
