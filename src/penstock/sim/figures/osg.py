@@ -6,11 +6,10 @@ about that figure to the test (`osg_claims`). Figure 12 is the prototype's, and 
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from penstock.sim.figures import osg_claims
 from penstock.sim.figures.result import Figure, Row, spread
@@ -35,10 +34,9 @@ CHANGE = Setting(
     most_ms=640.0,
     speeds=((1.05, 1.025, 1.0, 0.975, 0.95), (0.90, 0.95, 1.0, 1.05, 1.10)),
 )
-#: Figures 13 and 14: instances; at most so many runs, as in the paper; REACH is a tenth of the paper's unless asked.
+#: Figures 13 and 14: instances, and at most so many runs, as in the paper.
 APPLICATION_INSTANCES = tuple(range(2, 11))
 APPLICATION_RUNS = 10
-REACH_ROWS = 211_427
 
 #: Figure plus.
 FEEDBACK_MS = (0.0, 20.0, 100.0, 500.0)
@@ -68,7 +66,7 @@ class Effort:
     runs: int = 50
     seed: int = 0
     workers: Workers = _HERE
-    rows: int | None = None  #: of the applications' streams
+    rows: int | None = None  #: of the applications' streams; as many as the paper's if not given
     done: Callable[[int], None] = lambda _: None
 
 
@@ -159,13 +157,13 @@ def figure_13(effort: Effort, recorded: KeyedStream | None = None, origin: Row |
 
     `recorded` is a stream to run in place of the synthetic ones, `origin` what to say of where it comes from.
     """
-    rows, parameters = _application(effort, MENTION, MENTION.rows, recorded, origin)
+    rows, parameters = _application(effort, MENTION, recorded, origin)
     return Figure("osg", "13", parameters, rows, osg_claims.figure_13(rows))
 
 
 def figure_14(effort: Effort, recorded: KeyedStream | None = None, origin: Row | None = None) -> Figure:
     """The reach application: average completion time against the number of instances; as `figure_13`."""
-    rows, parameters = _application(effort, REACH, REACH_ROWS, recorded, origin)
+    rows, parameters = _application(effort, REACH, recorded, origin)
     return Figure("osg", "14", parameters, rows, osg_claims.figure_14(rows))
 
 
@@ -197,12 +195,8 @@ def figure_readings(effort: Effort) -> Figure:
     for reading, setting in READINGS.items():
         for load in READING_LOADS:
             runs = _run(effort, replace(setting, over_provisioning=load), _READ)
-            rows += [
-                {"reading": reading, "over_provisioning": load, **row} for row in _rows(runs, _READ[1:])
-            ]
-    return Figure(
-        "osg", "readings", _parameters(effort, "over_provisioning"), rows, osg_claims.figure_readings(rows)
-    )
+            rows += [{"reading": reading, "over_provisioning": load, **row} for row in _rows(runs, _READ[1:])]
+    return Figure("osg", "readings", _parameters(effort, "over_provisioning"), rows, osg_claims.figure_readings(rows))
 
 
 #: Every figure by the name a user gives.
@@ -300,22 +294,17 @@ def _first_and_again(result: Result, change: int) -> tuple[int | None, int | Non
 
 
 def _application(
-    effort: Effort, application: Application, rows: int, recorded: KeyedStream | None, origin: Row | None
+    effort: Effort, application: Application, recorded: KeyedStream | None, origin: Row | None
 ) -> tuple[list[Row], Row]:
     runs = min(effort.runs, APPLICATION_RUNS)
-    length = effort.rows or rows
+    length = effort.rows or application.rows
+    one = partial(_on_application, application=application, rows=length, recorded=recorded, seed=effort.seed)
+    cases = [(number, instances) for number in range(runs) for instances in APPLICATION_INSTANCES]
+    measured = dict(zip(cases, effort.workers.run(one, cases, effort.done), strict=True))
     found: list[Row] = []
     for instances in APPLICATION_INSTANCES:
-        one = partial(
-            _on_application,
-            instances=instances,
-            application=application,
-            rows=length,
-            recorded=recorded,
-            seed=effort.seed,
-        )
-        measured = effort.workers.run(one, range(runs), effort.done)
-        found += [{"k": instances, **row} for row in _rows(measured, ALGORITHMS)]
+        of_k = [measured[number, instances] for number in range(runs)]
+        found += [{"k": instances, **row} for row in _rows(of_k, ALGORITHMS)]
     stream = recorded or synthetic(application, length, 0, effort.seed)
     parameters = {
         **(origin or {"data": "synthetic"}),
@@ -330,13 +319,17 @@ def _application(
 
 
 def _on_application(
-    number: int, *, instances: int, application: Application, rows: int, recorded: KeyedStream | None, seed: int
+    case: tuple[int, int], *, application: Application, rows: int, recorded: KeyedStream | None, seed: int
 ) -> Run:
-    stream = recorded or synthetic(application, rows, number, seed)
+    number, instances = case
+    stream = recorded or _stream(application, rows, number, seed)
     hash_seed = int(np.random.default_rng([seed, 15, number]).integers(2**31))
-    setting = Setting(instances=instances)
-    run = OsgRun.of_stream(setting, stream.keys, stream.costs_ms, hash_seed=hash_seed)
+    run = OsgRun.of_stream(Setting(instances=instances), stream.keys, stream.costs_ms, hash_seed=hash_seed)
     return _measured(run, ALGORITHMS)
+
+
+#: The cases of one number follow each other.
+_stream = lru_cache(maxsize=1)(synthetic)
 
 
 def _parameters(effort: Effort, *varied: str) -> Row:

@@ -50,7 +50,7 @@ def figure_4(rows: list[Row]) -> list[Claim]:
     at = _at(rows, "distribution")
     names = _values(rows, "distribution")
     first, last = names[0], names[-1]
-    worst = {name: max(names, key=lambda value, name=name: _completion(at[value, name])) for name in _PAPER[:2]}
+    worst = {name: _largest({value: _completion(at[value, name]) for value in names}) for name in _PAPER[:2]}
     known = max(_completion(at[name, "full_knowledge"]) / _completion(at[name, "osg"]) for name in names)
     gains = {name: _gain(at, name) for name in names}
     light = (gains["uniform"] + gains["zipf-0.5"]) / 2.0
@@ -125,7 +125,7 @@ def figure_6(rows: list[Row]) -> list[Claim]:
     )
     means = [_mean(osg[load] for load in group) for group in (under, well, over)]
     least = min(well, key=osg.__getitem__)
-    peak, known_peak = max(loads, key=osg.__getitem__), max(loads, key=known.__getitem__)
+    peak, known_peak = _largest(osg), _largest(known)
     apart = max(abs(known[load] / osg[load] - 1.0) for load in under)
     throughput = _throughputs_apart(rows, "over_provisioning")
     rate = {load: at[load, "osg"]["throughput_per_s"] for load in loads}
@@ -172,7 +172,7 @@ def figure_6(rows: list[Row]) -> list[Claim]:
             "maximum, then decreases",
             f"{rate[loads[0]]:.1f} a second at {loads[0]:.0%}, {rate[1.0]:.1f} at 100%, {rate[loads[-1]]:.1f} at "
             f"{loads[-1]:.0%}",
-            max(rate, key=rate.__getitem__) < 1.0 and all(rate[b] < rate[a] for a, b in pairwise(sized)),
+            _largest(rate) < 1.0 and all(rate[b] < rate[a] for a, b in pairwise(sized)),
         ),
         _not_behind_osg(rows, "over_provisioning"),
     ]
@@ -270,7 +270,7 @@ def figure_9(rows: list[Row]) -> list[Claim]:
     at = _at(rows, "k")
     values = _values(rows, "k")
     osg, known = ({value: _speed(at[value, name]) for value in values} for name in ("osg", "full_knowledge"))
-    peak, known_peak = max(values, key=osg.__getitem__), max(values, key=known.__getitem__)
+    peak, known_peak = _largest(osg), _largest(known)
     return [
         _near("OSG's speed-up at k = 2", 1.14, osg[2], _OSG_NEAR),
         Claim(
@@ -338,9 +338,7 @@ class Reached(NamedTuple):
     first_check: tuple[int | None, int | None]
 
 
-def figure_11(
-    completion_ms: Mapping[str, NDArray[np.float64]], reached: list[Reached], change: int
-) -> list[Claim]:
+def figure_11(completion_ms: Mapping[str, NDArray[np.float64]], reached: list[Reached], change: int) -> list[Claim]:
     """Section 5.2, time series: one run, and when RUN was reached in this one and in others."""
     robin, osg = completion_ms["round_robin"], completion_ms["osg"]
     end = len(osg)
@@ -541,7 +539,12 @@ def _application_speeds(rows: list[Row], *, least: float, most: float, mean: flo
     speeds = [_speed(row) for row in rows if row["algorithm"] == "osg"]
     near = f"(within {_APPLICATION_NEAR:.0%})"
     return [
-        Claim(f"OSG's speed-up, {what} over k {near}", f"{paper}", f"{value:.2f}", abs(value / paper - 1) <= _APPLICATION_NEAR)
+        Claim(
+            f"OSG's speed-up, {what} over k {near}",
+            f"{paper}",
+            f"{value:.2f}",
+            abs(value / paper - 1) <= _APPLICATION_NEAR,
+        )
         for what, paper, value in (
             ("mean", mean, _mean(speeds)),
             ("least", least, min(speeds)),
@@ -603,6 +606,10 @@ def _mean_of(values: NDArray[np.float64], part: slice) -> float:
 
 def _at(rows: list[Row], x: str) -> dict[tuple[Any, str], Row]:
     return {(row[x], row["algorithm"]): row for row in rows}
+
+
+def _largest(by_value: Mapping[Any, float]) -> Any:  # noqa: ANN401 - an x value of any kind
+    return max(by_value, key=by_value.__getitem__)
 
 
 def _values(rows: list[Row], x: str) -> list[Any]:
