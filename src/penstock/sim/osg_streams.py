@@ -20,6 +20,8 @@ Floats = NDArray[np.float64]
 
 #: How often the search for a scale halves its interval.
 _HALVINGS = 60
+#: Between these it searches: from nearly all at the least cost to evenly spread.
+_SCALES = 0.03, 1e3
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,7 @@ def costs_by_key(application: Application, share: Floats, rng: np.random.Generat
     costs = np.full(len(share), application.common_ms)
     quantiles = rng.permutation(np.linspace(0.0, 1.0, len(others)))
     left_ms = application.mean_ms - float(share[common].sum()) * application.common_ms
-    low, high = 1e-3, 1e3
+    low, high = _SCALES
     for _ in range(_HALVINGS):
         scale = float(np.sqrt(low * high))
         costs[others] = _truncated_exponential(quantiles, scale, application.least_ms, application.most_ms)
