@@ -413,7 +413,8 @@ def test_a_recorded_stream_is_read_from_parquet_or_csv(tmp_path: Path, name: str
 def test_a_recorded_stream_is_run_in_place_of_the_synthetic_ones() -> None:
     keys = np.tile(np.arange(2), 500)
     stream = KeyedStream(keys, np.where(keys == 0, 10.0, 30.0), 2)
-    made = osg.figure_14(osg.Effort(runs=1), recorded=stream, origin={"data": "mine"})
+    made = osg.figure_14(osg.Effort(runs=3), recorded=stream, origin={"data": "mine"})
+    assert osg_plots.plot(made).startswith(b"\x89PNG")
     assert made.parameters["data"] == "mine"
     assert made.parameters["rows"] == 1000
     assert made.parameters["mean_cost_ms"] == 20.0
