@@ -69,7 +69,7 @@ def full_knowledge(
 
 @compiled
 def jsq(arrivals: Floats, costs_s: Floats, speeds: Floats, schedulers: int, delay_s: float) -> Floats:
-    """Join the shortest queue by count: rows sent and not yet reported as done; among equals the longest untouched."""
+    """Join the shortest queue by count: rows sent and not yet reported as done; among equals the first."""
     rows = len(arrivals)
     stretches, instances = speeds.shape
     finish = np.empty(rows)
@@ -78,7 +78,6 @@ def jsq(arrivals: Floats, costs_s: Floats, speeds: Floats, schedulers: int, dela
     reported = np.full(instances, -1, np.int64)
     end = np.zeros(instances)
     outstanding = np.zeros((schedulers, instances), np.int64)
-    used = np.full((schedulers, instances), -1, np.int64)
     for row in range(rows):
         now = arrivals[row]
         scheduler = row % schedulers
@@ -90,11 +89,9 @@ def jsq(arrivals: Floats, costs_s: Floats, speeds: Floats, schedulers: int, dela
             reported[instance] = at
         chosen = 0
         for instance in range(1, instances):
-            more = outstanding[scheduler, instance] - outstanding[scheduler, chosen]
-            if more < 0 or (more == 0 and used[scheduler, instance] < used[scheduler, chosen]):
+            if outstanding[scheduler, instance] < outstanding[scheduler, chosen]:
                 chosen = instance
         outstanding[scheduler, chosen] += 1
-        used[scheduler, chosen] = row
         end[chosen] = max(now, end[chosen]) + costs_s[row] * speeds[row * stretches // rows, chosen]
         finish[row] = end[chosen]
         if last[chosen] >= 0:
@@ -122,12 +119,15 @@ def osg(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loop on purpose
     clamp: bool,  # noqa: FBT001 - as above
     schedulers: int,
     delay_s: float,
-) -> tuple[Floats, Ints]:
-    """OSG as published: `OsgScheduler` and `OsgInstance`; also the rows before which a scheduler entered RUN."""
+) -> tuple[Floats, Ints, int]:
+    """OSG as published: `OsgScheduler` and `OsgInstance`; also the rows before which a scheduler entered RUN.
+
+    And how many messages the instances sent by the last arrival.
+    """
     rows = len(keys)
     stretches, instances = speeds.shape
     depth = columns.shape[0]
-    # Every row: when it is done, which comes next, what it carries and what its instance reports when it is done.
+    # Every row: when it is done, what it costs, which comes next, what it carries and what is reported of it.
     finish = np.empty(rows)
     busy_s = np.empty(rows)
     after = np.full(rows, -1, np.int64)
@@ -162,9 +162,11 @@ def osg(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loop on purpose
     replied = np.zeros((schedulers, instances), np.bool_)
     delta = np.zeros((schedulers, instances))
     held = np.full((schedulers, instances), -1, np.int64)
+    known = np.zeros(schedulers, np.int64)
     estimated = np.zeros((schedulers, instances))
     run_at = np.empty(rows + 1, np.int64)
     runs = 0
+    messages = 0
     for row in range(rows):
         now = arrivals[row]
         for instance in range(instances):
@@ -178,37 +180,33 @@ def osg(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loop on purpose
                 total[instance] += busy_s[at]
                 if request_epoch[at] >= 0:
                     reply[at] = finish[at] - request[at]
+                    messages += 1
                 if executed[instance] % window_rows == 0:
-                    settled = False
-                    if stabilizing[instance]:
-                        moved = 0.0
-                        before = 0.0
+                    moved = 0.0
+                    before = 0.0
+                    for i in range(depth):
+                        for j in range(width):
+                            rows_here = frequency[instance, i, j]
+                            cell = work[instance, i, j] / rows_here if rows_here > 0.0 else 0.0
+                            moved += abs(snapshot[instance, i, j] - cell)
+                            before += snapshot[instance, i, j]
+                            snapshot[instance, i, j] = cell
+                    error = moved / before if before > 0.0 else (math.inf if moved > 0.0 else 0.0)
+                    if stabilizing[instance] and (first_check or error <= tolerance):
                         for i in range(depth):
                             for j in range(width):
-                                rows_here = frequency[instance, i, j]
-                                cell = work[instance, i, j] / rows_here if rows_here > 0.0 else 0.0
-                                moved += abs(snapshot[instance, i, j] - cell)
-                                before += snapshot[instance, i, j]
-                        error = moved / before if before > 0.0 else (math.inf if moved > 0.0 else 0.0)
-                        settled = first_check or error <= tolerance
-                    if settled:
-                        sent_frequency[sent] = frequency[instance]
-                        sent_work[sent] = work[instance]
+                                sent_frequency[sent, i, j] = frequency[instance, i, j]
+                                sent_work[sent, i, j] = work[instance, i, j]
+                                frequency[instance, i, j] = 0.0
+                                work[instance, i, j] = 0.0
                         sent_mean[sent] = total[instance] / count[instance]
                         matrices_at[at] = sent
                         sent += 1
-                        frequency[instance] = 0.0
-                        work[instance] = 0.0
+                        messages += schedulers
                         count[instance] = 0.0
                         total[instance] = 0.0
                         stabilizing[instance] = False
                     else:
-                        for i in range(depth):
-                            for j in range(width):
-                                rows_here = frequency[instance, i, j]
-                                snapshot[instance, i, j] = (
-                                    work[instance, i, j] / rows_here if rows_here > 0.0 else 0.0
-                                )
                         stabilizing[instance] = True
                 at = after[at]
             running[instance] = at
@@ -236,20 +234,24 @@ def osg(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loop on purpose
                     delta[scheduler, first] = reply[at]
                     answered[scheduler] += 1
                     if state[scheduler] == _WAIT_ALL and answered[scheduler] == instances:
-                        estimated[scheduler] += delta[scheduler]
+                        for instance in range(instances):
+                            estimated[scheduler, instance] += delta[scheduler, instance]
                         state[scheduler] = _RUN
                         run_at[runs] = row
                         runs += 1
                 request_epoch[at] = -1
             if matrices_at[at] >= 0:
                 for scheduler in range(schedulers):
+                    if held[scheduler, first] < 0:
+                        known[scheduler] += 1
                     held[scheduler, first] = matrices_at[at]
-                    if state[scheduler] != _ROUND_ROBIN or held[scheduler].min() >= 0:
+                    if known[scheduler] == instances:
                         state[scheduler] = _SEND_ALL
                         epoch[scheduler] += 1
                         asked[scheduler] = 0
                         answered[scheduler] = 0
-                        replied[scheduler] = False
+                        for instance in range(instances):
+                            replied[scheduler, instance] = False
             reported[first] = after[at]
         scheduler = row % schedulers
         if clamp and state[scheduler] != _ROUND_ROBIN:
@@ -274,8 +276,6 @@ def osg(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loop on purpose
             asked[scheduler] += 1
             if asked[scheduler] == instances:
                 state[scheduler] = _WAIT_ALL
-                if answered[scheduler] == instances:  # cannot be: the request of this very row is unanswered
-                    state[scheduler] = _RUN
         busy_s[row] = costs_s[row] * speeds[row * stretches // rows, chosen]
         end[chosen] = max(now, end[chosen]) + busy_s[row]
         finish[row] = end[chosen]
@@ -286,7 +286,7 @@ def osg(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loop on purpose
             running[chosen] = row
         if reported[chosen] < 0:
             reported[chosen] = row
-    return finish, run_at[:runs]
+    return finish, run_at[:runs], messages
 
 
 @compiled

@@ -10,11 +10,14 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.core.hashing import HashFamily, xxhash64_ints
+from penstock.core.ready_time import SKETCH_COLUMNS, SKETCH_ROWS
 from penstock.core.settings import number as checked_number
 from penstock.core.settings import whole_number
 from penstock.core.sketch import CostSketch
 from penstock.errors import PenstockError
 from penstock.sim import fast_osg
+from penstock.sim.fast_ready_time import Tuning, ready_time_loop
 from penstock.sim.workload import Stream, arrivals, draw_keys
 
 Floats = NDArray[np.float64]
@@ -48,10 +51,11 @@ class Setting:
     speeds: tuple[tuple[float, ...], ...] = ()
     first_check: bool = False  #: send the matrices at the first check, as some of the paper's numbers imply
     clamp: bool = False  #: an idle instance's estimated time is pulled up to now
+    report_rows: int = 1  #: executed rows in one report to Penstock's own scheduler
 
     def __post_init__(self) -> None:
         """Refuse what cannot be run."""
-        for name in ("rows", "items", "cost_values", "instances", "window_rows", "schedulers"):
+        for name in ("rows", "items", "cost_values", "instances", "window_rows", "schedulers", "report_rows"):
             whole_number(name, getattr(self, name), 1)
         for name in ("least_ms", "tolerance", "feedback_ms"):
             checked_number(name, getattr(self, name), 0.0)
@@ -74,7 +78,8 @@ class Result:
 
     completion_ms: Floats  #: from arrival until done, by row
     makespan_s: float  #: from the first arrival until the last row is done
-    run_at: tuple[int, ...]  #: rows before which a scheduler of OSG entered RUN; none of the other algorithms do
+    run_at: tuple[int, ...] = ()  #: rows before which a scheduler of OSG entered RUN; the others know no such state
+    messages: int = 0  #: sent by instances to schedulers until the last row arrived
 
     @property
     def throughput_per_s(self) -> float:
@@ -97,8 +102,11 @@ class OsgRun:
         keys = draw_keys(
             setting.distribution, setting.rows, setting.items, np.random.default_rng([seed, 41, association])
         )
-        hash_seed = int(np.random.default_rng([seed, 42, number]).integers(2**31))
-        self._set(setting, keys, by_item_s[keys], setting.items, _gap_s(setting, by_item_s[keys]), hash_seed)
+        costs_s = by_item_s[keys]
+        times = arrivals(setting.rows, _gap_s(setting, costs_s))
+        self.setting = setting
+        self.stream = Stream(keys, costs_s, times, setting.items)
+        self.hash_seed = int(np.random.default_rng([seed, 42, number]).integers(2**31))
 
     @classmethod
     def of_stream(
@@ -107,33 +115,33 @@ class OsgRun:
         keys: Ints | list[int],
         costs_ms: Floats | list[float],
         *,
+        items: int | None = None,
         gaps_ms: Floats | float | None = None,
-        hash_seed: int = 0,
+        seed: int = 0,
     ) -> Self:
-        """A given stream: keys numbered from 0, costs, and the gaps between rows (one, or all but the last row's).
+        """A given stream: keys numbered from 0 to `items` - 1, costs, and the gap, or gaps, between rows.
 
-        Without gaps the rows come at the constant rate that `over_provisioning` asks for. `rows`, `items` and the
-        distribution of the setting do not matter.
+        Without gaps the rows come at the constant rate that `over_provisioning` asks for. What the setting says of
+        rows, items, costs and their distribution does not matter. `seed` is that of the hash functions.
         """
-        run = cls.__new__(cls)
         numbered = np.asarray(keys, np.int64)
         costs_s = np.asarray(costs_ms, np.float64) / 1e3
-        if not len(numbered) or numbered.min() < 0:
-            raise PenstockError("a stream without rows or with negative keys is not usable: number keys from 0")
-        gaps_s = _gap_s(setting, costs_s) if gaps_ms is None else np.asarray(gaps_ms, np.float64) / 1e3
-        run._set(setting, numbered, costs_s, int(numbered.max()) + 1, gaps_s, hash_seed)
-        return run
-
-    def _set(
-        self, setting: Setting, keys: Ints, costs_s: Floats, items: int, gaps_s: Floats | float, hash_seed: int
-    ) -> None:
-        self.setting = setting
-        self.hash_seed = hash_seed
-        if np.ndim(gaps_s) == 0:
-            times = arrivals(len(keys), float(gaps_s))
+        if not len(numbered):
+            raise PenstockError("a stream without rows is not usable: give at least one")
+        items = int(numbered.max()) + 1 if items is None else items
+        if numbered.min() < 0 or numbered.max() >= items:
+            found = f"from {numbered.min()} to {numbered.max()}"
+            raise PenstockError.setting("keys", found, f"keys numbered from 0 to {items - 1}")
+        if gaps_ms is None:
+            times = arrivals(len(numbered), _gap_s(setting, costs_s))
         else:
-            times = np.append(0.0, np.cumsum(gaps_s))[: len(keys)]
-        self.stream = Stream(keys, costs_s, times, items)
+            gaps_s = np.broadcast_to(np.asarray(gaps_ms, np.float64) / 1e3, len(numbered) - 1)
+            times = np.append(0.0, np.cumsum(gaps_s))
+        run = cls.__new__(cls)
+        run.setting = setting
+        run.stream = Stream(numbered, costs_s, times, items)
+        run.hash_seed = seed
+        return run
 
     @property
     def speeds(self) -> Floats:
@@ -142,28 +150,24 @@ class OsgRun:
 
     def run(self, algorithm: str) -> Result:
         """The whole stream under the algorithm."""
-        finish_s, run_at = self._finish_s(algorithm)
-        arrivals_s = self.stream.arrivals_s
-        makespan_s = float(finish_s.max() - arrivals_s[0])
-        return Result((finish_s - arrivals_s) * 1e3, makespan_s, tuple(run_at))
-
-    def _finish_s(self, algorithm: str) -> tuple[Floats, list[int]]:
         stream, setting = self.stream, self.setting
         times = stream.arrivals_s, stream.costs_s, self.speeds
         delay_s = setting.feedback_ms / 1e3
         match algorithm:
             case "round_robin":
-                return fast_osg.round_robin(*times, setting.schedulers), []
+                return self._result(fast_osg.round_robin(*times, setting.schedulers))
             case "full_knowledge":
-                return fast_osg.full_knowledge(*times, setting.schedulers, setting.clamp), []
-            case "jsq" | "penstock":
-                return fast_osg.jsq(*times, setting.schedulers, delay_s), []
+                return self._result(fast_osg.full_knowledge(*times, setting.schedulers, setting.clamp))
+            case "jsq":
+                finish_s = fast_osg.jsq(*times, setting.schedulers, delay_s)
+                return self._result(finish_s, messages=int((finish_s <= stream.arrivals_s[-1]).sum()))
             case "osg":
                 sketch = CostSketch.sized(setting.epsilon, setting.delta, self.hash_seed)
-                finish_s, run_at = fast_osg.osg(
+                columns = sketch.family.columns_of_many(np.arange(stream.items))
+                finish_s, run_at, messages = fast_osg.osg(
                     stream.keys,
                     *times,
-                    sketch.family.columns_of_many(np.arange(stream.items)),
+                    columns,
                     sketch.columns,
                     setting.window_rows,
                     setting.tolerance,
@@ -172,9 +176,21 @@ class OsgRun:
                     setting.schedulers,
                     delay_s,
                 )
-                return finish_s, run_at.tolist()
+                return self._result(finish_s, run_at=tuple(run_at.tolist()), messages=messages)
+            case "penstock":
+                family = HashFamily(SKETCH_ROWS, SKETCH_COLUMNS, self.hash_seed)
+                columns = family.columns_of_many(xxhash64_ints(np.arange(stream.items)))
+                finish_s, messages = ready_time_loop(
+                    stream.keys, *times, columns, setting.schedulers, setting.report_rows, delay_s, Tuning()
+                )
+                return self._result(finish_s, messages=messages)
             case _:
                 raise PenstockError.setting("algorithm", algorithm, f"one of {', '.join(ALGORITHMS)}")
+
+    def _result(self, finish_s: Floats, *, run_at: tuple[int, ...] = (), messages: int = 0) -> Result:
+        arrivals_s = self.stream.arrivals_s
+        makespan_s = float(finish_s.max() - arrivals_s[0])
+        return Result((finish_s - arrivals_s) * 1e3, makespan_s, run_at, messages)
 
 
 def _item_costs_s(setting: Setting, rng: np.random.Generator) -> Floats:
