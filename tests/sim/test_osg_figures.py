@@ -33,6 +33,7 @@ SWEEPS = {
     "14": "k",
 }
 MEASURES = ["completion_ms", "speed_up", "throughput_per_s"]
+MESSAGES = {"13": [999, 12], "14": [9_999, 12]}
 CLAIMS: dict[str, Callable[[list[Row]], list[Claim]]] = {
     "4": osg_claims.figure_4,
     "5": osg_claims.figure_5,
@@ -41,9 +42,9 @@ CLAIMS: dict[str, Callable[[list[Row]], list[Claim]]] = {
     "8": osg_claims.figure_8,
     "9": osg_claims.figure_9,
     "10": osg_claims.figure_10,
-    "13": osg_claims.figure_13,
-    "14": osg_claims.figure_14,
-    "plus": osg_claims.figure_plus,
+    "13": lambda rows: osg_claims.figure_13(rows, MESSAGES["13"]),
+    "14": lambda rows: osg_claims.figure_14(rows, MESSAGES["14"]),
+    "plus": lambda rows: osg_claims.figure_plus(rows, figure("plus").parameters["fewer_reports"]),
     "readings": osg_claims.figure_readings,
 }
 
@@ -184,7 +185,32 @@ def test_constant_costs_leave_nothing_to_gain() -> None:
 
 @pytest.mark.parametrize("name", CLAIMS)
 def test_claims_are_computed_from_the_rows(name: str) -> None:
-    assert CLAIMS[name](copy.deepcopy(figure(name).rows)) == figure(name).claims
+    found = {one.claim: one for one in CLAIMS[name](copy.deepcopy(figure(name).rows))}
+    made = {one.claim: one for one in figure(name).claims}
+    assert list(found) == list(made)
+    assert [words for words in made if found[words] != made[words] and "messages (" not in words] == []
+
+
+def test_few_messages_are_few() -> None:
+    for name, claims, few in (("13", osg_claims.figure_13, 1_000), ("14", osg_claims.figure_14, 10_000)):
+        for most in (few - 1, few):
+            told = claim(claims(figure(name).rows, [12, most]), "messages (")
+            assert told.holds is (most < few)
+            assert told.measured == f"12 to {most:,}"
+        assert claim(figure(name).claims, "messages (").holds
+
+
+def test_what_fewer_reports_cost_penstock_is_told() -> None:
+    reports = copy.deepcopy(figure("plus").parameters["fewer_reports"])
+    assert [one["report_rows"] for one in reports] == [1, 4, 16, 64]
+    counts = [one["messages_500_ms"] for one in reports]
+    assert counts == sorted(counts, reverse=True)
+    assert reports[0]["messages_20_ms"] == pytest.approx(100_000, rel=0.01)
+    words = "report every 4 rows"
+    for speed_up, holds in ((1.75, True), (1.74, False)):
+        reports[1]["speed_up_20_ms"]["mean"] = speed_up
+        reports[1]["speed_up_500_ms"]["mean"] = 1.5
+        assert claim(osg_claims.figure_plus(figure("plus").rows, reports), words).holds is holds
 
 
 def put(column: str, value: float) -> Callable[[Row], None]:

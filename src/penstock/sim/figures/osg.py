@@ -46,6 +46,9 @@ PLUS_DISTRIBUTIONS = {
     "uniform": replace(_PLUS, distribution="uniform"),
     "constant": replace(_PLUS, least_ms=32.5, most_ms=32.5),
 }
+#: How often an instance reports to Penstock's scheduler, and how late that arrives.
+REPORT_ROWS = (1, 4, 16, 64)
+REPORT_FEEDBACK_MS = (20.0, 500.0)
 #: Figure readings: what the paper leaves open in OSG, and where it matters.
 READINGS = {
     "printed": Setting(),
@@ -75,6 +78,7 @@ class Measured(NamedTuple):
 
     completion_ms: float
     throughput_per_s: float
+    messages: int  #: from instances to the scheduler
 
 
 Run = dict[str, Measured]
@@ -157,14 +161,14 @@ def figure_13(effort: Effort, recorded: KeyedStream | None = None, origin: Row |
 
     `recorded` is a stream to run in place of the synthetic ones, `origin` what to say of where it comes from.
     """
-    rows, parameters = _application(effort, MENTION, recorded, origin)
-    return Figure("osg", "13", parameters, rows, osg_claims.figure_13(rows))
+    rows, messages, parameters = _application(effort, MENTION, recorded, origin)
+    return Figure("osg", "13", parameters, rows, osg_claims.figure_13(rows, messages))
 
 
 def figure_14(effort: Effort, recorded: KeyedStream | None = None, origin: Row | None = None) -> Figure:
     """The reach application: average completion time against the number of instances; as `figure_13`."""
-    rows, parameters = _application(effort, REACH, recorded, origin)
-    return Figure("osg", "14", parameters, rows, osg_claims.figure_14(rows))
+    rows, messages, parameters = _application(effort, REACH, recorded, origin)
+    return Figure("osg", "14", parameters, rows, osg_claims.figure_14(rows, messages))
 
 
 def figure_plus(effort: Effort) -> Figure:
@@ -182,11 +186,24 @@ def figure_plus(effort: Effort) -> Figure:
                 }
                 for algorithm in ALGORITHMS
             ]
+    reports = [_reports(effort, rows_a_report) for rows_a_report in REPORT_ROWS]
     parameters = _parameters(effort, "distribution", "feedback_ms") | {
         "over_provisioning": _PLUS.over_provisioning,
         "constant_cost_ms": PLUS_DISTRIBUTIONS["constant"].most_ms,
+        "fewer_reports": reports,
     }
-    return Figure("osg", "plus", parameters, rows, osg_claims.figure_plus(rows))
+    return Figure("osg", "plus", parameters, rows, osg_claims.figure_plus(rows, reports))
+
+
+def _reports(effort: Effort, rows_a_report: int) -> Row:
+    """Penstock's speed-up and messages when an instance reports only after so many rows, news 20 and 500 ms late."""
+    found: Row = {"report_rows": rows_a_report}
+    for feedback_ms in REPORT_FEEDBACK_MS:
+        setting = replace(_PLUS, feedback_ms=feedback_ms, report_rows=rows_a_report)
+        runs = _run(effort, setting, ("round_robin", "penstock"))
+        found[f"speed_up_{feedback_ms:g}_ms"] = _speed_up(runs, "penstock")
+        found[f"messages_{feedback_ms:g}_ms"] = spread(run["penstock"].messages for run in runs)["mean"]
+    return found
 
 
 def figure_readings(effort: Effort) -> Figure:
@@ -229,7 +246,7 @@ def tasks(figure: str, runs: int) -> int:
         "9": len(INSTANCES),
         "10": len(EPSILONS),
         "11": 1,
-        "plus": len(FEEDBACK_MS) * len(PLUS_DISTRIBUTIONS),
+        "plus": len(FEEDBACK_MS) * len(PLUS_DISTRIBUTIONS) + len(REPORT_ROWS) * len(REPORT_FEEDBACK_MS),
         "readings": len(READINGS) * len(READING_LOADS),
     }
     return points[figure] * runs
@@ -258,7 +275,7 @@ def _synthetic(number: int, *, setting: Setting, seed: int, algorithms: tuple[st
 def _measured(run: OsgRun, algorithms: tuple[str, ...]) -> Run:
     results = {algorithm: run.run(algorithm) for algorithm in algorithms}
     return {
-        algorithm: Measured(float(result.completion_ms.mean()), result.throughput_per_s)
+        algorithm: Measured(float(result.completion_ms.mean()), result.throughput_per_s, result.messages)
         for algorithm, result in results.items()
     }
 
@@ -295,7 +312,7 @@ def _first_and_again(result: Result, change: int) -> tuple[int | None, int | Non
 
 def _application(
     effort: Effort, application: Application, recorded: KeyedStream | None, origin: Row | None
-) -> tuple[list[Row], Row]:
+) -> tuple[list[Row], list[int], Row]:
     runs = min(effort.runs, APPLICATION_RUNS)
     length = effort.rows or application.rows
     one = partial(_on_application, application=application, rows=length, recorded=recorded, seed=effort.seed)
@@ -315,7 +332,7 @@ def _application(
         **stream.facts,
         "rows_of_the_paper": application.rows,
     }
-    return found, parameters
+    return found, [run["osg"].messages for run in measured.values()], parameters
 
 
 def _on_application(
@@ -324,7 +341,8 @@ def _on_application(
     number, instances = case
     stream = recorded or _stream(application, rows, number, seed)
     hash_seed = int(np.random.default_rng([seed, 15, number]).integers(2**31))
-    run = OsgRun.of_stream(Setting(instances=instances), stream.keys, stream.costs_ms, hash_seed=hash_seed)
+    setting = Setting(instances=instances)
+    run = OsgRun.of_stream(setting, stream.keys, stream.costs_ms, items=stream.items, seed=hash_seed)
     return _measured(run, ALGORITHMS)
 
 
