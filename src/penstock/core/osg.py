@@ -17,8 +17,8 @@ Where the paper is silent or contradicts itself:
 - An idle instance does not pull $\hat C$ up to now. With `clamp` it does; each way fits other numbers of the paper.
 - New matrices that come while requests are out begin a new epoch; a reply of another epoch, or a second one of the same
   instance, changes nothing.
-- Several schedulers (section 4.1) each go by their own sums and are brought together by synchronisation alone: C
-  contains the rows of all of them.
+- Several schedulers (section 4.1) each go by their own sums, and C contains the rows of all of them. So each of s
+  schedulers corrects the whole of a difference, and together they overshoot s times: harmless for two, ruinous for ten.
 - A key never seen costs the mean of the instance's sketch.
 
 N. Rivetti, E. Anceaume, Y. Busnel, L. Querzoni, B. Sericola: Online Scheduling for Shuffle Grouping in Distributed

@@ -5,8 +5,11 @@ OSG adds up what it believes it sent and corrects the sum a few times in a whole
 is then never older than the way of one report: the last acknowledged row was done at $f$, and after it come the
 rows $1 \dots n$ on their way, sent at $a_j$ and expected to cost $\hat w_j$:
 
-$$r_0 = f, \qquad r_j = \max(r_{j-1}, a_j) + \hat w_j, \qquad
-\text{free} = \max\Bigl(r_n,\ \text{now},\ \text{now} - d + \sum_{j=2}^{n} \hat w_j\Bigr)$$
+$$r_0 = f, \qquad r_j = \max(r_{j-1}, a_j) + \chi + \hat w_j, \qquad
+\text{free} = \max\Bigl(r_n,\ \text{now},\ \text{now} - d + \sum_{j=2}^{n} (\chi + \hat w_j)\Bigr)$$
+
+Here $\chi$ is how long a row waits for rows of other schedulers that come between: the mean of what acknowledged rows
+waited beyond the row before them. A scheduler alone sees none.
 
 The last term is what silence tells: a report takes $d$ at most, so the oldest row on its way was not done before
 $\text{now} - d$. A stalled instance looks as loaded as it is, whatever its rows were expected to cost. Among instances
@@ -40,7 +43,9 @@ SKETCH_ROWS, SKETCH_COLUMNS = 4, 54
 #: Acknowledged rows between two steps of forgetting, and how much of the past each step keeps.
 FORGET_EVERY, REMEMBER = 4096, 0.8
 #: How much of the longest way of a report is remembered from one report to the next.
-WAY_MEMORY = 0.95
+WAY_MEMORY = 0.999
+#: Weight of what a row waited for strange rows against the next one's.
+STRANGE_MEMORY = 0.99
 #: Rows on their way that are remembered for an instance; beyond, the oldest is taken as done when it was expected.
 REMEMBERED_ROWS = 4096
 _BYTES_A_ROW = 5 * 8
@@ -71,15 +76,15 @@ class _Queue:
         self.sent = 0
         self.used = -1
 
-    def look_again(self, mean_s: float) -> None:
+    def look_again(self, mean_s: float, strange_s: float) -> None:
         """Work out anew when the instance is free, after rows have left."""
         self.free_s, self.rest_s = self.done_s, 0.0
         for j, row in enumerate(self.rows):
             if row.expected_s is None:
                 row.estimate_s = mean_s
-            self.free_s = max(self.free_s, row.sent_s) + row.estimate_s
+            self.free_s = max(self.free_s, row.sent_s) + (strange_s + row.estimate_s)
             if j:
-                self.rest_s += row.estimate_s
+                self.rest_s += strange_s + row.estimate_s
 
 
 class ReadyTimeScheduler:
@@ -103,6 +108,7 @@ class ReadyTimeScheduler:
         self._submitted = 0
         self._learned = 0
         self._way_s = 0.0
+        self._strange_s = 0.0
 
     @property
     def memory_bytes(self) -> int:
@@ -126,13 +132,13 @@ class ReadyTimeScheduler:
         self._submitted += 1
         queue.sent += 1
         if queue.rows:
-            queue.rest_s += sent.estimate_s
+            queue.rest_s += self._strange_s + sent.estimate_s
         queue.rows.append(sent)
-        queue.free_s = max(queue.free_s, row.now_s) + sent.estimate_s
+        queue.free_s = max(queue.free_s, row.now_s) + (self._strange_s + sent.estimate_s)
         if len(queue.rows) > REMEMBERED_ROWS:
             oldest = queue.rows.popleft()
-            queue.done_s = max(queue.done_s, oldest.sent_s) + oldest.estimate_s
-            queue.rest_s -= queue.rows[0].estimate_s
+            queue.done_s = max(queue.done_s, oldest.sent_s) + (self._strange_s + oldest.estimate_s)
+            queue.rest_s -= self._strange_s + queue.rows[0].estimate_s
         return Assign(self._queues.index(queue), Ticket(self._scheduler, sent.number))
 
     def _free_s(self, queue: _Queue, now_s: float) -> float:
@@ -147,14 +153,19 @@ class ReadyTimeScheduler:
         knew_nothing = not self._learned
         longest_s = 0.0
         for done in event.message.rows:
+            next_in_line = bool(queue.rows) and queue.rows[0].number == done.number
             sent = _leave(queue, done)
             if sent is not None:
-                queue.done_s = sent.sent_s + done.sojourn_s
-                longest_s = max(longest_s, event.now_s - queue.done_s)
+                done_s = sent.sent_s + done.sojourn_s
+                if next_in_line:
+                    strange_s = max(done_s - done.cost_s - max(queue.done_s, sent.sent_s), 0.0)
+                    self._strange_s = STRANGE_MEMORY * self._strange_s + (1.0 - STRANGE_MEMORY) * strange_s
+                queue.done_s = done_s
+                longest_s = max(longest_s, event.now_s - done_s)
                 self._learn(queue.pace, sent, done.cost_s)
         self._way_s = max(longest_s, self._way_s * WAY_MEMORY)
         for other in self._queues if knew_nothing else [queue]:
-            other.look_again(self._sketch.mean)
+            other.look_again(self._sketch.mean, self._strange_s)
 
     def _learn(self, pace: Pace, sent: _Sent, cost_s: float) -> None:
         if sent.expected_s is not None:

@@ -23,6 +23,7 @@ class Tuning(NamedTuple):
     remember: float = ready_time.REMEMBER
     forgotten: float = sketch.FORGOTTEN
     way_memory: float = ready_time.WAY_MEMORY
+    strange_memory: float = ready_time.STRANGE_MEMORY
     remembered_rows: int = ready_time.REMEMBERED_ROWS
     pace_memory: float = pace.MEMORY
     standard_errors: float = pace.STANDARD_ERRORS
@@ -77,6 +78,7 @@ def ready_time_loop(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loo
     pace_cost = np.zeros((schedulers, instances))
     pace_squares = np.zeros((schedulers, instances))
     way = np.zeros(schedulers)
+    strange = np.zeros(schedulers)
     # ... and of costs.
     place_of = np.full((schedulers, items), -1, np.int64)
     key_at = np.full((schedulers, places), -1, np.int64)
@@ -131,7 +133,10 @@ def ready_time_loop(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loo
                 if at >= oldest[s, first] and oldest[s, first] >= 0:
                     oldest[s, first] = next_own[at]
                     on_their_way[s, first] -= 1
-                    done[s, first] = arrivals[at] + (finish[at] - arrivals[at])
+                    done_now = arrivals[at] + (finish[at] - arrivals[at])
+                    waited = max(done_now - busy_s[at] - max(done[s, first], arrivals[at]), 0.0)
+                    strange[s] = tuning.strange_memory * strange[s] + (1.0 - tuning.strange_memory) * waited
+                    done[s, first] = done_now
                     longest = max(longest, arrived - done[s, first])
                     if expected[at] >= 0.0:
                         ratio = 1.0
@@ -196,9 +201,9 @@ def ready_time_loop(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loo
                     while at >= 0:
                         if expected[at] < 0.0:
                             estimate[at] = mean
-                        free[s, i] = max(free[s, i], arrivals[at]) + estimate[at]
+                        free[s, i] = max(free[s, i], arrivals[at]) + (strange[s] + estimate[at])
                         if at != oldest[s, i]:
-                            rest[s, i] += estimate[at]
+                            rest[s, i] += strange[s] + estimate[at]
                         at = next_own[at]
         if learned[s] > 0:
             chosen = -1
@@ -231,15 +236,15 @@ def ready_time_loop(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loo
         if oldest[s, chosen] < 0:
             oldest[s, chosen] = row
         else:
-            rest[s, chosen] += estimate[row]
+            rest[s, chosen] += strange[s] + estimate[row]
         on_their_way[s, chosen] += 1
-        free[s, chosen] = max(free[s, chosen], now) + estimate[row]
+        free[s, chosen] = max(free[s, chosen], now) + (strange[s] + estimate[row])
         if on_their_way[s, chosen] > tuning.remembered_rows:
             at = oldest[s, chosen]
-            done[s, chosen] = max(done[s, chosen], arrivals[at]) + estimate[at]
+            done[s, chosen] = max(done[s, chosen], arrivals[at]) + (strange[s] + estimate[at])
             oldest[s, chosen] = next_own[at]
             on_their_way[s, chosen] -= 1
-            rest[s, chosen] -= estimate[next_own[at]]
+            rest[s, chosen] -= strange[s] + estimate[next_own[at]]
         busy_s[row] = costs_s[row] * speeds[row * stretches // rows, chosen]
         end[chosen] = max(now, end[chosen]) + busy_s[row]
         finish[row] = end[chosen]
