@@ -247,7 +247,7 @@ def test_the_loop_does_what_its_tuning_says() -> None:
 
 def test_tuning_stands_for_the_constants_of_the_core_by_name() -> None:
     constants = {name.lower(): value for name, value in vars(ready_time).items() if name.isupper()}
-    constants |= {"pace_memory": pace.MEMORY, "standard_errors": pace.STANDARD_ERRORS, "least_pace": pace.LEAST}
+    constants |= {"pace_memory": pace.MEMORY, "standard_errors": pace.STANDARD_ERRORS, "widest_pace": pace.WIDEST}
     constants["forgotten"] = sketch.FORGOTTEN
     assert {name: constants[name] for name in Tuning._fields} == Tuning()._asdict()
 

@@ -7,7 +7,7 @@ no harm. Only lengths of time are reported, so instances and schedulers need no 
 
 from dataclasses import dataclass
 
-from penstock.core.grouping import Done, Send
+from penstock.core.grouping import LONGEST_S, Done, Send
 from penstock.core.settings import number, whole_number
 
 
@@ -29,8 +29,8 @@ class RowDone:
 
     def __post_init__(self) -> None:
         """Refuse what would poison every later decision."""
-        number("sojourn_s", self.sojourn_s, 0.0)
-        number("cost_s", self.cost_s, 0.0)
+        number("sojourn_s", self.sojourn_s, 0.0, LONGEST_S)
+        number("cost_s", self.cost_s, 0.0, LONGEST_S)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,9 @@ from penstock.core.settings import number
 from penstock.core.shedding import Arrived, Key
 from penstock.errors import PenstockError
 
+#: No row takes longer: milliseconds since 1970, given as seconds, are refused.
+LONGEST_S = 1e11
+
 
 @dataclass(frozen=True, slots=True)
 class Assign:
@@ -42,7 +45,7 @@ class Done:
 
     def __post_init__(self) -> None:
         """Refuse what would poison every later decision."""
-        number("cost_s", self.cost_s, 0.0)
+        number("cost_s", self.cost_s, 0.0, LONGEST_S)
         if not -math.inf < self.assigned_s <= self.finish_s < math.inf:
             given = (self.assigned_s, self.finish_s)
             raise PenstockError.setting("assigned_s, finish_s", given, "moments in this order, by one clock")

@@ -15,8 +15,8 @@ import math
 MEMORY = 0.999
 #: A difference smaller than so many standard errors is taken for noise.
 STANDARD_ERRORS = 3.0
-#: The pace is never less than this.
-LEAST = 1e-3
+#: No instance is taken to be slower, or faster, than the others by more than this factor.
+WIDEST = 1000.0
 
 
 class Pace:
@@ -40,12 +40,16 @@ class Pace:
 
     def learn(self, expected_s: float, cost_s: float) -> None:
         """A row expected to cost `expected_s` at an average instance cost `cost_s` here."""
-        ratio = self._cost_s / self._expected_s if self._expected_s > 0.0 else 1.0
-        self._squares = self._squares * MEMORY + (cost_s - ratio * expected_s) ** 2
+        error = cost_s - self._ratio() * expected_s
+        self._squares = self._squares * MEMORY + error * error
         self._expected_s = self._expected_s * MEMORY + expected_s
         self._cost_s = self._cost_s * MEMORY + cost_s
         if self._expected_s > 0.0:
-            beyond = self._cost_s / self._expected_s - 1.0
+            beyond = self._ratio() - 1.0
             noise = STANDARD_ERRORS * math.sqrt(self._squares) / self._expected_s
-            # An instance that took no time at all would learn infinite costs for the others.
-            self.factor = max(1.0 + math.copysign(max(abs(beyond) - noise, 0.0), beyond), LEAST)
+            self.factor = 1.0 + math.copysign(max(abs(beyond) - noise, 0.0), beyond)
+
+    def _ratio(self) -> float:
+        if self._expected_s <= 0.0:
+            return 1.0
+        return min(max(self._cost_s / self._expected_s, 1.0 / WIDEST), WIDEST)

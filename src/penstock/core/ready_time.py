@@ -24,10 +24,8 @@ Against a sum of estimates this has no state that stays wrong: an error of an es
 acknowledged. With hopelessly wrong estimates (uniform keys) what is left is join-shortest-queue in units of mean work.
 """
 
-from collections import deque
-from dataclasses import dataclass
-
 from penstock.core.acknowledge import Report, RowDone, Ticket
+from penstock.core.expected_queue import ExpectedQueue, SentRow
 from penstock.core.grouping import Assign, Received
 from penstock.core.hashing import xxhash64
 from penstock.core.heavy import HeavyHitters
@@ -48,43 +46,22 @@ WAY_MEMORY = 0.999
 STRANGE_MEMORY = 0.99
 #: Rows on their way that are remembered for an instance; beyond, the oldest is taken as done when it was expected.
 REMEMBERED_ROWS = 4096
-_BYTES_A_ROW = 5 * 8
+#: A row on its way: five numbers and a key hash, and two more numbers if the instance may idle before it.
+_BYTES_A_ROW = 8 * 8
+#: What is kept of each instance: four numbers of its queue, four of its pace, two counts.
+_BYTES_AN_INSTANCE = 10 * 8
 
 
-@dataclass(slots=True)
-class _Sent:
-    """A row on its way."""
+class _Target:
+    """An instance as the scheduler sees it."""
 
-    number: int
-    key_hash: int
-    sent_s: float
-    expected_s: float | None  #: at an average instance; None: sent before anything was known
-    estimate_s: float  #: at this one
-
-
-class _Queue:
-    """What a scheduler believes of one instance."""
-
-    __slots__ = ("done_s", "free_s", "pace", "rest_s", "rows", "sent", "used")
+    __slots__ = ("pace", "queue", "sent", "used")
 
     def __init__(self) -> None:
-        self.rows: deque[_Sent] = deque()
+        self.queue = ExpectedQueue()
         self.pace = Pace()
-        self.done_s = 0.0  # when the last row known to be done was
-        self.free_s = 0.0
-        self.rest_s = 0.0  # estimates of all rows on their way but the oldest
         self.sent = 0
         self.used = -1
-
-    def look_again(self, mean_s: float, strange_s: float) -> None:
-        """Work out anew when the instance is free, after rows have left."""
-        self.free_s, self.rest_s = self.done_s, 0.0
-        for j, row in enumerate(self.rows):
-            if row.expected_s is None:
-                row.estimate_s = mean_s
-            self.free_s = max(self.free_s, row.sent_s) + (strange_s + row.estimate_s)
-            if j:
-                self.rest_s += strange_s + row.estimate_s
 
 
 class ReadyTimeScheduler:
@@ -101,7 +78,7 @@ class ReadyTimeScheduler:
 
     def __init__(self, instances: int, *, scheduler: int = 0, seed: int = 0) -> None:
         """Start knowing nothing; `scheduler` is this one's number among several side by side."""
-        self._queues = [_Queue() for _ in range(whole_number("instances", instances, 1))]
+        self._targets = [_Target() for _ in range(whole_number("instances", instances, 1))]
         self._scheduler = whole_number("scheduler", scheduler, 0)
         self._heavy = HeavyHitters(HEAVY_PLACES)
         self._sketch = CostSketch(SKETCH_ROWS, SKETCH_COLUMNS, seed)
@@ -113,61 +90,68 @@ class ReadyTimeScheduler:
     @property
     def memory_bytes(self) -> int:
         """Table, sketch and what is known of each instance, and the rows on their way just now."""
-        on_their_way = sum(len(queue.rows) for queue in self._queues)
-        fixed = self._heavy.memory_bytes + self._sketch.nbytes + len(self._queues) * 9 * 8
+        on_their_way = sum(len(target.queue.rows) for target in self._targets)
+        fixed = self._heavy.memory_bytes + self._sketch.nbytes + len(self._targets) * _BYTES_AN_INSTANCE
         return fixed + _BYTES_A_ROW * on_their_way
 
     def assign(self, row: Arrived) -> Assign:
         """The instance free first; before anything is known, the next in turn."""
         key_hash = xxhash64(row.key)
+        expected_s: float | None = None
+        takes_s = 0.0
+        chosen = self._submitted % len(self._targets)
         if self._learned:
-            queue = min(self._queues, key=lambda queue: (self._free_s(queue, row.now_s), queue.used))
+            chosen = self._free_first(row.now_s)
             exact = self._heavy.mean(key_hash)
             expected_s = self._sketch.estimate(key_hash) if exact is None else exact
-            sent = _Sent(queue.sent + 1, key_hash, row.now_s, expected_s, expected_s * queue.pace.factor)
-        else:
-            queue = self._queues[self._submitted % len(self._queues)]
-            sent = _Sent(queue.sent + 1, key_hash, row.now_s, None, 0.0)
-        queue.used = self._submitted
+            takes_s = self._strange_s + expected_s * self._targets[chosen].pace.factor
+        target = self._targets[chosen]
+        target.used = self._submitted
+        target.sent += 1
         self._submitted += 1
-        queue.sent += 1
-        if queue.rows:
-            queue.rest_s += self._strange_s + sent.estimate_s
-        queue.rows.append(sent)
-        queue.free_s = max(queue.free_s, row.now_s) + (self._strange_s + sent.estimate_s)
-        if len(queue.rows) > REMEMBERED_ROWS:
-            oldest = queue.rows.popleft()
-            queue.done_s = max(queue.done_s, oldest.sent_s) + (self._strange_s + oldest.estimate_s)
-            queue.rest_s -= self._strange_s + queue.rows[0].estimate_s
-        return Assign(self._queues.index(queue), Ticket(self._scheduler, sent.number))
+        target.queue.send(SentRow(target.sent, key_hash, row.now_s, expected_s, takes_s))
+        if len(target.queue.rows) > REMEMBERED_ROWS:
+            target.queue.forget_oldest()
+        return Assign(chosen, Ticket(self._scheduler, target.sent))
 
-    def _free_s(self, queue: _Queue, now_s: float) -> float:
-        free_s = max(queue.free_s, now_s)
-        return max(free_s, now_s - self._way_s + queue.rest_s) if queue.rows else free_s
+    def _free_first(self, now_s: float) -> int:
+        order = []
+        for instance, target in enumerate(self._targets):
+            free_s = max(target.queue.free_s, now_s)
+            if target.queue.rows:
+                free_s = max(free_s, now_s - self._way_s + target.queue.behind_oldest_s)
+            order.append((free_s, target.used, instance))
+        return min(order)[2]
 
     def receive(self, event: Received) -> None:
-        """Rows are done: learn their costs, and look again at what is left."""
+        """Rows are done: learn their costs, and what was on its way before anything was known."""
         if not isinstance(event.message, Report):
             raise TypeError(f"not a report: {event.message!r}")
-        queue = self._queues[event.instance]
+        target = self._targets[event.instance]
         knew_nothing = not self._learned
         longest_s = 0.0
         for done in event.message.rows:
-            next_in_line = bool(queue.rows) and queue.rows[0].number == done.number
-            sent = _leave(queue, done)
-            if sent is not None:
-                done_s = sent.sent_s + done.sojourn_s
-                if next_in_line:
-                    strange_s = max(done_s - done.cost_s - max(queue.done_s, sent.sent_s), 0.0)
-                    self._strange_s = STRANGE_MEMORY * self._strange_s + (1.0 - STRANGE_MEMORY) * strange_s
-                queue.done_s = done_s
-                longest_s = max(longest_s, event.now_s - done_s)
-                self._learn(queue.pace, sent, done.cost_s)
+            longest_s = max(longest_s, self._leave(target, done, event.now_s))
         self._way_s = max(longest_s, self._way_s * WAY_MEMORY)
-        for other in self._queues if knew_nothing else [queue]:
-            other.look_again(self._sketch.mean, self._strange_s)
+        for other in self._targets if knew_nothing else [target]:
+            if other.queue.rows and other.queue.rows[0].expected_s is None:
+                other.queue.recount(self._strange_s + self._sketch.mean)
 
-    def _learn(self, pace: Pace, sent: _Sent, cost_s: float) -> None:
+    def _leave(self, target: _Target, done: RowDone, now_s: float) -> float:
+        """Take out a row that is done and learn from it; how long its report was on the way."""
+        queue = target.queue
+        next_in_line = bool(queue.rows) and queue.rows[0].number == done.number
+        before_s = queue.done_s
+        sent = queue.leave(done.number, done.sojourn_s)
+        if sent is None:
+            return 0.0
+        if next_in_line:
+            waited_s = max(queue.done_s - done.cost_s - max(before_s, sent.sent_s), 0.0)
+            self._strange_s = STRANGE_MEMORY * self._strange_s + (1.0 - STRANGE_MEMORY) * waited_s
+        self._learn(target.pace, sent, done.cost_s)
+        return now_s - queue.done_s
+
+    def _learn(self, pace: Pace, sent: SentRow, cost_s: float) -> None:
         if sent.expected_s is not None:
             pace.learn(sent.expected_s, cost_s)
         self._heavy.add(sent.key_hash, cost_s / pace.factor)
@@ -176,12 +160,3 @@ class ReadyTimeScheduler:
         if self._learned % FORGET_EVERY == 0:
             self._heavy.decay(REMEMBER)
             self._sketch.decay(REMEMBER)
-
-
-def _leave(queue: _Queue, done: RowDone) -> _Sent | None:
-    """Take the row out, with all before it: they are done too. None if it has left already."""
-    while queue.rows and queue.rows[0].number <= done.number:
-        sent = queue.rows.popleft()
-        if sent.number == done.number:
-            return sent
-    return None

@@ -27,7 +27,7 @@ class Tuning(NamedTuple):
     remembered_rows: int = ready_time.REMEMBERED_ROWS
     pace_memory: float = pace.MEMORY
     standard_errors: float = pace.STANDARD_ERRORS
-    least_pace: float = pace.LEAST
+    widest_pace: float = pace.WIDEST
 
 
 @compiled
@@ -51,11 +51,15 @@ def ready_time_loop(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loo
     finish = np.empty(rows)
     busy_s = np.empty(rows)
     expected = np.empty(rows)
-    estimate = np.empty(rows)
+    takes = np.empty(rows)
+    work_to = np.empty(rows)
     after = np.full(rows, -1, np.int64)
     next_own = np.full(rows, -1, np.int64)
     report_at = np.full(rows, math.inf)
     report_ends = np.zeros(rows, np.bool_)
+    lead = np.empty(rows)
+    less_lead = np.full(rows, -1, np.int64)
+    more_lead = np.full(rows, -1, np.int64)
     # The instances: queues, and rows not yet reported.
     end = np.zeros(instances)
     last = np.full(instances, -1, np.int64)
@@ -70,8 +74,10 @@ def ready_time_loop(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loo
     oldest = np.full((schedulers, instances), -1, np.int64)
     on_their_way = np.zeros((schedulers, instances), np.int64)
     done = np.zeros((schedulers, instances))
-    free = np.zeros((schedulers, instances))
-    rest = np.zeros((schedulers, instances))
+    queued = np.zeros((schedulers, instances))
+    offset = np.zeros((schedulers, instances))
+    most_lead = np.full((schedulers, instances), -1, np.int64)
+    least_lead = np.full((schedulers, instances), -1, np.int64)
     used = np.full((schedulers, instances), -1, np.int64)
     factor = np.ones((schedulers, instances))
     pace_expected = np.zeros((schedulers, instances))
@@ -137,21 +143,27 @@ def ready_time_loop(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loo
                     waited = max(done_now - busy_s[at] - max(done[s, first], arrivals[at]), 0.0)
                     strange[s] = tuning.strange_memory * strange[s] + (1.0 - tuning.strange_memory) * waited
                     done[s, first] = done_now
+                    offset[s, first] = done_now - work_to[at]
+                    top = most_lead[s, first]
+                    while top >= 0 and top <= at:
+                        top = less_lead[top]
+                    most_lead[s, first] = top
+                    if top < 0:
+                        least_lead[s, first] = -1
+                    else:
+                        more_lead[top] = -1
                     longest = max(longest, arrived - done[s, first])
                     if expected[at] >= 0.0:
-                        ratio = 1.0
-                        if pace_expected[s, first] > 0.0:
-                            ratio = pace_cost[s, first] / pace_expected[s, first]
-                        error = busy_s[at] - ratio * expected[at]
+                        error = busy_s[at]
+                        error -= _ratio(pace_cost[s, first], pace_expected[s, first], tuning.widest_pace) * expected[at]
                         pace_squares[s, first] = pace_squares[s, first] * tuning.pace_memory + error * error
                         pace_expected[s, first] = pace_expected[s, first] * tuning.pace_memory + expected[at]
                         pace_cost[s, first] = pace_cost[s, first] * tuning.pace_memory + busy_s[at]
                         if pace_expected[s, first] > 0.0:
-                            beyond = pace_cost[s, first] / pace_expected[s, first] - 1.0
+                            beyond = _ratio(pace_cost[s, first], pace_expected[s, first], tuning.widest_pace) - 1.0
                             noise = tuning.standard_errors * math.sqrt(pace_squares[s, first])
                             noise /= pace_expected[s, first]
-                            shown = math.copysign(max(abs(beyond) - noise, 0.0), beyond)
-                            factor[s, first] = max(1.0 + shown, tuning.least_pace)
+                            factor[s, first] = 1.0 + math.copysign(max(abs(beyond) - noise, 0.0), beyond)
                     cost = busy_s[at] / factor[s, first]
                     key = keys[at]
                     place = place_of[s, key]
@@ -194,24 +206,40 @@ def ready_time_loop(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loo
             way[s] = max(longest, way[s] * tuning.way_memory)
             mean = total[s] / count[s] if count[s] > 0.0 else 0.0
             for i in range(instances):
-                if i == first or knew_nothing:
-                    free[s, i] = done[s, i]
-                    rest[s, i] = 0.0
-                    at = oldest[s, i]
+                at = oldest[s, i]
+                if (i == first or knew_nothing) and at >= 0 and expected[at] < 0.0:
+                    queued[s, i] = 0.0
+                    offset[s, i] = done[s, i]
+                    most_lead[s, i] = -1
+                    least_lead[s, i] = -1
                     while at >= 0:
                         if expected[at] < 0.0:
-                            estimate[at] = mean
-                        free[s, i] = max(free[s, i], arrivals[at]) + (strange[s] + estimate[at])
-                        if at != oldest[s, i]:
-                            rest[s, i] += strange[s] + estimate[at]
+                            takes[at] = strange[s] + mean
+                        _count(
+                            at,
+                            s,
+                            i,
+                            arrivals,
+                            takes,
+                            work_to,
+                            queued,
+                            lead,
+                            less_lead,
+                            more_lead,
+                            most_lead,
+                            least_lead,
+                        )
                         at = next_own[at]
         if learned[s] > 0:
             chosen = -1
             least = math.inf
             for i in range(instances):
-                ready = max(free[s, i], now)
-                if on_their_way[s, i] > 0:
-                    ready = max(ready, now - way[s] + rest[s, i])
+                ready = offset[s, i]
+                if most_lead[s, i] >= 0:
+                    ready = max(ready, lead[most_lead[s, i]])
+                ready = max(queued[s, i] + ready, now)
+                if oldest[s, i] >= 0:
+                    ready = max(ready, now - way[s] + (queued[s, i] - work_to[oldest[s, i]]))
                 if chosen < 0 or ready < least or (ready == least and used[s, i] < used[s, chosen]):
                     chosen = i
                     least = ready
@@ -222,11 +250,11 @@ def ready_time_loop(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loo
             else:
                 mean = total[s] / count[s] if count[s] > 0.0 else 0.0
                 expected[row] = _sketched(frequency[s], work[s], columns, key, mean)
-            estimate[row] = expected[row] * factor[s, chosen]
+            takes[row] = strange[s] + expected[row] * factor[s, chosen]
         else:
             chosen = (row // schedulers) % instances
             expected[row] = -1.0
-            estimate[row] = 0.0
+            takes[row] = 0.0
         used[s, chosen] = row
         if own_last[s, chosen] >= 0:
             next_own[own_last[s, chosen]] = row
@@ -235,16 +263,19 @@ def ready_time_loop(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loo
             next_report[s, chosen] = row
         if oldest[s, chosen] < 0:
             oldest[s, chosen] = row
-        else:
-            rest[s, chosen] += strange[s] + estimate[row]
         on_their_way[s, chosen] += 1
-        free[s, chosen] = max(free[s, chosen], now) + (strange[s] + estimate[row])
+        _count(row, s, chosen, arrivals, takes, work_to, queued, lead, less_lead, more_lead, most_lead, least_lead)
         if on_their_way[s, chosen] > tuning.remembered_rows:
             at = oldest[s, chosen]
-            done[s, chosen] = max(done[s, chosen], arrivals[at]) + (strange[s] + estimate[at])
+            before = arrivals[at] - (work_to[at] - takes[at])
+            done[s, chosen] = work_to[at] + max(offset[s, chosen], before)
+            offset[s, chosen] = done[s, chosen] - work_to[at]
+            top = most_lead[s, chosen]
+            if top == at:
+                most_lead[s, chosen] = less_lead[top]
+                more_lead[less_lead[top]] = -1
             oldest[s, chosen] = next_own[at]
             on_their_way[s, chosen] -= 1
-            rest[s, chosen] -= strange[s] + estimate[next_own[at]]
         busy_s[row] = costs_s[row] * speeds[row * stretches // rows, chosen]
         end[chosen] = max(now, end[chosen]) + busy_s[row]
         finish[row] = end[chosen]
@@ -254,6 +285,45 @@ def ready_time_loop(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loo
         if running[chosen] < 0:
             running[chosen] = row
     return finish, reports
+
+
+@compiled
+def _count(  # noqa: PLR0913, PLR0917 - compiled functions take no keywords
+    row: int,
+    s: int,
+    i: int,
+    arrivals: Floats,
+    takes: Floats,
+    work_to: Floats,
+    queued: Floats,
+    lead: Floats,
+    less_lead: Ints,
+    more_lead: Ints,
+    most_lead: Ints,
+    least_lead: Ints,
+) -> None:
+    """`ExpectedQueue._count`; the leads are a list through `less_lead`, back through `more_lead`."""
+    lead[row] = arrivals[row] - queued[s, i]
+    bottom = least_lead[s, i]
+    while bottom >= 0 and lead[bottom] <= lead[row]:
+        bottom = more_lead[bottom]
+    more_lead[row] = bottom
+    less_lead[row] = -1
+    if bottom >= 0:
+        less_lead[bottom] = row
+    else:
+        most_lead[s, i] = row
+    least_lead[s, i] = row
+    queued[s, i] += takes[row]
+    work_to[row] = queued[s, i]
+
+
+@compiled
+def _ratio(cost: float, expected: float, widest: float) -> float:
+    """`Pace._ratio`."""
+    if expected <= 0.0:
+        return 1.0
+    return min(max(cost / expected, 1.0 / widest), widest)
 
 
 @compiled
@@ -269,12 +339,10 @@ def _forget(  # noqa: PLR0913, PLR0917 - compiled functions take no keywords
     forgotten: float,
 ) -> None:
     """`HeavyHitters.decay` and `CostSketch.decay`."""
-    heavy_count *= remember
-    heavy_seen *= remember
-    heavy_cost *= remember
-    frequency *= remember
-    work *= remember
     for place in range(len(key_at)):
+        heavy_count[place] *= remember
+        heavy_seen[place] *= remember
+        heavy_cost[place] *= remember
         if key_at[place] >= 0 and heavy_seen[place] < forgotten:
             place_of[key_at[place]] = -1
             key_at[place] = -1
@@ -283,6 +351,8 @@ def _forget(  # noqa: PLR0913, PLR0917 - compiled functions take no keywords
             heavy_cost[place] = 0.0
     for i in range(frequency.shape[0]):
         for j in range(frequency.shape[1]):
+            frequency[i, j] *= remember
+            work[i, j] *= remember
             if frequency[i, j] < forgotten:
                 frequency[i, j] = 0.0
                 work[i, j] = 0.0
