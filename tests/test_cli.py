@@ -368,6 +368,7 @@ def test_the_commands_are_the_documented_ones() -> None:
         "penstock reproduce",
         "penstock reproduce las",
         "penstock reproduce aurora",
+        "penstock reproduce osg",
         "penstock bench",
         "penstock bench sim",
         "penstock bench grains",
@@ -408,6 +409,11 @@ def test_reproduce_las_has_the_documented_options() -> None:
 def test_reproduce_aurora_has_the_documented_options() -> None:
     spellings = {spelling for option in COMMANDS["penstock reproduce aurora"].params for spelling in option.opts}
     assert spellings == {"--figure", "--runs", "--seed", "--out", "--json", "--jobs"}
+
+
+def test_reproduce_osg_has_the_documented_options() -> None:
+    spellings = {spelling for option in COMMANDS["penstock reproduce osg"].params for spelling in option.opts}
+    assert spellings >= {"--figure", "--runs", "--seed", "--data", "--json", "--out"}
 
 
 @pytest.mark.parametrize("arguments", [(), ("reproduce",), ("bench",)], ids=" ".join)

@@ -17,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 import penstock
-from penstock import cli_aurora, cli_bench, cli_roadmap, cli_run, hardware
+from penstock import cli_aurora, cli_bench, cli_osg, cli_roadmap, cli_run, hardware
 from penstock.cli_options import (
     Batches,
     Boxes,
@@ -32,6 +32,7 @@ from penstock.cli_options import (
     Learn,
     Measure,
     NetworkPath,
+    OsgRuns,
     Out,
     Placement,
     PreferRows,
@@ -45,13 +46,14 @@ from penstock.cli_options import (
     Shed,
     Solver,
     Step,
+    StreamRows,
     Target,
 )
 from penstock.errors import PenstockError
 from penstock.output import writable_file, writable_folder, write_files
 from penstock.sim import workload
 from penstock.sim.bench import PAPER_RUNS, bench_sim
-from penstock.sim.figures import aurora, aurora_plots, las, las_plots
+from penstock.sim.figures import aurora, aurora_plots, las, las_plots, osg, osg_plots
 from penstock.sim.figures.result import Figure, to_json, to_markdown
 from penstock.sim.grains import GRAIN_RUNS, bench_grains
 from penstock.sim.parallel import Workers
@@ -97,7 +99,9 @@ def reproduce_las(  # noqa: PLR0913 - one argument an option
     jobs: Jobs = 0,
     out: Out = None,
     json_file: Json = None,
-    data: Annotated[Path | None, typer.Option(help="Figure 7: a recorded stream as Parquet.", metavar="FILE")] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Figure 7: a recorded stream, Parquet or CSV.", metavar="FILE")
+    ] = None,
     key: Annotated[str | None, typer.Option(help="Figure 7: its key column.", metavar="COLUMN")] = None,
     cost: Annotated[
         str | None,
@@ -116,7 +120,7 @@ def reproduce_las(  # noqa: PLR0913 - one argument an option
     if figure is not None and figure not in las.FIGURES:
         raise PenstockError.setting("--figure", figure, f"one of {', '.join(las.FIGURES)}")
     if (data is None) != (key is None):
-        raise PenstockError("--data and --key go together: give a Parquet file and the name of its key column")
+        raise PenstockError("--data and --key go together: give a Parquet or CSV file and the name of its key column")
     if (cost is not None or arrival is not None) and data is None:
         raise PenstockError("--cost and --arrival name columns of --data: give --data and --key as well")
     if data is not None and "7" not in names:
@@ -166,6 +170,47 @@ def reproduce_aurora(
             figures.append(aurora.FIGURES[name](aurora.Effort(runs=runs, seed=seed, workers=workers, done=done)))
     command = _command("penstock reproduce aurora", {"figure": figure, "runs": runs, "seed": seed})
     _tell(_Paper("Aurora", aurora_plots.plot), figures, out, json_file, command, hardware.describe())
+
+
+@reproduce.command("osg")
+def reproduce_osg(  # noqa: PLR0913 - one argument an option
+    *,
+    figure: Annotated[
+        str | None, typer.Option(help=f"One of {', '.join(osg.FIGURES)}; all if not given.", metavar="N")
+    ] = None,
+    runs: OsgRuns = osg.Effort.runs,
+    seed: Seed = 0,
+    rows: StreamRows = None,
+    jobs: Jobs = 0,
+    out: Out = None,
+    json_file: Json = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Figures 13 and 14: a recorded stream, Parquet or CSV.", metavar="FILE")
+    ] = None,
+    key: Annotated[
+        str | None, typer.Option(help=f"Its key column; {cli_osg.KEY_COLUMN} if not given.", metavar="COLUMN")
+    ] = None,
+    cost: Annotated[
+        str | None,
+        typer.Option(
+            help=f"Its column of costs in ms; {cli_osg.COST_COLUMN} if not given. Without one, keys get the figure's.",
+            metavar="COLUMN",
+        ),
+    ] = None,
+) -> None:
+    """Online Shuffle Grouping (Rivetti et al., Middleware 2016): figures 4 to 14 but 12, and ours beside it (plus)."""
+    names = cli_osg.names(figure)
+    cli_osg.check_data(figure, data, key, cost, rows)
+    json_file = _check_outputs(out, json_file)
+    makers = {name: cli_osg.maker(name, data, key, cost, seed) for name in names}
+    figures = []
+    with _progress() as progress, Workers(_jobs(jobs)) as workers:
+        for name, make in makers.items():
+            done = partial(progress.advance, progress.add_task(f"figure {name}", total=osg.tasks(name, runs)))
+            figures.append(make(osg.Effort(runs=runs, seed=seed, workers=workers, rows=rows, done=done)))
+    given = {"figure": figure, "runs": runs, "seed": seed, "rows": rows, "data": data, "key": key, "cost": cost}
+    command = _command("penstock reproduce osg", given)
+    _tell(_Paper("OSG", osg_plots.plot), figures, out, json_file, command, hardware.describe())
 
 
 @bench.command("sim")

@@ -13,6 +13,7 @@ from penstock.core.settings import duration_s
 _N = TypeVar("_N", int, float)
 _LEAST_EPS = 0.0001
 _LEAST_GATE_ROWS = 1000
+_LEAST_STREAM_ROWS = 1000
 _LEAST_STEP = 0.0001
 _MOST_CORES = 1024
 _LEAST_BOXES, _MOST_BOXES = 10, 20_000
@@ -52,6 +53,22 @@ Runs = Annotated[
         help="Independent runs for each point (figure 7 is one run).",
         metavar="R",
         parser=_number(int, "a whole number from 1 up", lambda runs: runs >= 1),
+    ),
+]
+OsgRuns = Annotated[
+    int,
+    typer.Option(
+        help="Independent runs for each point (figures 13 and 14: 10 at most; 11 shows the first).",
+        metavar="R",
+        parser=_number(int, "a whole number from 1 up", lambda runs: runs >= 1),
+    ),
+]
+StreamRows = Annotated[
+    int | None,
+    typer.Option(
+        help="Figures 13 and 14: rows of the synthetic streams; as many as the paper's if not given.",
+        metavar="N",
+        parser=_number(int, "a whole number from 1000 up", lambda rows: rows >= _LEAST_STREAM_ROWS),
     ),
 ]
 Seed = Annotated[

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
@@ -167,7 +168,7 @@ def mentions(seed: int, *, rows: int = 500_000) -> tuple[Ints, Floats, int]:
     """
     rng = np.random.default_rng([seed, 7])
     share = np.diff(
-        cumulated(f"zipf-{_exponent_for_top(MENTION_TOP_SHARE, MENTION_ENTITIES)}", MENTION_ENTITIES), prepend=0.0
+        cumulated(f"zipf-{exponent_for_top(MENTION_TOP_SHARE, MENTION_ENTITIES)}", MENTION_ENTITIES), prepend=0.0
     )
     kind = _kinds_by_share(share, rng)
     counts = np.where(rng.random(rows) < _SINGLE_SHARE, 1, 1 + rng.geometric(1.0 - _ANOTHER, rows))
@@ -189,7 +190,7 @@ def mention_costs(items: int, seed: int) -> Floats:
     return np.asarray(MENTION_COSTS_S)[kinds]
 
 
-def _exponent_for_top(top_share: float, items: int) -> float:
+def exponent_for_top(top_share: float, items: int) -> float:
     """The Zipf exponent at which the first of `items` has this share, by bisection."""
     low, high = 0.0, 4.0
     for _ in range(50):
@@ -263,15 +264,17 @@ def read_arrivals(path: Path, column: str) -> Floats:
 
 
 def read_columns(path: Path, columns: list[str]) -> pa.Table:
-    """Columns of a Parquet file, or one clear error."""
+    """Columns of a Parquet file, or of a CSV file (named .csv or .csv.gz) with a line of names; or one clear error."""
+    kind = "CSV" if path.name.endswith((".csv", ".csv.gz")) else "Parquet"
     try:
-        present = pq.read_schema(path).names
+        whole = pyarrow.csv.read_csv(path) if kind == "CSV" else None
+        present = pq.read_schema(path).names if whole is None else whole.schema.names
         missing = [column for column in columns if column not in present]
         if missing:
             raise PenstockError.setting("column", missing[0], f"one of the columns of {path}: {', '.join(present)}")
-        return pq.read_table(path, columns=columns)
+        return pq.read_table(path, columns=columns) if whole is None else whole.select(columns)
     except FileNotFoundError:
-        raise PenstockError.setting("data", str(path), "an existing Parquet file") from None
+        raise PenstockError.setting("data", str(path), f"an existing {kind} file") from None
     except (OSError, pa.ArrowException) as error:
         reason = str(error).splitlines()[0]
-        raise PenstockError.setting("data", str(path), "a readable Parquet file", f"reading failed: {reason}") from None
+        raise PenstockError.setting("data", str(path), f"a readable {kind} file", f"reading failed: {reason}") from None

@@ -112,7 +112,9 @@ def spread(values: Iterable[float]) -> dict[str, float]:
     numbers = [value for value in values if not math.isnan(value)]
     if not numbers:
         return {"mean": math.nan, "min": math.nan, "max": math.nan}
-    return {"mean": math.fsum(numbers) / len(numbers), "min": min(numbers), "max": max(numbers)}
+    least, most = min(numbers), max(numbers)
+    mean = math.fsum(numbers) / len(numbers)
+    return {"mean": min(max(mean, least), most), "min": least, "max": most}  # equal values: their mean may be rounded
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401 - JSON data of any shape
