@@ -118,8 +118,8 @@ class Grouping:
             raise PenstockError("key is missing: name the column or columns that a row's cost depends on")
         else:
             self._columns, self._salt = own, 0
-        if checkpoint is not None and not isinstance(checkpoint, str):
-            local_folder("checkpoint", checkpoint)
+        if checkpoint is not None:
+            local_folder("checkpoint", checkpoint)  # Refused here if it is none.
         self._checkpoint = checkpoint
         self._store: Store | None = None
         self._controller: Controller | None = None
@@ -135,7 +135,7 @@ class Grouping:
 
     def _joined(self, guard: Guard, own: RowColumns, checkpoint: object) -> tuple[RowColumns, int]:
         """The columns of the guard's, and its salt."""
-        if not hasattr(guard, "join"):
+        if not hasattr(guard, "dealt_by"):
             raise PenstockError.setting("guard", guard, "a Guard")
         if own.row or checkpoint is not None:
             setting, given = ("row", own.row) if own.row else ("checkpoint", checkpoint)
