@@ -18,8 +18,15 @@ ENGINES = ("local-cluster", "connect")
 QUICK_START = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 #: Each run: the engine, the file, and what else pytest is told.
 BESIDE = {
-    # An alarm about keep is the planner's own, whatever the engine, and takes long to come about.
-    **{engine: (engine, "tests/spark/test_guard.py", "-k", "not must_keep_rows_beyond") for engine in ENGINES},
+    # An alarm about keep is the planner's own, whatever the engine, and takes long to come about. Of grouping, one
+    # test with a stream and one with a batch are enough.
+    **{
+        engine: (
+            *(engine, "tests/spark/test_guard.py", "tests/spark/test_grouping.py"),
+            *("-k", "not must_keep_rows_beyond and (test_guard or a_stream_learns or a_batch_goes_by)"),
+        )
+        for engine in ENGINES
+    },
     "networks": ("classic", "tests/spark/test_network.py"),
 }
 #: Files that are run beside alone.

@@ -172,8 +172,9 @@ def bucket(key: int) -> int:
 def test_a_stream_whose_costs_cannot_be_read_is_dealt_in_turn(spark: SparkSession, tmp_path: Path) -> None:
     own = grouping.by_cost("key", PARTITIONS, checkpoint=tmp_path / "checkpoint", row="row")
     df = stream(spark, available=BATCH).transform(own).transform(own.measured(placed, RESULT, form="row"))
-    own.plans()
-    (own.folder / "plans" / f"{0:020d}.plan").write_text("torn")
+    plans = tmp_path / "checkpoint" / "penstock" / "plans"
+    plans.mkdir()
+    (plans / f"{0:020d}.plan").write_text("torn")
     run(df, tmp_path)
     found = sink(tmp_path)
     assert found["row"].to_pylist() == list(range(BATCH))

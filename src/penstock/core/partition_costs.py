@@ -102,10 +102,8 @@ class PartitionCosts:
         found = {part: own for part, own in parts.items() if 0 <= part < self.partitions and own.work_s.sum() > 0.0}
         if not found:
             return
-        shape = self._shape if self.known else _together(found.values())
-        costs_s = shape.costs_s()
         done_s = {part: float(own.work_s.sum()) for part, own in found.items()}
-        due_s = {part: float(own.rows @ costs_s) for part, own in found.items()}
+        due_s = {part: float(own.rows @ self._expected_s(found, part)) for part, own in found.items()}
         self._learn_factors(done_s, due_s)
         factors = self.factors
         # What the batch took over what was expected, partitions taken as they are: all costs have changed by that.
@@ -122,6 +120,12 @@ class PartitionCosts:
                 self._own_rows[part] += own.rows
                 self._own_work_s[part] += own.work_s
 
+    def _expected_s(self, found: Mapping[int, BucketCosts], part: int) -> NDArray[np.float64]:
+        """What rows of a partition were expected to cost: in the first batch, as they did on the other partitions."""
+        if self.known:
+            return self._shape.costs_s()
+        return _together(own for other, own in found.items() if other != part).costs_s()
+
     def _learn_factors(self, done_s: Mapping[int, float], due_s: Mapping[int, float]) -> None:
         """Take in the work done and the work expected, by partition."""
         parts = np.array([part for part, time_s in due_s.items() if time_s > 0.0], np.intp)
@@ -129,7 +133,10 @@ class PartitionCosts:
             return
         logs = np.log([done_s[part] / due_s[part] for part in parts.tolist()])
         # A batch compares its partitions with each other: together they are what they were.
-        logs += self._logs[parts].mean() - logs.mean()
+        logs -= logs.mean()
+        if not self.known:
+            logs *= 1.0 - 1.0 / len(parts)  # Each was compared with the others, not with all.
+        logs += self._logs[parts].mean()
         off = logs - self._logs[parts]
         before = self._batches[parts]
         sure = before > 0.0
