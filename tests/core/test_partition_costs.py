@@ -39,7 +39,8 @@ def test_alike_partitions_are_taken_for_alike() -> None:
 
 
 def test_a_slow_partition_is_known_after_one_batch_and_does_not_distort_the_shape() -> None:
-    assert after(1, [1.5, 1.0, 1.0]).factors[0] > 1.3
+    first = after(1, [1.5, 1.0, 1.0]).factors
+    assert first[0] > 1.3 * first[1:].max()
     known = after(20, [1.5, 1.0, 1.0])
     factors = known.factors
     assert factors[0] / factors[1:] == pytest.approx(np.full(2, 1.5), rel=0.03)
