@@ -21,14 +21,21 @@ QUICK_START = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 #: Each run by its name: the engine, the files, and what else pytest is told.
 WAVES = (
     {
-        # An alarm about keep is the planner's own, whatever the engine, and takes long to come about.
-        **{engine: (engine, "tests/spark/test_guard.py", "-k", "not must_keep_rows_beyond") for engine in ENGINES},
-        "networks": ("classic", "tests/spark/test_network.py"),
+        # An alarm about keep is the planner's own, whatever the engine, and takes long to come about. Of grouping, one
+        # test with a stream and one with a batch are enough.
+        **{
+            engine: (
+                *(engine, "tests/spark/test_guard.py", "tests/spark/test_grouping.py"),
+                *("-k", "not must_keep_rows_beyond and (test_guard or a_stream_learns or a_batch_goes_by)"),
+            )
+            for engine in ENGINES
+        },
+        "networks and groupings": ("classic", "tests/spark/test_network.py", "tests/spark/test_grouping.py"),
     },
     {"programs": ("classic", *(f"tests/spark/test_{name}.py" for name in ("exactly_once", "demo", "bench")))},
 )
 #: Files that are run beside alone.
-NOT_HERE = tuple(f"tests/spark/test_{name}.py" for name in ("network", "exactly_once", "demo", "bench"))
+NOT_HERE = tuple(f"tests/spark/test_{name}.py" for name in ("network", "grouping", "exactly_once", "demo", "bench"))
 #: Files whose tests hold a query to a target: they come last, when nothing runs beside them.
 UNDISTURBED = tuple(f"tests/spark/test_{name}.py" for name in ("cluster", "kafka", "network_overload"))
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import PenstockError
-from penstock.plan import Assignment, Effect, KeepTable, Plan
+from penstock.plan import Costs, Effect, KeepTable, OwnCost, Plan
 
 seconds = st.floats(0, allow_infinity=False, allow_nan=False)
 shares = st.floats(0, 1)
@@ -30,10 +30,12 @@ def keep_tables(draw: st.DrawFn) -> KeepTable:
 
 
 @st.composite
-def assignments(draw: st.DrawFn) -> Assignment:
-    partitions = draw(st.integers(1, 2**40))
-    partition = draw(st.lists(st.integers(0, partitions - 1), min_size=1, max_size=5))
-    return Assignment(draw(names), partitions, tuple(partition))
+def costs(draw: st.DrawFn) -> Costs:
+    partitions, buckets = draw(st.integers(1, 5)), 2 ** draw(st.integers(0, 3))
+    own = st.builds(OwnCost, st.integers(0, partitions - 1), st.integers(0, buckets - 1), seconds)
+    factors = draw(st.just([]) | st.lists(st.floats(0.1, 10), min_size=partitions, max_size=partitions))
+    cost_s = draw(st.lists(seconds, min_size=buckets, max_size=buckets))
+    return Costs(draw(names), partitions, tuple(cost_s), tuple(factors), tuple(draw(st.lists(own, max_size=3))))
 
 
 plans = st.builds(
@@ -43,7 +45,7 @@ plans = st.builds(
     decided_s=seconds,
     salt=st.integers(-(2**63), 2**63 - 1),
     gates=st.lists(keep_tables(), max_size=3, unique_by=lambda table: table.place).map(tuple),
-    assignments=st.lists(assignments(), max_size=3, unique_by=lambda one: one.place).map(tuple),
+    costs=st.lists(costs(), max_size=3, unique_by=lambda one: one.place).map(tuple),
     expected=st.none() | st.builds(Effect, shares, st.none() | seconds),
     note=st.text(max_size=8),
 )
@@ -101,7 +103,7 @@ def test_parquet_loses_nothing(originals: list[Plan], tmp_path: Path) -> None:
 
 def test_json_is_canonical() -> None:
     assert plan(decided_s=2, expected=Effect(1, None)).to_json() == (
-        '{"assignments":[],"decided_s":2.0,"expected":{"keep_share":1.0,"queuing_latency_s":null},"format":1,'
+        '{"costs":[],"decided_s":2.0,"expected":{"keep_share":1.0,"queuing_latency_s":null},"format":1,'
         '"gates":[{"keep":[0.5],"place":"source","reasons":["over capacity"]}],"note":"","policy":"p",'
         '"salt":3,"version":1}'
     )
@@ -138,10 +140,17 @@ def test_gate_of_a_place() -> None:
     assert made.gate("c") is None
 
 
+def test_costs_of_a_place() -> None:
+    here = Costs("a", 2, (0.5,))
+    made = plan(costs=(here,))
+    assert made.costs_at("a") == here
+    assert made.costs_at("b") is None
+
+
 def test_keep_all_sheds_nothing() -> None:
     made = Plan.keep_all(4, "start", 1.5)
     assert (made.version, made.policy, made.decided_s, made.salt) == (4, "start", 1.5, 0)
-    assert (made.gates, made.assignments, made.expected) == ((), (), Effect(1.0))
+    assert (made.gates, made.costs, made.expected) == ((), (), Effect(1.0))
 
 
 def test_nothing_on_a_plan_can_change() -> None:
@@ -167,8 +176,8 @@ def test_nothing_on_a_plan_can_change() -> None:
         ({"gates": "source"}, "gates = 'source' "),
         ({"gates": [1]}, "gates[0] = 1 is not usable: give one of type KeepTable"),
         ({"gates": (table(), table())}, "gates = 'source' is not usable: give each place once"),
-        ({"assignments": [table()]}, "assignments[0] = KeepTable("),
-        ({"assignments": (Assignment("a", 1, (0,)),) * 2}, "assignments = 'a' "),
+        ({"costs": [table()]}, "costs[0] = KeepTable("),
+        ({"costs": (Costs("a", 1, (0.5,)),) * 2}, "costs = 'a' "),
         ({"expected": 0.5}, "expected = 0.5 is not usable: give one of type Effect"),
         ({"note": None}, "note = None "),
         ({"note": "\udfff"}, r"note = '\udfff' "),
@@ -200,11 +209,18 @@ def test_wrong_fields_are_refused_by_name(changes: dict[str, object], named: str
             "reasons = ('',) is not usable: give a reason for bucket 1",
         ),
         (lambda: KeepTable("a", (1.0, 0.9), ("x", "")), "reasons = ('x', '') "),
-        (lambda: Assignment("", 1, (0,)), "place = '' "),
-        (lambda: Assignment("a", 0, (0,)), "partitions = 0 "),
-        (lambda: Assignment("a", 2, ()), "partition = () "),
-        (lambda: Assignment("a", 2, (0, 2)), "partition[1] = 2 is not usable: give a partition from 0 to 1"),
-        (lambda: Assignment("a", 2, (-1,)), "partition[0] = -1 "),
+        (lambda: Costs("", 1, (0.5,)), "place = '' "),
+        (lambda: Costs("a", 0, (0.5,)), "partitions = 0 "),
+        (lambda: Costs("a", 2, ()), "cost_s = () "),
+        (lambda: Costs("a", 2, (1.0,) * 3), "cost_s = (1.0, 1.0, 1.0) is not usable: give a cost for each of a power"),
+        (lambda: Costs("a", 2, (1.0, -1.0)), "cost_s[1] = -1.0 "),
+        (
+            lambda: Costs("a", 2, (1.0,), (1.0,)),
+            "factors = (1.0,) is not usable: give one for each of the 2 partitions",
+        ),
+        (lambda: Costs("a", 2, (1.0,), (1.0, 0.0)), "factors[1] = 0.0 is not usable: give a finite number above 0"),
+        (lambda: Costs("a", 2, (1.0,), own=(OwnCost(2, 0, 1.0),)), "own[0] = 2 is not usable: give a partition from 0"),
+        (lambda: Costs("a", 2, (1.0,), own=(OwnCost(1, 1, 1.0),)), "own[0] = 1 is not usable: give a bucket from 0"),
         (lambda: Effect(1.5), "keep_share = 1.5 "),
         (lambda: Effect(0.5, -1.0), "queuing_latency_s = -1.0 "),
     ],

@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from penstock import grouping
     from penstock.core.policy import BaseLine, FullKnowledge, LoadAware, Policy, RandomShed, StrawMan
     from penstock.core.shedding import Arrived, Drop, Executed, Forward
     from penstock.core.sketch import CostSketch
@@ -37,6 +38,7 @@ __all__ = [
     "Report",
     "StrawMan",
     "Throughput",
+    "grouping",
 ]
 
 # Names are looked up when they are first used: a Spark worker that reads a plan at every micro-batch must not wait for
@@ -57,6 +59,8 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 def __getattr__(name: str) -> object:
     """Look up a public name in its module."""
+    if name == "grouping":
+        return import_module("penstock.grouping")
     if name not in _HOME_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_HOME_OF[name]), name)

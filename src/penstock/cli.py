@@ -298,6 +298,25 @@ def bench_latency(
     _bench_on_spark("latency", 15 * repeats, run, cli_bench.show_latency, json_file)
 
 
+@bench.command("grouping")
+def bench_grouping(
+    *,
+    figure_12: Annotated[
+        bool, typer.Option("--figure-12", help="OSG's figure 12 in its place: completion times as speeds change.")
+    ] = False,
+    repeats: Repeats = 3,
+    json_file: Json = None,
+) -> None:
+    """What grouping by cost gains on Spark over repartition(k), and over knowing every cost; 40 minutes."""
+    if figure_12:
+        _bench_on_spark("figure 12", 3, cli_bench.run_series, cli_bench.show_series, json_file)
+        return
+    cli_bench.require_spark()
+    steps = cli_bench.grouping_steps(repeats)
+    run = partial(cli_bench.run_grouping, repeats)
+    _bench_on_spark("grouping", steps, run, cli_bench.show_grouping, json_file)
+
+
 def _bench_on_spark(
     name: str,
     steps: int,

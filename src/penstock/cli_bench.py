@@ -1,4 +1,4 @@
-"""`penstock bench gate|idle|latency`: the benchmarks that run on Spark."""
+"""`penstock bench gate|idle|latency|grouping`: the benchmarks that run on Spark."""
 
 from __future__ import annotations
 
@@ -52,6 +52,65 @@ def run_latency(
     effort = Effort(repeats, learn_s=learn_s, measure_s=measure_s, prefer=preferred)
     with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
         return bench_latency(Path(folder), effort, done)
+
+
+def run_grouping(repeats: int, done: Callable[[], None]) -> dict[str, Any]:
+    """Run the benchmark of grouping by cost."""
+    from penstock.spark.bench.grouping import Effort, bench_grouping  # noqa: PLC0415 - the other commands need no Spark
+
+    with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
+        return bench_grouping(Path(folder), Effort(repeats), done)
+
+
+def grouping_steps(repeats: int) -> int:
+    """How many runs it tells as done."""
+    from penstock.spark.bench.grouping import Effort  # noqa: PLC0415 - the other commands need no Spark
+
+    return Effort(repeats).steps
+
+
+def run_series(done: Callable[[], None]) -> dict[str, Any]:
+    """Run OSG's figure 12."""
+    from penstock.spark.bench.grouping_series import Series, bench_series  # noqa: PLC0415 - others need no Spark
+
+    with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
+        return bench_series(Path(folder), Series(), done)
+
+
+def show_grouping(out: Console, result: dict[str, Any]) -> None:
+    """What each way of dealing took, and what it gained over round-robin."""
+    table = Table(
+        "job", "k", "work", "costs", "dealt", "stage, s", "mean completion, s", "p99, s", "stage, gain", "mean"
+    )
+    for row in result["rows"]:
+        gains = [row["speed_up"][name] for name in ("stage_s", "completion_mean_s")]
+        slow = "" if row["slow_instance"] == 1.0 else f", one {row['slow_instance']:g} times slower"
+        table.add_row(
+            row["job"],
+            f"{row['k']}{slow}",
+            row["work"],
+            row["costs"],
+            row["way"],
+            *(f"{row[name]['median']:.2f}" for name in ("stage_s", "completion_mean_s", "completion_p99_s")),
+            *(f"{gain['median']:.3f} ({gain['min']:.3f} to {gain['max']:.3f})" for gain in gains),
+        )
+    out.print(table)
+
+
+def show_series(out: Console, result: dict[str, Any]) -> None:
+    """How both halves went, and where costs came into use."""
+    table = Table("rows", "round-robin, mean ms", "by cost, mean ms", "gain")
+    given = result["parameters"]
+    means = result["completion_mean_ms"]
+    for half, (label, gain) in enumerate(zip(("first half", "second half"), result["speed_up"], strict=True)):
+        table.add_row(label, f"{means['round_robin'][half]:.0f}", f"{means['by_cost'][half]:.0f}", f"{gain:.3f}")
+    out.print(table)
+    first, again = result["run_at"]
+    out.print(
+        f"Of {given['rows']} rows, costs are gone by from row {first} on, and after the change at row "
+        f"{given['rows'] // 2} again from row {again} on.",
+        highlight=False,
+    )
 
 
 def show_gate(out: Console, result: dict[str, Any]) -> None:

@@ -217,6 +217,7 @@ _COUNT = _Scalar(pa.int64(), _whole, lambda n: 0 <= n < 2**63, "a whole number f
 _INT64 = _Scalar(pa.int64(), _whole, lambda n: -(2**63) <= n < 2**63, "a whole number that fits 64 bits")
 _SECONDS = _Scalar(pa.float64(), _real, lambda s: 0 <= s < math.inf, "seconds, a finite number from 0 up")
 _SHARE = _Scalar(pa.float64(), _real, lambda x: 0 <= x <= 1, "a number from 0 to 1")
+_FACTOR = _Scalar(pa.float64(), _real, lambda x: 0 < x < math.inf, "a finite number above 0")
 _TEXT = _Scalar(pa.string(), _text, _is_utf8, "text that UTF-8 can hold")
 _NAME = _Scalar(pa.string(), _text, lambda t: t != "" and _is_utf8(t), "a name: text, not empty, in UTF-8")
 _BLOB = _Scalar(pa.binary(), _blob, lambda _: True, "bytes")
@@ -225,6 +226,7 @@ Count = Annotated[int, _COUNT]
 Int64 = Annotated[int, _INT64]
 Seconds = Annotated[float, _SECONDS]
 Share = Annotated[float, _SHARE]
+Factor = Annotated[float, _FACTOR]
 Text = Annotated[str, _TEXT]
 Name = Annotated[str, _NAME]
 Blob = Annotated[bytes, _BLOB]

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Self
 
-from penstock.message import Count, Int64, Message, Name, Record, Seconds, Share, Text, refusal
+from penstock.message import Count, Factor, Int64, Message, Name, Record, Seconds, Share, Text, refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,25 +44,49 @@ class KeepTable(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Assignment(Record):
-    """Which partition takes the rows of each key bucket.
+class OwnCost(Record):
+    """What a row of one bucket costs on one partition, where that differs from what it costs elsewhere."""
 
-    >>> Assignment("enrich", partitions=2, partition=(0, 1, 1)).partition[2]
-    1
+    partition: Count
+    bucket: Count
+    cost_s: Seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Costs(Record):
+    """What a row of each key bucket is expected to cost, by which rows are dealt to partitions.
+
+    One entry in `cost_s` means the same for every row. A row costs `cost_s` times the factor of its partition; without
+    factors partitions are alike. `own` has the exceptions.
+
+    >>> costs = Costs("enrich", partitions=2, cost_s=(0.1, 0.3), factors=(1.0, 1.5))
+    >>> costs.buckets, costs.factors[1]
+    (2, 1.5)
     """
 
     place: Name
     partitions: Count
-    partition: tuple[Count, ...]
+    cost_s: tuple[Seconds, ...]
+    factors: tuple[Factor, ...] = ()
+    own: tuple[OwnCost, ...] = ()
+
+    @property
+    def buckets(self) -> int:
+        """Number of key buckets."""
+        return len(self.cost_s)
 
     def _check(self) -> None:
         if not self.partitions:
             raise refusal("partitions", self.partitions, "a whole number from 1 up")
-        if not self.partition:
-            raise refusal("partition", self.partition, "a partition for at least one bucket")
-        for bucket, partition in enumerate(self.partition):
-            if partition >= self.partitions:
-                raise refusal(f"partition[{bucket}]", partition, f"a partition from 0 to {self.partitions - 1}")
+        if not self.cost_s or self.buckets & (self.buckets - 1):
+            raise refusal("cost_s", self.cost_s, "a cost for each of a power of two of buckets")
+        if self.factors and len(self.factors) != self.partitions:
+            raise refusal("factors", self.factors, f"one for each of the {self.partitions} partitions, or none")
+        for number, one in enumerate(self.own):
+            if one.partition >= self.partitions:
+                raise refusal(f"own[{number}]", one.partition, f"a partition from 0 to {self.partitions - 1}")
+            if one.bucket >= self.buckets:
+                raise refusal(f"own[{number}]", one.bucket, f"a bucket from 0 to {self.buckets - 1}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +114,7 @@ class Plan(Message):
         decided_s: When it decided.
         salt: Seed of the hash by which the gates choose rows.
         gates: Keep probabilities, one table a place.
-        assignments: Partition assignments, one a place.
+        costs: What rows cost where they are dealt to partitions, one a place.
         expected: What the policy expects of the plan.
         note: Anything a person should know about the decision.
     """
@@ -100,7 +124,7 @@ class Plan(Message):
     decided_s: Seconds
     salt: Int64
     gates: tuple[KeepTable, ...] = ()
-    assignments: tuple[Assignment, ...] = ()
+    costs: tuple[Costs, ...] = ()
     expected: Effect | None = None
     note: Text = ""
 
@@ -117,9 +141,13 @@ class Plan(Message):
         """The keep table of a place; `None` if every row is kept there."""
         return next((table for table in self.gates if table.place == place), None)
 
+    def costs_at(self, place: str) -> Costs | None:
+        """What rows cost at a place where they are dealt; `None` if nothing is known of it."""
+        return next((costs for costs in self.costs if costs.place == place), None)
+
     def _check(self) -> None:
         _check_unique("gates", [table.place for table in self.gates])
-        _check_unique("assignments", [assignment.place for assignment in self.assignments])
+        _check_unique("costs", [costs.place for costs in self.costs])
 
 
 @dataclass(frozen=True, slots=True)

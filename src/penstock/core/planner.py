@@ -224,3 +224,17 @@ class FixedShare:
     def release(self, version: int, now_s: float, note: str) -> Plan | None:  # noqa: ARG002 - it never lets go
         """None: the share does not depend on load."""
         return None
+
+
+class NoGate:
+    """Plans no gate: for a query whose rows are dealt, and all kept."""
+
+    alarms: tuple[str, ...] = ()
+
+    def decide(self, report: Report, now_s: float) -> Plan | None:  # noqa: ARG002 - nothing follows from them
+        """None: there is nothing to plan."""
+        return None
+
+    def release(self, version: int, now_s: float, note: str) -> Plan | None:  # noqa: ARG002 - nothing follows from them
+        """None: nothing is held back."""
+        return None

@@ -9,7 +9,7 @@ import logging
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from pyspark import TaskContext
 
@@ -18,7 +18,10 @@ from penstock.core.bucket_costs import BUCKETS
 from penstock.core.thresholds import KEEP_ALL, thresholds
 from penstock.errors import PenstockError
 from penstock.log import BindingLog, PlanLog
-from penstock.plan import Backlog, Binding, Plan
+from penstock.plan import Backlog, Binding, Costs, Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _logger = logging.getLogger(__name__)
 
@@ -35,6 +38,10 @@ _KEEP_ALL = [KEEP_ALL] * BUCKETS
 _RETRY_S = 0.05
 #: The newest version seen, by folder: workers live on from batch to batch.
 _newest: dict[str, int] = {}
+#: The plan whose costs were read last, by folder and version.
+_read_plans: dict[tuple[str, int], Plan] = {}
+
+_T = TypeVar("_T")
 
 
 class Start(NamedTuple):
@@ -72,22 +79,36 @@ def control_row(folder: str, place: str, start: Start | None = None) -> list[int
     when the batch was bound and the grace and freshness by which a backlog is thinned, or zeros.
     """
     begin_s = time.perf_counter()
-    version, limits, bound = _in_force(_Logs(folder, place, start), _batch())
+    logs = _Logs(folder, place, start)
+    version, limits, bound = _in_force(logs, _batch(), logs.thresholds, _KEEP_ALL)
     thin = bound.backlog if bound else None
     times_s = (bound.bound_s, thin.grace_s, thin.fresh_s) if bound and thin else (0.0, 0.0, 0.0)
     return [*limits, version, _us(time.perf_counter() - begin_s), *map(_us, times_s)]
+
+
+def costs_in_force(folder: str, gate: str, place: str, start: Start | None = None) -> Costs | None:
+    """What the rows of this task's micro-batch are dealt by at a place; None if nothing is known, or can be read.
+
+    The batch is judged by the same plan: `gate` and `start` are what its gate goes by.
+    """
+    logs = _Logs(folder, gate, start)
+    _, costs, _ = _in_force(logs, _batch(), lambda version: logs.costs(version, place), None)
+    return costs
 
 
 def _us(time_s: float) -> int:
     return round(1e6 * time_s)
 
 
-def _in_force(logs: _Logs, batch: Batch | None) -> tuple[int, list[int], Binding | None]:
+def _in_force(
+    logs: _Logs, batch: Batch | None, read: Callable[[int], _T], without: _T
+) -> tuple[int, _T, Binding | None]:
+    """The version of the plan in force, what is read of it, and the batch's binding."""
     for last_try in (False, True):
         try:
             bound = None if batch is None else logs.binding(batch, time.time())
             version = logs.newest_in_force(time.time()) if bound is None else bound.plan_version
-            return (NO_PLAN, _KEEP_ALL, bound) if version is None else (version, logs.thresholds(version), bound)
+            return (NO_PLAN, without, bound) if version is None else (version, read(version), bound)
         except Exception as error:  # noqa: BLE001 - rows must flow whatever happened here
             if not last_try:
                 time.sleep(_RETRY_S)
@@ -95,7 +116,7 @@ def _in_force(logs: _Logs, batch: Batch | None) -> tuple[int, list[int], Binding
             _logger.warning("the plans in %s cannot be read, so every row is kept: %s", logs.folder, error)
             if batch is not None:
                 logs.bind_open(batch, time.time(), error)
-    return UNREADABLE, _KEEP_ALL, None
+    return UNREADABLE, without, None
 
 
 class _Logs:
@@ -129,6 +150,16 @@ class _Logs:
     def thresholds(self, version: int) -> list[int]:
         """The thresholds of a plan."""
         return table_thresholds(self._plans().get(version), self._place)
+
+    def costs(self, version: int, place: str) -> Costs | None:
+        """The costs in a plan."""
+        if (self.folder, version) not in _read_plans:
+            plan = self._plans().get(version)
+            if plan is None:
+                raise PenstockError("the plan that the batch is bound to cannot be read")
+            _read_plans.clear()  # Only the last one will be asked for again.
+            _read_plans[self.folder, version] = plan
+        return _read_plans[self.folder, version].costs_at(place)
 
     def _plans(self) -> PlanLog:
         return PlanLog(Path(self.folder) / "plans")

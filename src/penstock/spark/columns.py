@@ -59,16 +59,20 @@ class RowColumns:
 
     def bucket(self, df: DataFrame) -> Column:
         """The row's place in the gate's table."""
+        return self.stratum(df).bitwiseAND(F.lit(BUCKETS - 1)).cast("int")
+
+    def stratum(self, df: DataFrame) -> Column:
+        """What the row's cost depends on, as a number whose low bits are the bucket: the hash of its key."""
         if self.cost is not None:
             self._type_of(df, "cost_column", self.cost, (NumericType,), "a column of numbers")
             classes = F.floor(F.log2(F.col(self.cost) * F.lit(1e6)) * F.lit(float(CLASSES_PER_OCTAVE)))
             within = F.least(F.greatest(classes, F.lit(0).cast("bigint")), F.lit(BUCKETS - 1).cast("bigint"))
-            return F.coalesce(within, F.lit(0).cast("bigint")).cast("int")
+            return F.coalesce(within, F.lit(0).cast("bigint"))
         for name in self.key:
             self._type_of(df, "key", name)
         if not self.key:
-            return F.lit(0)
-        return F.xxhash64(*self.key).bitwiseAND(F.lit(BUCKETS - 1)).cast("int")
+            return F.lit(0).cast("bigint")
+        return F.xxhash64(*self.key)
 
     def coin(self, df: DataFrame, salt: int) -> Column:
         """The row's number from 0 to 2**63 - 1, the same whenever it is judged."""

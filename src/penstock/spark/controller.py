@@ -11,12 +11,13 @@ import re
 import threading
 from collections import deque
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from penstock.core.partition_costs import PartitionCosts
 from penstock.errors import PenstockError
-from penstock.plan import Plan
+from penstock.plan import Costs, Plan
 from penstock.spark.binding import LEASE_S, NO_PLAN, UNREADABLE
-from penstock.spark.progress import Progress, arrival_trouble, report_of
+from penstock.spark.progress import Progress, arrival_trouble, partition_costs, report_of
 from penstock.totals import Totals
 
 if TYPE_CHECKING:
@@ -57,6 +58,20 @@ REAL_TIME = (
 LOST_AFTER = 120
 
 
+class Dealing(NamedTuple):
+    """What rows are dealt to partitions by: at which place of a plan, what is known, and what is in force so far."""
+
+    place: str
+    known: PartitionCosts
+    in_force: Costs | None
+
+    @classmethod
+    def at(cls, place: str, partitions: int, newest: Plan | None) -> Dealing:
+        """Go on from what the newest plan says of the place."""
+        costs = newest.costs_at(place) if newest is not None else None
+        return cls(place, PartitionCosts.of(costs, partitions), costs)
+
+
 class Controller:
     """Watches one query and plans for it until it ends or the controller is stopped."""
 
@@ -67,20 +82,23 @@ class Controller:
         plans: Plans,
         bindings: Bindings,
         *,
-        names: tuple[str, str],
+        names: tuple[str | None, str],
         dry: bool,
         by_length: bool,
         clock: Callable[[], float],
         on_report: Callable[[Report], None],
+        dealing: Dealing | None = None,
     ) -> None:
         """Watch the query.
 
-        `names` are those of the gate's and the probe's observed metrics; `by_length` says that the planner goes by how
-        long work takes.
+        `names` are those of the gate's and the probe's observed metrics; there need not be a gate. `by_length` says
+        that the planner goes by how long work takes. `dealing` says what rows are dealt to partitions by, if they are.
         """
         self._query, self._planner, self._plans, self._bindings = query, planner, plans, bindings
         self._gate, self._probe = names
         self._dry, self._by_length, self._clock, self._on_report = dry, by_length, clock, on_report
+        self._dealing = dealing
+        self._costs = dealing.in_force if dealing else None  # what every plan carries
         self._real_time = False
         self._query_id = str(query.id)
         self._before: Progress | None = None
@@ -179,8 +197,14 @@ class Controller:
 
     def _take_in(self, progress: Progress) -> Report | None:
         before, self._before = self._before, progress
-        if self._gate not in progress.observed:
+        if self._gate is not None and self._gate not in progress.observed:
             self._tell(f"query {self._query_id} has no gate of this guard: put .transform(guard.admit) into it")
+            return None
+        if self._gate is None and self._probe not in progress.observed:
+            self._tell(
+                f"query {self._query_id} measures nothing for this grouping, so rows are dealt in turn: put "
+                ".transform(grouping.measured(...)) behind it"
+            )
             return None
         if self._probe not in progress.observed and any(name.startswith(PROBE) for name in progress.observed):
             self._tell(f"query {self._query_id} is measured by another guard: take admit and measured of the same one")
@@ -202,14 +226,26 @@ class Controller:
         if self._plans_blindly(progress):
             self.alarms = (REAL_TIME,)
         else:
-            decided = self._planner.decide(report, self._clock())
-            if decided is not None:
-                self._write(decided)
-            trouble = arrival_trouble(progress, self._probe)
+            self._decide(report, progress)
+            trouble = None if self._gate is None else arrival_trouble(progress, self._probe)
             self.alarms = self._planner.alarms if trouble is None else (*self._planner.alarms, trouble)
         for alarm in self.alarms:
             self._tell(alarm)
         return report
+
+    def _decide(self, report: Report, progress: Progress) -> None:
+        """Write a plan if rows are to be judged, or dealt, in another way than before."""
+        decided = self._planner.decide(report, self._clock())
+        news = None
+        if self._dealing is not None:
+            self._dealing.known.learn(partition_costs(progress, self._probe))
+            news = self._dealing.known.news(self._costs, self._dealing.place)
+        if news is not None:
+            self._costs = news
+            decided = decided or self._in_force or Plan.keep_all(0, "by_cost", self._clock())
+            decided = replace(decided, decided_s=self._clock(), note="costs learned")
+        if decided is not None:
+            self._write(decided)
 
     def _plans_blindly(self, progress: Progress) -> bool:
         """Whether a plan would follow from lengths that say nothing; one made before that was known is taken back."""
@@ -221,6 +257,9 @@ class Controller:
 
     def _judged_by(self, progress: Progress) -> Plan | None:
         """The plan that judged a batch, by the gate's own word; if it could not be read, that is told."""
+        if self._gate is None:
+            bound = self._bindings.get(progress.batch)
+            return None if bound is None or bound.plan_version is None else self._plans.get(bound.plan_version)
         version = progress.observed[self._gate].get("plan")
         if version is None or version == NO_PLAN:
             self._compare_clocks(progress.batch)
@@ -297,15 +336,18 @@ class Controller:
             newest = self._plans.latest()
             if newest is not None and newest.gates:
                 released = self._planner.release(0, self._clock(), note)
-                self._write(released or Plan(0, newest.policy, self._clock(), newest.salt, note=note))
-            elif self._in_force is None:  # The first plan ends the thinning of a backlog.
-                self._write(replace(Plan.keep_all(0, "start", self._clock()), note=note))
+                released = released or Plan(0, newest.policy, self._clock(), newest.salt, note=note)
+                self._write(replace(released, costs=newest.costs))
+            elif self._in_force is None and self._gate is not None:  # The first plan ends the thinning of a backlog.
+                costs = newest.costs if newest is not None else ()
+                self._write(replace(Plan.keep_all(0, "start", self._clock()), note=note, costs=costs))
         except (OSError, PenstockError) as error:
             self.errors += 1
             self._tell(f"the last plan of query {self._query_id} could not be written: {_line(error)}")
 
     def _write(self, plan: Plan) -> None:
-        """Put the plan into the log under the next free version."""
+        """Put the plan into the log under the next free version, with the costs that rows are dealt by."""
+        plan = plan if self._costs is None else replace(plan, costs=(self._costs,))
         self._unwritten = plan
         version = self._plans.next_version() if self._in_force is None else self._in_force.version + 1
         while not self._plans.add(version, numbered := replace(plan, version=version)):

@@ -26,12 +26,12 @@ from penstock.spark.checks import (
     usable_target,
 )
 from penstock.spark.columns import RowColumns
-from penstock.spark.controller import PROBE, Controller
+from penstock.spark.controller import PROBE, Controller, Dealing
+from penstock.spark.dealing import FromLog, Given
 from penstock.spark.gate import MADE_BY, MADE_IN, THIS_PROCESS, WOULD_SHED, control, gated
 from penstock.spark.measured import measured, unmeasured
-from penstock.spark.remote import RemoteStore, connect_session
+from penstock.spark.remote import store_for
 from penstock.spark.settings import read_yaml
-from penstock.spark.store import LocalStore
 from penstock.totals import Totals
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from penstock.core.policy import Policy
     from penstock.core.target import Target
     from penstock.log import PlanStore
+    from penstock.plan import Costs
     from penstock.report import Report
     from penstock.spark.measured import Form
     from penstock.spark.store import Store
@@ -128,8 +129,10 @@ class Guard:
         # Made here, so that a target this policy cannot hold is refused before a query runs.
         self._policy.planner(self.target)
         self._fine = fine_machines(fine, self.target, self._policy)
+        if checkpoint is not None:
+            local_folder("checkpoint", checkpoint)  # Refused here if it is none.
         self._checkpoint = checkpoint
-        self._local_folder = None if checkpoint is None else local_folder("checkpoint", checkpoint)
+        self._grouped: tuple[str, int] | None = None
         self._store: Store | None = None
         self._controller: Controller | None = None
         self._metrics_server: WSGIServer | None = None
@@ -197,6 +200,34 @@ class Guard:
 
         return transform
 
+    def join(self, place: str, partitions: int, key: Sequence[str]) -> tuple[RowColumns, int]:
+        """Let a grouping learn from this guard: `grouping.by_cost(guard=...)` calls it.
+
+        Returns:
+            The columns that tell rows apart, and the salt of their hash.
+        """
+        if self._columns.cost is not None or not self._columns.key:
+            raise PenstockError(f"guard {self.name!r} has no key, so it learns no costs: give it key=")
+        if key and tuple(key) != self._columns.key:
+            raise PenstockError.setting(
+                "key", ", ".join(key), f"the guard's own, {', '.join(self._columns.key)}", "they share a probe"
+            )
+        if self.watching or (self._grouped is not None and self._grouped != (place, partitions)):
+            what = "watches its query already" if self.watching else "has a grouping already"
+            raise PenstockError(f"guard {self.name!r} {what}: make one grouping a guard, before it watches")
+        self._grouped = place, partitions
+        return self._columns, self._salt
+
+    def dealt_by(self, df: DataFrame, place: str) -> Callable[[], Costs | None]:
+        """Where a task finds the costs that this guard's grouping deals by."""
+        if self.mode == "off":
+            return Given(None)
+        store = self._stored(df.sparkSession)
+        if df.isStreaming:
+            return FromLog(str(store.folder), SOURCE, place, self._start())
+        newest = store.plans().latest()
+        return Given(newest.costs_at(place) if newest else None)
+
     def watch(self, query: StreamingQuery, on_report: Callable[[Report], None] | None = None) -> Self:
         """Start planning for the query; `on_report` is called with each batch's Report."""
         if not hasattr(query, "lastProgress"):
@@ -213,16 +244,18 @@ class Guard:
         if self.mode == "off":
             return self
         self._claim_folder()
+        plans = self._stored().plans()
         self._controller = Controller(
             query,
             self._policy.planner(self.target),
-            self._stored().plans(),
+            plans,
             self._stored().bindings(str(query.id)),
             names=self._metrics,
             dry=self.mode == "dry_run",
             by_length=not isinstance(self.target, Throughput) and not isinstance(self._policy, BaseLine),
             clock=time.time,
             on_report=on_report or (lambda _: None),
+            dealing=None if self._grouped is None else Dealing.at(*self._grouped, plans.latest()),
         )
         for watched in [one for one, (_, controller) in _watched.items() if not controller.alive]:
             del _watched[watched]
@@ -331,6 +364,5 @@ class Guard:
     def _stored(self, spark: SparkSession | None = None) -> Store:
         """Where this guard keeps its plans: as the session needs it, or the active one if none was seen yet."""
         if self._store is None or (spark is not None and not self._store.serves(spark)):
-            connect = connect_session(spark)
-            self._store = RemoteStore(connect, self._checkpoint) if connect else LocalStore(self._local_folder)
+            self._store = store_for(spark, self._checkpoint)
         return self._store

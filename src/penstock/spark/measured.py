@@ -15,7 +15,7 @@ from penstock.spark import forms, probe
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, Observation
 
     from penstock.core.policy import Machines
     from penstock.spark.columns import RowColumns
@@ -31,10 +31,12 @@ def measured(
     *,
     columns: RowColumns,
     guard: str,
-    metric: str,
+    metric: str | Observation,
     fine: Callable[[], Machines] | None,
 ) -> DataFrame:
     """The function's results; in a stream, what was measured arrives in the query's progress under `metric`.
+
+    In a batch, which has no progress, it arrives in `metric` if that is an observation.
 
     With `fine` machines, rows that come too late within their batch are shed in front of the function.
     """
@@ -66,7 +68,7 @@ def measured(
             )
         late = None if fine is None else probe.Fine(guard, fine, weight_column)
         out = given.mapInArrow(probe.MeasuredRows(function, _arrow_schema(df, results), late), with_sums)
-    if df.isStreaming:
+    if df.isStreaming or not isinstance(metric, str):
         out = out.observe(metric, F.collect_list(forms.SUMS).alias("tasks"))
     return out.filter(F.col(forms.SUMS).isNull()).drop(forms.SUMS)
 

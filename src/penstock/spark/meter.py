@@ -38,6 +38,7 @@ class TaskSums:
     late: int = 0  #: rows that the fine gate shed
     ancient: int = 0  #: rows that arrived before the year 2000, or ahead of the worker's clock, as they say
     ahead: int = 0
+    partition: int = -1  #: number of the task's partition; -1: not known
 
     def to_text(self) -> str:
         """The sums as JSON."""
@@ -126,8 +127,8 @@ class Meter:
         self._busy_s += cost_s
         self._end_s = start_s + cost_s
 
-    def sums(self) -> TaskSums | None:
-        """All of it; None if there was nothing to do."""
+    def sums(self, partition: int = -1) -> TaskSums | None:
+        """All of it, for the task of that partition; None if there was nothing to do."""
         if self._start_s is None and not self._late:
             return None
         now_s = time.time()
@@ -146,4 +147,5 @@ class Meter:
             late=self._late,
             ancient=self._ancient,
             ahead=self._ahead,
+            partition=partition,
         )

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+from pyspark import TaskContext
 
 from penstock.errors import PenstockError
 from penstock.spark.fine import FineGate
@@ -91,7 +92,7 @@ class Measured:
             # What the function did after its last row: a flush, say.
             flush_s = max(clock() - idle_since - away_s, 0.0)
             meter.worked(time.time() - flush_s, flush_s)
-        if (sums := meter.sums()) is not None:
+        if (sums := meter.sums(_partition())) is not None:
             yield self.form.last(result, sums.to_text())
 
 
@@ -115,7 +116,7 @@ class MeasuredRows:
             else:
                 self._those_in_time(bare.to_pylist(), rows, meter, found, self.fine)
             yield form.plain(pa.RecordBatch.from_pylist(found, schema=self.schema))
-        if (sums := meter.sums()) is not None:
+        if (sums := meter.sums(_partition())) is not None:
             yield form.last(None, sums.to_text())
 
     def _all(self, given: list[dict[str, Any]], rows: Rows, meter: Meter, found: list[dict[str, Any]]) -> None:
@@ -167,6 +168,11 @@ class EachRow:
         for batch in batches:
             found = [result for row in batch.to_pylist() for result in results_of(self.function(row), names)]
             yield pa.RecordBatch.from_pylist(found, schema=self.schema)
+
+
+def _partition() -> int:
+    context = TaskContext.get()
+    return -1 if context is None else context.partitionId()
 
 
 def results_of(result: Any, names: frozenset[str]) -> list[dict[str, Any]]:  # noqa: ANN401 - whatever a user gives

@@ -22,7 +22,7 @@ from penstock.spark.fine import TOO_LATE
 from penstock.spark.meter import TaskSums
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from penstock.plan import Plan
 
@@ -144,15 +144,31 @@ def _tasks(progress: Progress, probe: str) -> list[TaskSums]:
     return [TaskSums.from_text(text) for text in (progress.observed.get(probe) or {}).get("tasks") or ()]
 
 
+def partition_costs(progress: Progress, probe: str) -> dict[int, BucketCosts]:
+    """What rows cost by bucket, for each partition of the measured operator."""
+    return costs_of_tasks((progress.observed.get(probe) or {}).get("tasks") or ())
+
+
+def costs_of_tasks(texts: Iterable[str]) -> dict[int, BucketCosts]:
+    """What rows cost by bucket, for each partition, as the sums of tasks have it."""
+    found: dict[int, BucketCosts] = {}
+    for task in map(TaskSums.from_text, texts):
+        found.setdefault(task.partition, BucketCosts()).merge(task.bucket_costs())
+    return found
+
+
 def report_of(
-    progress: Progress, before: Progress | None, *, gate: str, probe: str, plan: Plan | None, dry: bool
+    progress: Progress, before: Progress | None, *, gate: str | None, probe: str, plan: Plan | None, dry: bool
 ) -> Report | None:
     """The batch as a Report; None if no row came to the gate.
 
-    `before` is the batch before it: rows came in while that one ran. `gate` and `probe` name what was observed; `plan`
-    is what the batch was judged by.
+    `before` is the batch before it: rows came in while that one ran. `gate` and `probe` name what was observed; without
+    a gate all rows that were measured are the batch. `plan` is what the batch was judged by.
     """
-    counts = progress.observed.get(gate)
+    if gate is None:
+        counts: Mapping[str, Any] | None = {"rows_in": sum(task.rows for task in _tasks(progress, probe))}
+    else:
+        counts = progress.observed.get(gate)
     if counts is None or not counts["rows_in"]:
         return None
     table = plan.gate(SOURCE) if plan else None

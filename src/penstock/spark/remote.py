@@ -30,6 +30,8 @@ from penstock.spark.store import LocalStore, on_connect
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from penstock.spark.store import Store
+
 #: The format under which Spark knows where errands are done.
 FORMAT = "penstock_errand"
 #: Entries that a log remembers: they never change, and a report asks for the plan of a batch or two ago.
@@ -44,6 +46,14 @@ def connect_session(spark: SparkSession | None = None) -> SparkSession | None:
     if found is None and is_remote():
         raise PenstockError("there is no Spark session yet: connect to the server first, plans are kept there")
     return found if on_connect(found) else None
+
+
+def store_for(spark: SparkSession | None, checkpoint: str | os.PathLike[str] | None) -> Store:
+    """Where plans are kept under a checkpoint: as the session needs it, or the active one if none was seen yet."""
+    connect = connect_session(spark)
+    if connect is not None:
+        return RemoteStore(connect, checkpoint)
+    return LocalStore(None if checkpoint is None else local_folder("checkpoint", checkpoint))
 
 
 class RemoteStore:
