@@ -373,6 +373,7 @@ def test_the_commands_are_the_documented_ones() -> None:
         "penstock bench sim",
         "penstock bench grains",
         "penstock bench roadmap",
+        "penstock bench grouping",
         "penstock bench gate",
         "penstock bench idle",
         "penstock bench latency",

@@ -258,3 +258,13 @@ def test_every_field_must_be_there(name: str) -> None:
     with pytest.raises(PenstockError) as caught:
         Plan.from_json(json.dumps(shorter))
     assert_refused(caught, name)
+
+
+def test_a_plan_of_before_there_were_costs_is_read() -> None:
+    plan = Plan(3, "uniform", 12.0, 42, gates=(KeepTable("source", (0.5,), ("busy",)),))
+    old = json.loads(plan.to_json())
+    old["assignments"] = old.pop("costs")
+    assert Plan.from_json(json.dumps(old)) == plan
+    old["assignments"] = [{"place": "a", "partitions": 1, "partition": [0]}]
+    with pytest.raises(PenstockError, match="'assignments' is not a field"):
+        Plan.from_json(json.dumps(old))

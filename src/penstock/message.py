@@ -309,8 +309,14 @@ class Message(Record):
         found = document.get("format")
         if type(found) is not int or found != FORMAT:
             raise refusal("format", found, f"{FORMAT}, the only format this release reads")
+        document = cls._of_today(document)
         _check_names(document, ["format", *cls.kinds])
         return cls(**{name: document[name] for name in cls.kinds})
+
+    @classmethod
+    def _of_today(cls, document: dict[str, Any]) -> dict[str, Any]:
+        """What an earlier release wrote, as this one writes it."""
+        return document
 
 
 def _document(message: Message) -> dict[str, object]:

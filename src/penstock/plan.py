@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 from penstock.message import Count, Factor, Int64, Message, Name, Record, Seconds, Share, Text, refusal
 
@@ -136,6 +136,13 @@ class Plan(Message):
         ()
         """
         return cls(version, policy, decided_s, salt, expected=Effect(keep_share=1.0))
+
+    @classmethod
+    def _of_today(cls, document: dict[str, Any]) -> dict[str, Any]:
+        """Before there were costs, every plan had an empty list of assignments."""
+        if document.get("assignments") != [] or "costs" in document:
+            return document
+        return {name: value for name, value in document.items() if name != "assignments"} | {"costs": []}
 
     def gate(self, place: str) -> KeepTable | None:
         """The keep table of a place; `None` if every row is kept there."""

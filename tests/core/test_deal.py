@@ -1,7 +1,6 @@
 """Dealing rows to partitions: the rule step by step, its bound, and what it must not depend on."""
 
 from itertools import product
-from time import perf_counter
 
 import numpy as np
 import pytest
@@ -35,10 +34,6 @@ def makespan(dealt: NDArray[np.int32], costs: NDArray[np.float64], partitions: i
 def test_pouring_is_the_rule_row_by_row(places: list[tuple[float, float]], rows: int) -> None:
     loads, costs = map(list, zip(*places, strict=True))
     assert pour(loads, costs, rows) == one_by_one(loads, costs, rows)
-
-
-def test_rows_that_cost_nothing_go_where_they_cost_nothing_in_turn() -> None:
-    assert pour([9.0, 0.0, 1.0], [0.0, 1.0, 0.0], 5) == [3, 0, 2]
 
 
 @given(KEYS, st.integers(1, 5), st.integers(0, 7), st.randoms(use_true_random=False))
@@ -87,8 +82,7 @@ def test_rows_that_cost_alike_are_dealt_as_round_robin_does(
 ) -> None:
     dealt = deal(HASHES[keys], np.arange(len(keys)), costs, partitions, start)
     counts = np.bincount(dealt, minlength=partitions)
-    if costs.any() or len(costs) == 1:
-        assert counts.max() - counts.min() <= 1
+    assert counts.max() - counts.min() <= 1
     assert counts.sum() == len(keys)
     assert dealt.min() >= 0
 
@@ -121,12 +115,17 @@ def test_no_rows_and_one_partition() -> None:
     assert deal(np.array([1, 2]), np.array([1, 2]), np.ones(1024), 1).tolist() == [0, 0]
 
 
-def test_a_huge_batch_takes_no_longer_than_sorting_it() -> None:
+def test_a_huge_batch_is_dealt_to_within_a_row() -> None:
     rng = np.random.default_rng(3)
     strata, hashes = rng.integers(-(2**63), 2**63 - 1, (2, 1_000_000))
-    begin = perf_counter()
-    deal(strata, hashes, rng.uniform(1.0, 64.0, 1024), 64)
-    took_s = perf_counter() - begin
-    begin = perf_counter()
-    np.lexsort((hashes, strata))
-    assert took_s < 10.0 * (perf_counter() - begin)
+    costs = rng.uniform(1.0, 64.0, 1024)
+    loads = np.bincount(deal(strata, hashes, costs, 64), costs[strata & 1023])
+    assert loads.max() - loads.min() < 64.0
+
+
+@pytest.mark.parametrize("tiny", [0.0, 1e-12])
+def test_rows_that_cost_next_to_nothing_are_not_piled_on_one_partition(tiny: float) -> None:
+    costs = np.full(1024, tiny)
+    costs[0] = 1.0
+    dealt = deal(np.arange(400), np.arange(400), costs, 4)
+    assert np.bincount(dealt).tolist() == [100] * 4

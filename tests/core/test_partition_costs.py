@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 
 from penstock.core.bucket_costs import BUCKETS, BucketCosts
 from penstock.core.partition_costs import DEAD_BAND, PartitionCosts, cost_table
-from penstock.plan import Costs
+from penstock.plan import Costs, OwnCost
 
 RNG = np.random.default_rng(7)
 COSTS_S = RNG.integers(1, 64, BUCKETS) / 1000.0
@@ -128,3 +128,15 @@ def test_very_many_partitions_have_factors_only() -> None:
     costs = known.costs("a")
     assert costs.own == ()
     assert len(costs.factors) == 5000
+
+
+@pytest.mark.parametrize("factors", [(), (1.07, 0.93), (1.0, 1.5)])
+@pytest.mark.parametrize("own", [(), (OwnCost(0, 9, 0.002), OwnCost(1, 3, 0.4))])
+def test_nothing_of_a_plan_is_forgotten(factors: tuple[float, ...], own: tuple[OwnCost, ...]) -> None:
+    plan = Costs("a", 2, tuple(COSTS_S.tolist()), factors, own)
+    known = PartitionCosts.of(plan, 2)
+    table, before = (np.broadcast_to(cost_table(one), (2, BUCKETS)) for one in (known.costs("a"), plan))
+    assert table == pytest.approx(before, rel=0.002)
+    assert known.news(plan, "a") is None
+    again = PartitionCosts.of(known.costs("a"), 2)
+    assert again.factors == pytest.approx(known.factors, rel=1e-3)

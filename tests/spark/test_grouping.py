@@ -216,6 +216,9 @@ def test_a_batch_goes_by_what_the_run_before_it_learned(spark: SparkSession, tmp
     assert own.learn() is not None
 
     next_night = grouping.by_cost("key", PARTITIONS, checkpoint=tmp_path)
+    nothing = df.filter("row < 0").transform(next_night).transform(next_night.measured(slept, RESULT, form="row"))
+    assert nothing.toArrow().num_rows == 0
+    assert next_night.learn() is None
     found = with_partition(df.transform(next_night))
     assert loads(found).max() / loads(found).min() < 1.1
     # Of a grouping into more partitions only the costs by key are of use.
@@ -253,7 +256,12 @@ def guarded(**settings: Any) -> ps.Guard:
 @pytest.mark.parametrize(
     ("make", "line"),
     [
-        (lambda: grouping.by_cost("key", 0), "partitions = 0 is not usable: give a whole number from 1 up"),
+        (lambda: grouping.by_cost("key", 0), "partitions = 0 is not usable: give a whole number from 1 to"),
+        (lambda: grouping.by_cost("key", 2**31), "partitions = 2147483648 is not usable: give a whole number"),
+        (lambda: grouping.by_cost(0, 2), "key = 0 is not usable: give the name of a column"),
+        (lambda: grouping.by_cost("key", 2, factors=7), "factors = 7 is not usable: give a number for each partition"),
+        (lambda: grouping.by_cost("a", 2, guard=guarded(key="a")).learn(), "its guard learns for it, from a stream"),
+        (lambda: grouping.by_cost(cost="c", partitions=2).learn(), "cost says what rows cost"),
         (lambda: grouping.by_cost("key", 2.5), "partitions = 2.5 is not usable: give a whole number"),
         (lambda: grouping.by_cost("key", partitions=True), "partitions = True is not usable: give a whole number"),
         (lambda: grouping.by_cost("key"), "partitions = 0 is not usable"),
@@ -301,7 +309,7 @@ def test_columns_that_are_not_there_are_refused(spark: SparkSession, tmp_path: P
     for made, line in (
         (grouping.by_cost("user_id", 2, checkpoint=tmp_path), "key = 'user_id' is not usable: give a column of"),
         (grouping.by_cost("key", 2, row="offset", checkpoint=tmp_path), "row = 'offset' is not usable: give a column"),
-        (grouping.by_cost(cost="cost", partitions=2), "cost_column = 'cost' is not usable: give a column"),
+        (grouping.by_cost(cost="cost", partitions=2), "cost = 'cost' is not usable: give a column"),
     ):
         with pytest.raises(ps.PenstockError) as caught:
             df.transform(made)

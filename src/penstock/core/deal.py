@@ -27,6 +27,8 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+#: A row that costs less than this share of the mean is dealt by number.
+_NEGLIGIBLE = 1e-3
 #: A level is known this well; what is missing is handed out row by row.
 _CLOSE = 1e-9
 
@@ -64,9 +66,15 @@ def deal(
     dearest_first = np.argsort(-costs.mean(axis=0), kind="stable")
     turns = np.roll(np.arange(partitions), -start)
     loads = [0.0] * partitions  # from here on partitions are numbered by their turn
+    taken = [0.0] * partitions
+    negligible = _NEGLIGIBLE * float(costs.mean(axis=0) @ rows) / len(strata)
     for bucket in dearest_first[rows[dearest_first] > 0].tolist():
         own = costs[:, bucket][turns if len(costs) > 1 else [0] * partitions].tolist()
-        counts = pour(loads, own, int(rows[bucket]))
+        if max(own) <= negligible:  # Rows that cost next to nothing could all go anywhere: as many to each.
+            counts = pour(taken, [1.0] * partitions, int(rows[bucket]))
+        else:
+            counts = pour(loads, [max(cost, negligible) for cost in own], int(rows[bucket]))
+        taken = [before + count for before, count in zip(taken, counts, strict=True)]
         loads = [load + count * cost for load, count, cost in zip(loads, counts, own, strict=True)]
         dealt[order[ends[bucket] - rows[bucket] : ends[bucket]]] = turns[_in_turn(counts)]
     return dealt
@@ -81,11 +89,6 @@ def pour(loads: list[float], costs: list[float], rows: int) -> list[int]:
     [4, 2]
     """
     counts = [0] * len(loads)
-    free = [place for place, cost in enumerate(costs) if cost <= 0.0]
-    if free:  # Rows that cost nothing are as good anywhere: in turn.
-        for number, place in enumerate(free):
-            counts[place] = rows // len(free) + (number < rows % len(free))
-        return counts
     level = _level(loads, costs, rows)
     for place, (load, cost) in enumerate(zip(loads, costs, strict=True)):
         if load < level:

@@ -38,6 +38,9 @@ CHANGE = 3.0
 #: A bucket's own cost on a partition: rows that it takes, rows that shape and factor count for, and how far off they
 #: must be. Costs of keys that share a bucket scatter, and a deal would chase whatever looks cheap by chance.
 OWN_ROWS, OWN_APART = 64.0, 0.3
+#: Batches that factors from a plan count for, which is as many as are ever remembered; and how many times `OWN_ROWS` a
+#: bucket's own cost does, at least.
+MOST_BATCHES, REMEMBERED_OWN = 1.0 / (1.0 - REMEMBER_FACTORS), 4.0
 #: Up to so many partitions have buckets with costs of their own.
 MOST_OWN = 256
 #: Rows that each bucket counts for when costs come from a plan.
@@ -79,10 +82,26 @@ class PartitionCosts:
         shape.rows += PRIME_ROWS
         shape.weight += PRIME_ROWS
         shape.work_s += PRIME_ROWS * np.resize(np.asarray(costs.cost_s), BUCKETS)
-        if costs.partitions == partitions and costs.factors:
-            known._batches += 1.0
-            known._logs += np.log(costs.factors)
+        if costs.partitions == partitions:
+            known._remember(costs)
         return known
+
+    def _remember(self, costs: Costs) -> None:
+        """Take factors, and costs of buckets' own, for what `costs` makes of them."""
+        self._batches += MOST_BATCHES
+        if costs.factors:
+            drawn = np.log(costs.factors)
+            spread = np.sqrt(drawn**2 + 4.0 * self._variance / MOST_BATCHES)
+            self._logs += np.where(drawn == 0.0, 0.0, (drawn + np.sign(drawn) * spread) / 2.0)
+        if not len(self._own_rows):
+            return
+        expected_s = np.outer(self.factors, self._shape.costs_s())
+        for one in costs.own:
+            buckets = np.arange(one.bucket, BUCKETS, costs.buckets)
+            drawn_s, due_s = one.cost_s, expected_s[one.partition, buckets]
+            rows = OWN_ROWS * np.maximum(REMEMBERED_OWN, 2.0 * due_s / max(drawn_s, 1e-12))
+            self._own_rows[one.partition, buckets] += rows
+            self._own_work_s[one.partition, buckets] += (rows + OWN_ROWS) * drawn_s - OWN_ROWS * due_s
 
     @property
     def known(self) -> bool:

@@ -38,8 +38,6 @@ _KEEP_ALL = [KEEP_ALL] * BUCKETS
 _RETRY_S = 0.05
 #: The newest version seen, by folder: workers live on from batch to batch.
 _newest: dict[str, int] = {}
-#: The plan whose costs were read last, by folder and version.
-_read_plans: dict[tuple[str, int], Plan] = {}
 
 _T = TypeVar("_T")
 
@@ -87,12 +85,23 @@ def control_row(folder: str, place: str, start: Start | None = None) -> list[int
 
 
 def costs_in_force(folder: str, gate: str, place: str, start: Start | None = None) -> Costs | None:
-    """What the rows of this task's micro-batch are dealt by at a place; None if nothing is known, or can be read.
+    """What the rows of this task's micro-batch are dealt by at a place; None if nothing is known.
 
     The batch is judged by the same plan: `gate` and `start` are what its gate goes by.
+
+    Raises:
+        PenstockError: If the batch is bound to a plan that cannot be read. Another task of the batch, or this one the
+            last time, may have read it; were rows dealt otherwise now, some would be lost and some doubled.
     """
-    logs = _Logs(folder, gate, start)
-    _, costs, _ = _in_force(logs, _batch(), lambda version: logs.costs(version, place), None)
+    logs, batch = _Logs(folder, gate, start), _batch()
+    version, costs, _ = _in_force(logs, batch, lambda version: logs.costs(version, place), None)
+    if version == UNREADABLE and batch is not None:
+        bound = bindings_of(folder, batch.query).get(batch.number)
+        if bound is not None and bound.plan_version is not None:
+            raise PenstockError(
+                f"plan {bound.plan_version}, by which rows of batch {batch.number} are dealt, cannot be read: "
+                f"see to {folder} and start the query again"
+            )
     return costs
 
 
@@ -113,7 +122,9 @@ def _in_force(
             if not last_try:
                 time.sleep(_RETRY_S)
                 continue
-            _logger.warning("the plans in %s cannot be read, so every row is kept: %s", logs.folder, error)
+            _logger.warning(
+                "the plans in %s cannot be read, so rows pass as if there were none: %s", logs.folder, error
+            )
             if batch is not None:
                 logs.bind_open(batch, time.time(), error)
     return UNREADABLE, without, None
@@ -153,13 +164,10 @@ class _Logs:
 
     def costs(self, version: int, place: str) -> Costs | None:
         """The costs in a plan."""
-        if (self.folder, version) not in _read_plans:
-            plan = self._plans().get(version)
-            if plan is None:
-                raise PenstockError("the plan that the batch is bound to cannot be read")
-            _read_plans.clear()  # Only the last one will be asked for again.
-            _read_plans[self.folder, version] = plan
-        return _read_plans[self.folder, version].costs_at(place)
+        plan = self._plans().get(version)
+        if plan is None:
+            raise PenstockError("the plan that the batch is bound to cannot be read")
+        return plan.costs_at(place)
 
     def _plans(self) -> PlanLog:
         return PlanLog(Path(self.folder) / "plans")

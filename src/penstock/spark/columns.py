@@ -45,6 +45,7 @@ class RowColumns:
     keep: str | Column | None
     cost: str | None
     weight: str
+    cost_setting: str = "cost_column"  #: what the user knows `cost` by
 
     def refuse_overlap(self) -> None:
         """The weight needs a column to itself."""
@@ -52,7 +53,7 @@ class RowColumns:
             ("key", self.key),
             ("row", self.row),
             ("arrival", (self.arrival,)),
-            ("cost_column", (self.cost,)),
+            (self.cost_setting, (self.cost,)),
         ):
             if self.weight in names:
                 raise PenstockError.setting("weight", self.weight, f"a column of its own, not that of {setting}")
@@ -64,7 +65,7 @@ class RowColumns:
     def stratum(self, df: DataFrame) -> Column:
         """What the row's cost depends on, as a number whose low bits are the bucket: the hash of its key."""
         if self.cost is not None:
-            self._type_of(df, "cost_column", self.cost, (NumericType,), "a column of numbers")
+            self._type_of(df, self.cost_setting, self.cost, (NumericType,), "a column of numbers")
             classes = F.floor(F.log2(F.col(self.cost) * F.lit(1e6)) * F.lit(float(CLASSES_PER_OCTAVE)))
             within = F.least(F.greatest(classes, F.lit(0).cast("bigint")), F.lit(BUCKETS - 1).cast("bigint"))
             return F.coalesce(within, F.lit(0).cast("bigint"))

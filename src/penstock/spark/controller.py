@@ -242,8 +242,9 @@ class Controller:
             news = self._dealing.known.news(self._costs, self._dealing.place)
         if news is not None:
             self._costs = news
-            decided = decided or self._in_force or Plan.keep_all(0, "by_cost", self._clock())
-            decided = replace(decided, decided_s=self._clock(), note="costs learned")
+            if decided is None:
+                decided = self._in_force or Plan.keep_all(0, "by_cost", self._clock())
+                decided = replace(decided, decided_s=self._clock(), note="costs learned")
         if decided is not None:
             self._write(decided)
 

@@ -6,7 +6,6 @@ other columns stay in the JVM. It takes in all of its task's rows before it give
 This module is imported by workers, so it imports little.
 """
 
-import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -19,8 +18,6 @@ from penstock.core.deal import deal
 from penstock.core.partition_costs import cost_table
 from penstock.plan import Costs
 from penstock.spark.binding import Start, costs_in_force
-
-_logger = logging.getLogger(__name__)
 
 #: Before anything is known all rows are alike, and are dealt in turn.
 _ALIKE = np.ones((1, 1))
@@ -71,14 +68,10 @@ def dealer(
 
 
 def _table(partitions: int, costs: Callable[[], Costs | None]) -> NDArray[np.float64]:
-    try:
-        found = costs()
-        if found is None:
-            return _ALIKE
-        table = cost_table(found)
-    except Exception as error:  # noqa: BLE001 - rows must flow whatever happened here
-        _logger.warning("rows are dealt in turn, because their costs cannot be read: %s", error)
+    found = costs()
+    if found is None:
         return _ALIKE
+    table = cost_table(found)
     # Of other partitions only the shape is of use.
     return table if len(table) in (1, partitions) else np.array(found.cost_s)[None, :]
 

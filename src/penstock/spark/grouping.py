@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 #: How long `learn` waits for what an action has measured: Spark hands it over a moment after the action.
 LEARN_S = 30.0
+MOST_PARTITIONS = 100_000
 _PARTITION = "__penstock_partition"
 #: Rows are dealt as they are: whatever a column of the user's is called, none has weights.
 _NO_WEIGHT = "__penstock_no_weight"
@@ -67,7 +68,8 @@ def by_cost(
         checkpoint: Folder under which what was learned is kept: the query's checkpoint; with Spark Connect, a path of
             the server's. Without one it is kept in a temporary folder and forgotten at the end of the program.
         row: Column or columns that tell rows apart: which of equal rows goes where depends on their values. If not
-            given, Kafka's topic, partition and offset, or else all columns.
+            given, Kafka's topic, partition and offset, or else all columns. They must tell all rows apart: if Spark
+            runs a task again, rows that are equal in them may change places.
         name: Name of the grouping.
         guard: A guard of the same query, with the same key: its probe measures, and its plans carry the costs. Put the
             grouping between its `admit` and its `measured`.
@@ -101,16 +103,18 @@ class Grouping:
         self.name = guard_name(name)
         self.partitions = _partitions(partitions)
         self._guard = guard
+        factors = _factors(factors)
         self._exact = None if cost is None else self._known_costs(column_name("cost", cost), key, factors)
         if factors and cost is None:
             raise PenstockError.setting("factors", factors, "it together with cost", "otherwise they are learned")
         own = RowColumns(
-            key=column_names("key", key) if key else (),
-            row=column_names("row", row) if row else (),
+            key=() if key in ((), "") else column_names("key", key),
+            row=() if row in ((), "") else column_names("row", row),
             arrival=None,
             keep=None,
             cost=cost,
             weight=_NO_WEIGHT,
+            cost_setting="cost",
         )
         if guard is not None:
             self._columns, self._salt = self._joined(guard, own, checkpoint)
@@ -222,11 +226,16 @@ class Grouping:
         Returns:
             What rows are dealt by from now on; None if no row was measured.
         """
+        if self._guard is not None or self._exact is not None:
+            why = "its guard learns for it, from a stream" if self._guard is not None else "cost says what rows cost"
+            raise PenstockError(f"grouping {self.name!r} has nothing to learn from a batch: {why}")
         if self._observation is None:
             raise PenstockError("nothing was measured in a batch: put .transform(grouping.measured(...)) into it first")
         tasks = _within(self._observation, timeout_s)
         if tasks is None:
             raise PenstockError("nothing was measured yet: run an action on the measured data frame, then learn")
+        if not tasks:
+            return None
         plans = self._stored().plans()
         newest = plans.latest()
         known = PartitionCosts.of(newest.costs_at(self.name) if newest else None, self.partitions)
@@ -292,9 +301,18 @@ class Grouping:
         return self._store
 
 
+def _factors(given: object) -> tuple[float, ...]:
+    try:
+        return tuple(given)  # type: ignore[arg-type]  # whatever else it is, is refused
+    except TypeError:
+        raise PenstockError.setting("factors", given, "a number for each partition") from None
+
+
 def _partitions(given: object) -> int:
-    if not isinstance(given, Integral) or isinstance(given, bool) or given < 1:
-        raise PenstockError.setting("partitions", given, "a whole number from 1 up, such as the number of cores")
+    if not isinstance(given, Integral) or isinstance(given, bool) or not 1 <= int(given) <= MOST_PARTITIONS:
+        raise PenstockError.setting(
+            "partitions", given, f"a whole number from 1 to {MOST_PARTITIONS:,}, such as the number of cores"
+        )
     return int(given)
 
 
@@ -314,7 +332,7 @@ def _within(observation: Any, timeout_s: float) -> list[str] | None:  # noqa: AN
     waiter = threading.Thread(target=lambda: found.append(list(observation.get.get("tasks") or ())), daemon=True)
     waiter.start()
     waiter.join(timeout_s)
-    return found[0] if found and found[0] else None
+    return found[0] if found else None
 
 
 def _numbered(plan: Plan, version: int) -> Plan:
