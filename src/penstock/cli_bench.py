@@ -105,10 +105,10 @@ def show_series(out: Console, result: dict[str, Any]) -> None:
     for half, (label, gain) in enumerate(zip(("first half", "second half"), result["speed_up"], strict=True)):
         table.add_row(label, f"{means['round_robin'][half]:.0f}", f"{means['by_cost'][half]:.0f}", f"{gain:.3f}")
     out.print(table)
-    first, again = result["run_at"]
+    first, again = ("never" if row is None else f"from row {row} on" for row in result["run_at"])
     out.print(
-        f"Of {given['rows']} rows, costs are gone by from row {first} on, and after the change at row "
-        f"{given['rows'] // 2} again from row {again} on.",
+        f"Of {given['rows']} rows, costs are gone by {first}, and costs measured after the change at row "
+        f"{given['rows'] // 2} {again}.",
         highlight=False,
     )
 

@@ -188,7 +188,7 @@ def test_a_guards_probe_and_plans_serve_its_grouping(spark: SparkSession, tmp_pa
         stream(spark)
         .transform(guard.admit)
         .transform(own)
-        .transform(own.measured(slept_slowly_on_0, f"{RESULT}", form="row")),
+        .transform(own.measured(slept_slowly_on_0, RESULT, form="row")),
         tmp_path,
         guard,
     )

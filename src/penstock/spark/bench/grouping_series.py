@@ -116,7 +116,6 @@ def _run(
         out = df.transform(own).transform(own.measured(operator, RESULT, form="row"))
     else:
         out = unmeasured(df.repartition(len(SPEEDS[0])), operator, RESULT, "row")
-    starts_s: dict[int, float] = {}
     query = (
         out.writeStream.format("parquet")
         .option("path", str(folder / "sink"))
@@ -128,7 +127,7 @@ def _run(
         if costs:
             own.watch(query)
         # More batches than Spark remembers would be lost: there are fewer.
-        starts_s |= {one.batch: one.start_s for one in finished(query)}
+        starts_s = {one.batch: one.start_s for one in finished(query)}
     table = written(folder / "sink", 0).sort_by("row")
     batches = table["row"].to_numpy() // series.batch_rows
     completions_s = table["end_s"].to_numpy() - np.array([starts_s[one] for one in batches.tolist()])
