@@ -57,7 +57,8 @@ class Costs(Record):
     """What a row of each key bucket is expected to cost, by which rows are dealt to partitions.
 
     One entry in `cost_s` means the same for every row. A row costs `cost_s` times the factor of its partition; without
-    factors partitions are alike. `own` has the exceptions.
+    factors partitions are alike. `own` has the exceptions. `batches` and `deviation` say how well factors are known:
+    from about how many batches, and how far a partition's time is off from one batch to the next, as a share of it.
 
     >>> costs = Costs("enrich", partitions=2, cost_s=(0.1, 0.3), factors=(1.0, 1.5))
     >>> costs.buckets, costs.factors[1]
@@ -69,6 +70,8 @@ class Costs(Record):
     cost_s: tuple[Seconds, ...]
     factors: tuple[Factor, ...] = ()
     own: tuple[OwnCost, ...] = ()
+    batches: Count = 0
+    deviation: Share = 0.0
 
     @property
     def buckets(self) -> int:

@@ -224,7 +224,7 @@ def test_a_batch_goes_by_what_the_run_before_it_learned(spark: SparkSession, tmp
     # Of a grouping into more partitions only the costs by key are of use.
     wider = with_partition(df.transform(grouping.by_cost("key", 5, checkpoint=tmp_path)))
     assert loads(wider, 5).max() / loads(wider, 5).min() < 1.1
-    with pytest.raises(ps.PenstockError, match="another guard wrote it: key"):
+    with pytest.raises(ps.PenstockError, match="another one wrote it: key"):
         df.transform(grouping.by_cost("row", PARTITIONS, checkpoint=tmp_path))
 
 

@@ -522,7 +522,7 @@ def test_a_checkpoint_of_another_guard_is_refused(spark: SparkSession, tmp_path:
     source(spark).transform(guard(tmp_path).admit)
     source(spark).transform(guard(tmp_path).admit)
     with pytest.raises(
-        ps.PenstockError, match=r"checkpoint = .*another guard wrote it: key .'key'. there, .'value'. here"
+        ps.PenstockError, match=r"checkpoint = .*another one wrote it: key .'key'. there, .'value'. here"
     ):
         source(spark).transform(guard(tmp_path, key="value").admit)
 

@@ -129,7 +129,7 @@ def test_a_log_that_went_away_has_no_plan_to_read_and_takes_none(store: RemoteSt
 def test_a_claim_of_another_guard_is_refused(store: RemoteStore) -> None:
     store.claim({"name": "one"})
     store.claim({"name": "one"})
-    with pytest.raises(ps.PenstockError, match="another guard wrote it: name 'one' there, 'two' here"):
+    with pytest.raises(ps.PenstockError, match="another one wrote it: name 'one' there, 'two' here"):
         store.claim({"name": "two"})
 
 

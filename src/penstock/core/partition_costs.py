@@ -7,7 +7,8 @@ $$\hat w_{b,j} = f_j\,\hat w_b$$
 
 - A batch gives one ratio for each partition, of the work that was done there to the work expected there. Its logarithm
   is averaged over batches, and the average counts only as far as it stands out from its own error, so that partitions
-  that are alike are taken for alike: $\log f_j = \max(0, 1 - \sigma^2 / (n\,m^2))\, m$.
+  that are alike are taken for alike: $\log f_j = \max(0, 1 - 2\sigma^2 / (n\,m^2))\, m$. How far ratios scatter is
+  learned too, and taken for large until then; one batch alone says nothing.
 - A ratio that lies three deviations off the average is a change: the past is forgotten, and the factor follows at once.
 - Where a bucket was measured often on a partition and costs something else there than factor and shape say, it gets a
   cost of its own, drawn towards theirs.
@@ -31,8 +32,11 @@ if TYPE_CHECKING:
 
 #: What is remembered of the shape from one batch to the next, and of the factors, which can be measured in one batch.
 REMEMBER, REMEMBER_FACTORS = 0.95, 0.8
-#: The deviation of a partition's ratio that is expected before any is known, and how much one batch says about it.
-DEVIATION, DEVIATION_GAIN = 0.05, 0.1
+#: The deviation of a partition's ratio that is expected before any is known, which counts for one batch; and what is
+#: remembered of it from one batch to the next.
+DEVIATION, REMEMBER_DEVIATION = 0.2, 0.95
+#: Of several partitions the one that is furthest off is so by chance: an average counts less than it would alone.
+CAUTION = 2.0
 #: So many deviations off the average is a change.
 CHANGE = 3.0
 #: A bucket's own cost on a partition: rows that it takes, rows that shape and factor count for, and how far off they
@@ -56,9 +60,10 @@ class PartitionCosts:
     >>> slow, fast = BucketCosts(), BucketCosts()
     >>> slow.add(np.array([7, 7, 9]), np.array([3.0, 3.0, 6.0]), np.ones(3))
     >>> fast.add(np.array([7, 7, 9]), np.array([1.0, 1.0, 2.0]), np.ones(3))
-    >>> known.learn({0: slow, 1: fast})
+    >>> for _ in range(5):
+    ...     known.learn({0: slow, 1: fast})
     >>> table = cost_table(known.costs("enrich"))
-    >>> (table[:, 9] / table[:, 7]).round(3).tolist(), round(float(table[0, 7] / table[1, 7]), 1)
+    >>> (table[:, 9] / table[:, 7]).round(2).tolist(), round(float(table[0, 7] / table[1, 7]), 1)
     ([2.0, 2.0], 3.0)
     """
 
@@ -68,7 +73,7 @@ class PartitionCosts:
         self._shape = BucketCosts()
         self._batches = np.zeros(partitions)
         self._logs = np.zeros(partitions)
-        self._variance = DEVIATION**2
+        self._squares, self._scattered = DEVIATION**2, 1.0  # of ratios off their average, and batches they come from
         cells = (partitions, BUCKETS) if partitions <= MOST_OWN else (0, BUCKETS)
         self._own_rows, self._own_work_s = np.zeros(cells), np.zeros(cells)
 
@@ -88,10 +93,14 @@ class PartitionCosts:
 
     def _remember(self, costs: Costs) -> None:
         """Take factors, and costs of buckets' own, for what `costs` makes of them."""
-        self._batches += MOST_BATCHES
+        if costs.batches:
+            self._scattered += costs.batches
+            self._squares = costs.deviation**2 * self._scattered
+        batches = costs.batches or MOST_BATCHES  # A plan by hand is taken at its word.
+        self._batches += batches
         if costs.factors:
             drawn = np.log(costs.factors)
-            spread = np.sqrt(drawn**2 + 4.0 * self._variance / MOST_BATCHES)
+            spread = np.sqrt(drawn**2 + 4.0 * CAUTION * self._variance / batches)
             self._logs += np.where(drawn == 0.0, 0.0, (drawn + np.sign(drawn) * spread) / 2.0)
         if not len(self._own_rows):
             return
@@ -109,11 +118,15 @@ class PartitionCosts:
         return self._shape.known
 
     @property
+    def _variance(self) -> float:
+        return self._squares / self._scattered
+
+    @property
     def factors(self) -> NDArray[np.float64]:
         """How much longer each partition takes than the others; 1 unless it stands out."""
         squares = np.maximum(self._logs**2, 1e-18)
-        trust = np.maximum(0.0, 1.0 - self._variance / (np.maximum(self._batches, 1.0) * squares))
-        factors: NDArray[np.float64] = np.exp(trust * self._logs)
+        trust = np.maximum(0.0, 1.0 - CAUTION * self._variance / (np.maximum(self._batches, 1.0) * squares))
+        factors: NDArray[np.float64] = np.exp(np.where(self._batches > 1.0, trust, 0.0) * self._logs)
         return factors
 
     def learn(self, parts: Mapping[int, BucketCosts]) -> None:
@@ -164,8 +177,10 @@ class PartitionCosts:
         self._batches[parts] = batches
         self._logs[parts] += off / batches
         if sure.any():
-            seen = float(np.minimum(off[sure] ** 2, CHANGE**2 * self._variance).mean())
-            self._variance += DEVIATION_GAIN * (seen - self._variance)
+            # The average that a ratio is held against has an error of its own.
+            seen = np.minimum(off[sure] ** 2 / (1.0 + 1.0 / before[sure]), CHANGE**2 * self._variance)
+            self._squares = REMEMBER_DEVIATION * self._squares + float(seen.mean())
+            self._scattered = REMEMBER_DEVIATION * self._scattered + 1.0
 
     def costs(self, place: str) -> Costs:
         """What is known, for a plan."""
@@ -178,6 +193,8 @@ class PartitionCosts:
             cost_s=tuple(map(_short, cost_s.tolist())),
             factors=() if alike else tuple(map(_short, factors.tolist())),
             own=tuple(self._own(np.outer(factors, cost_s))) if len(self._own_rows) else (),
+            batches=round(float(self._batches.min())),
+            deviation=_short(min(float(np.sqrt(self._variance)), 1.0)),
         )
 
     def _own(self, expected_s: NDArray[np.float64]) -> list[OwnCost]:

@@ -39,12 +39,15 @@ def claim(folder: Path, own: dict[str, Any]) -> None:
         return
     if not isinstance(found, dict):
         raise PenstockError.setting(
-            "checkpoint", str(folder.parent), "the checkpoint of this guard, or a new one", f"{sign} is damaged"
+            "checkpoint",
+            str(folder.parent),
+            "the folder of this guard or grouping, or one of its own",
+            f"{sign} is damaged",
         )
     differs = [f"{name} {found.get(name)!r} there, {own[name]!r} here" for name in own if found.get(name) != own[name]]
     raise PenstockError.setting(
         "checkpoint",
         str(folder.parent),
-        "the checkpoint of this guard, or a new one",
-        f"another guard wrote it: {', '.join(differs)}",
+        "the folder of this guard or grouping, or one of its own",
+        f"another one wrote it: {', '.join(differs)}",
     )

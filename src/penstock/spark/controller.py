@@ -152,7 +152,16 @@ class Controller:
                 self._tell(f"query {self._query_id} has not answered {unanswered} times in a row and is given up")
                 break
             self._stopping.wait(wait_s)
+        self._look_once_more()
         self._let_go("the guard was stopped")
+
+    def _look_once_more(self) -> None:
+        """A batch may have ended since the last look."""
+        try:
+            self.step()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the query must not suffer
+            self.errors += 1
+            self._tell(f"the controller of query {self._query_id} met an error at its last look: {_line(error)}")
 
     def _until_next_look_s(self) -> float:
         last = self._before

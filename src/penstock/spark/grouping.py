@@ -234,6 +234,7 @@ class Grouping:
         tasks = _within(self._observation, timeout_s)
         if tasks is None:
             raise PenstockError("nothing was measured yet: run an action on the measured data frame, then learn")
+        self._observation = None  # What was learned once is not learned again.
         if not tasks:
             return None
         plans = self._stored().plans()
