@@ -20,6 +20,10 @@ nothing is sent but two numbers a row, and instances store nothing. A key never 
 serves all instances; how they differ is a factor each (`penstock.core.pace`), which starts from "not at all". Until the
 first report rows go in turn, and count as mean ones when the mean is known.
 
+It takes 16 KB for the table, 3.4 KB for the sketch, 80 bytes an instance and 64 a row on its way; OSG's scheduler
+takes 3.4 KB for each instance, and each instance 5.2 KB. It costs one message of 20 bytes a row, or fewer and larger
+ones (`AcknowledgingInstance`, `report_rows`), where OSG sends some hundred in all.
+
 Against a sum of estimates this has no state that stays wrong: an error of an estimate lives until its row is
 acknowledged. With hopelessly wrong estimates (uniform keys) what is left is join-shortest-queue in units of mean work.
 """
