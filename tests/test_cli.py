@@ -204,11 +204,11 @@ def test_a_data_file_that_is_missing_is_named(run: Command, out: Path, tmp_path:
 
 
 def test_a_data_file_that_is_not_parquet_is_named(run: Command, out: Path, tmp_path: Path) -> None:
-    (tmp_path / "stream.csv").write_text("who,cost_ms\n@1,5\n" * 100)
+    (tmp_path / "stream.txt").write_text("who,cost_ms\n@1,5\n" * 100)
     assert_refused(
-        run(*FIGURE_7, "--data", tmp_path / "stream.csv", "--key", "who", "--out", out), "stream.csv", "Parquet"
+        run(*FIGURE_7, "--data", tmp_path / "stream.txt", "--key", "who", "--out", out), "stream.txt", "Parquet"
     )
-    assert files(tmp_path) == {"stream.csv"}
+    assert files(tmp_path) == {"stream.txt"}
 
 
 def test_a_folder_is_no_data_file(run: Command, tmp_path: Path) -> None:

@@ -270,9 +270,20 @@ def test_a_missing_file_is_refused_in_one_line(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_no_parquet_is_refused_in_one_line(tmp_path: Path) -> None:
-    path = tmp_path / "stream.csv"
+    path = tmp_path / "stream.txt"
     path.write_text("user,amount\n" * 10)
     assert "give a readable Parquet file; reading failed:" in refusal(path)
+
+
+def test_a_csv_file_is_read_by_its_line_of_names(tmp_path: Path) -> None:
+    path = tmp_path / "stream.csv"
+    path.write_text("user,amount\na,1\nb,2\na,3\n")
+    keys, items = read_keys(path, "user")
+    assert (keys.tolist(), items) == ([0, 1, 0], 2)
+    assert refusal(path, "usr").endswith(": user, amount")
+    assert refusal(tmp_path / "none.csv").endswith("is not usable: give an existing CSV file")
+    path.write_text("user,amount\na\n")
+    assert "give a readable CSV file; reading failed:" in refusal(path)
 
 
 def test_a_cut_off_file_is_refused_in_one_line(tmp_path: Path) -> None:
