@@ -84,12 +84,13 @@ def show_grouping(out: Console, result: dict[str, Any]) -> None:
     )
     for row in result["rows"]:
         gains = [row["speed_up"][name] for name in ("stage_s", "completion_mean_s")]
+        long = "" if row["batches_of_s"] == 1 else f", batches of {row['batches_of_s']} s"
         slow = "" if row["slow_instance"] == 1.0 else f", one {row['slow_instance']:g} times slower"
         table.add_row(
             row["job"],
             f"{row['k']}{slow}",
             row["work"],
-            row["costs"],
+            row["costs"] + long,
             row["way"],
             *(f"{row[name]['median']:.2f}" for name in ("stage_s", "completion_mean_s", "completion_p99_s")),
             *(f"{gain['median']:.3f} ({gain['min']:.3f} to {gain['max']:.3f})" for gain in gains),

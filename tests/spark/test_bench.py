@@ -11,11 +11,9 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from penstock.plan import Plan
 from penstock.report import Latency, Report
 from penstock.sim.grains import GRAIN_RUNS, bench_grains
 from penstock.spark.bench.gate import half_table
-from penstock.spark.bench.grouping_series import Series, gone_by
 from penstock.spark.bench.latency import all_runs, window_latency_s
 
 if TYPE_CHECKING:
@@ -79,38 +77,6 @@ def test_latency(tmp_path: Path) -> None:
     assert len(las["queuing_latency_s"]) == 1
     assert las["kept_spread"] == {"median": las["kept"], "min": las["kept"], "max": las["kept"]}
     assert 0.0 <= las["windows_within_target"] <= 1.0
-
-
-def test_grouping(tmp_path: Path) -> None:
-    found = small(
-        "from penstock.spark.bench.grouping import Case, Effort, bench_grouping\n"
-        "effort = Effort(repeats=1, learn=2, batches=2, rows=8, cases=(Case(2, slow=1.5), Case(2, batch=True)))\n"
-        "result = bench_grouping(folder, effort, lambda: None)",
-        tmp_path,
-    )
-    ways = ["round_robin", "by_cost", "full_knowledge"]
-    assert [(row["job"], row["way"]) for row in found["rows"]] == [
-        (job, way) for job in ("stream", "batch") for way in ways
-    ]
-    for row in found["rows"]:
-        # A row takes 16 ms on average, and there are 16 in a batch of two tasks.
-        assert 0.03 < row["stage_s"]["median"] < row["batch_s"]["median"]
-        assert row["completion_mean_s"]["median"] <= row["completion_p99_s"]["median"]
-        if row["way"] == "round_robin":
-            assert row["speed_up"]["stage_s"]["median"] == 1.0
-
-
-def report(sequence: int, plan: int | None) -> Report:
-    return Report(sequence=sequence, start_s=sequence, end_s=sequence + 1.0, rows_in=1, rows_kept=1, plan_version=plan)
-
-
-def test_costs_are_gone_by_again_when_they_were_measured_after_the_change() -> None:
-    plans = [Plan.keep_all(version, "by_cost", decided_s) for version, decided_s in ((0, 1.0), (1, 4.5), (2, 6.5))]
-    series = Series(rows=100, batch_rows=10)  # the change is at row 50, in batch 5, which ends at 6
-    reports = [report(number, plan) for number, plan in enumerate((None, None, 0, 0, 0, 1, 1, 2, 2, 2))]
-    assert gone_by(reports, plans, series) == (20, 70)
-    assert gone_by(reports[:7], plans, series) == (20, None)
-    assert gone_by(reports[:2], plans, series) == (None, None)
 
 
 def test_repeats_add_up_to_all_windows_and_the_median_run() -> None:

@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import pyarrow.parquet as pq
 from pyspark import TaskContext
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 
@@ -61,6 +60,7 @@ class Case:
     slow: float = 1.0  #: how many times as long the first partition takes
     constant: bool = False  #: all rows cost the same
     batch: bool = False  #: one batch job in place of a stream
+    long: int = 1  #: how many times as many rows a batch has
 
     @property
     def told(self) -> dict[str, Any]:
@@ -71,6 +71,7 @@ class Case:
             "work": self.work,
             "costs": "constant" if self.constant else "zipf-1.0",
             "slow_instance": self.slow,
+            "batches_of_s": self.long,
         }
 
 
@@ -83,7 +84,7 @@ CASES = (
     Case(2, "busy"),
     Case(2, "busy", slow=1.5),
     Case(4, constant=True),
-    Case(2, "busy", constant=True),
+    Case(4, constant=True, long=5),
     Case(4, batch=True),
     Case(4, batch=True, slow=1.5),
 )
@@ -94,8 +95,8 @@ class Effort:
     """How long and how hard to try."""
 
     repeats: int = 3
-    learn: int = 12  #: batches before the first repeat
-    batches: int = 8  #: batches a repeat
+    learn: int = 10  #: batches before the first repeat
+    batches: int = 6  #: batches a repeat
     rows: int = 64  #: rows of a batch for each partition
     cases: Sequence[Case] = CASES
 
@@ -193,18 +194,22 @@ class _Runs:
             "full_knowledge": by_cost(cost="cost_s", partitions=case.partitions, row="row", factors=factors),
         }
         self.operator = Operator(case.work, case.slow)
-        self.batch_rows = self.effort.rows * case.partitions
+        self.batch_rows = self.effort.rows * case.partitions * case.long
         self.done_rows = 0
 
     def first(self) -> None:
         """Warm up, and learn."""
-        self._run_all(self.effort.learn)
+        self._run_all(self._batches(self.effort.learn))
 
     def repeat(self, number: int) -> None:
         """One repeat, with another way first each time."""
         turn = number % len(WAYS)
-        for way, measured in self._run_all(self.effort.batches, (*WAYS[turn:], *WAYS[:turn])).items():
+        for way, measured in self._run_all(self._batches(self.effort.batches), (*WAYS[turn:], *WAYS[:turn])).items():
             self.found[way].append(measured)
+
+    def _batches(self, short: int) -> int:
+        """As many rows in long batches as in short ones, about."""
+        return max(2, short // self.case.long)
 
     def _run_all(self, batches: int, ways: Sequence[Way] = WAYS) -> dict[Way, dict[str, float]]:
         first, self.done_rows = self.done_rows, self.done_rows + batches * self.batch_rows
@@ -239,7 +244,7 @@ class _Runs:
         progress = finished(query)
         if way == "by_cost":
             self.groupings[way].stop()
-        table = written(sink, first)
+        table = written(self.spark, sink, first)
         starts_s = {one.batch: one.start_s for one in progress}
         batches = table["row"].to_numpy() // self.batch_rows
         return measures(table, batches, starts_s, {one.batch: one.duration_s for one in progress})
@@ -258,7 +263,7 @@ class _Runs:
         took_s = time.time() - start_s
         if way == "by_cost":
             self.groupings[way].learn()
-        table = written(sink, first)
+        table = written(self.spark, sink, first)
         return measures(table, np.zeros(table.num_rows, np.int64), {0: start_s}, {0: took_s})
 
     def rows(self) -> list[dict[str, Any]]:
@@ -289,10 +294,9 @@ def finished(query: StreamingQuery) -> list[Progress]:
     return [one for one in map(Progress.of, query.recentProgress) if one.rows]
 
 
-def written(sink: Path, first: int) -> pa.Table:
-    """The rows from that number on."""
-    files = [str(path) for path in sink.glob("*.parquet")]
-    return pq.read_table(files, filters=[("row", ">=", first)])
+def written(spark: SparkSession, sink: Path, first: int) -> pa.Table:
+    """The rows from that number on, without those of a batch that was cut off."""
+    return spark.read.parquet(str(sink)).filter(F.col("row") >= first).toArrow()
 
 
 def measures(
