@@ -8,7 +8,7 @@ $$\hat w_{b,j} = f_j\,\hat w_b$$
 - A batch gives one ratio for each partition, of the work that was done there to the work expected there. Its logarithm
   is averaged over batches, and the average counts only as far as it stands out from its own error, so that partitions
   that are alike are taken for alike: $\log f_j = \max(0, 1 - \sigma^2 / (n\,m^2))\, m$.
-- A ratio that lies three deviations off the average is a change: the past is forgotten, and the factor follows at once.
+- If the last two batches lie three deviations off that average, something has changed: the past is forgotten.
 - Where a bucket was measured often on a partition and costs something else there than factor and shape say, it gets a
   cost of its own, drawn towards theirs.
 
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 #: What is remembered of the shape from one batch to the next, and of the factors, which can be measured in one batch.
-REMEMBER, REMEMBER_FACTORS = 0.95, 0.8
+REMEMBER, REMEMBER_FACTORS = 0.95, 0.9
 #: The deviation of a partition's ratio that is expected before any is known, and how much one batch says about it.
 DEVIATION, DEVIATION_GAIN = 0.05, 0.1
-#: So many deviations off the average is a change.
+#: So many deviations between the average over the last two batches and that over all is a change.
 CHANGE = 3.0
 #: A bucket's own cost on a partition: rows that it takes, rows that shape and factor count for, and how far off they
 #: must be. Costs of keys that share a bucket scatter, and a deal would chase whatever looks cheap by chance.
@@ -65,6 +65,7 @@ class PartitionCosts:
         self._shape = BucketCosts()
         self._batches = np.zeros(partitions)
         self._logs = np.zeros(partitions)
+        self._last = np.zeros(partitions)
         self._variance = DEVIATION**2
         cells = (partitions, BUCKETS) if partitions <= MOST_OWN else (0, BUCKETS)
         self._own_rows, self._own_work_s = np.zeros(cells), np.zeros(cells)
@@ -82,6 +83,7 @@ class PartitionCosts:
         if costs.partitions == partitions and costs.factors:
             known._batches += 1.0
             known._logs += np.log(costs.factors)
+            known._last += known._logs
         return known
 
     @property
@@ -139,13 +141,13 @@ class PartitionCosts:
         logs += self._logs[parts].mean()
         off = logs - self._logs[parts]
         before = self._batches[parts]
-        sure = before > 0.0
-        changed = sure & (off**2 > CHANGE**2 * self._variance * (1.0 + 1.0 / np.maximum(before, 1.0)))
-        batches = np.where(changed, 0.0, REMEMBER_FACTORS * before) + 1.0
-        self._batches[parts] = batches
-        self._logs[parts] += off / batches
-        if sure.any():
-            seen = float(np.minimum(off[sure] ** 2, CHANGE**2 * self._variance).mean())
+        self._batches[parts] = REMEMBER_FACTORS * before + 1.0
+        self._logs[parts] += off / self._batches[parts]
+        recent, self._last[parts] = (self._last[parts] + logs) / 2.0, logs
+        changed = (before >= 1.0) & (np.abs(recent - self._logs[parts]) > CHANGE * np.sqrt(self._variance / 2.0))
+        self._logs[parts[changed]], self._batches[parts[changed]] = recent[changed], 2.0
+        if before.any():
+            seen = float(np.minimum(off**2, CHANGE**2 * self._variance)[before > 0.0].mean())
             self._variance += DEVIATION_GAIN * (seen - self._variance)
 
     def costs(self, place: str) -> Costs:
