@@ -7,13 +7,16 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 pytest.importorskip("pyspark")
 
+from penstock.plan import Plan
 from penstock.report import Latency, Report
 from penstock.sim.grains import GRAIN_RUNS, bench_grains
 from penstock.spark.bench.gate import half_table
+from penstock.spark.bench.grouping_series import Made, Series, gone_by
 from penstock.spark.bench.latency import all_runs, window_latency_s
 
 if TYPE_CHECKING:
@@ -77,6 +80,46 @@ def test_latency(tmp_path: Path) -> None:
     assert len(las["queuing_latency_s"]) == 1
     assert las["kept_spread"] == {"median": las["kept"], "min": las["kept"], "max": las["kept"]}
     assert 0.0 <= las["windows_within_target"] <= 1.0
+
+
+def test_grouping_and_figure_12(tmp_path: Path) -> None:
+    found = small(
+        "from penstock.spark.bench import grouping, grouping_series\n"
+        "grouping.UNIT_MS = 0.05\n"
+        "cases = (grouping.Case(2, slow=3.0), grouping.Case(2, 'busy', batch=True))\n"
+        "effort = grouping.Effort(repeats=1, learn=2, batches=2, rows=40, cases=cases)\n"
+        "result = grouping.bench_grouping(folder / 'a', effort, lambda: None)\n"
+        "grouping_series.WARM_ROWS = 100\n"
+        "result['12'] = grouping_series.bench_series(folder / 'b', grouping_series.Series(1200, 200), lambda: None)\n",
+        tmp_path,
+    )
+    assert [(row["job"], row["way"]) for row in found["rows"]] == [
+        (job, way) for job in ("stream", "batch") for way in ("round_robin", "by_cost", "full_knowledge")
+    ]
+    for row in found["rows"]:
+        for name in ("stage_s", "completion_mean_s", "completion_p99_s", "batch_s"):
+            assert row[name]["median"] > 0.0
+            assert row["speed_up"][name].keys() == {"median", "min", "max"}
+        assert row["stage_s"]["median"] <= row["batch_s"]["median"]
+    series = found["12"]
+    assert [row["algorithm"] for row in series["rows"]] == ["round_robin"] * 6 + ["by_cost"] * 6
+    assert all(
+        0.0 < one["min"] <= one["mean"] <= one["max"] for one in (row["completion_ms"] for row in series["rows"])
+    )
+    assert len(series["run_at"]) == len(series["speed_up"]) == 2
+
+
+def test_costs_are_gone_by_again_when_they_were_measured_after_the_change() -> None:
+    def report(sequence: int, end_s: float, plan: int | None) -> Report:
+        return Report(sequence=sequence, start_s=0.0, end_s=end_s, rows_in=1, rows_kept=1, plan_version=plan)
+
+    plans = [Plan.keep_all(0, "by_cost", 1.5), Plan.keep_all(1, "by_cost", 3.5)]
+    # Batch 2 is the first after the change, batch 3 began before the plan made of it.
+    reports = [report(0, 1.0, None), report(1, 2.0, 0), report(2, 3.0, 0), report(3, 4.0, 0), report(4, 5.0, 1)]
+    made = Made(np.array([]), {batch: 10 * batch for batch in range(5)}, reports, plans)
+    assert gone_by(made, Series(rows=40)) == (10, 40)
+    assert gone_by(made, Series(rows=100)) == (10, None)
+    assert gone_by(Made(np.array([]), {}), Series(rows=40)) == (None, None)
 
 
 def test_repeats_add_up_to_all_windows_and_the_median_run() -> None:

@@ -9,7 +9,7 @@ $$\hat w_{b,j} = f_j\,\hat w_b$$
   is averaged over batches, and the average counts only as far as it stands out from its own error, so that partitions
   that are alike are taken for alike: $\log f_j = \max(0, 1 - 2\sigma^2 / (n\,m^2))\, m$. How far ratios scatter is
   learned too, and taken for large until then; one batch alone says nothing.
-- A ratio that lies three deviations off the average is a change: the past is forgotten, and the factor follows at once.
+- If the last two batches lie three deviations off that average, something has changed: the past is forgotten.
 - Where a bucket was measured often on a partition and costs something else there than factor and shape say, it gets a
   cost of its own, drawn towards theirs.
 
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 #: What is remembered of the shape from one batch to the next, and of the factors, which can be measured in one batch.
-REMEMBER, REMEMBER_FACTORS = 0.95, 0.8
+REMEMBER, REMEMBER_FACTORS = 0.95, 0.9
 #: The deviation of a partition's ratio that is expected before any is known, which counts for one batch; and what is
 #: remembered of it from one batch to the next.
 DEVIATION, REMEMBER_DEVIATION = 0.2, 0.95
 #: Of several partitions the one that is furthest off is so by chance: an average counts less than it would alone.
 CAUTION = 2.0
-#: So many deviations off the average is a change.
+#: So many deviations between the average over the last two batches and that over all is a change.
 CHANGE = 3.0
 #: A bucket's own cost on a partition: rows that it takes, rows that shape and factor count for, and how far off they
 #: must be. Costs of keys that share a bucket scatter, and a deal would chase whatever looks cheap by chance.
@@ -73,6 +73,7 @@ class PartitionCosts:
         self._shape = BucketCosts()
         self._batches = np.zeros(partitions)
         self._logs = np.zeros(partitions)
+        self._last = np.zeros(partitions)
         self._squares, self._scattered = DEVIATION**2, 1.0  # of ratios off their average, and batches they come from
         cells = (partitions, BUCKETS) if partitions <= MOST_OWN else (0, BUCKETS)
         self._own_rows, self._own_work_s = np.zeros(cells), np.zeros(cells)
@@ -102,6 +103,7 @@ class PartitionCosts:
             drawn = np.log(costs.factors)
             spread = np.sqrt(drawn**2 + 4.0 * CAUTION * self._variance / batches)
             self._logs += np.where(drawn == 0.0, 0.0, (drawn + np.sign(drawn) * spread) / 2.0)
+            self._last += self._logs
         if not len(self._own_rows):
             return
         expected_s = np.outer(self.factors, self._shape.costs_s())
@@ -171,11 +173,12 @@ class PartitionCosts:
         logs += self._logs[parts].mean()
         off = logs - self._logs[parts]
         before = self._batches[parts]
+        self._batches[parts] = REMEMBER_FACTORS * before + 1.0
+        self._logs[parts] += off / self._batches[parts]
+        recent, self._last[parts] = (self._last[parts] + logs) / 2.0, logs
+        changed = (before >= 1.0) & (np.abs(recent - self._logs[parts]) > CHANGE * np.sqrt(self._variance / 2.0))
+        self._logs[parts[changed]], self._batches[parts[changed]] = recent[changed], 2.0
         sure = before > 0.0
-        changed = sure & (off**2 > CHANGE**2 * self._variance * (1.0 + 1.0 / np.maximum(before, 1.0)))
-        batches = np.where(changed, 0.0, REMEMBER_FACTORS * before) + 1.0
-        self._batches[parts] = batches
-        self._logs[parts] += off / batches
         if sure.any():
             # The average that a ratio is held against has an error of its own.
             seen = np.minimum(off[sure] ** 2 / (1.0 + 1.0 / before[sure]), CHANGE**2 * self._variance)
