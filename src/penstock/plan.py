@@ -57,8 +57,10 @@ class Costs(Record):
     """What a row of each key bucket is expected to cost, by which rows are dealt to partitions.
 
     One entry in `cost_s` means the same for every row. A row costs `cost_s` times the factor of its partition; without
-    factors partitions are alike. `own` has the exceptions. `batches` and `deviation` say how well factors are known:
-    from about how many batches, and how far a partition's time is off from one batch to the next, as a share of it.
+    factors partitions are alike. `own` has the exceptions.
+
+    The rest says what factors were drawn from, so that learning can go on: `ratios` are averages as measured, over
+    `batches`, and `deviation` is how far a partition's time is off from one batch to the next, as a share of it.
 
     >>> costs = Costs("enrich", partitions=2, cost_s=(0.1, 0.3), factors=(1.0, 1.5))
     >>> costs.buckets, costs.factors[1]
@@ -70,6 +72,7 @@ class Costs(Record):
     cost_s: tuple[Seconds, ...]
     factors: tuple[Factor, ...] = ()
     own: tuple[OwnCost, ...] = ()
+    ratios: tuple[Factor, ...] = ()
     batches: Count = 0
     deviation: Share = 0.0
 
@@ -83,8 +86,9 @@ class Costs(Record):
             raise refusal("partitions", self.partitions, "a whole number from 1 up")
         if not self.cost_s or self.buckets & (self.buckets - 1):
             raise refusal("cost_s", self.cost_s, "a cost for each of a power of two of buckets")
-        if self.factors and len(self.factors) != self.partitions:
-            raise refusal("factors", self.factors, f"one for each of the {self.partitions} partitions, or none")
+        for name, each in (("factors", self.factors), ("ratios", self.ratios)):
+            if each and len(each) != self.partitions:
+                raise refusal(name, each, f"one for each of the {self.partitions} partitions, or none")
         for number, one in enumerate(self.own):
             if one.partition >= self.partitions:
                 raise refusal(f"own[{number}]", one.partition, f"a partition from 0 to {self.partitions - 1}")

@@ -157,3 +157,14 @@ def test_noise_is_not_taken_for_slowness(scatter: float, most: float, restarted:
             speeds = 1.0 / known.factors
             uneven.append(float(speeds.max() / speeds.mean()))
     assert np.mean(uneven) < most
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_slow_partition_is_learned_also_by_one_run_after_the_other(restarted: bool) -> None:  # noqa: FBT001 - a parameter
+    known, rng = PartitionCosts(4), np.random.default_rng(1)
+    for _ in range(10):
+        if restarted:
+            known = PartitionCosts.of(known.costs("a") if known.known else None, 4)
+        known.learn(batch(np.array([1.5, 1.0, 1.0, 1.0]), rng=rng))
+    factors = known.factors
+    assert factors[0] / factors[1:].mean() == pytest.approx(1.5, rel=0.1)

@@ -45,6 +45,8 @@ OWN_ROWS, OWN_APART = 64.0, 0.3
 #: Batches that factors from a plan count for, which is as many as are ever remembered; and how many times `OWN_ROWS` a
 #: bucket's own cost does, at least.
 MOST_BATCHES, REMEMBERED_OWN = 1.0 / (1.0 - REMEMBER_FACTORS), 4.0
+#: The deviation that goes with factors that were given and not learned.
+SURE = 0.01
 #: Up to so many partitions have buckets with costs of their own.
 MOST_OWN = 256
 #: Rows that each bucket counts for when costs come from a plan.
@@ -94,16 +96,13 @@ class PartitionCosts:
 
     def _remember(self, costs: Costs) -> None:
         """Take factors, and costs of buckets' own, for what `costs` makes of them."""
-        if costs.batches:
-            self._scattered += costs.batches
-            self._squares = costs.deviation**2 * self._scattered
-        batches = costs.batches or MOST_BATCHES  # A plan by hand is taken at its word.
+        # A plan by hand is taken at its word.
+        batches, deviation = (costs.batches, costs.deviation) if costs.ratios else (MOST_BATCHES, SURE)
         self._batches += batches
-        if costs.factors:
-            drawn = np.log(costs.factors)
-            spread = np.sqrt(drawn**2 + 4.0 * CAUTION * self._variance / batches)
-            self._logs += np.where(drawn == 0.0, 0.0, (drawn + np.sign(drawn) * spread) / 2.0)
-            self._last += self._logs
+        self._scattered += batches
+        self._squares = deviation**2 * self._scattered
+        self._logs += np.log(costs.ratios or costs.factors or np.ones(self.partitions))
+        self._last += self._logs
         if not len(self._own_rows):
             return
         expected_s = np.outer(self.factors, self._shape.costs_s())
@@ -196,6 +195,7 @@ class PartitionCosts:
             cost_s=tuple(map(_short, cost_s.tolist())),
             factors=() if alike else tuple(map(_short, factors.tolist())),
             own=tuple(self._own(np.outer(factors, cost_s))) if len(self._own_rows) else (),
+            ratios=tuple(map(_short, np.exp(self._logs).tolist())),
             batches=round(float(self._batches.min())),
             deviation=_short(min(float(np.sqrt(self._variance)), 1.0)),
         )
