@@ -39,8 +39,8 @@ results: setup ## rerun the papers' experiments for the documentation
 	@$(RUN) penstock reproduce las --runs 1000 --out docs/papers/las
 	@$(RUN) penstock reproduce aurora --runs 100 --out docs/papers/aurora
 
-bench: setup ## what the guard costs and what it holds: half an hour
-	@$(RUN) penstock bench gate && penstock bench idle && penstock bench grains && penstock bench roadmap && penstock bench latency
+bench: setup ## what the guard costs and what it holds: an hour
+	@$(RUN) penstock bench gate && penstock bench idle && penstock bench grains && penstock bench roadmap && penstock bench latency && penstock bench grouping
 
 clean: ## remove .venv and everything else that make made
 	@rm -rf .venv build dist site out spark-warehouse metastore_db derby.log .*_cache .hypothesis

@@ -311,9 +311,19 @@ def _observation(spark: SparkSession) -> Any:  # noqa: ANN401 - of classic Spark
 def _within(observation: Any, timeout_s: float) -> list[str] | None:  # noqa: ANN401 - of classic Spark or of Connect
     """What was observed; None if nothing was. Spark would wait for ever for an action that was never run."""
     found: list[list[str]] = []
-    waiter = threading.Thread(target=lambda: found.append(list(observation.get.get("tasks") or ())), daemon=True)
+    failed: list[Exception] = []
+
+    def wait() -> None:
+        try:
+            found.append(list(observation.get.get("tasks") or ()))
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is told
+            failed.append(error)
+
+    waiter = threading.Thread(target=wait, daemon=True)
     waiter.start()
     waiter.join(timeout_s)
+    if failed:
+        raise PenstockError(f"what was measured cannot be read: {' '.join(str(failed[0]).split())[:300]}")
     return found[0] if found and found[0] else None
 
 
