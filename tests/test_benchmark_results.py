@@ -11,6 +11,8 @@ from penstock.hardware import in_one_line
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs" / "benchmarks"
+#: What tells the cases of the benchmark of grouping apart.
+CASE = ("job", "k", "work", "costs", "slow_instance", "batches_of_s")
 NAMES = {
     "unguarded": "unguarded",
     "random": "random",
@@ -107,6 +109,60 @@ def roadmap_line() -> str:
         f"takes {look_up['median']:.0f} microseconds, {found['program_over_look_up']:.0f} times less than a linear "
         f"program solved afresh, and asking whether the map has drifted {ask['median']:.0f}."
     )
+
+
+WAYS = {"round_robin": "`repartition(k)`", "by_cost": "by cost, learned", "full_knowledge": "every cost known"}
+
+
+def grouping_table() -> str:
+    """Each case: what the three ways took, and what two of them gained over the first."""
+    found = result("grouping")
+    lines = [
+        "| job | dealt | stage | mean completion | p99 | gain: stage | mean completion | p99 |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    names = ("stage_s", "completion_mean_s", "completion_p99_s")
+    for row in found["rows"]:
+        job = f"{row['job']}, k = {row['k']}, {row['work']}, {row['costs']}"
+        job += "" if row["slow_instance"] == 1.0 else f", one instance {row['slow_instance']:g} times slower"
+        job += "" if row["batches_of_s"] == 1 else f", batches of {row['batches_of_s']} s"
+        took = " | ".join(f"{row[name]['median']:.2f} s" for name in names)
+        gains = [row["speed_up"][name] for name in names]
+        gained = " | ".join(f"{one['median']:.3f} ({one['min']:.3f} to {one['max']:.3f})" for one in gains)
+        lines.append(f"| {job} | {WAYS[row['way']]} | {took} | {gained if row['way'] != 'round_robin' else '| |'} |")
+    return "\n".join([*lines, "", f"*`penstock bench grouping` on {in_one_line(found['machine'])}.*"])
+
+
+def figure_12_line() -> str:
+    found = result("osg-figure-12")
+    given = found["parameters"]
+    (first, again), means_ms = found["run_at"], found["completion_mean_ms"]
+    halves = ", ".join(
+        f"{means_ms['by_cost'][half] / 1000.0:.2f} s by cost against {means_ms['round_robin'][half] / 1000.0:.2f} s "
+        f"with `repartition(k)` in the {name} half"
+        for half, name in enumerate(("first", "second"))
+    )
+    return (
+        f"Of {given['rows']:,} rows, costs are gone by from row {first:,} on, and after the change at row "
+        f"{given['rows'] // 2:,} again from row {again:,} on. Mean completion: {halves}."
+    )
+
+
+@pytest.mark.parametrize("shown", [grouping_table, figure_12_line])
+def test_the_page_shows_what_grouping_gains(shown: Any) -> None:
+    assert shown() in (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+
+
+def test_the_bars_of_grouping_were_reached() -> None:
+    rows = result("grouping")["rows"]
+    ways = {(*(row[part] for part in CASE), row["way"]): row for row in rows}
+    for row in rows:
+        oracle = ways[(*(row[part] for part in CASE), "full_knowledge")]
+        if row["way"] == "by_cost":
+            for name in ("stage_s", "completion_mean_s", "completion_p99_s"):
+                assert row["speed_up"][name]["median"] >= 0.9 * oracle["speed_up"][name]["median"]
+            if row["costs"] == "constant":
+                assert row["speed_up"]["stage_s"]["median"] >= 0.98
 
 
 @pytest.mark.parametrize("page", ["benchmarks.md", "policies/roadmap.md"])

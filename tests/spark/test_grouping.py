@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
-ROWS, BATCH, PARTITIONS = 360, 120, 3
+ROWS, BATCH, PARTITIONS = 600, 120, 3
 RESULT = "row bigint, key bigint, cost_ms double, partition int"
 TARGET = ps.Throughput(1_000_000)
 

@@ -330,9 +330,21 @@ def _observation(spark: SparkSession) -> Any:  # noqa: ANN401 - of classic Spark
 def _within(observation: Any, timeout_s: float) -> list[str] | None:  # noqa: ANN401 - of classic Spark or of Connect
     """What was observed; None if nothing was. Spark would wait for ever for an action that was never run."""
     found: list[list[str]] = []
-    waiter = threading.Thread(target=lambda: found.append(list(observation.get.get("tasks") or ())), daemon=True)
+    failed: list[Exception] = []
+
+    def wait() -> None:
+        try:
+            observed = observation.get
+            if "tasks" in observed:  # Connect gives nothing, at once, where classic Spark waits.
+                found.append(list(observed["tasks"] or ()))
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is told
+            failed.append(error)
+
+    waiter = threading.Thread(target=wait, daemon=True)
     waiter.start()
     waiter.join(timeout_s)
+    if failed:
+        raise PenstockError(f"what was measured cannot be read: {' '.join(str(failed[0]).split())[:300]}")
     return found[0] if found else None
 
 

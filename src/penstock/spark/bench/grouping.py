@@ -153,7 +153,8 @@ def bench_grouping(folder: Path, effort: Effort, done: Callable[[], None]) -> di
     rows: list[dict[str, Any]] = []
     for number, case in enumerate(effort.cases):
         runs = _Runs(spark, folder / f"case-{number}", case, effort)
-        runs.first()
+        if effort.learn:
+            runs.first()
         done()
         for repeat in range(effort.repeats):
             runs.repeat(repeat)

@@ -77,7 +77,8 @@ def bench_series(folder: Path, series: Series, done: Callable[[], None]) -> dict
     every_row = spark.read.format("penstock").options(**source_options(series.rows)).load()
     mean_s = float(every_row.agg(F.avg("cost_ms")).collect()[0][0]) / 1000.0
     rate = LOAD * len(SPEEDS[0]) / mean_s
-    _run(spark, folder / "warm", Series(WARM_ROWS), rate, costs=True)
+    if WARM_ROWS:
+        _run(spark, folder / "warm", Series(WARM_ROWS), rate, costs=True)
     done()
     rows: list[dict[str, Any]] = []
     means_ms: dict[str, list[float]] = {}
