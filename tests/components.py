@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penstock"
+KAFKA_READ_BY = "Kafka was read by "
+#: What is told at the end of a run: components whose version depends on what could be had.
+USED: list[str] = []
 
 
 def missing(what: str) -> NoReturn:

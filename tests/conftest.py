@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
-from tests.components import debian_tool, example, missing
+from tests.components import KAFKA_READ_BY, USED, debian_tool, example, missing
 from tests.engines import NOT_HERE, QUICK_START, RUNS, UNDISTURBED
 
 if TYPE_CHECKING:
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 ENGINE = os.environ.get("PENSTOCK_TEST_ENGINE", "classic")
 MASTERS = {"classic": "local[2]", "local-cluster": "local-cluster[2,1,1024]", "connect": "local[2]"}
-
-#: Components whose version depends on what could be had.
-USED: list[str] = []
 
 # No deadline, because the first call of a compiled loop takes about a second.
 settings.register_profile("repeatable", deadline=None, derandomize=True)
@@ -69,14 +66,14 @@ def connector_jars(request: pytest.FixtureRequest) -> dict[str, str]:
         jars = kafka.connector_jars()
     except kafka.UnavailableError:
         return {}  # the broker's fixture says why
-    USED.extend(jar.stem for jar in jars if "spark-sql-kafka" in jar.name)
+    USED.extend(f"{KAFKA_READ_BY}{jar.stem}" for jar in jars if "spark-sql-kafka" in jar.name)
     return {"spark.jars": ",".join(map(str, jars))}
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say which connector was used: it may be an older one than Spark."""
-    for name in USED:
-        terminalreporter.write_line(f"Kafka was read by {name}")
+    for line in USED:
+        terminalreporter.write_line(line)
 
 
 def on_engines(item: pytest.Item) -> bool:

@@ -1,7 +1,7 @@
 """Test files that are run in processes of their own, beside the other tests: most of their time is waiting.
 
 The first wave starts with the session: the guard's tests on other engines, and those of networks on the usual one. The
-second starts when the first is over: tests of whole programs, which start sessions of their own.
+second starts when the first is over: tests with Kafka, and tests of whole programs, which start sessions of their own.
 """
 
 from __future__ import annotations
@@ -32,12 +32,17 @@ WAVES = (
         },
         "networks and groupings": ("classic", "tests/spark/test_network.py", "tests/spark/test_grouping.py"),
     },
-    {"programs": ("classic", *(f"tests/spark/test_{name}.py" for name in ("exactly_once", "demo", "bench")))},
+    {
+        "kafka": ("classic", "tests/spark/test_kafka.py"),
+        "programs": ("classic", *(f"tests/spark/test_{name}.py" for name in ("exactly_once", "demo", "bench"))),
+    },
 )
 #: Files that are run beside alone.
-NOT_HERE = tuple(f"tests/spark/test_{name}.py" for name in ("network", "grouping", "exactly_once", "demo", "bench"))
+NOT_HERE = tuple(
+    f"tests/spark/test_{name}.py" for name in ("network", "grouping", "kafka", "exactly_once", "demo", "bench")
+)
 #: Files whose tests hold a query to a target: they come last, when nothing runs beside them.
-UNDISTURBED = tuple(f"tests/spark/test_{name}.py" for name in ("cluster", "kafka", "network_overload"))
+UNDISTURBED = tuple(f"tests/spark/test_{name}.py" for name in ("cluster", "network_overload"))
 
 
 @dataclass
