@@ -114,6 +114,10 @@ def test_figure_12_is_said_to_be_elsewhere(run: Command) -> None:
     assert_refused(run(*OSG, "--figure", "12"), "--figure", "12", "penstock bench grouping --figure-12", "Spark")
 
 
+def test_figure_12_is_one_run(run: Command) -> None:
+    assert_refused(run("bench", "grouping", "--figure-12", "--repeats", "2"), "--repeats", "2", "without --figure-12")
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [

@@ -26,6 +26,7 @@ from penstock.cli_options import (
     Eps,
     Folder,
     GateRows,
+    GroupingRepeats,
     Jobs,
     Json,
     Kind,
@@ -61,6 +62,7 @@ from penstock.sim.workload import Stream
 
 #: What Typer returns after Ctrl-C, and what a shell expects.
 _INTERRUPTED = 130
+_GROUPING_REPEATS = 3
 
 app = typer.Typer(
     name="penstock",
@@ -304,17 +306,20 @@ def bench_grouping(
     figure_12: Annotated[
         bool, typer.Option("--figure-12", help="OSG's figure 12 in its place: completion times as speeds change.")
     ] = False,
-    repeats: Repeats = 3,
+    repeats: GroupingRepeats = None,
     json_file: Json = None,
 ) -> None:
     """What grouping by cost gains on Spark over repartition(k), and over knowing every cost; 40 minutes."""
+    if figure_12 and repeats is not None:
+        raise PenstockError.setting("--repeats", repeats, "it without --figure-12, which is one run")
     if figure_12:
         _bench_on_spark("figure 12", 3, cli_bench.run_series, cli_bench.show_series, json_file)
         return
     cli_bench.require_spark()
-    steps = cli_bench.grouping_steps(repeats)
-    run = partial(cli_bench.run_grouping, repeats)
-    _bench_on_spark("grouping", steps, run, cli_bench.show_grouping, json_file)
+    run = partial(cli_bench.run_grouping, repeats or _GROUPING_REPEATS)
+    _bench_on_spark(
+        "grouping", cli_bench.grouping_steps(repeats or _GROUPING_REPEATS), run, cli_bench.show_grouping, json_file
+    )
 
 
 def _bench_on_spark(

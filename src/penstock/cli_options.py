@@ -117,13 +117,10 @@ Boxes = Annotated[
         parser=_number(int, "a whole number from 10 to 20000", lambda boxes: _LEAST_BOXES <= boxes <= _MOST_BOXES),
     ),
 ]
-Repeats = Annotated[
-    int,
-    typer.Option(
-        help="How often each is measured, in turn.",
-        metavar="R",
-        parser=_number(int, "a whole number from 1 up", lambda repeats: repeats >= 1),
-    ),
+_repeats = _number(int, "a whole number from 1 up", lambda repeats: repeats >= 1)
+Repeats = Annotated[int, typer.Option(help="How often each is measured, in turn.", metavar="R", parser=_repeats)]
+GroupingRepeats = Annotated[
+    int | None, typer.Option(help="How often each is measured, in turn; 3 if not given.", metavar="R", parser=_repeats)
 ]
 Learn = Annotated[
     float,

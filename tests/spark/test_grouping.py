@@ -264,7 +264,7 @@ def guarded(**settings: Any) -> ps.Guard:
         (lambda: grouping.by_cost(cost="c", partitions=2).learn(), "cost says what rows cost"),
         (lambda: grouping.by_cost("key", 2.5), "partitions = 2.5 is not usable: give a whole number"),
         (lambda: grouping.by_cost("key", partitions=True), "partitions = True is not usable: give a whole number"),
-        (lambda: grouping.by_cost("key"), "partitions = 0 is not usable"),
+        (lambda: grouping.by_cost("key"), "partitions is missing: say how many there are to be"),
         (lambda: grouping.by_cost(partitions=2), "key is missing: name the column"),
         (lambda: grouping.by_cost(7, 2), "key = 7 is not usable: give the name of a column"),
         (lambda: grouping.by_cost("key", 2, cost="cost"), "cost = 'cost' is not usable: give either key or cost"),
@@ -310,8 +310,9 @@ def test_columns_that_are_not_there_are_refused(spark: SparkSession, tmp_path: P
         (grouping.by_cost("user_id", 2, checkpoint=tmp_path), "key = 'user_id' is not usable: give a column of"),
         (grouping.by_cost("key", 2, row="offset", checkpoint=tmp_path), "row = 'offset' is not usable: give a column"),
         (grouping.by_cost(cost="cost", partitions=2), "cost = 'cost' is not usable: give a column"),
+        (grouping.by_cost("key", 2, checkpoint=tmp_path), "row is missing: two columns are named `cost_ms`; rename one"),
     ):
         with pytest.raises(ps.PenstockError) as caught:
-            df.transform(made)
+            df.select("*", "cost_ms").transform(made)
         assert line in str(caught.value)
     assert not (tmp_path / "penstock").exists()

@@ -263,6 +263,10 @@ def read_arrivals(path: Path, column: str) -> Floats:
     return times
 
 
+#: How a file of the other kind is named.
+OTHER_KIND = {"CSV": "Parquet has another name than .csv or .csv.gz", "Parquet": "CSV is named .csv or .csv.gz"}
+
+
 def read_columns(path: Path, columns: list[str]) -> pa.Table:
     """Columns of a Parquet file, or of a CSV file (named .csv or .csv.gz) with a line of names; or one clear error."""
     kind = "CSV" if path.name.endswith((".csv", ".csv.gz")) else "Parquet"
@@ -277,4 +281,5 @@ def read_columns(path: Path, columns: list[str]) -> pa.Table:
         raise PenstockError.setting("data", str(path), f"an existing {kind} file") from None
     except (OSError, pa.ArrowException) as error:
         reason = str(error).splitlines()[0]
-        raise PenstockError.setting("data", str(path), f"a readable {kind} file", f"reading failed: {reason}") from None
+        accepted = f"a readable {kind} file ({OTHER_KIND[kind]})"
+        raise PenstockError.setting("data", str(path), accepted, f"reading failed: {reason}") from None

@@ -140,6 +140,9 @@ class RowColumns:
             raise PenstockError(
                 "row is missing: no column of the stream can be hashed; name columns that tell rows apart"
             )
+        twice = next((name for name in usable if [one.lower() for one in usable].count(name.lower()) > 1), None)
+        if twice:
+            raise PenstockError(f"row is missing: two columns are named {twice}; rename one, or name columns as row")
         return usable
 
     def _type_of(

@@ -51,7 +51,7 @@ _NO_WEIGHT = "__penstock_no_weight"
 
 def by_cost(
     key: str | Sequence[str] = (),
-    partitions: int = 0,
+    partitions: int | None = None,
     *,
     checkpoint: str | os.PathLike[str] | None = None,
     row: str | Sequence[str] = (),
@@ -90,7 +90,7 @@ class Grouping:
     def __init__(
         self,
         key: str | Sequence[str],
-        partitions: int,
+        partitions: int | None,
         *,
         checkpoint: str | os.PathLike[str] | None,
         row: str | Sequence[str],
@@ -310,6 +310,8 @@ def _factors(given: object) -> tuple[float, ...]:
 
 
 def _partitions(given: object) -> int:
+    if given is None:
+        raise PenstockError("partitions is missing: say how many there are to be, such as the number of cores")
     if not isinstance(given, Integral) or isinstance(given, bool) or not 1 <= int(given) <= MOST_PARTITIONS:
         raise PenstockError.setting(
             "partitions", given, f"a whole number from 1 to {MOST_PARTITIONS:,}, such as the number of cores"
