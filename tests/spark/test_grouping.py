@@ -310,7 +310,10 @@ def test_columns_that_are_not_there_are_refused(spark: SparkSession, tmp_path: P
         (grouping.by_cost("user_id", 2, checkpoint=tmp_path), "key = 'user_id' is not usable: give a column of"),
         (grouping.by_cost("key", 2, row="offset", checkpoint=tmp_path), "row = 'offset' is not usable: give a column"),
         (grouping.by_cost(cost="cost", partitions=2), "cost = 'cost' is not usable: give a column"),
-        (grouping.by_cost("key", 2, checkpoint=tmp_path), "row is missing: two columns are named `cost_ms`; rename one"),
+        (
+            grouping.by_cost("key", 2, checkpoint=tmp_path),
+            "row is missing: two columns are named `cost_ms`; rename one",
+        ),
     ):
         with pytest.raises(ps.PenstockError) as caught:
             df.select("*", "cost_ms").transform(made)

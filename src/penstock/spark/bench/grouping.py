@@ -49,6 +49,8 @@ MEAN_MS = UNIT_MS * (VALUES + 1) / 2.0
 #: Tasks that read and deal a batch.
 READERS = 2
 SLOTS = 8
+#: Runs from which a batch job learns: that one partition is slow is believed when two of them tell so.
+LEARN_JOBS = 3
 
 
 @dataclass(frozen=True)
@@ -199,8 +201,10 @@ class _Runs:
         self.done_rows = 0
 
     def first(self) -> None:
-        """Warm up, and learn."""
-        self._run_all(self._batches(self.effort.learn))
+        """Warm up, and learn: a stream from batch to batch, a batch job from one run to the next."""
+        jobs = LEARN_JOBS if self.case.batch else 1
+        for _ in range(jobs):
+            self._run_all(self._batches(self.effort.learn // jobs))
 
     def repeat(self, number: int) -> None:
         """One repeat, with another way first each time."""
