@@ -4,7 +4,7 @@ A task holds all rows that it hands on before it hands on the first, so the prob
 each to the partition that would be done with it first (Graham's rule, which ends within $4/3 - 1/(3k)$ of the shortest
 makespan where partitions are alike, against $2 - 1/k$ for rows in any order):
 
-$$j = \arg\min_j \; C_j + \hat w_{b,j}, \qquad C_j \leftarrow C_j + \hat w_{b,j}$$
+$$j = \mathrm{arg}\min_j \; C_j + \hat w_{b,j}, \qquad C_j \leftarrow C_j + \hat w_{b,j}$$
 
 All rows of a bucket have the same estimate. So they are poured, bucket by bucket: partition $j$ takes the next row at
 $C_j + m\,\hat w_{b,j}$, $m = 1, 2, \dots$, and the $n_b$ smallest of these are found from a water level and not one by

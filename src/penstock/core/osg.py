@@ -4,7 +4,7 @@ Every instance tracks what rows cost there, by key, and sends its matrices when 
 (`penstock.core.osg_instance`). The scheduler adds up, for every instance, the estimated cost of the rows it sent there
 and gives the next row to the one with the least (Listing 3.2):
 
-$$o = \arg\min_{i} \hat C_i, \qquad \hat C_o \leftarrow \hat C_o + \hat w_{t,o}, \qquad
+$$o = \mathrm{arg}\min_{i} \hat C_i, \qquad \hat C_o \leftarrow \hat C_o + \hat w_{t,o}, \qquad
 \hat C_i \leftarrow \hat C_i + \Delta_i, \quad \Delta_i = C_i - \hat C_i$$
 
 The last is the synchronisation that follows all new matrices: one request to each instance, one reply from each, and
