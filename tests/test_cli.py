@@ -136,7 +136,7 @@ BAD_USE: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
     ((*LAS, "--figure"), ("--figure",)),
     ((*LAS, "--fast"), ("--fast",)),
     ((*LAS, "now"), ("now",)),
-    (("reproduce", "osg"), ("osg",)),
+    (("reproduce", "spark"), ("spark",)),
     (("replay",), ("replay",)),
     (("--quiet",), ("--quiet",)),
 ]

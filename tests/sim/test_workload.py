@@ -272,7 +272,7 @@ def test_a_missing_file_is_refused_in_one_line(tmp_path: Path) -> None:
 def test_a_file_that_is_no_parquet_is_refused_in_one_line(tmp_path: Path) -> None:
     path = tmp_path / "stream.txt"
     path.write_text("user,amount\n" * 10)
-    assert "give a readable Parquet file; reading failed:" in refusal(path)
+    assert "give a readable Parquet file (CSV is named .csv or .csv.gz); reading failed:" in refusal(path)
 
 
 def test_a_csv_file_is_read_by_its_line_of_names(tmp_path: Path) -> None:
@@ -283,7 +283,7 @@ def test_a_csv_file_is_read_by_its_line_of_names(tmp_path: Path) -> None:
     assert refusal(path, "usr").endswith(": user, amount")
     assert refusal(tmp_path / "none.csv").endswith("is not usable: give an existing CSV file")
     path.write_text("user,amount\na\n")
-    assert "give a readable CSV file; reading failed:" in refusal(path)
+    assert "give a readable CSV file (Parquet has another name than .csv or .csv.gz); reading failed:" in refusal(path)
 
 
 def test_a_cut_off_file_is_refused_in_one_line(tmp_path: Path) -> None:

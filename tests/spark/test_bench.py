@@ -69,7 +69,7 @@ def test_idle(tmp_path: Path) -> None:
 def test_latency(tmp_path: Path) -> None:
     found = small(
         "from penstock.spark.bench.latency import Effort, bench_latency\n"
-        "effort = Effort(overloads=(1.0,), learn_s=2.0, measure_s=5.0, policies=('unguarded', 'las'))\n"
+        "effort = Effort(overloads=(1.0,), learn_s=2.0, measure_s=7.0, policies=('unguarded', 'las'))\n"
         "result = bench_latency(folder, effort, lambda: None)",
         tmp_path,
     )

@@ -23,7 +23,7 @@ from penstock.spark.source import Population
 
 #: Queries side by side, and runs of each: a run takes about ten seconds, so the whole 30 are for `make kills`.
 QUERIES = 2
-KILLS = int(os.environ.get("PENSTOCK_KILLS", "8")) // QUERIES
+KILLS = int(os.environ.get("PENSTOCK_KILLS", "10")) // QUERIES
 #: Every fifth run is killed while it starts; the others once they work, so that plans are in force.
 EARLY_EVERY, LONGEST_START_S, LONGEST_WORK_S = 5, 4.0, 4.0
 SCRIPT = Path(__file__).with_name("killed_query.py")
