@@ -72,7 +72,7 @@ def driven(spark: SparkSession, folder: Path, kind: Kind, seconds: float, after_
     try:
         while run.active and time.monotonic() - begun_s < seconds:
             time.sleep(0.1)
-        while run.active and run.snapshots[-1].drops and time.monotonic() - begun_s < seconds + after_s:
+        while run.active and time.monotonic() - begun_s < seconds + after_s and run.snapshots[-1].drops:
             time.sleep(0.1)
         run.refuse_failure()
     finally:
