@@ -124,13 +124,12 @@ def allot(classes: Classes, budget_s: float, *, alpha: float = 1.0, min_keep: fl
     lines = _Lines.of(query, loose * (1.0 - min_keep), classes.costs_s, worths, classes.weights)
     floor = must + min_keep * loose
     # A row that costs nothing is kept whatever the budget.
-    held = np.bincount(query, worths * np.where(classes.costs_s > 0.0, floor, classes.rows), minlength=classes.queries)
+    held = _by_query(classes, worths * np.where(classes.costs_s > 0.0, floor, classes.rows))
     room_s = max(budget_s - float(floor @ classes.costs_s), 0.0)
     filled = lines.filled(held, room_s, alpha)
     keep = min_keep + (1.0 - min_keep) * lines.spread(filled, len(loose))
     kept = must + loose * keep
-    whole = np.bincount(query, worths * classes.rows, minlength=classes.queries)
-    delivered = np.bincount(query, worths * kept, minlength=classes.queries)
+    whole, delivered = _by_query(classes, worths * classes.rows), _by_query(classes, worths * kept)
     delivered = np.where(whole > 0.0, np.minimum(delivered, 1.0), 1.0)
     return Allotment(keep, delivered, float(kept @ classes.costs_s))
 
@@ -181,7 +180,9 @@ class _Lines(NamedTuple):
             filled[worth] = 1.0
             filled[~worth] = (room_s - useful_s) / float(self.work_s[~worth].sum())
             return filled
-        useful = _Lines(self.order, self.piece, *(column[worth] for column in self[2:]))
+        useful = _Lines(
+            self.order, self.piece, self.query[worth], self.density[worth], self.work_s[worth], self.weight[worth]
+        )
         filled[worth] = useful._by_density(room_s) if alpha < _LEAST_ALPHA else useful._by_level(held, room_s, alpha)
         return filled
 
@@ -248,6 +249,11 @@ def _parts(room: Floats, amounts: Floats) -> Floats:
     return np.divide(np.clip(room, 0.0, amounts), amounts, out=parts, where=amounts > 0.0)
 
 
+def _by_query(classes: Classes, amounts: Floats) -> Floats:
+    sums: Floats = np.bincount(_query(classes), amounts, minlength=classes.queries).astype(np.float64)
+    return sums
+
+
 def _query(classes: Classes) -> Ints:
     return np.zeros(len(classes.rows), np.int64) if classes.query is None else np.asarray(classes.query, np.int64)
 
@@ -257,15 +263,15 @@ def _worths(classes: Classes) -> Floats:
     query, rows = _query(classes), np.asarray(classes.rows, np.float64)
     utilities = np.ones(len(rows)) if classes.utilities is None else np.asarray(classes.utilities, np.float64)
     if classes.source is None:
-        whole = np.bincount(query, rows * utilities, minlength=classes.queries)[query]
+        whole = _by_query(classes, rows * utilities)[query]
         return np.divide(utilities, whole, out=np.zeros(len(rows)), where=whole > 0.0)
     pair = query * (int(classes.source.max(initial=0)) + 1) + classes.source
     _, owner = np.unique(pair, return_inverse=True)
-    whole = np.bincount(owner, rows * utilities)
-    of_query = np.zeros(len(whole), np.int64)
+    of_source: Floats = np.bincount(owner, rows * utilities).astype(np.float64)
+    of_query = np.zeros(len(of_source), np.int64)
     of_query[owner] = query
-    sources = np.bincount(of_query, whole > 0.0, minlength=classes.queries)  # one that brings nothing counts nothing
-    whole = whole[owner] * sources[query]
+    sources = np.bincount(of_query, of_source > 0.0, minlength=classes.queries)  # one that brings nothing is none
+    whole = of_source[owner] * sources[query]
     return np.divide(utilities, whole, out=np.zeros(len(rows)), where=whole > 0.0)
 
 
