@@ -369,6 +369,7 @@ def test_the_commands_are_the_documented_ones() -> None:
         "penstock reproduce las",
         "penstock reproduce aurora",
         "penstock reproduce osg",
+        "penstock reproduce plus",
         "penstock bench",
         "penstock bench sim",
         "penstock bench grains",

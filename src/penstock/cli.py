@@ -55,7 +55,7 @@ from penstock.errors import PenstockError
 from penstock.output import writable_file, writable_folder, write_files
 from penstock.sim import workload
 from penstock.sim.bench import PAPER_RUNS, bench_sim
-from penstock.sim.figures import aurora, aurora_plots, las, las_plots, osg, osg_plots
+from penstock.sim.figures import aurora, aurora_plots, las, las_plots, osg, osg_plots, plus, plus_plots
 from penstock.sim.figures.result import Figure, to_json, to_markdown
 from penstock.sim.grains import GRAIN_RUNS, bench_grains
 from penstock.sim.parallel import Workers
@@ -214,6 +214,31 @@ def reproduce_osg(  # noqa: PLR0913 - one argument an option
     given = {"figure": figure, "runs": runs, "seed": seed, "rows": rows, "data": data, "key": key, "cost": cost}
     command = _command("penstock reproduce osg", given)
     _tell(_Paper("OSG", osg_plots.plot), figures, out, json_file, command, hardware.describe())
+
+
+@reproduce.command("plus")
+def reproduce_plus(
+    *,
+    figure: Annotated[
+        str | None, typer.Option(help=f"One of {', '.join(plus.FIGURES)}; all if not given.", metavar="NAME")
+    ] = None,
+    runs: Runs = plus.Effort.runs,
+    seed: Seed = 0,
+    jobs: Jobs = 0,
+    out: Out = None,
+    json_file: Json = None,
+) -> None:
+    """One policy for cost, worth and fairness: each paper's scenario by its own measure, and what estimates cost."""
+    if figure is not None and figure not in plus.FIGURES:
+        raise PenstockError.setting("--figure", figure, f"one of {', '.join(plus.FIGURES)}")
+    json_file = _check_outputs(out, json_file)
+    figures = []
+    with _progress() as progress, Workers(_jobs(jobs)) as workers:
+        for name in list(plus.FIGURES) if figure is None else [figure]:
+            done = partial(progress.advance, progress.add_task(f"figure {name}", total=plus.tasks(name, runs)))
+            figures.append(plus.FIGURES[name](plus.Effort(runs=runs, seed=seed, workers=workers, done=done)))
+    command = _command("penstock reproduce plus", {"figure": figure, "runs": runs, "seed": seed})
+    _tell(_Paper("Balanced", plus_plots.plot), figures, out, json_file, command, hardware.describe())
 
 
 @bench.command("sim")

@@ -10,6 +10,7 @@ from scipy.optimize import LinearConstraint, linprog, minimize
 
 from penstock.core.allot import alike, cheapest_first
 from penstock.core.density import Allotment, Classes, allot
+from penstock.core.fair_share import fill
 from penstock.errors import PenstockError
 
 ALPHAS = (0.0, 0.5, 1.0, 2.0, math.inf)
@@ -200,6 +201,24 @@ def test_equal_costs_and_utilities_are_max_min_sic(seed: int, share: float) -> N
     assert found.delivered.min() >= by_tuple.min() - 1e-9
 
 
+@settings(deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), share=st.floats(0.05, 0.9))
+def test_max_min_from_a_start_is_the_water_level_of_fair_shedding(seed: int, share: float) -> None:
+    """`core.fair_share` solves the same problem for SIC, written apart."""
+    rng = np.random.default_rng(seed)
+    owner = np.sort(np.concatenate([np.arange(5), rng.integers(0, 5, 20)]))
+    tuples, sic, work = rng.integers(1, 50, 25).astype(float), rng.uniform(1e-4, 1e-3, 25), rng.uniform(0.5, 3.0, 25)
+    start, weight = rng.uniform(0.0, 0.02, 5), rng.uniform(0.5, 2.0, 5)
+    budget = share * float(tuples @ work)
+    shares, level = fill(budget, owner, sic * tuples, work * tuples, start, weight)
+    classes = Classes(
+        rows=tuples, costs_s=work, utilities=sic, query=owner, weights=weight, whole=np.ones(5), held=start
+    )
+    found = allot(classes, budget, alpha=math.inf, min_keep=0.0)
+    np.testing.assert_allclose(found.keep, shares, atol=1e-6)
+    assert (found.delivered / weight).min() == pytest.approx(min(level, (found.delivered / weight).min()))
+
+
 def test_everything_that_fits_is_kept() -> None:
     found = allot(Classes(rows=np.array([3.0, 0.0]), costs_s=np.array([1.0, 5.0])), 3.0)
     assert found == Allotment(pytest.approx(np.ones(2)), pytest.approx(np.ones(1)), 3.0)
@@ -260,6 +279,7 @@ def test_a_higher_alpha_lifts_the_poorest_and_costs_the_mean() -> None:
         ({"costs_s": np.array([math.nan])}, "costs_s = nan is not usable: give finite numbers from 0 up"),
         ({"utilities": np.ones(2)}, "utilities = '2 entries' is not usable: give 1, one for each of rows"),
         ({"query": np.array([-1])}, "query = -1 is not usable: give numbers of queries from 0 up"),
+        ({"held": np.zeros(0)}, "held = '0 entries' is not usable: give 1, one a query"),
         ({"weights": np.zeros(1)}, "weights = 0.0 is not usable: give 1 numbers above 0, one a query"),
     ],
 )

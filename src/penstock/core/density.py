@@ -53,6 +53,9 @@ class Classes:
         source: Number of the source, within the query or over all; one a query if not given.
         must_rows: How many of the rows are kept in any case.
         weights: How much each query counts.
+        whole: What everything is worth to each query, in the unit of `utilities`, if that is more than these rows: what
+            came before, or elsewhere, belongs to it. Sources do not matter then: utilities are SIC, say.
+        held: Utility that each query has from before or elsewhere, as a share of the whole.
     """
 
     rows: Floats
@@ -62,11 +65,13 @@ class Classes:
     source: Ints | None = None
     must_rows: Floats | None = None
     weights: Floats | None = None
+    whole: Floats | None = None
+    held: Floats | None = None
 
     def __post_init__(self) -> None:
         """Refuse arrays of other lengths, and numbers that are no amounts."""
-        given = {name: getattr(self, name) for name in ("rows", "costs_s", "utilities", "must_rows", "weights")}
-        for name, values in given.items():
+        for name in ("rows", "costs_s", "utilities", "must_rows", "weights", "whole", "held"):
+            values = getattr(self, name)
             if values is not None and not (np.isfinite(values).all() and (np.asarray(values) >= 0.0).all()):
                 raise PenstockError.setting(name, _odd(values), "finite numbers from 0 up")
         for name in ("costs_s", "utilities", "query", "source", "must_rows"):
@@ -75,8 +80,12 @@ class Classes:
                 raise PenstockError.setting(name, f"{len(values)} entries", f"{len(self.rows)}, one for each of rows")
         if self.query is not None and len(self.query) and int(self.query.min()) < 0:
             raise PenstockError.setting("query", int(self.query.min()), "numbers of queries from 0 up")
-        if self.weights is not None and (len(self.weights) < self.queries or (np.asarray(self.weights) <= 0.0).any()):
-            raise PenstockError.setting("weights", _odd(self.weights), f"{self.queries} numbers above 0, one a query")
+        for name in ("weights", "whole"):
+            values = getattr(self, name)
+            if values is not None and (len(values) < self.queries or (np.asarray(values) <= 0.0).any()):
+                raise PenstockError.setting(name, _odd(values), f"{self.queries} numbers above 0, one a query")
+        if self.held is not None and len(self.held) < self.queries:
+            raise PenstockError.setting("held", f"{len(self.held)} entries", f"{self.queries}, one a query")
 
     @property
     def queries(self) -> int:
@@ -124,13 +133,15 @@ def allot(classes: Classes, budget_s: float, *, alpha: float = 1.0, min_keep: fl
     lines = _Lines.of(query, loose * (1.0 - min_keep), classes.costs_s, worths, classes.weights)
     floor = must + min_keep * loose
     # A row that costs nothing is kept whatever the budget.
-    held = _by_query(classes, worths * np.where(classes.costs_s > 0.0, floor, classes.rows))
+    before = np.zeros(classes.queries) if classes.held is None else np.asarray(classes.held[: classes.queries])
+    held = before + _by_query(classes, worths * np.where(classes.costs_s > 0.0, floor, classes.rows))
     room_s = max(budget_s - float(floor @ classes.costs_s), 0.0)
     filled = lines.filled(held, room_s, alpha)
     keep = min_keep + (1.0 - min_keep) * lines.spread(filled, len(loose))
     kept = must + loose * keep
-    whole, delivered = _by_query(classes, worths * classes.rows), _by_query(classes, worths * kept)
-    delivered = np.where(whole > 0.0, np.minimum(delivered, 1.0), 1.0)
+    delivered = before + _by_query(classes, worths * kept)
+    if classes.whole is None:
+        delivered = np.where(_by_query(classes, worths * classes.rows) > 0.0, np.minimum(delivered, 1.0), 1.0)
     return Allotment(keep, delivered, float(kept @ classes.costs_s))
 
 
@@ -262,6 +273,8 @@ def _worths(classes: Classes) -> Floats:
     """What a row adds to its query's utility: its share of its source's worth, over the number of sources."""
     query, rows = _query(classes), np.asarray(classes.rows, np.float64)
     utilities = np.ones(len(rows)) if classes.utilities is None else np.asarray(classes.utilities, np.float64)
+    if classes.whole is not None:
+        return utilities / np.asarray(classes.whole, np.float64)[query]
     if classes.source is None:
         whole = _by_query(classes, rows * utilities)[query]
         return np.divide(utilities, whole, out=np.zeros(len(rows)), where=whole > 0.0)

@@ -8,11 +8,13 @@ work that comes. Nothing but the queries is drawn; what is kept is computed exac
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.density import Classes, allot
+from penstock.core.density import MIN_KEEP, Classes, allot
+from penstock.core.knowledge import REMEMBER
 
 Floats = NDArray[np.float64]
 
@@ -26,8 +28,8 @@ LEVELS = 10
 POLICIES = ("random", "balance_sic", "utility_alone", "cost_alone", "alpha_0", "alpha_1", "alpha_2", "max_min")
 ALPHAS = {"alpha_0": 0.0, "alpha_1": 1.0, "alpha_2": 2.0, "max_min": math.inf}
 
-#: A bisection this long finds a budget to the last digit.
-_HALVINGS = 50
+#: A bisection this long finds a budget to nine digits.
+_HALVINGS = 30
 
 
 @dataclass(frozen=True)
@@ -114,17 +116,23 @@ def with_noise(given: Node, policy: str, noise: float, rng: np.random.Generator,
     return given.delivered(_that_fits(given, lambda budget_s: kept(policy, given, believed, budget_s)))
 
 
-def under_drift(given: Node, policy: str, batches: int, step: float, rng: np.random.Generator) -> Floats:
-    """Mean utilities over batches in which costs walk, and are learned only from rows that were kept.
+class Drifted(NamedTuple):
+    """What policies deliver batch by batch, one row a batch and one column a query."""
+
+    learned: Floats  #: by what was learned of costs
+    exact: Floats  #: by what they are
+
+
+def under_drift(given: Node, policy: str, batches: int, step: float, rng: np.random.Generator) -> Drifted:
+    """Utilities in batches in which costs walk, and are learned only from rows that were kept.
 
     In the middle all costs are dealt anew among a query's classes: what was cheap may be dear. A batch's rows teach
-    what they cost; of the past, 0.9 is remembered, as `core.knowledge` has it.
+    what they cost; of the past, 0.9 is remembered, as `core.knowledge` has it, and each class keeps a floor.
     """
-    floor, remember = 0.01, 0.9
     classes = given.classes
     costs_s, seen = classes.costs_s.copy(), classes.rows.copy()
     work_s = seen * costs_s
-    total = np.zeros(QUERIES)
+    learned, exact = np.zeros((batches, QUERIES)), np.zeros((batches, QUERIES))
     for batch in range(batches):
         costs_s = costs_s * np.exp(rng.normal(0.0, step, len(costs_s)))
         if batch == batches // 2:
@@ -134,13 +142,13 @@ def under_drift(given: Node, policy: str, batches: int, step: float, rng: np.ran
         believed = replace(classes, costs_s=work_s / seen)
 
         def keep(budget_s: float, true: Node = true, believed: Classes = believed) -> Floats:
-            return np.maximum(kept(policy, true, believed, budget_s), floor)
+            return np.maximum(kept(policy, true, believed, budget_s), MIN_KEEP)
 
         shares = _that_fits(true, keep)
-        total += true.delivered(shares)
+        learned[batch], exact[batch] = true.delivered(shares), true.delivered(kept(policy, true))
         measured = shares * classes.rows
-        seen, work_s = remember * seen + measured, remember * work_s + measured * costs_s
-    return total / batches
+        seen, work_s = REMEMBER * seen + measured, REMEMBER * work_s + measured * costs_s
+    return Drifted(learned, exact)
 
 
 def _that_fits(given: Node, keep: Callable[[float], Floats]) -> Floats:
