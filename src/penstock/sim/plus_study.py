@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 
 from penstock.core.density import MIN_KEEP, Classes, allot
 from penstock.core.knowledge import REMEMBER
@@ -28,8 +29,8 @@ LEVELS = 10
 POLICIES = ("random", "balance_sic", "utility_alone", "cost_alone", "alpha_0", "alpha_1", "alpha_2", "max_min")
 ALPHAS = {"alpha_0": 0.0, "alpha_1": 1.0, "alpha_2": 2.0, "max_min": math.inf}
 
-#: A bisection this long finds a budget to nine digits.
-_HALVINGS = 30
+#: How exactly the work is held, and how wrong all costs together may be.
+_PRECISION, _MOST_TIMES = 1e-6, 1e3
 
 
 @dataclass(frozen=True)
@@ -153,13 +154,16 @@ def under_drift(given: Node, policy: str, batches: int, step: float, rng: np.ran
 
 def _that_fits(given: Node, keep: Callable[[float], Floats]) -> Floats:
     """Shares whose true work fits, by the largest believed budget for which it does."""
+
+    def over_s(budget_s: float) -> float:
+        return given.work_s(keep(budget_s)) - given.budget_s
+
     low, high = 0.0, given.budget_s
-    while given.work_s(keep(high)) < given.budget_s and high < 1e3 * given.budget_s:
+    while over_s(high) < 0.0 and high < _MOST_TIMES * given.budget_s:
         low, high = high, 2.0 * high
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2.0
-        low, high = (middle, high) if given.work_s(keep(middle)) <= given.budget_s else (low, middle)
-    return keep(low)
+    if over_s(low) >= 0.0 or over_s(high) <= 0.0:
+        return keep(low if over_s(low) >= 0.0 else high)
+    return keep(float(brentq(over_s, low, high, rtol=_PRECISION)))
 
 
 def _in_order(by: Floats, known: Classes, budget_s: float) -> Floats:
