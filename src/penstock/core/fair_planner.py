@@ -1,9 +1,9 @@
-r"""A planner for several queries that share one application: their results are to rest on equal shares of their sources.
+r"""A planner for queries that share one application: their results are to rest on equal shares of their sources.
 
-Of query $q$ with weight $w_q$, the gate keeps a share $x_{qs}$ of what source $s$ brings. Its source information content
-(`core.sic`) is then $\frac{1}{|S_q|}\sum_s x_{qs}$, and with rates $r_{qs}$ and a cost of $c_q$ a row it takes
-$c_q \sum_s r_{qs} x_{qs}$ of work a second. Within the work that fits (`core.work_budget`) the poorest query is to be as
-rich as can be, then the next (THEMIS, section 5; `core.fair_share` solves it exactly and by work instead of tuples):
+Of query $q$ with weight $w_q$, the gate keeps a share $x_{qs}$ of what source $s$ brings. Its source information
+content (`core.sic`) is then $\frac{1}{|S_q|}\sum_s x_{qs}$, and with rates $r_{qs}$ and a cost of $c_q$ a row it takes
+$c_q \sum_s r_{qs} x_{qs}$ of work a second. Within the work that fits (`core.work_budget`) the poorest query is to be
+as rich as can be, then the next (THEMIS, section 5; `core.fair_share` solves it exactly, by work instead of tuples):
 
 $$\max \min_q \frac{1}{w_q |S_q|} \sum_s x_{qs} \qquad\text{subject to}\qquad
 \sum_q c_q \sum_s r_{qs}\,x_{qs} \le B$$
@@ -72,11 +72,11 @@ class FairPlanner:
     ...     return Report(sequence=number, start_s=2.0 * number, end_s=2.0 * number + 2.0, rows_in=rows, rows_kept=rows,
     ...                   busy_s=1.0, boxes={"events": {"rows_in": rows, "rows_out": rows, "busy_s": 0.0}})
     >>> for number in range(3):  # rows of both wait for 2 s
-    ...     free = planner.decide("free", report(number, "free", 100), now_s=2.0 * number + 2.0)
-    ...     paying = planner.decide("paying", report(number, "paying", 50), now_s=2.0 * number + 2.0)
-    >>> [round(plan.gate("source").keep[0], 2) for plan in (free, paying)]
+    ...     for name, rows in (("free", 100), ("paying", 50)):
+    ...         plan = planner.decide(name, report(number, name, rows), now_s=2.0 * number + 2.0)
+    >>> [round(planner.plan(name).gate("source").keep[0], 2) for name in ("free", "paying")]
     [0.3, 0.6]
-    >>> paying.sic_at("source").sic[0]  # one over the 250 rows of a window
+    >>> planner.plan("paying").sic_at("source").sic[0]  # one over the 250 rows of a window
     0.004
     """
 
@@ -92,6 +92,10 @@ class FairPlanner:
     def join(self, name: str, terms: Terms) -> None:
         """Let a query take part."""
         self._members[name] = _Member(terms, SharedKnowledge(terms.sources, self.window_s))
+
+    def plan(self, name: str) -> Plan | None:
+        """The query's plan in force; None before the first."""
+        return self._members[name].plan
 
     def alarms(self, name: str) -> tuple[str, ...]:
         """What a person should hear of the query, one line each, as of its last report."""
@@ -206,10 +210,11 @@ class FairPlanner:
             member.known.must_keep * costs_s[one] * sum(member.known.rates.values()) for one, member in present.items()
         )
         if must > budget and own.known.must_keep > 0.0:
-            return [
+            line = (
                 f"keep of query {name!r} matches {report.rows_must_keep} of {report.rows_in} rows, and the rows that "
                 "queries must keep are more work together than the application can do: narrow keep or add cores"
-            ]
+            )
+            return [line]
         return []
 
 

@@ -49,8 +49,8 @@ class SharedKnowledge:
         """Start knowing nothing."""
         self._sources, self._window_s = tuple(sources), window_s
         self._batches = deque[_Batch]()
-        #: Work of a row that is kept, by the length of batches. Each has a part that does not depend on its rows, so the
-        #: fewer there are, the dearer each seems: the least of late is nearest to the truth.
+        #: Work of a row that is kept, by the length of batches. Each has a part that does not depend on its rows, so
+        #: the fewer there are, the dearer each seems: the least of late is nearest to the truth.
         self.length_s = 0.0
 
     def learn(self, report: Report) -> None:
@@ -77,9 +77,7 @@ class SharedKnowledge:
         if report.rows_kept:
             each_s = report.duration_s / report.rows_kept
             self.length_s = min(each_s, SOFTEN * self.length_s) if self.length_s else each_s
-        while (
-            len(self._batches) > LEAST_BATCHES and self._batches[0].end_s < self._batches[-1].end_s - self._window_s
-        ):
+        while len(self._batches) > LEAST_BATCHES and self._batches[0].end_s < self._batches[-1].end_s - self._window_s:
             self._batches.popleft()
 
     def forget(self) -> None:
@@ -115,7 +113,6 @@ class SharedKnowledge:
         """Work of a row that is kept, by what its operator told."""
         kept = sum(batch.kept for batch in self._batches)
         return sum(batch.busy_s for batch in self._batches) / kept if kept else 0.0
-
 
     @property
     def kept_per_s(self) -> float:

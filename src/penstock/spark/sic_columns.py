@@ -65,6 +65,10 @@ class SicOfRows:
             raise PenstockError.setting("sic", SIC, "a column of numbers", f"it is {kind.simpleString()}")
         return F.coalesce(F.col(SIC).cast("double"), own)
 
+    def without_plan(self, df: DataFrame) -> DataFrame:
+        """Rows with the column, for a gate that is off: null, unless they brought it."""
+        return df if SIC in df.columns else df.withColumn(SIC, F.lit(None).cast("double"))
+
     def sums(self, passes: Column, arrival_s: Column | None) -> list[Column]:
         """What the gate tells of rows that came and rows that passed, by source."""
         sic = F.col(SIC)
