@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from penstock import grouping
+    from penstock import grouping, sic
     from penstock.core.policy import BaseLine, FullKnowledge, LoadAware, Policy, RandomShed, StrawMan
     from penstock.core.shedding import Arrived, Drop, Executed, Forward
     from penstock.core.sketch import CostSketch
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from penstock.log import PlanLog
     from penstock.plan import KeepTable, Plan
     from penstock.report import Report
+    from penstock.spark.fair import Fair
     from penstock.spark.guard import Guard
 
 __version__ = "0.1.0"
@@ -23,6 +24,7 @@ __all__ = [
     "CostSketch",
     "Drop",
     "Executed",
+    "Fair",
     "Forward",
     "FullKnowledge",
     "Guard",
@@ -39,6 +41,7 @@ __all__ = [
     "StrawMan",
     "Throughput",
     "grouping",
+    "sic",
 ]
 
 # Names are looked up when they are first used: a Spark worker that reads a plan at every micro-batch must not wait for
@@ -52,6 +55,7 @@ _HOMES = {
     "penstock.log": ("PlanLog",),
     "penstock.plan": ("KeepTable", "Plan"),
     "penstock.report": ("Report",),
+    "penstock.spark.fair": ("Fair",),
     "penstock.spark.guard": ("Guard",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -59,8 +63,8 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 def __getattr__(name: str) -> object:
     """Look up a public name in its module."""
-    if name == "grouping":
-        return import_module("penstock.grouping")
+    if name in ("grouping", "sic"):
+        return import_module(f"penstock.{name}")
     if name not in _HOME_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_HOME_OF[name]), name)

@@ -206,7 +206,7 @@ class Controller:
 
     def _take_in(self, progress: Progress) -> Report | None:
         before, self._before = self._before, progress
-        if self._gate is not None and self._gate not in progress.observed:
+        if self._gate is not None and not self._has_gate(progress):
             self._tell(f"query {self._query_id} has no gate of this guard: put .transform(guard.admit) into it")
             return None
         if self._gate is None and self._probe not in progress.observed:
@@ -218,14 +218,7 @@ class Controller:
         if self._probe not in progress.observed and any(name.startswith(PROBE) for name in progress.observed):
             self._tell(f"query {self._query_id} is measured by another guard: take admit and measured of the same one")
         plan = self._judged_by(progress)
-        report = report_of(
-            progress,
-            before,
-            gate=self._gate,
-            probe=self._probe,
-            plan=plan,
-            dry=self._dry,
-        )
+        report = self._report(progress, before, plan)
         if progress.batch % PURGE_EVERY == 0:
             self._purge(progress.batch - HISTORY)
         if report is None:
@@ -241,6 +234,19 @@ class Controller:
         for alarm in self.alarms:
             self._tell(alarm)
         return report
+
+    def _has_gate(self, progress: Progress) -> bool:
+        """Whether the batch was judged by the gate of this controller."""
+        return self._gate in progress.observed
+
+    def _plan_version(self, progress: Progress) -> int | None:
+        """The version of the plan that judged the batch, by the gate's own word."""
+        version: int | None = progress.observed[self._gate].get("plan") if self._gate else None
+        return version
+
+    def _report(self, progress: Progress, before: Progress | None, plan: Plan | None) -> Report | None:
+        """The batch as a Report; None if no row came to the gate."""
+        return report_of(progress, before, gate=self._gate, probe=self._probe, plan=plan, dry=self._dry)
 
     def _decide(self, report: Report, progress: Progress) -> None:
         """Write a plan if rows are to be judged, or dealt, in another way than before."""
@@ -270,7 +276,7 @@ class Controller:
         if self._gate is None:
             bound = self._bindings.get(progress.batch)
             return None if bound is None or bound.plan_version is None else self._plans.get(bound.plan_version)
-        version = progress.observed[self._gate].get("plan")
+        version = self._plan_version(progress)
         if version is None or version == NO_PLAN:
             self._compare_clocks(progress.batch)
             return None

@@ -244,8 +244,18 @@ class Guard:
         if self.mode == "off":
             return self
         self._claim_folder()
+        self._controller = self._made_controller(query, on_report or (lambda _: None))
+        for watched in [one for one, (_, controller) in _watched.items() if not controller.alive]:
+            del _watched[watched]
+        _watched[str(query.id)] = self.name, self._controller
+        self._controller.start()
+        if not query.isActive:
+            logging.getLogger("penstock").warning("query %s has ended already: there is nothing to guard", query.id)
+        return self
+
+    def _made_controller(self, query: StreamingQuery, on_report: Callable[[Report], None]) -> Controller:
         plans = self._stored().plans()
-        self._controller = Controller(
+        return Controller(
             query,
             self._policy.planner(self.target),
             plans,
@@ -254,16 +264,9 @@ class Guard:
             dry=self.mode == "dry_run",
             by_length=not isinstance(self.target, Throughput) and not isinstance(self._policy, BaseLine),
             clock=time.time,
-            on_report=on_report or (lambda _: None),
+            on_report=on_report,
             dealing=None if self._grouped is None else Dealing.at(*self._grouped, plans.latest()),
         )
-        for watched in [one for one, (_, controller) in _watched.items() if not controller.alive]:
-            del _watched[watched]
-        _watched[str(query.id)] = self.name, self._controller
-        self._controller.start()
-        if not query.isActive:
-            logging.getLogger("penstock").warning("query %s has ended already: there is nothing to guard", query.id)
-        return self
 
     @property
     def watching(self) -> bool:
