@@ -4,12 +4,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from penstock import grouping, sic
+    from penstock import answers, grouping, sic
     from penstock.core.policy import BaseLine, FullKnowledge, LoadAware, Policy, RandomShed, StrawMan
     from penstock.core.shedding import Arrived, Drop, Executed, Forward
     from penstock.core.sketch import CostSketch
     from penstock.core.target import MaxLag, MeanQueueLatency, Throughput
-    from penstock.errors import PenstockError
+    from penstock.errors import PenstockError, PenstockWarning
     from penstock.log import PlanLog
     from penstock.plan import KeepTable, Plan
     from penstock.report import Report
@@ -33,6 +33,7 @@ __all__ = [
     "MaxLag",
     "MeanQueueLatency",
     "PenstockError",
+    "PenstockWarning",
     "Plan",
     "PlanLog",
     "Policy",
@@ -40,6 +41,7 @@ __all__ = [
     "Report",
     "StrawMan",
     "Throughput",
+    "answers",
     "grouping",
     "sic",
 ]
@@ -51,7 +53,7 @@ _HOMES = {
     "penstock.core.shedding": ("Arrived", "Drop", "Executed", "Forward"),
     "penstock.core.sketch": ("CostSketch",),
     "penstock.core.target": ("MaxLag", "MeanQueueLatency", "Throughput"),
-    "penstock.errors": ("PenstockError",),
+    "penstock.errors": ("PenstockError", "PenstockWarning"),
     "penstock.log": ("PlanLog",),
     "penstock.plan": ("KeepTable", "Plan"),
     "penstock.report": ("Report",),
@@ -63,7 +65,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 def __getattr__(name: str) -> object:
     """Look up a public name in its module."""
-    if name in ("grouping", "sic"):
+    if name in {"answers", "grouping", "sic"}:
         return import_module(f"penstock.{name}")
     if name not in _HOME_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
