@@ -368,6 +368,7 @@ def demo(
     _out.print(f"Measured on {machine}.", highlight=False)
     made_by = _command("penstock demo", {"seconds": seconds, "target": f"{target:g} s", "seed": seed})
     contents = {out / "demo.html": page.page(result, machine, made_by), out / "demo.json": _json_bytes(result)}
+    contents[out / "demo.png"] = page.picture(result)
     if json_file is not None:
         contents[json_file] = _json_bytes(result)
     write_files(contents)

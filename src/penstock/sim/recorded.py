@@ -138,8 +138,8 @@ def recorded(triggers: Sequence[Batch], keys: Keys, *, trigger_s: float | None =
     overhead_s, costs_s = costs(batches)
     came = _came(batches)
     rows_each = max(-(-int(came.sum()) // MOST_ROWS), 1)
-    counts = np.diff(np.round(np.cumsum(came) / rows_each).astype(np.int64), prepend=0)
-    handed_out = np.diff(np.round(np.cumsum([one.rows for one in batches]) / rows_each).astype(np.int64), prepend=0)
+    counts = _fewer(came, rows_each)
+    handed_out = _fewer(np.array([one.rows for one in batches], np.float64), rows_each)
     arrivals_s = _arrivals_s(triggers, batches, counts, trigger_s)
     # Whatever is not in a recorded batch, since it was behind when the log ended, costs what the last rows cost.
     order = np.repeat(np.arange(len(batches)), handed_out)[: len(arrivals_s)]
@@ -247,6 +247,12 @@ def _arrivals_s(
         for begin_s, one, count in zip(begins_s.tolist(), batches, counts.tolist(), strict=True)
     ]
     return np.maximum.accumulate(np.concatenate(parts))
+
+
+def _fewer(rows: NDArray[np.float64], rows_each: int) -> NDArray[np.int64]:
+    """So many rows, each of which stands for several, that rounding does not add up."""
+    ends = np.round(np.cumsum(rows) / rows_each)
+    return np.diff(ends, prepend=0.0).astype(np.int64)
 
 
 def _cap_rows(batches: Sequence[Batch], rows_each: int) -> int | None:

@@ -92,7 +92,7 @@ def _values(file: Path) -> Iterator[tuple[str, Any]]:
     """The JSON values of a file; of an event log, only those that may hold a progress."""
     text = _text(file)
     if text.lstrip().startswith('{"Event":'):
-        for number, line in enumerate(text.splitlines(), start=1):
+        for number, line in enumerate(text.split("\n"), start=1):
             if _EVENT in line:
                 try:
                     yield f"line {number}", json.loads(line)
@@ -102,12 +102,12 @@ def _values(file: Path) -> Iterator[tuple[str, Any]]:
     # One value after the other, each on as many lines as it likes: what print(progress.prettyJson) wrote will do too.
     decoder, end = json.JSONDecoder(), _skip_space(text, 0)
     while end < len(text):
-        line = text.count("\n", 0, end) + 1
+        place = f"line {text.count(chr(10), 0, end) + 1}"
         try:
             value, end = decoder.raw_decode(text, end)
         except json.JSONDecodeError as error:
             raise _broken(file, error.lineno, error) from None
-        yield f"line {line}", value
+        yield place, value
         end = _skip_space(text, end)
 
 
