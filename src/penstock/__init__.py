@@ -4,12 +4,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from penstock import grouping
+    from penstock import answers, grouping
     from penstock.core.policy import BaseLine, FullKnowledge, LoadAware, Policy, RandomShed, StrawMan
     from penstock.core.shedding import Arrived, Drop, Executed, Forward
     from penstock.core.sketch import CostSketch
     from penstock.core.target import MaxLag, MeanQueueLatency, Throughput
-    from penstock.errors import PenstockError
+    from penstock.errors import PenstockError, PenstockWarning
     from penstock.log import PlanLog
     from penstock.plan import KeepTable, Plan
     from penstock.report import Report
@@ -31,6 +31,7 @@ __all__ = [
     "MaxLag",
     "MeanQueueLatency",
     "PenstockError",
+    "PenstockWarning",
     "Plan",
     "PlanLog",
     "Policy",
@@ -38,6 +39,7 @@ __all__ = [
     "Report",
     "StrawMan",
     "Throughput",
+    "answers",
     "grouping",
 ]
 
@@ -48,7 +50,7 @@ _HOMES = {
     "penstock.core.shedding": ("Arrived", "Drop", "Executed", "Forward"),
     "penstock.core.sketch": ("CostSketch",),
     "penstock.core.target": ("MaxLag", "MeanQueueLatency", "Throughput"),
-    "penstock.errors": ("PenstockError",),
+    "penstock.errors": ("PenstockError", "PenstockWarning"),
     "penstock.log": ("PlanLog",),
     "penstock.plan": ("KeepTable", "Plan"),
     "penstock.report": ("Report",),
@@ -59,8 +61,8 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 def __getattr__(name: str) -> object:
     """Look up a public name in its module."""
-    if name == "grouping":
-        return import_module("penstock.grouping")
+    if name in {"answers", "grouping"}:
+        return import_module(f"penstock.{name}")
     if name not in _HOME_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_HOME_OF[name]), name)
