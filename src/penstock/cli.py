@@ -17,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 import penstock
-from penstock import cli_aurora, cli_bench, cli_osg, cli_roadmap, cli_run, hardware
+from penstock import cli_aurora, cli_bench, cli_osg, cli_roadmap, cli_run, cli_whatif, hardware
 from penstock.cli_options import (
     Batches,
     Boxes,
@@ -31,6 +31,9 @@ from penstock.cli_options import (
     Json,
     Kind,
     Learn,
+    LogPath,
+    LogQuery,
+    LogTarget,
     Measure,
     NetworkPath,
     OsgRuns,
@@ -46,9 +49,11 @@ from penstock.cli_options import (
     Seed,
     Shed,
     Solver,
+    Spread,
     Step,
     StreamRows,
     Target,
+    Trigger,
 )
 from penstock.errors import PenstockError
 from penstock.output import writable_file, writable_folder, write_files
@@ -363,6 +368,7 @@ def demo(
     _out.print(f"Measured on {machine}.", highlight=False)
     made_by = _command("penstock demo", {"seconds": seconds, "target": f"{target:g} s", "seed": seed})
     contents = {out / "demo.html": page.page(result, machine, made_by), out / "demo.json": _json_bytes(result)}
+    contents[out / "demo.png"] = page.picture(result)
     if json_file is not None:
         contents[json_file] = _json_bytes(result)
     write_files(contents)
@@ -385,6 +391,33 @@ def roadmap(
     found = cli_roadmap.answer(file, kind=kind, shed=shed, placement=placement, solver=solver, step=step)
     contents = {json_file: _json_bytes(cli_roadmap.to_json(found))} if json_file else {}
     cli_roadmap.show(_out, found)
+    write_files(contents)
+    _print_files(contents)
+
+
+@app.command()
+def whatif(
+    progress: LogPath,
+    *,
+    target: LogTarget,
+    query: LogQuery = None,
+    spread: Spread = 1.0,
+    trigger: Trigger = None,
+    seed: Seed = 0,
+    out: Annotated[
+        Path | None, typer.Option(help="Write whatif.png and whatif.json to this folder.", metavar="DIR")
+    ] = None,
+    json_file: Json = None,
+) -> None:
+    """A recorded progress log of Spark, replayed under each policy: what would have been shed, and what latency."""
+    json_file = _check_outputs(out, json_file)
+    settings = cli_whatif.Settings(target, query, spread, trigger, seed)
+    with _progress() as bar:
+        found = cli_whatif.answer(progress, settings, partial(bar.advance, bar.add_task("replay", total=7)))
+    cli_whatif.show(_out, found)
+    contents = {} if out is None else cli_whatif.files(out, found)
+    if json_file is not None:
+        contents[json_file] = _json_bytes(cli_whatif.to_json(found))
     write_files(contents)
     _print_files(contents)
 
