@@ -18,6 +18,7 @@ _LEAST_STEP = 0.0001
 _MOST_CORES = 1024
 _LEAST_BOXES, _MOST_BOXES = 10, 20_000
 _MOST_SPREAD = 1_000_000.0
+_PORTS = 2**16
 _LEAST_RUN_S, _LONGEST_RUN_S = 10.0, 3600.0
 _LEAST_TARGET_S, _MOST_TARGET_S = 0.1, 60.0
 
@@ -297,4 +298,28 @@ Folder = Annotated[
 ]
 RunOut = Annotated[
     Path | None, typer.Option("--out", help="Write network.html and network.json to this folder.", metavar="DIR")
+]
+Checkpoints = Annotated[
+    list[Path] | None,
+    typer.Argument(help="Checkpoints of guarded queries, folders of penstock run, or folders with such in them."),
+]
+Dashboard = Annotated[bool, typer.Option("--dashboard", help="Show a live page in the browser while it runs.")]
+Host = Annotated[
+    str, typer.Option(help="Address to be reached at; beyond this machine a token is asked for.", metavar="H")
+]
+Port = Annotated[
+    int,
+    typer.Option(
+        help="Port of the page; 0 for any that is free.",
+        metavar="P",
+        parser=_number(int, "a port from 1 to 65535, or 0 for any that is free", lambda port: 0 <= port < _PORTS),
+    ),
+]
+Token = Annotated[
+    str | None,
+    typer.Option(
+        help="What opens the page; made and printed if it is needed and not given.",
+        metavar="T",
+        envvar="PENSTOCK_TOKEN",
+    ),
 ]
