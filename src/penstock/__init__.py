@@ -5,10 +5,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from penstock import answers, grouping, sic
+    from penstock.core.balanced import Balanced
     from penstock.core.policy import BaseLine, FullKnowledge, LoadAware, Policy, RandomShed, StrawMan
     from penstock.core.shedding import Arrived, Drop, Executed, Forward
     from penstock.core.sketch import CostSketch
     from penstock.core.target import MaxLag, MeanQueueLatency, Throughput
+    from penstock.core.worth import Worth
     from penstock.errors import PenstockError, PenstockWarning
     from penstock.log import PlanLog
     from penstock.plan import KeepTable, Plan
@@ -20,6 +22,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Arrived",
+    "Balanced",
     "BaseLine",
     "CostSketch",
     "Drop",
@@ -41,6 +44,7 @@ __all__ = [
     "Report",
     "StrawMan",
     "Throughput",
+    "Worth",
     "answers",
     "grouping",
     "sic",
@@ -49,10 +53,12 @@ __all__ = [
 # Names are looked up when they are first used: a Spark worker that reads a plan at every micro-batch must not wait for
 # a compiler to load, and a user without Spark can still use the rest.
 _HOMES = {
+    "penstock.core.balanced": ("Balanced",),
     "penstock.core.policy": ("BaseLine", "FullKnowledge", "LoadAware", "Policy", "RandomShed", "StrawMan"),
     "penstock.core.shedding": ("Arrived", "Drop", "Executed", "Forward"),
     "penstock.core.sketch": ("CostSketch",),
     "penstock.core.target": ("MaxLag", "MeanQueueLatency", "Throughput"),
+    "penstock.core.worth": ("Worth",),
     "penstock.errors": ("PenstockError", "PenstockWarning"),
     "penstock.log": ("PlanLog",),
     "penstock.plan": ("KeepTable", "Plan"),

@@ -18,11 +18,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 import penstock
-from penstock import cli_aurora, cli_bench, cli_dashboard, cli_osg, cli_roadmap, cli_run, cli_whatif, hardware
+from penstock import cli_aurora, cli_bench, cli_dashboard, cli_osg, cli_plus, cli_roadmap, cli_run, cli_whatif, hardware
 from penstock.cli_options import (
     Batches,
     Boxes,
     Checkpoints,
+    ClassCount,
     Cores,
     Dashboard,
     DemoOut,
@@ -279,6 +280,23 @@ def bench_roadmap(*, boxes: Boxes = 1000, repeats: Repeats = 9, seed: Seed = 0, 
         result = cli_aurora.bench(boxes, repeats, seed, done)
     result["machine"] = hardware.describe()
     cli_aurora.show(_out, result)
+    _out.print(f"Measured on {hardware.in_one_line(result['machine'])}.", highlight=False)
+    contents = {json_file: _json_bytes(result)} if json_file else {}
+    write_files(contents)
+    _print_files(contents)
+
+
+@bench.command("density")
+def bench_density(
+    *, classes: ClassCount = 100_000, repeats: Repeats = 9, seed: Seed = 0, json_file: Json = None
+) -> None:
+    """How long Balanced takes to allot work to many classes of rows, for alpha 0, 1, 2 and infinity."""
+    json_file = _check_outputs(None, json_file)
+    with _progress() as progress:
+        done = partial(progress.advance, progress.add_task("density", total=repeats))
+        result = cli_plus.bench_density(classes, repeats, seed, done)
+    result["machine"] = hardware.describe()
+    cli_plus.show_density(_out, result)
     _out.print(f"Measured on {hardware.in_one_line(result['machine'])}.", highlight=False)
     contents = {json_file: _json_bytes(result)} if json_file else {}
     write_files(contents)

@@ -19,6 +19,7 @@ _MOST_CORES = 1024
 _LEAST_BOXES, _MOST_BOXES = 10, 20_000
 _MOST_SPREAD = 1_000_000.0
 _PORTS = 2**16
+_MOST_CLASSES = 10_000_000
 _LEAST_RUN_S, _LONGEST_RUN_S = 10.0, 3600.0
 _LEAST_TARGET_S, _MOST_TARGET_S = 0.1, 60.0
 
@@ -117,6 +118,14 @@ Boxes = Annotated[
         help="Boxes of the random network.",
         metavar="N",
         parser=_number(int, "a whole number from 10 to 20000", lambda boxes: _LEAST_BOXES <= boxes <= _MOST_BOXES),
+    ),
+]
+ClassCount = Annotated[
+    int,
+    typer.Option(
+        help="Classes of rows.",
+        metavar="N",
+        parser=_number(int, "a whole number from 1 to 10000000", lambda classes: 1 <= classes <= _MOST_CLASSES),
     ),
 ]
 _repeats = _number(int, "a whole number from 1 up", lambda repeats: repeats >= 1)

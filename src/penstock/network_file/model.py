@@ -352,7 +352,7 @@ class NetworkKeys(_Keys):
     trigger: _Duration = 2.0
     kind: Annotated[Literal["random", "semantic"], Accepts("one of random, semantic")] | None = None
     solver: Annotated[Literal["auto", "greedy", "exact"], Accepts("one of auto, greedy, exact")] = "auto"
-    objective: Annotated[Literal["sum", "max_min"], Accepts("one of sum, max_min")] = "sum"
+    objective: Annotated[Literal["sum", "balanced", "max_min"], Accepts("one of sum, balanced, max_min")] = "sum"
 
 
 def checked(document: Document) -> NetworkKeys:

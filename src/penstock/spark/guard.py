@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 
+from penstock.core.balanced import Balanced
 from penstock.core.planner import SOURCE
 from penstock.core.policy import BaseLine, FullKnowledge, LoadAware
 from penstock.core.target import Throughput
@@ -20,6 +21,7 @@ from penstock.spark.checks import (
     column_names,
     condition,
     fine_machines,
+    guard_key,
     guard_name,
     one_of,
     plain_column_name,
@@ -95,7 +97,8 @@ class Guard:
         Args:
             target: What to hold: `MeanQueueLatency`, `MaxLag` or `Throughput`.
             policy: How to choose the rows to give up; `LoadAware()` if not given.
-            key: Column or columns by which costs are told apart. Without one, all rows are alike.
+            key: Column or columns by which costs are told apart; a policy of `Balanced` may name them in its place.
+                Without one, all rows are alike.
             arrival: Column with a row's time of arrival (timestamps, or seconds since 1970); if not given, `arrival` or
                 `timestamp`.
             keep: Rows that are never shed: a condition in SQL or a column.
@@ -118,12 +121,13 @@ class Guard:
             raise PenstockError.setting("arrival", arrival, "the name of a column")
         cost = self._policy.cost_column if isinstance(self._policy, FullKnowledge) else None
         self._columns = RowColumns(
-            key=column_names("key", key),
+            key=guard_key(key, self._policy),
             row=column_names("row", row),
             arrival=arrival,
             keep=condition(keep),
             cost=cost,
             weight=plain_column_name("weight", weight),
+            worth=self._policy.worth if isinstance(self._policy, Balanced) else None,
         )
         self._columns.refuse_overlap()
         self._salt = int(getattr(self._policy, "seed", 0))
@@ -380,13 +384,15 @@ class Guard:
         )
 
     def _claim_folder(self) -> None:
-        own = {
+        own: dict[str, Any] = {
             "name": self.name,
             "key": list(self._columns.key),
             "row": list(self._columns.row),
             "cost_column": self._columns.cost,
             "salt": self._salt,
         }
+        if self._columns.worth is not None:
+            own["value"] = [self._columns.worth.column, [list(one) for one in self._columns.worth.intervals]]
         self._stored().claim(own)
 
     def _stored(self, spark: SparkSession | None = None) -> Store:

@@ -8,6 +8,7 @@ from typing import Any
 
 import yaml
 
+from penstock.core.balanced import Balanced
 from penstock.core.policy import BaseLine, FullKnowledge, LoadAware, RandomShed, StrawMan
 from penstock.core.target import MaxLag, MeanQueueLatency, Throughput
 from penstock.errors import PenstockError
@@ -21,6 +22,7 @@ _POLICIES = {
     "straw_man": StrawMan,
     "full_knowledge": FullKnowledge,
     "base_line": BaseLine,
+    "balanced": Balanced,
 }
 _PLAIN = ("key", "arrival", "keep", "mode", "checkpoint", "row", "weight", "name", "fine")
 
