@@ -379,6 +379,7 @@ def test_the_commands_are_the_documented_ones() -> None:
         "penstock bench gate",
         "penstock bench idle",
         "penstock bench latency",
+        "penstock dashboard",
         "penstock demo",
         "penstock roadmap",
         "penstock run",

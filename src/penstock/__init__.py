@@ -4,17 +4,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from penstock import grouping
+    from penstock import answers, grouping, sic
     from penstock.core.balanced import Balanced
     from penstock.core.policy import BaseLine, FullKnowledge, LoadAware, Policy, RandomShed, StrawMan
     from penstock.core.shedding import Arrived, Drop, Executed, Forward
     from penstock.core.sketch import CostSketch
     from penstock.core.target import MaxLag, MeanQueueLatency, Throughput
     from penstock.core.worth import Worth
-    from penstock.errors import PenstockError
+    from penstock.errors import PenstockError, PenstockWarning
     from penstock.log import PlanLog
     from penstock.plan import KeepTable, Plan
     from penstock.report import Report
+    from penstock.spark.fair import Fair
     from penstock.spark.guard import Guard
 
 __version__ = "0.1.0"
@@ -26,6 +27,7 @@ __all__ = [
     "CostSketch",
     "Drop",
     "Executed",
+    "Fair",
     "Forward",
     "FullKnowledge",
     "Guard",
@@ -34,6 +36,7 @@ __all__ = [
     "MaxLag",
     "MeanQueueLatency",
     "PenstockError",
+    "PenstockWarning",
     "Plan",
     "PlanLog",
     "Policy",
@@ -42,7 +45,9 @@ __all__ = [
     "StrawMan",
     "Throughput",
     "Worth",
+    "answers",
     "grouping",
+    "sic",
 ]
 
 # Names are looked up when they are first used: a Spark worker that reads a plan at every micro-batch must not wait for
@@ -54,10 +59,11 @@ _HOMES = {
     "penstock.core.sketch": ("CostSketch",),
     "penstock.core.target": ("MaxLag", "MeanQueueLatency", "Throughput"),
     "penstock.core.worth": ("Worth",),
-    "penstock.errors": ("PenstockError",),
+    "penstock.errors": ("PenstockError", "PenstockWarning"),
     "penstock.log": ("PlanLog",),
     "penstock.plan": ("KeepTable", "Plan"),
     "penstock.report": ("Report",),
+    "penstock.spark.fair": ("Fair",),
     "penstock.spark.guard": ("Guard",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -65,8 +71,8 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 def __getattr__(name: str) -> object:
     """Look up a public name in its module."""
-    if name == "grouping":
-        return import_module("penstock.grouping")
+    if name in {"answers", "grouping", "sic"}:
+        return import_module(f"penstock.{name}")
     if name not in _HOME_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_HOME_OF[name]), name)

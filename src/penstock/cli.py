@@ -3,6 +3,7 @@
 import json
 import shlex
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -17,26 +18,33 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 import penstock
-from penstock import cli_aurora, cli_bench, cli_osg, cli_plus, cli_roadmap, cli_run, hardware
+from penstock import cli_aurora, cli_bench, cli_dashboard, cli_osg, cli_plus, cli_roadmap, cli_run, cli_whatif, hardware
 from penstock.cli_options import (
     Batches,
     Boxes,
+    Checkpoints,
     ClassCount,
     Cores,
+    Dashboard,
     DemoOut,
     Eps,
     Folder,
     GateRows,
     GroupingRepeats,
+    Host,
     Jobs,
     Json,
     Kind,
     Learn,
+    LogPath,
+    LogQuery,
+    LogTarget,
     Measure,
     NetworkPath,
     OsgRuns,
     Out,
     Placement,
+    Port,
     PreferRows,
     Repeats,
     RunKind,
@@ -47,9 +55,12 @@ from penstock.cli_options import (
     Seed,
     Shed,
     Solver,
+    Spread,
     Step,
     StreamRows,
     Target,
+    Token,
+    Trigger,
 )
 from penstock.errors import PenstockError
 from penstock.output import writable_file, writable_folder, write_files
@@ -60,6 +71,7 @@ from penstock.sim.figures.result import Figure, to_json, to_markdown
 from penstock.sim.grains import GRAIN_RUNS, bench_grains
 from penstock.sim.parallel import Workers
 from penstock.sim.workload import Stream
+from penstock.web.serve import PORT
 
 #: What Typer returns after Ctrl-C, and what a shell expects.
 _INTERRUPTED = 130
@@ -391,21 +403,27 @@ def demo(
     target: Target = 2.0,
     seed: Seed = 0,
     out: DemoOut = Path("out/demo"),
+    dashboard: Dashboard = False,
     json_file: Json = None,
 ) -> None:
     """An overloaded Spark query on this machine, first unguarded, then guarded; takes about two minutes."""
     cli_bench.require_spark()
     json_file = _check_outputs(out, json_file)
     from penstock.spark.demo import page, report  # noqa: PLC0415 - the other commands need no Spark
-    from penstock.spark.demo.both_runs import run_demo  # noqa: PLC0415
+    from penstock.spark.demo.both_runs import MODES, run_demo  # noqa: PLC0415
 
-    result = run_demo(_out, seconds=seconds, target_s=target, seed=seed)
+    with (
+        tempfile.TemporaryDirectory(prefix="penstock-demo-", ignore_cleanup_errors=True) as name,
+        cli_dashboard.beside(_out, [Path(name) / run for run in MODES], wanted=dashboard),
+    ):
+        result = run_demo(_out, Path(name), seconds=seconds, target_s=target, seed=seed)
     result["machine"] = hardware.describe()
     machine = hardware.in_one_line(result["machine"])
     report.show(_out, result)
     _out.print(f"Measured on {machine}.", highlight=False)
     made_by = _command("penstock demo", {"seconds": seconds, "target": f"{target:g} s", "seed": seed})
     contents = {out / "demo.html": page.page(result, machine, made_by), out / "demo.json": _json_bytes(result)}
+    contents[out / "demo.png"] = page.picture(result)
     if json_file is not None:
         contents[json_file] = _json_bytes(result)
     write_files(contents)
@@ -432,6 +450,33 @@ def roadmap(
     _print_files(contents)
 
 
+@app.command()
+def whatif(
+    progress: LogPath,
+    *,
+    target: LogTarget,
+    query: LogQuery = None,
+    spread: Spread = 1.0,
+    trigger: Trigger = None,
+    seed: Seed = 0,
+    out: Annotated[
+        Path | None, typer.Option(help="Write whatif.png and whatif.json to this folder.", metavar="DIR")
+    ] = None,
+    json_file: Json = None,
+) -> None:
+    """A recorded progress log of Spark, replayed under each policy: what would have been shed, and what latency."""
+    json_file = _check_outputs(out, json_file)
+    settings = cli_whatif.Settings(target, query, spread, trigger, seed)
+    with _progress() as bar:
+        found = cli_whatif.answer(progress, settings, partial(bar.advance, bar.add_task("replay", total=7)))
+    cli_whatif.show(_out, found)
+    contents = {} if out is None else cli_whatif.files(out, found)
+    if json_file is not None:
+        contents[json_file] = _json_bytes(cli_whatif.to_json(found))
+    write_files(contents)
+    _print_files(contents)
+
+
 @app.command("run")
 def run_network(  # noqa: PLR0913 - one argument an option
     file: NetworkPath,
@@ -444,6 +489,7 @@ def run_network(  # noqa: PLR0913 - one argument an option
     shed: Annotated[bool, typer.Option(help="Drop rows when overloaded.")] = True,
     explain: Annotated[bool, typer.Option("--explain", help="Print Spark's plan of each output.")] = False,
     folder: Folder = None,
+    dashboard: Dashboard = False,
     out: RunOut = None,
     json_file: Json = None,
 ) -> None:
@@ -453,7 +499,8 @@ def run_network(  # noqa: PLR0913 - one argument an option
     if folder is not None:
         writable_folder("--folder", folder)
     settings = cli_run.Settings(seconds, batches, once, kind, cores, shed, explain, folder)
-    network, made = cli_run.run(file, settings, _out)
+    page_of = partial(cli_dashboard.beside, _out, wanted=dashboard)
+    network, made = cli_run.run(file, settings, _out, lambda folder: page_of([folder]))
     result = cli_run.facts(network, made) | {"machine": hardware.describe()}
     machine = hardware.in_one_line(result["machine"])
     cli_run.show(_out, result)
@@ -469,6 +516,27 @@ def run_network(  # noqa: PLR0913 - one argument an option
     if json_file is not None:
         contents[json_file] = _json_bytes(result)
     write_files(contents)
+    _print_files(contents)
+
+
+@app.command("dashboard")
+def show_dashboard(
+    checkpoints: Checkpoints = None,
+    *,
+    sample: Annotated[bool, typer.Option("--sample", help="Show a simulated query in place of a log.")] = False,
+    host: Host = "127.0.0.1",
+    port: Port = PORT,
+    token: Token = None,
+    json_file: Json = None,
+) -> None:
+    """A live page over the logs of guarded queries and networks; with --json, what it shows, once."""
+    json_file = _check_outputs(None, json_file)
+    with cli_dashboard.board(checkpoints or [], sample=sample) as shown:
+        if json_file is None:
+            cli_dashboard.serve(_out, shown, host=host, port=port, token=token)
+            return
+        contents = {json_file: _json_bytes({"logs": cli_dashboard.state(shown)})}
+        write_files(contents)
     _print_files(contents)
 
 

@@ -17,6 +17,8 @@ _LEAST_STREAM_ROWS = 1000
 _LEAST_STEP = 0.0001
 _MOST_CORES = 1024
 _LEAST_BOXES, _MOST_BOXES = 10, 20_000
+_MOST_SPREAD = 1_000_000.0
+_PORTS = 2**16
 _MOST_CLASSES = 10_000_000
 _LEAST_RUN_S, _LONGEST_RUN_S = 10.0, 3600.0
 _LEAST_TARGET_S, _MOST_TARGET_S = 0.1, 60.0
@@ -182,7 +184,44 @@ Target = Annotated[
         ),
     ),
 ]
-DemoOut = Annotated[Path, typer.Option(help="Write demo.html and demo.json to this folder.", metavar="DIR")]
+LogTarget = Annotated[
+    float,
+    typer.Option(
+        "--target",
+        help="Mean queuing latency to hold, such as 2 s.",
+        metavar="TIME",
+        parser=_number(_target_s, "a time above 0, such as 2 s or 500 ms", lambda time_s: time_s > 0.0),
+    ),
+]
+LogPath = Annotated[
+    Path,
+    typer.Argument(
+        help="Progress as JSON lines or an array, or an event log; gzip and zstd will do.",
+        metavar="PROGRESS",
+        show_default=False,
+    ),
+]
+LogQuery = Annotated[
+    str | None, typer.Option("--query", help="Name or id of the query, if the log has several.", metavar="NAME")
+]
+Spread = Annotated[
+    float,
+    typer.Option(
+        help="Assume keys, the dearest of which costs so many times what the cheapest does; 1: rows cost alike.",
+        metavar="R",
+        parser=_number(float, "a number from 1 to 1000000", lambda ratio: 1.0 <= ratio <= _MOST_SPREAD),
+    ),
+]
+Trigger = Annotated[
+    float | None,
+    typer.Option(
+        "--trigger",
+        help="The query's trigger, such as 10 s; found from the log if not given.",
+        metavar="TIME",
+        parser=_number(_target_s, "a time above 0, such as 10 s", lambda time_s: time_s > 0.0),
+    ),
+]
+DemoOut = Annotated[Path, typer.Option(help="Write demo.html, demo.png and demo.json to this folder.", metavar="DIR")]
 
 
 NetworkPath = Annotated[Path, typer.Argument(help="A network file.", metavar="FILE", show_default=False)]
@@ -268,4 +307,28 @@ Folder = Annotated[
 ]
 RunOut = Annotated[
     Path | None, typer.Option("--out", help="Write network.html and network.json to this folder.", metavar="DIR")
+]
+Checkpoints = Annotated[
+    list[Path] | None,
+    typer.Argument(help="Checkpoints of guarded queries, folders of penstock run, or folders with such in them."),
+]
+Dashboard = Annotated[bool, typer.Option("--dashboard", help="Show a live page in the browser while it runs.")]
+Host = Annotated[
+    str, typer.Option(help="Address to be reached at; beyond this machine a token is asked for.", metavar="H")
+]
+Port = Annotated[
+    int,
+    typer.Option(
+        help="Port of the page; 0 for any that is free.",
+        metavar="P",
+        parser=_number(int, "a port from 1 to 65535, or 0 for any that is free", lambda port: 0 <= port < _PORTS),
+    ),
+]
+Token = Annotated[
+    str | None,
+    typer.Option(
+        help="What opens the page; made and printed if it is needed and not given.",
+        metavar="T",
+        envvar="PENSTOCK_TOKEN",
+    ),
 ]

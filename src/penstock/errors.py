@@ -1,4 +1,4 @@
-"""The one error a user meets: a mistake in what was asked, told in one line."""
+"""The one error and the one warning a user meets, each told in one line."""
 
 
 class PenstockError(ValueError):
@@ -13,3 +13,7 @@ class PenstockError(ValueError):
         """
         tail = f"; {fix}" if fix else ""
         return cls(f"{name} = {value!r} is not usable: give {accepted}{tail}")
+
+
+class PenstockWarning(UserWarning):
+    """What was asked for is given, and is not what it seems to be; the message is one line that says why."""

@@ -230,7 +230,7 @@ def test_a_short_demo_accounts_for_every_row(environment: dict[str, str], tmp_pa
         [*COMMAND, *options], check=False, capture_output=True, text=True, timeout=WAIT_S, cwd=tmp_path, env=environment
     )
     assert (done.returncode, done.stderr) == (0, "")
-    assert {path.name for path in (tmp_path / "pages").iterdir()} == {"demo.html", "demo.json"}
+    assert {path.name for path in (tmp_path / "pages").iterdir()} == {"demo.html", "demo.png", "demo.json"}
     text = (tmp_path / "all.json").read_text()
     assert text == (tmp_path / "pages" / "demo.json").read_text()
     data = json.loads(text)

@@ -156,7 +156,7 @@ def test_the_page_and_the_dashboard_name_what_there_is(guard: Watched) -> None:
         for panel in json.loads((DOCS / "grafana.json").read_text())["panels"]
         for target in panel["targets"]
     ]
-    used = set(re.findall(r"penstock_\w+", " ".join(expressions)))
+    used = set(re.findall(r"penstock_\w+", " ".join(expressions) + (DOCS / "alerts.yaml").read_text()))
     assert {re.sub("_(total|sum|count)$", "", name) for name in used} <= there
 
 
@@ -167,6 +167,13 @@ def test_prometheus_understands_the_alerts(promtool: Path, tmp_path: Path) -> No
     checked = subprocess.run([promtool, "check", "rules", rules], capture_output=True, text=True, check=False)
     assert checked.returncode == 0, checked.stdout + checked.stderr
     assert "SUCCESS: 2 rules found" in checked.stdout
+
+
+def test_prometheus_understands_the_rules_to_copy(promtool: Path) -> None:
+    rules = DOCS / "alerts.yaml"
+    checked = subprocess.run([promtool, "check", "rules", rules], capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert "SUCCESS: 5 rules found" in checked.stdout
 
 
 def _rate_guard() -> ps.Guard:

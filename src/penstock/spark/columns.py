@@ -93,6 +93,13 @@ class RowColumns:
             grade = grade.when(value <= F.lit(end), F.lit(number))
         return grade.otherwise(F.lit(len(worth.ends)))
 
+    def types(self, df: DataFrame) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The types of the key's columns and of those named to tell rows apart, as Spark spells them."""
+        names = (*self.key, *self.row)
+        schema = df.select(*[F.col(name).alias(str(number)) for number, name in enumerate(names)]).schema
+        found = tuple(field.dataType.simpleString() for field in schema.fields)
+        return found[: len(self.key)], found[len(self.key) :]
+
     def coin(self, df: DataFrame, salt: int) -> Column:
         """The row's number from 0 to 2**63 - 1, the same whenever it is judged."""
         hashed = F.xxhash64(F.lit(salt).cast("bigint"), *self._identity(df))

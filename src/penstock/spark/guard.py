@@ -15,6 +15,7 @@ from penstock.core.policy import BaseLine, FullKnowledge, LoadAware
 from penstock.core.target import Throughput
 from penstock.errors import PenstockError
 from penstock.log import local_folder
+from penstock.report_log import Watch
 from penstock.spark.binding import Start
 from penstock.spark.checks import (
     column_names,
@@ -136,6 +137,7 @@ class Guard:
         if checkpoint is not None:
             local_folder("checkpoint", checkpoint)  # Refused here if it is none.
         self._checkpoint = checkpoint
+        self._types: tuple[tuple[str, ...], tuple[str, ...]] = (), ()
         self._grouped: tuple[str, int] | None = None
         self._store: Store | None = None
         self._controller: Controller | None = None
@@ -167,6 +169,7 @@ class Guard:
             made_by=self.name,
             dry=self.mode == "dry_run",
         )
+        self._types = self._columns.types(df)
         # Last, so that a mistake in the settings leaves nothing behind.
         self._claim_folder()
         return admitted
@@ -248,8 +251,20 @@ class Guard:
         if self.mode == "off":
             return self
         self._claim_folder()
+        self._controller = self._made_controller(query, on_report or (lambda _: None))
+        for watched in [one for one, (_, controller) in _watched.items() if not controller.alive]:
+            del _watched[watched]
+        _watched[str(query.id)] = self.name, self._controller
+        self._controller.start()
+        if not query.isActive:
+            logging.getLogger("penstock").warning("query %s has ended already: there is nothing to guard", query.id)
+        return self
+
+    def _made_controller(self, query: StreamingQuery, on_report: Callable[[Report], None]) -> Controller:
         plans = self._stored().plans()
-        self._controller = Controller(
+        reports = self._stored().reports(str(query.id))
+        reports.write(self._sign(str(query.id)))
+        return Controller(
             query,
             self._policy.planner(self.target),
             plans,
@@ -258,16 +273,10 @@ class Guard:
             dry=self.mode == "dry_run",
             by_length=not isinstance(self.target, Throughput) and not isinstance(self._policy, BaseLine),
             clock=time.time,
-            on_report=on_report or (lambda _: None),
+            on_report=on_report,
             dealing=None if self._grouped is None else Dealing.at(*self._grouped, plans.latest()),
+            kept_in=reports,
         )
-        for watched in [one for one, (_, controller) in _watched.items() if not controller.alive]:
-            del _watched[watched]
-        _watched[str(query.id)] = self.name, self._controller
-        self._controller.start()
-        if not query.isActive:
-            logging.getLogger("penstock").warning("query %s has ended already: there is nothing to guard", query.id)
-        return self
 
     @property
     def watching(self) -> bool:
@@ -354,6 +363,25 @@ class Guard:
 
     def _start(self) -> Start | None:
         return None if self.target.fresh_s is None else Start(time.time(), self.target.fresh_s)
+
+    def _sign(self, query: str) -> Watch:
+        """What whoever reads its reports should know of this guard."""
+        keep = self._columns.keep
+        return Watch(
+            guard=self.name,
+            query=query,
+            began_s=time.time(),
+            mode=self.mode,
+            policy=type(self._policy).__name__,
+            target=type(self.target).__name__,
+            target_s=getattr(self.target, "limit_s", getattr(self.target, "age_s", None)),
+            target_rows_per_s=getattr(self.target, "rows_per_s", None),
+            key=self._columns.key,
+            key_types=self._types[0],
+            row=self._columns.row,
+            row_types=self._types[1],
+            keep="" if keep is None else str(keep),
+        )
 
     def _claim_folder(self) -> None:
         own: dict[str, Any] = {

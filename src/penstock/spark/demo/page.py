@@ -38,6 +38,11 @@ def page(result: Facts, machine: str, made_by: str) -> bytes:
     ).encode()
 
 
+def picture(result: Facts) -> bytes:
+    """The first picture alone: latency of both runs, as a PNG."""
+    return next(iter(plots.plots(result).values()))
+
+
 def _picture(alt: str, png: bytes) -> str:
     return f'<p><img alt="{escape(alt)}" src="data:image/png;base64,{base64.b64encode(png).decode()}"></p>'
 

@@ -1,0 +1,293 @@
+"""Answers over weighted rows as Spark columns: plain aggregates for `groupBy(...).agg`, in streams and in batches.
+
+Each is a struct: `estimate`, `error` (standard error), `low` and `high` (its confidence interval), `rows` (rows it was
+made of) and `effective_rows` (how many of one weight would tell as much). What is not known is null. The equations are
+in `penstock.core.answers`.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
+
+from penstock.core import answers as equations
+from penstock.core.answers import Quantile
+from penstock.core.weighted_sums import Sums
+from penstock.errors import PenstockError, PenstockWarning
+from penstock.spark.checks import column_name, column_names
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pyspark.sql import Column, DataFrame
+
+#: What rows are weighted by if nothing else is said: the guard's column.
+WEIGHT = "weight"
+_COIN, _U, _V, _G = "coin", "u", "v", "g"
+
+
+class Columns:
+    """Calculates with Spark columns."""
+
+    @property
+    def unknown(self) -> Column:
+        """Null."""
+        return F.lit(None).cast("double")
+
+    def sqrt(self, value: Column) -> Column:
+        """The square root."""
+        return F.sqrt(F.greatest(value, F.lit(0.0)))
+
+    def ratio(self, above: Column, below: Column) -> Column:
+        """The quotient; null if the divisor is 0."""
+        return F.try_divide(above, below)
+
+    def choose(self, condition: Column, then: Column, otherwise: Column) -> Column:
+        """The one or the other; the other also where the condition is null."""
+        return F.when(condition, then).otherwise(otherwise)
+
+    def larger(self, one: Column, other: Any) -> Column:  # noqa: ANN401 - a column or a number
+        """The larger of two; null if the first is."""
+        other = other if hasattr(other, "alias") else F.lit(other)
+        return F.when(one.isNotNull(), F.greatest(one, other))
+
+    def given(self, found: Any, body: Callable[[Any], Any]) -> Column:  # noqa: ANN401 - any named tuple of columns
+        """What the body makes of them, as a struct.
+
+        They go through a list of one, so that the body has names for them: written out wherever they are used, they
+        would keep Spark's optimizer busy for a minute.
+        """
+        kind = type(found)
+
+        def told(one: Column) -> Column:
+            made = body(kind(*(one[name] for name in kind._fields)))
+            return _struct(made) if isinstance(made, tuple) else made
+
+        return F.get(F.transform(F.array(_struct(found)), told), F.lit(0))
+
+
+def count(
+    where: str | Column | None = None,
+    *,
+    weight: str = WEIGHT,
+    confidence: float = 0.95,
+    row: str | Sequence[str] = (),
+) -> Column:
+    """How many rows there are; with `where`, how many meet a condition, in SQL or a column.
+
+    Args:
+        where: Which rows count; null counts as no.
+        weight: Column with the weights; null stands for 1.
+        confidence: How often the interval is to hold the true value.
+        row: Columns that the gate's coin is tossed for, if several rows of a group are equal in them.
+    """
+    hit = _hit(where)
+    return _answer(
+        lambda sums, quantile, numbers: equations.total(sums, quantile, numbers, counted=True),
+        (hit, F.lit(1.0)),
+        weight,
+        confidence,
+        row,
+    )
+
+
+def sum(  # noqa: A001 - as Spark calls it
+    value: str | Column, *, weight: str = WEIGHT, confidence: float = 0.95, row: str | Sequence[str] = ()
+) -> Column:
+    """The sum of a column; nulls are left out. Arguments as in `count`."""
+    return _answer(equations.total, (_value(value), F.lit(1.0)), weight, confidence, row)
+
+
+def mean(
+    value: str | Column, *, weight: str = WEIGHT, confidence: float = 0.95, row: str | Sequence[str] = ()
+) -> Column:
+    """The mean of a column; nulls are left out. Arguments as in `count`."""
+    return _answer(equations.ratio, (_value(value), F.lit(1.0)), weight, confidence, row)
+
+
+def share(
+    where: str | Column, *, weight: str = WEIGHT, confidence: float = 0.95, row: str | Sequence[str] = ()
+) -> Column:
+    """The share of rows that meet a condition; null counts as no. Arguments as in `count`."""
+    return _answer(equations.share, (_hit(where), F.lit(1.0)), weight, confidence, row)
+
+
+def ratio(
+    above: str | Column,
+    below: str | Column,
+    *,
+    weight: str = WEIGHT,
+    confidence: float = 0.95,
+    row: str | Sequence[str] = (),
+) -> Column:
+    """The sum of one column over that of another; a null counts as 0, as it does in `sum(a) / sum(b)`."""
+    a, b = (F.coalesce(_value(one), F.lit(0.0)) for one in (above, below))
+    return _answer(equations.ratio, (a, b), weight, confidence, row)
+
+
+def grouped(df: DataFrame, by: str | Column | Sequence[str | Column], **named: Column) -> DataFrame:
+    """One row a group, with the answers under their names: short for `df.groupBy(by).agg(...)`.
+
+    Every interval is meant for itself: of twenty groups with 95 percent intervals, one may well be off.
+    """
+    if not named:
+        raise PenstockError("no answer is asked for: give one by its name, such as n=answers.count()")
+    columns = list(by) if isinstance(by, list | tuple) else [by]
+    return df.groupBy(*columns).agg(*(answer.alias(name) for name, answer in named.items()))
+
+
+def min(value: str | Column) -> Column:  # noqa: A001 - as Spark calls it
+    """The smallest value among rows that were kept, with a warning."""
+    return F.min(_unbounded("min", value, "a smaller value may have been shed: the true minimum is this or less"))
+
+
+def max(value: str | Column) -> Column:  # noqa: A001 - as Spark calls it
+    """The largest value among rows that were kept, with a warning."""
+    return F.max(_unbounded("max", value, "a larger value may have been shed: the true maximum is this or more"))
+
+
+def count_distinct(value: str | Column) -> Column:
+    """How many values rows that were kept have, with a warning."""
+    why = "values whose rows were all shed are missing: there are so many, or more"
+    return F.count_distinct(_unbounded("count_distinct", value, why))
+
+
+def join(
+    left: DataFrame, right: DataFrame, on: str | list[str], how: str = "inner", *, weight: str = WEIGHT
+) -> DataFrame:
+    """Rows of two frames together. If both carry weights these are multiplied, with a warning.
+
+    A pair is there if both rows were kept, so its weight is the product, and estimates of counts and sums stay
+    unbiased, given guards with seeds of their own. Pairs with a common row share its coin: of their error nothing is
+    known. With weights on one side only each row keeps its own; if it meets several rows, name what tells rows apart on
+    its side as `row` in the answers.
+    """
+    weight = column_name("weight", weight)
+    keys = [on] if isinstance(on, str) else on
+    both = all(weight in df.columns for df in (left, right))
+    if not both or weight in keys:
+        return left.join(right, on, how)
+    if how != "inner":
+        raise PenstockError.setting(
+            "how", how, "'inner' where both sides carry weights", "a row without a partner may have lost it"
+        )
+    _warn("join", "pairs with a common row were kept or shed together: estimates hold on average, intervals do not")
+    theirs = "__penstock_weight"
+    joined = left.join(right.withColumnRenamed(weight, theirs), on, how)
+    product = F.coalesce(F.col(weight), F.lit(1.0)) * F.coalesce(F.col(theirs), F.lit(1.0))
+    return joined.withColumn(weight, product).drop(theirs)
+
+
+def _unbounded(name: str, value: str | Column, why: str) -> Column:
+    _warn(name, why)
+    return _column("value", value)
+
+
+def _warn(name: str, why: str) -> None:
+    warnings.warn(f"answers.{name} of rows behind a gate has no bound: {why}", PenstockWarning, stacklevel=4)
+
+
+def _column(setting: str, given: str | Column) -> Column:
+    if isinstance(given, str) and given.strip():
+        return F.col(given)
+    if hasattr(given, "alias"):
+        return given  # type: ignore[return-value] - a column, of classic Spark or of Connect
+    raise PenstockError.setting(setting, given, "the name of a column, or a column")
+
+
+def _value(given: str | Column) -> Column:
+    return _column("value", given).cast("double")
+
+
+def _hit(where: str | Column | None) -> Column:
+    if where is None:
+        return F.lit(1.0)
+    if isinstance(where, str) and where.strip():
+        where = F.expr(where)
+    elif not hasattr(where, "alias"):
+        raise PenstockError.setting("where", where, "a condition in SQL such as \"status = 'failed'\", or a column")
+    return F.when(where, F.lit(1.0)).otherwise(F.lit(0.0))  # type: ignore[arg-type]
+
+
+def _answer(
+    equation: Callable[[Sums, Quantile, Columns], Column],
+    values: tuple[Column, Column],
+    weight: str,
+    confidence: float,
+    row: str | Sequence[str],
+) -> Column:
+    quantile = Quantile(confidence)
+    sums = _sums(*values, F.col(column_name("weight", weight)), column_names("row", row) if row else ())
+
+    return Columns().given(sums, lambda found: equation(found, quantile, Columns()))
+
+
+def _struct(values: Any) -> Column:  # noqa: ANN401 - any named tuple of columns and numbers
+    fields = values._asdict().items()
+    return F.struct(*((one if hasattr(one, "alias") else F.lit(one)).alias(name) for name, one in fields))
+
+
+def _sums(a: Column, b: Column, weight: Column, row: tuple[str, ...]) -> Sums:
+    given = F.coalesce(weight.cast("double"), F.lit(1.0))
+    present = a.isNotNull()
+    sound = (given >= 1.0) & (given < float("inf"))
+    w = F.when(present & sound, given)
+    g = w * (w - 1.0)
+    if row:
+        aa, ab, bb, gs, gg = _by_coin(a, b, F.sqrt(g), row)
+    else:
+        aa, ab, bb, gs, gg = (_sum(one) for one in (g * a * a, g * a * b, g * b * b, g, g * g))
+    return Sums(
+        rows=F.count(F.when(present, 1)),
+        a=_sum(w * a),
+        b=_sum(w * b),
+        aa=aa,
+        ab=ab,
+        bb=bb,
+        certain=_sum(F.when(w == 1.0, a)),
+        certain_b=_sum(F.when(w == 1.0, b)),
+        seen=_sum(a),
+        g=gs,
+        gg=gg,
+        least=F.min(a),
+        most=F.max(a),
+        wrong=F.count(F.when(present & ~sound, 1)),
+    )
+
+
+def _sum(value: Column) -> Column:
+    return F.coalesce(F.sum(value), F.lit(0.0))
+
+
+def _by_coin(a: Column, b: Column, root: Column, row: tuple[str, ...]) -> tuple[Column, ...]:
+    """Sums over clusters: rows sorted by their coin, and one pass that closes a cluster when the coin changes."""
+    parts = {_COIN: F.xxhash64(*row), _U: root * a, _V: root * b, _G: root}
+    kept = F.when(root.isNotNull(), F.struct(*(one.alias(name) for name, one in parts.items())))
+    names = ("aa", "ab", "bb", "gs", "gg")
+    zero = F.lit(0.0)
+    start = F.struct(
+        F.lit(None).cast("bigint").alias(_COIN),
+        *(zero.alias(name) for name in (_U, _V, _G, *names)),
+    )
+
+    def closed(state: Column) -> dict[str, Column]:
+        u, v, g = state[_U], state[_V], state[_G] * state[_G]
+        products = (u * u, u * v, v * v, g, g * g)
+        return {name: state[name] + one for name, one in zip(names, products, strict=True)}
+
+    def step(state: Column, one: Column) -> Column:
+        same = state[_COIN].eqNullSafe(one[_COIN])
+        sums = closed(state)
+        return F.struct(
+            one[_COIN].alias(_COIN),
+            *(F.when(same, state[name] + one[name]).otherwise(one[name]).alias(name) for name in (_U, _V, _G)),
+            *(F.when(same, state[name]).otherwise(sums[name]).alias(name) for name in names),
+        )
+
+    def end(state: Column) -> Column:
+        return F.struct(*(one.alias(name) for name, one in closed(state).items()))
+
+    found = F.aggregate(F.array_sort(F.collect_list(kept)), start, step, end)
+    return tuple(found[name] for name in names)

@@ -1,0 +1,191 @@
+"""Answers over weighted rows: unbiased, with intervals that hold, and silent where nothing is known."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from penstock.core.answers import Answer, Quantile, ratio, share, total
+from penstock.core.gate import coins, judge
+from penstock.core.hashing import xxhash64_ints
+from penstock.core.weighted_sums import Arrays, summed
+from penstock.errors import PenstockError
+from penstock.plan import KeepTable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+TRIALS = 4000
+NUMBERS, Q = Arrays(), Quantile(0.95)
+VALUES = {
+    "even": lambda random, shape: random.uniform(0.0, 1.0, shape),
+    "skewed": lambda random, shape: random.exponential(1.0, shape),
+    "both signs": lambda random, shape: random.normal(0.2, 1.0, shape),
+    "below zero": lambda random, shape: -random.exponential(1.0, shape),
+}
+
+
+def sampled(
+    seed: int, rows: int, shares: tuple[float, ...], must_keep: float = 0.0
+) -> tuple[np.random.Generator, NDArray[np.float64], NDArray[np.bool_]]:
+    """Many groups, each row with a share of its own; its weight, and whether it was kept."""
+    random = np.random.default_rng(seed)
+    chance = np.asarray(shares)[random.integers(len(shares), size=(TRIALS, rows))]
+    chance[random.random((TRIALS, rows)) < must_keep] = 1.0
+    return random, 1.0 / chance, random.random((TRIALS, rows)) < chance
+
+
+def coverage(answer: Answer, true: NDArray[np.float64]) -> float:
+    """How often the interval holds the true value; every one must be known."""
+    assert not np.isnan(answer.low).any()
+    return float(np.mean((answer.low <= true) & (true <= answer.high)))
+
+
+@pytest.mark.parametrize(
+    ("rows", "shares", "must_keep"),
+    [(40, (0.5,), 0.0), (200, (0.1,), 0.0), (400, (0.2, 0.5, 1.0), 0.0), (400, (0.1, 0.3), 0.2)],
+    ids=["twenty rows kept", "one in ten", "strata", "rows that must be kept"],
+)
+def test_intervals_hold_what_they_promise(rows: int, shares: tuple[float, ...], must_keep: float) -> None:
+    random, weights, kept = sampled(7, rows, shares, must_keep)
+
+    counted = summed(weights, np.ones_like(weights), present=kept)
+    assert 0.93 <= coverage(total(counted, Q, NUMBERS, counted=True), np.full(TRIALS, rows)) <= 0.97
+    for name, draw in VALUES.items():
+        values = draw(random, weights.shape)
+        sums = summed(weights, values, present=kept)
+        assert 0.93 <= coverage(total(sums, Q, NUMBERS), values.sum(-1)) <= 0.97, f"sum, {name}"
+        assert 0.925 <= coverage(ratio(sums, Q, NUMBERS), values.mean(-1)) <= 0.97, f"mean, {name}"
+        below = random.uniform(0.5, 1.5, weights.shape)
+        both = summed(weights, values * below, below, present=kept)
+        true = (values * below).sum(-1) / below.sum(-1)
+        assert 0.92 <= coverage(ratio(both, Q, NUMBERS), true) <= 0.97, f"ratio, {name}"
+
+
+@pytest.mark.parametrize("part", [0.03, 0.5, 0.97])
+def test_counts_under_a_condition_and_shares_hold_too(part: float) -> None:
+    random, weights, kept = sampled(8, 400, (0.2, 0.4))
+    hit = (random.random(weights.shape) < part).astype(np.float64)
+    sums = summed(weights, hit, present=kept)
+
+    assert 0.92 <= coverage(total(sums, Q, NUMBERS, counted=True), hit.sum(-1)) <= 0.98
+    assert 0.92 <= coverage(share(sums, Q, NUMBERS), hit.mean(-1)) <= 0.98
+
+
+@pytest.mark.parametrize("confidence", [0.8, 0.99])
+def test_another_confidence_is_held_as_well(confidence: float) -> None:
+    random, weights, kept = sampled(9, 300, (0.2,))
+    values = random.exponential(1.0, weights.shape)
+    answer = total(summed(weights, values, present=kept), Quantile(confidence), NUMBERS)
+
+    assert coverage(answer, values.sum(-1)) == pytest.approx(confidence, abs=0.02)
+
+
+def test_estimates_and_their_variances_are_unbiased() -> None:
+    random, weights, kept = sampled(10, 60, (0.25, 0.5))
+    weights, values = weights[0], random.normal(1.0, 2.0, 60)  # the same rows each time, only coins differ
+    kept = random.random((100_000, 60)) < 1.0 / weights
+    answer = total(summed(np.broadcast_to(weights, kept.shape), values, present=kept), Q, NUMBERS)
+    true_variance = np.sum((weights - 1.0) * values**2)
+
+    assert answer.estimate.mean() == pytest.approx(values.sum(), abs=0.2)
+    assert answer.estimate.var() == pytest.approx(true_variance, rel=0.02)
+    assert np.mean(answer.error**2) == pytest.approx(true_variance, rel=0.01)
+
+
+def test_the_gates_own_coins_are_as_good_as_dice() -> None:
+    rows, groups = 400, 1000
+    table = KeepTable("source", keep=(0.2, 0.6), reasons=("over capacity",))
+    numbers = np.arange(rows * groups)
+    verdicts = judge(table, key_hashes=xxhash64_ints(numbers % 7), coins=coins(3, numbers))
+    sums = summed(
+        np.maximum(verdicts.weights, 1.0).reshape(groups, rows),
+        np.ones((groups, rows)),
+        present=verdicts.kept.reshape(groups, rows),
+    )
+
+    assert 0.93 <= coverage(total(sums, Q, NUMBERS, counted=True), np.full(groups, rows)) <= 0.97
+
+
+def test_rows_that_share_a_coin_count_as_one() -> None:
+    random = np.random.default_rng(11)
+    clusters, size, trials = 120, 5, 2000
+    values = random.exponential(1.0, clusters * size)
+    names = np.repeat(np.arange(clusters), size)
+    held = blind = 0
+    for _ in range(trials):
+        kept = (random.random(clusters) < 0.3)[names]
+        weights = np.full(int(kept.sum()), 1.0 / 0.3)
+        right = total(summed(weights, values[kept], coins=names[kept]), Q, NUMBERS)
+        wrong = total(summed(weights, values[kept]), Q, NUMBERS)
+        held += bool(right.low <= values.sum() <= right.high)
+        blind += bool(wrong.low <= values.sum() <= wrong.high)
+
+    assert 0.93 <= held / trials <= 0.97
+    assert blind / trials < 0.8, "sharing a coin must matter, or this test proves nothing"
+
+
+def test_a_shared_coin_under_two_plans_is_bounded_from_above() -> None:
+    random = np.random.default_rng(12)
+    shares, values = np.array([0.2, 0.5]), np.array([3.0, 4.0])
+    kept = random.random(200_000)[:, None] < shares  # one coin, two thresholds
+    estimates = (kept * values / shares).sum(-1)
+    sizes = [summed(1.0 / shares[one], values[one], coins=np.zeros(one.sum(), int)).aa for one in kept[:5_000]]
+
+    assert estimates.mean() == pytest.approx(values.sum(), rel=0.01)
+    assert np.var(estimates) <= np.mean(sizes) <= 1.5 * np.var(estimates)
+
+
+def test_weight_one_everywhere_is_exact() -> None:
+    sums = summed(np.ones(3), np.array([1.0, -2.0, 5.5]))
+
+    assert total(sums, Q, NUMBERS) == (4.5, 0.0, 4.5, 4.5, 3, 3)
+    assert ratio(sums, Q, NUMBERS) == (1.5, 0.0, 1.5, 1.5, 3, 3)
+
+
+def test_rows_seen_are_a_floor_and_known_rows_add_no_error() -> None:
+    few = total(summed(np.array([1.0, 1.0, 2.0]), np.ones(3)), Q, NUMBERS, counted=True)
+    assert few.estimate == 4.0
+    assert few.low == 3.0
+    assert few.error == pytest.approx(np.sqrt(2.0))
+
+
+def test_what_is_not_known_is_not_told() -> None:
+    nothing = total(summed(np.empty(0), np.empty(0)), Q, NUMBERS, counted=True)
+    assert (nothing.estimate, nothing.rows) == (0.0, 0)
+    assert np.isnan([nothing.error, nothing.low, nothing.high]).all()
+
+    one = ratio(summed(np.array([1.0, 10.0]), np.array([1.0, 2.0])), Q, NUMBERS)
+    assert np.isnan([one.error, one.low, one.high]).all(), "one row left to chance"
+    alike = ratio(summed(np.full(9, 10.0), np.full(9, 0.1)), Q, NUMBERS)
+    assert alike.estimate == pytest.approx(0.1)
+    assert np.isnan([alike.error, alike.low, alike.high]).all(), "all alike"
+    zeros = total(summed(np.full(9, 10.0), np.zeros(9)), Q, NUMBERS)
+    assert np.isnan([zeros.error, zeros.low, zeros.high]).all(), "nothing but zeros"
+    # Of a count under a condition something is known even then.
+    none = total(summed(np.full(9, 10.0), np.zeros(9)), Q, NUMBERS, counted=True)
+    assert (none.estimate, none.low) == (0.0, 0.0)
+    assert none.high == pytest.approx(9.0 * Q.normal**2)
+
+
+@pytest.mark.parametrize("weight", [0.5, 0.0, -1.0, np.inf, np.nan])
+def test_a_weight_that_cannot_be_right_spoils_the_answer(weight: float) -> None:
+    answer = total(summed(np.array([2.0, weight]), np.ones(2)), Q, NUMBERS)
+    assert np.isnan([answer.estimate, answer.error, answer.low, answer.high]).all()
+    assert answer.rows == 2
+
+
+def test_quantiles_are_students() -> None:
+    for confidence in (0.8, 0.95, 0.99):
+        freedom = np.array([5.0, 10.0, 50.0, 1e6])
+        exact = stats.t.ppf(0.5 + confidence / 2.0, freedom)
+        assert Quantile(confidence).student(freedom) == pytest.approx(exact, rel=0.01)
+
+
+@pytest.mark.parametrize("confidence", [0.0, 1.0, 95, "high"])
+def test_a_confidence_is_a_share(confidence: object) -> None:
+    with pytest.raises(PenstockError, match=r"confidence = .* is not usable: give a number from 0.5 to 0.999"):
+        Quantile(confidence)  # type: ignore[arg-type]
