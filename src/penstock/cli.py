@@ -377,6 +377,14 @@ def bench_grouping(
     )
 
 
+@bench.command("fair")
+def bench_fair(*, settle: Learn = 30.0, measure: Measure = 40.0, json_file: Json = None) -> None:
+    """How even the results of four overloaded queries are: Fair, random shedding, a guard each, and Spark's pools."""
+    cli_bench.require_spark()
+    run = partial(cli_bench.run_fair, settle, measure)
+    _bench_on_spark("fair", cli_bench.fair_steps(), run, cli_bench.show_fair, json_file)
+
+
 def _bench_on_spark(
     name: str,
     steps: int,
