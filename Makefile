@@ -3,7 +3,7 @@
 
 RUN = . scripts/env.sh &&
 
-.PHONY: help setup maven demo kafka test kills lint format docs results bench clean
+.PHONY: help setup maven demo kafka test kills lint format tour docs results bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
@@ -31,6 +31,9 @@ lint: setup ## the quick checks alone: style, types, layers
 
 format: setup ## mend style in place
 	@$(RUN) ruff check --fix && ruff format
+
+tour: setup ## run examples/tour.ipynb again and keep its outputs
+	@$(RUN) python scripts/run_notebook.py examples/tour.ipynb
 
 docs: setup ## build the documentation into site/
 	@$(RUN) mkdocs build --strict
