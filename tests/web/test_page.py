@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.components import debian_browser
 from tests.web.writer import REASON, Writer
 
 from penstock.web.board import Board
@@ -25,21 +23,6 @@ expect = playwright.expect
 #: Limits are for machines that are busy with something else.
 WAIT_MS = 60_000
 DESK, PHONE = {"width": 1280, "height": 900}, {"width": 360, "height": 740}
-
-pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # pipes of Playwright's driver
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    program, environment = debian_browser()
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(
-            executable_path=str(program),
-            env={**os.environ, **environment},
-            args=["--no-sandbox"],  # whoever tests may be root, in a container
-        )
-        yield browser
-        browser.close()
 
 
 @dataclass
