@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from penstock.plan import KeepTable, Plan
     from penstock.report import Report
     from penstock.spark.guard import Guard
+    from penstock.spark.replay import replay, whole
 
 __version__ = "0.1.0"
 
@@ -41,6 +42,8 @@ __all__ = [
     "Throughput",
     "answers",
     "grouping",
+    "replay",
+    "whole",
 ]
 
 # Names are looked up when they are first used: a Spark worker that reads a plan at every micro-batch must not wait for
@@ -55,6 +58,7 @@ _HOMES = {
     "penstock.plan": ("KeepTable", "Plan"),
     "penstock.report": ("Report",),
     "penstock.spark.guard": ("Guard",),
+    "penstock.spark.replay": ("replay", "whole"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -30,7 +30,9 @@ from penstock.spark.controller import PROBE, Controller, Dealing
 from penstock.spark.dealing import FromLog, Given
 from penstock.spark.gate import MADE_BY, MADE_IN, THIS_PROCESS, WOULD_SHED, control, gated
 from penstock.spark.measured import measured, unmeasured
+from penstock.spark.quarantine import Place, prepared
 from penstock.spark.remote import store_for
+from penstock.spark.replay import calm
 from penstock.spark.settings import read_yaml
 from penstock.totals import Totals
 
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
     from penstock.plan import Costs
     from penstock.report import Report
     from penstock.spark.measured import Form
+    from penstock.spark.quarantine import Writer
     from penstock.spark.store import Store
 
 Mode = Literal["enforce", "dry_run", "off"]
@@ -88,6 +91,7 @@ class Guard:
         weight: str = "weight",
         name: str = "guard",
         fine: bool = False,
+        quarantine: str | os.PathLike[str] | None = None,
     ) -> None:
         """Say what to hold, and which columns say what.
 
@@ -108,6 +112,8 @@ class Guard:
             fine: Also shed inside the measured operator, row by row, what comes too late within its batch. It holds the
                 target through bursts that the gate meets a batch too late; its verdicts depend on the clock and may
                 differ at a replay. For `MeanQueueLatency` and functions of `form="row"`.
+            quarantine: Where shed rows go, each once, with reason, plan and batch: a folder, `table:NAME` or
+                `kafka:TOPIC@HOST:PORT`; `penstock.replay` brings them back. If not given, they are gone.
         """
         self.name = guard_name(name)
         self.mode = one_of("mode", mode, ("enforce", "dry_run", "off"))
@@ -132,6 +138,11 @@ class Guard:
         if checkpoint is not None:
             local_folder("checkpoint", checkpoint)  # Refused here if it is none.
         self._checkpoint = checkpoint
+        self._quarantine = None if quarantine is None else Place.of(quarantine)
+        if self._quarantine is not None:
+            self._quarantine.refuse_inside(checkpoint)
+            if fine:
+                raise PenstockError("quarantine does not go with fine=True: what is shed row by row is not caught")
         self._grouped: tuple[str, int] | None = None
         self._store: Store | None = None
         self._controller: Controller | None = None
@@ -162,6 +173,7 @@ class Guard:
             metric=self._metrics[0],
             made_by=self.name,
             dry=self.mode == "dry_run",
+            quarantine=self._quarantine_writer(df),
         )
         # Last, so that a mistake in the settings leaves nothing behind.
         self._claim_folder()
@@ -280,6 +292,11 @@ class Guard:
         """What needs a person: a target that cannot be held, say. As of the last batch."""
         return self._controller.alarms if self._controller else ()
 
+    @property
+    def calm(self) -> bool:
+        """Whether there is room for rows from quarantine: the guard has shed nothing for a while."""
+        return calm(self._stored().plans(), time.time())
+
     def report(self) -> Report | None:
         """The Report of the last batch; None before the first."""
         return self._controller.reports[-1] if self._controller and self._controller.reports else None
@@ -347,6 +364,12 @@ class Guard:
                 raise PenstockError(
                     f"the stream has a column {WOULD_SHED} already: rename it, the guard's dry run needs the name"
                 )
+
+    def _quarantine_writer(self, df: DataFrame) -> Writer | None:
+        """What writes shed rows, once the place for them is known to be usable."""
+        if self._quarantine is None or self.mode != "enforce":
+            return None
+        return prepared(self._quarantine, df, self._stored(df.sparkSession), self._columns.weight, self.name)
 
     def _start(self) -> Start | None:
         return None if self.target.fresh_s is None else Start(time.time(), self.target.fresh_s)

@@ -22,7 +22,7 @@ _POLICIES = {
     "full_knowledge": FullKnowledge,
     "base_line": BaseLine,
 }
-_PLAIN = ("key", "arrival", "keep", "mode", "checkpoint", "row", "weight", "name", "fine")
+_PLAIN = ("key", "arrival", "keep", "mode", "checkpoint", "row", "weight", "name", "fine", "quarantine")
 
 
 def read_yaml(path: str | os.PathLike[str]) -> dict[str, Any]:
