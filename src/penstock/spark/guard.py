@@ -28,9 +28,11 @@ from penstock.spark.checks import (
 from penstock.spark.columns import RowColumns
 from penstock.spark.controller import PROBE, Controller, Dealing
 from penstock.spark.dealing import FromLog, Given
+from penstock.spark.forward import Forward
 from penstock.spark.gate import MADE_BY, MADE_IN, THIS_PROCESS, WOULD_SHED, control, gated
 from penstock.spark.measured import measured, unmeasured
-from penstock.spark.quarantine import Place, prepared
+from penstock.spark.prepare import prepared, staged
+from penstock.spark.quarantine import Place
 from penstock.spark.remote import store_for
 from penstock.spark.replay import calm
 from penstock.spark.settings import read_yaml
@@ -147,6 +149,8 @@ class Guard:
         self._store: Store | None = None
         self._controller: Controller | None = None
         self._metrics_server: WSGIServer | None = None
+        self._forward: Forward | None = None
+        self._session: SparkSession | None = None
         self._token = uuid.uuid4().hex  # tells this guard's state on a worker from that of any other
         self._metrics = f"penstock_gate_{self.name}", f"{PROBE}{self.name}"
 
@@ -273,6 +277,7 @@ class Guard:
             del _watched[watched]
         _watched[str(query.id)] = self.name, self._controller
         self._controller.start()
+        self._start_forward()
         if not query.isActive:
             logging.getLogger("penstock").warning("query %s has ended already: there is nothing to guard", query.id)
         return self
@@ -290,7 +295,9 @@ class Guard:
     @property
     def alarms(self) -> tuple[str, ...]:
         """What needs a person: a target that cannot be held, say. As of the last batch."""
-        return self._controller.alarms if self._controller else ()
+        forward = self._forward.alarm if self._forward else None
+        alarms = self._controller.alarms if self._controller else ()
+        return alarms if forward is None else (*alarms, forward)
 
     @property
     def calm(self) -> bool:
@@ -335,6 +342,9 @@ class Guard:
         """Stop planning; if the query goes on, it keeps every row from now on."""
         if self._controller is not None:
             self._controller.stop()
+        forward, self._forward = self._forward, None
+        if forward is not None:
+            forward.stop()
         self._close_metrics()
 
     def _close_metrics(self) -> None:
@@ -369,7 +379,15 @@ class Guard:
         """What writes shed rows, once the place for them is known to be usable."""
         if self._quarantine is None or self.mode != "enforce":
             return None
+        self._session = df.sparkSession
         return prepared(self._quarantine, df, self._stored(df.sparkSession), self._columns.weight, self.name)
+
+    def _start_forward(self) -> None:
+        """Bring shed rows on from their folder, if they are to go elsewhere."""
+        if self._quarantine is None or self._quarantine.kind == "folder" or self._session is None:
+            return
+        if self._forward is None or self._forward.alarm is not None:
+            self._forward = Forward(self._session, staged(self._quarantine, self._stored()), self._quarantine)
 
     def _start(self) -> Start | None:
         return None if self.target.fresh_s is None else Start(time.time(), self.target.fresh_s)

@@ -18,17 +18,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from penstock.core.planner import SOURCE
 from penstock.errors import PenstockError
 from penstock.log import PlanLog, local_folder
-from penstock.spark.store import on_connect
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-
-    from pyspark.sql import DataFrame
-
-    from penstock.spark.store import Store
 
 #: Files a batch: rows that are shed are shuffled to so many tasks.
 PARTS = 2
@@ -139,20 +133,6 @@ class Sign:
             raise PenstockError.setting(
                 setting, str(folder), "the quarantine of a guard", f"there is no usable {SIGN} in it"
             ) from None
-
-
-def prepared(place: Place, df: DataFrame, store: Store, weight: str, guard: str) -> Writer:
-    """What writes the shed rows of a stream, in a place that is known to be usable."""
-    if on_connect(df.sparkSession):
-        raise PenstockError("quarantine needs classic Spark: a client of Spark Connect cannot look after the folder")
-    if not df.isStreaming:
-        raise PenstockError("quarantine needs a stream: rows of a batch have no batch number to be written once by")
-    taken = next((name for name in df.columns if name in ADDED), None)
-    if taken is not None:
-        raise PenstockError(f"the stream has a column {taken} already: rename it, the quarantine needs the name")
-    folder = Path(place.name) if place.kind == "folder" else store.folder / "quarantine"
-    Sign(guard, weight, df.schema.json()).put(folder)
-    return Writer(str(folder), str(store.folder), SOURCE)
 
 
 class Writer:
