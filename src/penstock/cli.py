@@ -18,7 +18,18 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 import penstock
-from penstock import cli_aurora, cli_bench, cli_dashboard, cli_osg, cli_plus, cli_roadmap, cli_run, cli_whatif, hardware
+from penstock import (
+    cli_aurora,
+    cli_bench,
+    cli_dashboard,
+    cli_osg,
+    cli_plus,
+    cli_replay,
+    cli_roadmap,
+    cli_run,
+    cli_whatif,
+    hardware,
+)
 from penstock.cli_options import (
     Batches,
     Boxes,
@@ -545,6 +556,35 @@ def show_dashboard(
             return
         contents = {json_file: _json_bytes({"logs": cli_dashboard.state(shown)})}
         write_files(contents)
+    _print_files(contents)
+
+
+@app.command("replay")
+def replay_quarantine(
+    folder: Annotated[Path, typer.Argument(help="The quarantine of a guard.", metavar="DIR")],
+    *,
+    into: Annotated[
+        str, typer.Option(help="A folder of its own, table:NAME or kafka:TOPIC@HOST:PORT.", metavar="PLACE")
+    ],
+    pipeline: Annotated[
+        str | None,
+        typer.Option(
+            help="What the guarded query does behind the gate; else rows as they are.", metavar="MODULE:FUNCTION"
+        ),
+    ] = None,
+    when_calm: Annotated[
+        Path | None,
+        typer.Option(help="Only while the query with this checkpoint sheds nothing.", metavar="CHECKPOINT"),
+    ] = None,
+    cores: Cores = 2,
+    json_file: Json = None,
+) -> None:
+    """Feed the rows that a guard has shed through the pipeline, each once."""
+    cli_bench.require_spark()
+    json_file = _check_outputs(None, json_file)
+    result = cli_replay.run(folder, into, pipeline, when_calm, cores, _out)
+    contents = {json_file: _json_bytes(result)} if json_file else {}
+    write_files(contents)
     _print_files(contents)
 
 
