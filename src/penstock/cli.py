@@ -27,6 +27,7 @@ from penstock import (
     cli_replay,
     cli_roadmap,
     cli_run,
+    cli_themis,
     cli_whatif,
     hardware,
 )
@@ -77,7 +78,7 @@ from penstock.errors import PenstockError
 from penstock.output import writable_file, writable_folder, write_files
 from penstock.sim import workload
 from penstock.sim.bench import PAPER_RUNS, bench_sim
-from penstock.sim.figures import aurora, aurora_plots, las, las_plots, osg, osg_plots, plus, plus_plots
+from penstock.sim.figures import aurora, aurora_plots, las, las_plots, osg, osg_plots, plus, plus_plots, themis, themis_plots
 from penstock.sim.figures.result import Figure, to_json, to_markdown
 from penstock.sim.grains import GRAIN_RUNS, bench_grains
 from penstock.sim.parallel import Workers
@@ -262,6 +263,42 @@ def reproduce_plus(
             figures.append(plus.FIGURES[name](plus.Effort(runs=runs, seed=seed, workers=workers, done=done)))
     command = _command("penstock reproduce plus", {"figure": figure, "runs": runs, "seed": seed})
     _tell(_Paper("Balanced", plus_plots.plot), figures, out, json_file, command, hardware.describe())
+
+
+@reproduce.command("themis")
+def reproduce_themis(  # noqa: PLR0913 - one argument an option
+    *,
+    figure: Annotated[
+        str | None, typer.Option(help=f"One of {', '.join(themis.FIGURES)}; all if not given.", metavar="N")
+    ] = None,
+    runs: Runs = themis.Effort.runs,
+    seed: Seed = 0,
+    jobs: Jobs = 0,
+    out: Out = None,
+    json_file: Json = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Figures 6 and 7: traces of machines, Parquet or CSV.", metavar="FILE")
+    ] = None,
+    node: Annotated[
+        str | None, typer.Option(help="Its column of machines; node if not given.", metavar="COLUMN")
+    ] = None,
+    cpu: Annotated[
+        str | None, typer.Option(help="Its column of CPU use in percent; cpu if not given.", metavar="COLUMN")
+    ] = None,
+) -> None:
+    """THEMIS (Kalyvianaki et al., SIGMOD 2016): figures 6 to 14, sections 7.5 and 7.6, and ours beside it (plus)."""
+    names = cli_themis.names(figure)
+    traces = cli_themis.traces(figure, data, node, cpu, seed)
+    json_file = _check_outputs(out, json_file)
+    figures = []
+    with _progress() as progress, Workers(_jobs(jobs)) as workers:
+        for name in names:
+            done = partial(progress.advance, progress.add_task(f"figure {name}", total=themis.tasks(name, runs)))
+            effort = themis.Effort(runs=runs, seed=seed, workers=workers, done=done, traces=traces)
+            figures.append(themis.FIGURES[name](effort))
+    given = {"figure": figure, "runs": runs, "seed": seed, "data": data, "node": node, "cpu": cpu}
+    command = _command("penstock reproduce themis", given)
+    _tell(_Paper("THEMIS", themis_plots.plot), figures, out, json_file, command, hardware.describe())
 
 
 @bench.command("sim")
