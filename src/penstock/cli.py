@@ -17,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 import penstock
-from penstock import cli_aurora, cli_bench, cli_osg, cli_roadmap, cli_run, hardware
+from penstock import cli_aurora, cli_bench, cli_osg, cli_roadmap, cli_run, cli_site, hardware
 from penstock.cli_options import (
     Batches,
     Boxes,
@@ -45,7 +45,11 @@ from penstock.cli_options import (
     Seconds,
     Seed,
     Shed,
+    SiteAccounts,
+    SiteFolder,
+    SitePath,
     Solver,
+    SparkConf,
     Step,
     StreamRows,
     Target,
@@ -427,6 +431,39 @@ def run_network(  # noqa: PLR0913 - one argument an option
         contents[json_file] = _json_bytes(result)
     write_files(contents)
     _print_files(contents)
+
+
+@app.command("site")
+def run_site(
+    file: SitePath = None,
+    *,
+    seconds: RunSeconds = None,
+    batches: Batches = None,
+    cores: Cores = 2,
+    folder: SiteFolder = None,
+    conf: SparkConf = None,
+    account: SiteAccounts = None,
+    json_file: Json = None,
+) -> None:
+    """Run one site of a federation on Spark, until Ctrl-C; or, with --account, add up the accounts of several sites."""
+    json_file = _check_outputs(None, json_file)
+    if (file is None) == (account is None):
+        raise PenstockError("give either a site file, or --account with the folder of each site")
+    if account is not None:
+        added = cli_site.account(account)
+        cli_site.show_account(_out, added)
+        result = added.to_json()
+    elif file is not None:
+        cli_bench.require_spark()
+        if folder is not None:
+            writable_folder("--folder", folder)
+        result = cli_site.run(file, cli_site.Settings(seconds, batches, cores, folder, tuple(conf or ())), _out)
+        cli_site.show(_out, result)
+    contents = {json_file: _json_bytes(result)} if json_file else {}
+    write_files(contents)
+    _print_files(contents)
+    if result.get("balances") is False:
+        sys.exit(1)
 
 
 def main() -> None:
