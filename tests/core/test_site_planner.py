@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from penstock.core.jain import jain
 from penstock.core.news import News
 from penstock.core.others import Others
 from penstock.core.site_planner import Shares, SiteInput, SitePlanner, SiteQuery
@@ -21,10 +22,6 @@ SOURCES = {
 }
 CAPACITY = {"west": 500.0, "north": 350.0, "east": 200.0}
 COUNT = {query: sum(query in one for one in SOURCES.values()) for query in "abcde"}
-
-
-def jain(values: list[float]) -> float:
-    return sum(values) ** 2 / (len(values) * sum(one * one for one in values))
 
 
 @dataclass

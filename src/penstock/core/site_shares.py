@@ -14,6 +14,10 @@ that others give in the place of the SIC of results.)
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
+from penstock.core.fair_share import fill
+
 
 @dataclass(frozen=True, slots=True)
 class Demand:
@@ -31,20 +35,6 @@ class Demand:
     others_part: float = 0.0
     weight: float = 1.0
 
-    def share_at(self, level: float) -> float:
-        """The share that brings the query to a level."""
-        own = 1.0 - self.others_part
-        wanted = self.weight * level - self.others_sic
-        if own <= 0.0:
-            return 1.0 if wanted >= 0.0 else 0.0
-        return min(max(wanted / own, 0.0), 1.0)
-
-    @property
-    def levels(self) -> tuple[float, float]:
-        """The levels between which its share goes from 0 to 1."""
-        least = self.others_sic / self.weight
-        return least, least + max(1.0 - self.others_part, 0.0) / self.weight
-
 
 def fair_shares(demands: Mapping[str, Demand], budget: float) -> dict[str, float]:
     """The share of each query, of a budget of work a second.
@@ -59,20 +49,18 @@ def fair_shares(demands: Mapping[str, Demand], budget: float) -> dict[str, float
     >>> fair_shares({"a": Demand(100.0, weight=2.0), "b": Demand(100.0)}, budget=60.0)
     {'a': 0.4, 'b': 0.2}
     """
-    if sum(one.work for one in demands.values()) <= budget:
-        return dict.fromkeys(demands, 1.0)
-    # Between two neighbours of these, work is a line in the level.
-    levels = sorted({level for one in demands.values() for level in one.levels})
-    low, below = levels[0], 0.0
-    level = levels[-1]
-    for high in levels[1:]:
-        above = _work(demands, high)
-        if above > budget:
-            level = low + (high - low) * (budget - below) / (above - below)
-            break
-        low, below = high, above
-    shares = {query: one.share_at(level) for query, one in demands.items()}
-    return _within(shares, demands, budget)
+    given = list(demands.values())
+    if not given:
+        return {}
+    kept, _ = fill(
+        budget,
+        np.arange(len(given)),
+        np.array([1.0 - one.others_part for one in given]),
+        np.array([one.work for one in given]),
+        np.array([one.others_sic for one in given]),
+        np.array([one.weight for one in given]),
+    )
+    return dict(zip(demands, kept.round(12).tolist(), strict=True))
 
 
 def even_shares(demands: Mapping[str, Demand], budget: float) -> dict[str, float]:
@@ -83,13 +71,3 @@ def even_shares(demands: Mapping[str, Demand], budget: float) -> dict[str, float
     """
     work = sum(one.work for one in demands.values())
     return dict.fromkeys(demands, min(1.0, budget / work) if work else 1.0)
-
-
-def _work(demands: Mapping[str, Demand], level: float) -> float:
-    return sum(one.work * one.share_at(level) for one in demands.values())
-
-
-def _within(shares: dict[str, float], demands: Mapping[str, Demand], budget: float) -> dict[str, float]:
-    """A query whose share jumps, because others have told of all its sources, may not burst the budget."""
-    work = sum(demands[query].work * share for query, share in shares.items())
-    return shares if work <= budget * (1.0 + 1e-9) else {query: one * budget / work for query, one in shares.items()}

@@ -34,8 +34,10 @@ MOST_SITES = 1000
 class TransportKeys(Keys):
     """How sites reach each other."""
 
-    folder: Annotated[Text, Accepts("a folder that all sites can read and write")] | None = None
-    kafka: Annotated[Text, Accepts("the address of a Kafka broker, such as localhost:9092")] | None = None
+    folder: Annotated[str, Field(min_length=1), Accepts("a folder that all sites can read and write")] | None = None
+    kafka: (
+        Annotated[str, Field(min_length=1), Accepts("the address of a Kafka broker, such as localhost:9092")] | None
+    ) = None
     prefix: Annotated[
         str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,59}$"), Accepts("what topics begin with, such as penstock")
     ] = "penstock"
@@ -54,13 +56,13 @@ class QueryKeys(Keys):
 class InputKeys(Keys):
     """A source, or the rows of another fragment."""
 
-    format: Annotated[Text, Accepts("a format that Spark can read as a stream")] | None = None
+    format: Annotated[str, Field(min_length=1), Accepts("a format that Spark can read as a stream")] | None = None
     options: Options = Field(default_factory=dict)
     sender: Annotated[str, Accepts("the fragment that the rows come from")] | None = Field(None, alias="from")
     site: Annotated[str, Accepts("the site of that fragment")] | None = None
-    columns: Annotated[Text, Accepts("columns as in SQL, such as 'key bigint, value double'")] | None = Field(
-        None, alias="schema"
-    )
+    columns: (
+        Annotated[str, Field(min_length=1), Accepts("columns as in SQL, such as 'key bigint, value double'")] | None
+    ) = Field(None, alias="schema")
 
 
 class FragmentKeys(Keys):
@@ -68,7 +70,7 @@ class FragmentKeys(Keys):
 
     query: Annotated[str, Accepts("the name of a query")]
     inputs: Annotated[dict[_InputName, InputKeys], Field(min_length=1), Holds("one input or more, each by its name")]
-    sql: Annotated[Text, Accepts("a query in Spark SQL over the inputs")]
+    sql: Annotated[str, Field(min_length=1), Accepts("a query in Spark SQL over the inputs")]
     to: SinkKeys | None = None
 
 
