@@ -27,6 +27,7 @@ from penstock import (
     cli_replay,
     cli_roadmap,
     cli_run,
+    cli_site,
     cli_themis,
     cli_whatif,
     hardware,
@@ -66,7 +67,11 @@ from penstock.cli_options import (
     Seconds,
     Seed,
     Shed,
+    SiteAccounts,
+    SiteFolder,
+    SitePath,
     Solver,
+    SparkConf,
     Spread,
     Step,
     StreamRows,
@@ -78,7 +83,18 @@ from penstock.errors import PenstockError
 from penstock.output import writable_file, writable_folder, write_files
 from penstock.sim import workload
 from penstock.sim.bench import PAPER_RUNS, bench_sim
-from penstock.sim.figures import aurora, aurora_plots, las, las_plots, osg, osg_plots, plus, plus_plots, themis, themis_plots
+from penstock.sim.figures import (
+    aurora,
+    aurora_plots,
+    las,
+    las_plots,
+    osg,
+    osg_plots,
+    plus,
+    plus_plots,
+    themis,
+    themis_plots,
+)
 from penstock.sim.figures.result import Figure, to_json, to_markdown
 from penstock.sim.grains import GRAIN_RUNS, bench_grains
 from penstock.sim.parallel import Workers
@@ -623,6 +639,39 @@ def replay_quarantine(
     contents = {json_file: _json_bytes(result)} if json_file else {}
     write_files(contents)
     _print_files(contents)
+
+
+@app.command("site")
+def run_site(
+    file: SitePath = None,
+    *,
+    seconds: RunSeconds = None,
+    batches: Batches = None,
+    cores: Cores = 2,
+    folder: SiteFolder = None,
+    conf: SparkConf = None,
+    account: SiteAccounts = None,
+    json_file: Json = None,
+) -> None:
+    """Run one site of a federation on Spark, until Ctrl-C; or, with --account, add up the accounts of several sites."""
+    json_file = _check_outputs(None, json_file)
+    if (file is None) == (account is None):
+        raise PenstockError("give either a site file, or --account with the folder of each site")
+    if account is not None:
+        added = cli_site.account(account)
+        cli_site.show_account(_out, added)
+        result = added.to_json()
+    elif file is not None:
+        cli_bench.require_spark()
+        if folder is not None:
+            writable_folder("--folder", folder)
+        result = cli_site.run(file, cli_site.Settings(seconds, batches, cores, folder, tuple(conf or ())), _out)
+        cli_site.show(_out, result)
+    contents = {json_file: _json_bytes(result)} if json_file else {}
+    write_files(contents)
+    _print_files(contents)
+    if result.get("balances") is False:
+        sys.exit(1)
 
 
 def main() -> None:

@@ -9,6 +9,7 @@ import typer
 
 from penstock.core.profile import parsed
 from penstock.core.settings import duration_s
+from penstock.errors import PenstockError
 
 _N = TypeVar("_N", int, float)
 _LEAST_EPS = 0.0001
@@ -330,5 +331,33 @@ Token = Annotated[
         help="What opens the page; made and printed if it is needed and not given.",
         metavar="T",
         envvar="PENSTOCK_TOKEN",
+    ),
+]
+
+
+def _spark_setting(text: str) -> str:
+    name, equals, _ = text.partition("=")
+    if not name.startswith("spark.") or not equals:
+        raise PenstockError.setting("--conf", text, "a setting as spark.NAME=VALUE")
+    return text
+
+
+SitePath = Annotated[Path | None, typer.Argument(help="A site file.", metavar="[FILE]", show_default=False)]
+SiteFolder = Annotated[
+    Path | None,
+    typer.Option(help="Keep checkpoint, boxes, plans and accounts here, and not where the file says.", metavar="DIR"),
+]
+SiteAccounts = Annotated[
+    list[Path] | None,
+    typer.Option("--account", help="The folder of a site; give one for each site.", metavar="DIR", show_default=False),
+]
+SparkConf = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--conf",
+        help="A setting of Spark, such as spark.jars=a.jar.",
+        metavar="NAME=VALUE",
+        show_default=False,
+        callback=lambda given: [_spark_setting(one) for one in given] if given else given,
     ),
 ]

@@ -58,7 +58,7 @@ def control(df: DataFrame, store: Store, place: str, start: Start | None = None)
     return table.select("control").scalar()
 
 
-def gated(
+def gated(  # noqa: PLR0913 - settings of one gate, given by name
     df: DataFrame,
     control: Column,
     columns: RowColumns,
@@ -73,8 +73,8 @@ def gated(
     """The rows that pass, with their weights; in a dry run all rows, tagged.
 
     In a stream the gate counts: rows in, rows shed by reason and the plan they were judged by arrive in the query's
-    progress under `metric`. With `sic` rows also carry their source information content, which is summed there too; with
-    a quarantine, rows that a stream sheds go there.
+    progress under `metric`. With `sic` rows also carry their source information content, which is summed there too.
+    With a quarantine, rows that a stream sheds go there.
     """
     must_keep = columns.must_keep(df)
     bucket = columns.bucket(df) if sic is None else sic.bucket(df)
