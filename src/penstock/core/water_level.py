@@ -36,7 +36,7 @@ from penstock.core.sic import SLIDE_S, STW_S
 from penstock.errors import PenstockError
 
 #: How much of what a query is owed is remembered a second later: debts that could not be met are let go.
-_OWED_MEMORY = 0.8
+_OWED_MEMORY = 0.5
 #: Rates below this share of what is offered still weigh as much, or no room left would ever be theirs.
 _LEAST_RATE = 1e-4
 
