@@ -6,8 +6,9 @@ from functools import partial
 import numpy as np
 import pytest
 
+from penstock.core.buffer import Buffer, Decision, Known
 from penstock.core.jain import fairness
-from penstock.core.shedder import Buffer, Decision, Known, RandomShedder, Shedder
+from penstock.core.shedder import RandomShedder, Shedder
 from penstock.core.sic import SourceRates
 from penstock.errors import PenstockError
 from penstock.sim.themis_cases import SHEDDERS, Case, measure, optimum, shedder
