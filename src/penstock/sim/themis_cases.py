@@ -55,7 +55,7 @@ class Case:
     costs: tuple[float, ...] = (1.0,)
     interval_s: float = 0.25
     warm_s: float = 20.0
-    seconds: float = 40.0
+    seconds: float = 35.0
 
     def deployment(self, rng: np.random.Generator) -> Deployment:
         """Draw queries, and where their fragments run."""

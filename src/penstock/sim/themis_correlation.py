@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.core.shedder import Buffer, Known, RandomShedder
+from penstock.core.buffer import Buffer, Known
+from penstock.core.shedder import RandomShedder
 from penstock.sim.themis_data import Floats, Traces, values
 from penstock.sim.themis_queries import QUERIES, Kept
 

@@ -45,7 +45,7 @@ class Sources:
 
     batches_per_s: float = 3.0
     tuples_per_batch: int = 50
-    grain: int = 5
+    grain: int = 10
     burst: float = 1.0
     rest: float = 1.0
     burst_share: float = 0.1

@@ -6,7 +6,8 @@ from functools import partial
 
 import numpy as np
 
-from penstock.core.shedder import Buffer, Decision, Known, Shedder
+from penstock.core.buffer import Buffer, Decision, Known
+from penstock.core.shedder import Shedder
 from penstock.sim.themis_cases import Case, shedder
 from penstock.sim.themis_runs import Clock, Federation, Layout
 

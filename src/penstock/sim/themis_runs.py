@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.shedder import Buffer, Known, Shedder
+from penstock.core.buffer import Buffer, Known
+from penstock.core.shedder import Shedder
 from penstock.core.sic import SLIDE_S, STW_S
 from penstock.sim.themis_deployment import Deployment, Floats, Ints
 

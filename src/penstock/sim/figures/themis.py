@@ -25,7 +25,7 @@ COMPLEX = ("top_5", "cov", "avg_all")
 QUERIES_ON_ONE = (24, 36, 48, 72, 99, 123)
 ONE_NODE = Case(sites=1, capacity_per_s=52_800.0, sources=LOCAL)
 #: Figure 9.
-INTERVALS_MS = (25, 50, 100, 250, 500)
+INTERVALS_MS = (50, 100, 250, 500)
 SIX_NODES = Case(sites=6, queries=200, fragments=(1, 2, 3), capacity_share=0.3)
 #: Figures 10 and plus: about 2,000 fragments. What each site can do and the skew are not in the paper.
 ALL = (1, 2, 3, 4, 5, 6)
@@ -39,7 +39,7 @@ SITES = (6, 9, 12, 15, 18)
 QUERIES = (200, 300, 400, 500, 600)
 SCALED = Case(sites=18, queries=500, fragments=ALL, capacity_per_s=46_700.0, zipf=0.5)
 #: Figure 14.
-FOUR_NODES = Case(sites=4, queries=60, fragments=(2,), capacity_share=0.3, warm_s=20.0, seconds=60.0)
+FOUR_NODES = Case(sites=4, queries=60, fragments=(2,), capacity_share=0.3, warm_s=20.0, seconds=50.0)
 SETUPS = {
     "lan": FOUR_NODES,
     "wan": replace(FOUR_NODES, delay_s=0.05),
@@ -49,12 +49,14 @@ SETUPS = {
 }
 #: Section 7.5.
 COMPARISON = replace(FOUR_NODES, fragments_by_kind={"avg_all": 3, "top_5": 2, "cov": 2})
+#: Section 7.6.
+TIMED_S = 25.0
 #: Figure plus: seeds that nothing else uses.
 FRESH = 1_000_000
 PLUS = {
-    "equal costs": replace(EIGHTEEN, warm_s=30.0, seconds=60.0),
-    "costs 1 to 8": replace(EIGHTEEN, warm_s=30.0, seconds=60.0, costs=(1.0, 2.0, 4.0, 8.0)),
-    "news 1 s late": replace(EIGHTEEN, warm_s=30.0, seconds=60.0, message_delay_s=1.0),
+    "equal costs": replace(EIGHTEEN, warm_s=30.0, seconds=50.0),
+    "costs 1 to 8": replace(EIGHTEEN, warm_s=30.0, seconds=50.0, costs=(1.0, 2.0, 4.0, 8.0)),
+    "news 1 s late": replace(EIGHTEEN, warm_s=30.0, seconds=50.0, message_delay_s=1.0),
 }
 
 _HERE = Workers(1)
@@ -86,14 +88,14 @@ def figure_7(effort: Effort) -> Figure:
 
 def figure_8(effort: Effort) -> Figure:
     """One node and more and more queries."""
-    rows = _sweep(effort, [({"queries": queries}, replace(ONE_NODE, queries=queries)) for queries in QUERIES_ON_ONE])
+    rows = sweep(effort, [({"queries": queries}, replace(ONE_NODE, queries=queries)) for queries in QUERIES_ON_ONE])
     return Figure("themis", "8", _parameters(effort, ONE_NODE), rows, themis_claims.figure_8(rows))
 
 
 def figure_9(effort: Effort) -> Figure:
     """The shedding interval."""
     points = [({"interval_ms": ms}, replace(SIX_NODES, interval_s=ms / 1e3)) for ms in INTERVALS_MS]
-    rows = _sweep(effort, points)
+    rows = sweep(effort, points)
     return Figure("themis", "9", _parameters(effort, SIX_NODES), rows, themis_claims.figure_9(rows))
 
 
@@ -111,45 +113,45 @@ def figure_10(effort: Effort) -> Figure:
         for capacity in CAPACITIES
         for skew in SKEWS
     ]
-    rows = _sweep(effort, points)
+    rows = sweep(effort, points)
     return Figure("themis", "10", _parameters(effort, EIGHTEEN), rows, themis_claims.figure_10(rows))
 
 
 def figure_11(effort: Effort) -> Figure:
     """More and more queries of three fragments among queries of one."""
     points = [({"ratio": ratio}, replace(TEN_NODES, odds=(1.0 - ratio, ratio))) for ratio in RATIOS]
-    rows = _sweep(effort, points)
+    rows = sweep(effort, points)
     return Figure("themis", "11", _parameters(effort, TEN_NODES), rows, themis_claims.figure_11(rows))
 
 
 def figure_12(effort: Effort) -> Figure:
     """More and more nodes."""
-    rows = _sweep(effort, [({"nodes": sites}, replace(SCALED, sites=sites)) for sites in SITES])
+    rows = sweep(effort, [({"nodes": sites}, replace(SCALED, sites=sites)) for sites in SITES])
     return Figure("themis", "12", _parameters(effort, SCALED), rows, themis_claims.figure_12(rows))
 
 
 def figure_13(effort: Effort) -> Figure:
     """More and more queries."""
-    rows = _sweep(effort, [({"queries": queries}, replace(SCALED, queries=queries)) for queries in QUERIES])
+    rows = sweep(effort, [({"queries": queries}, replace(SCALED, queries=queries)) for queries in QUERIES])
     return Figure("themis", "13", _parameters(effort, SCALED), rows, themis_claims.figure_13(rows))
 
 
 def figure_14(effort: Effort) -> Figure:
     """Bursty sources and links over a wide area."""
-    rows = _sweep(effort, [({"setup": name}, case) for name, case in SETUPS.items()])
+    rows = sweep(effort, [({"setup": name}, case) for name, case in SETUPS.items()])
     return Figure("themis", "14", _parameters(effort, FOUR_NODES), rows, themis_claims.figure_14(rows))
 
 
 def comparison(effort: Effort) -> Figure:
     """Section 7.5: queries of two and three fragments on four nodes, over capacities the paper does not give."""
     points = [({"capacity": share}, replace(COMPARISON, capacity_share=share)) for share in CAPACITIES]
-    rows = _sweep(effort, points)
+    rows = sweep(effort, points)
     return Figure("themis", "comparison", _parameters(effort, COMPARISON), rows, themis_claims.comparison(rows))
 
 
 def overhead(effort: Effort) -> Figure:
     """Section 7.6: time of a decision for each batch in the buffer. Not spread over processes, which disturb it."""
-    case = replace(EIGHTEEN, seconds=25.0)
+    case = replace(EIGHTEEN, seconds=TIMED_S)
     runs = Workers(1).run(partial(batch_us, case=case, seed=effort.seed), range(effort.runs), effort.done)
     rows: list[Row] = [
         {
@@ -165,7 +167,7 @@ def overhead(effort: Effort) -> Figure:
 def figure_plus(effort: Effort) -> Figure:
     """Ours against BALANCE-SIC and the optimum: equal costs, costs that differ between queries, late news."""
     fresh = replace(effort, seed=effort.seed + FRESH)
-    rows = _sweep(fresh, [({"case": name}, case) for name, case in PLUS.items()])
+    rows = sweep(fresh, [({"case": name}, case) for name, case in PLUS.items()])
     return Figure("themis", "plus", _parameters(fresh, EIGHTEEN), rows, themis_claims.figure_plus(rows))
 
 
@@ -207,7 +209,7 @@ def tasks(figure: str, runs: int) -> int:
     return runs * points[figure]
 
 
-def _sweep(effort: Effort, points: Iterable[tuple[Row, Case]]) -> list[Row]:
+def sweep(effort: Effort, points: Iterable[tuple[Row, Case]]) -> list[Row]:
     """Rows for every point and shedder."""
     rows = []
     for x, case in points:
