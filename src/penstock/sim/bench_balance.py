@@ -24,7 +24,8 @@ def bench_balance(fragments: int, repeats: int, seed: int, done: Callable[[int],
     """Time all on the same buffers in turn, so that a busy moment hits all alike.
 
     Each fragment is of another query and has all its tuples in one batch, as a node sees it that counts by fragment.
-    `warm` has told SIC of about 0.3; `cold` is the first call, of which nothing is known and all queries are equal.
+    SIC of about 0.3 was told of each; `cold` is the first call, when nothing is known and all queries are equal. Times
+    are of the processor, so that other work on the machine counts little.
     """
     rng = np.random.default_rng(seed)
     sources = rng.choice(_SOURCES, fragments)
@@ -53,9 +54,9 @@ def bench_balance(fragments: int, repeats: int, seed: int, done: Callable[[int],
     times: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(repeats):
         for name, way in ways.items():
-            started = time.perf_counter()
+            started = time.process_time()
             way()
-            times[name].append(1e3 * (time.perf_counter() - started))
+            times[name].append(1e3 * (time.process_time() - started))
         done(1)
     rows: list[Row] = [{"way": name, "decide_ms": _spread(values)} for name, values in times.items()]
     each = {name: statistics.median(values) for name, values in times.items()}
