@@ -42,6 +42,7 @@ from penstock.cli_options import (
     DemoOut,
     Eps,
     Folder,
+    Fragments,
     GateRows,
     GroupingRepeats,
     Host,
@@ -447,6 +448,23 @@ def bench_fair(*, settle: Learn = 30.0, measure: Measure = 40.0, json_file: Json
     cli_bench.require_spark()
     run = partial(cli_bench.run_fair, settle, measure)
     _bench_on_spark("fair", cli_bench.fair_steps(), run, cli_bench.show_fair, json_file)
+
+
+@bench.command("balance")
+def bench_balance(
+    *, fragments: Fragments = 2000, repeats: Repeats = 101, seed: Seed = 0, json_file: Json = None
+) -> None:
+    """How long an overloaded node takes to decide what it keeps, fairly and at random."""
+    json_file = _check_outputs(None, json_file)
+    with _progress() as progress:
+        done = partial(progress.advance, progress.add_task("balance", total=repeats))
+        result = cli_bench.run_balance(fragments, repeats, seed, done)
+    result["machine"] = hardware.describe()
+    cli_bench.show_balance(_out, result)
+    _out.print(f"Measured on {hardware.in_one_line(result['machine'])}.", highlight=False)
+    contents = {json_file: _json_bytes(result)} if json_file else {}
+    write_files(contents)
+    _print_files(contents)
 
 
 def _bench_on_spark(

@@ -17,6 +17,7 @@ _LEAST_GATE_ROWS = 1000
 _LEAST_STREAM_ROWS = 1000
 _LEAST_STEP = 0.0001
 _MOST_CORES = 1024
+_MOST_FRAGMENTS = 1_000_000
 _LEAST_BOXES, _MOST_BOXES = 10, 20_000
 _MOST_SPREAD = 1_000_000.0
 _PORTS = 2**16
@@ -127,6 +128,14 @@ ClassCount = Annotated[
         help="Classes of rows.",
         metavar="N",
         parser=_number(int, "a whole number from 1 to 10000000", lambda classes: 1 <= classes <= _MOST_CLASSES),
+    ),
+]
+Fragments = Annotated[
+    int,
+    typer.Option(
+        help="Fragments on the node.",
+        metavar="N",
+        parser=_number(int, "a whole number from 1 to 1000000", lambda count: 1 <= count <= _MOST_FRAGMENTS),
     ),
 ]
 _repeats = _number(int, "a whole number from 1 up", lambda repeats: repeats >= 1)
