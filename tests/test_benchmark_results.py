@@ -201,6 +201,19 @@ def test_the_pages_show_how_even_fair_shares_are(page: str) -> None:
     assert shown in text
 
 
+def test_the_table_of_fair_shares_says_where_no_result_came_in_time() -> None:
+    table = runpy.run_path(str(ROOT / "scripts" / "fair_table.py"))["table"]
+    rows = [
+        {"way": "fair", "jain": 0.9991, "jain_instant": 0.99, "sic_mean": 0.4, "sic_min": 0.39, "sic": {"count": 0.4}},
+        {"way": "pools", "jain": None, "jain_instant": None, "sic_mean": 0.0, "sic_min": 0.0, "sic": {"count": 0.0}},
+    ]
+    shown = table({"rows": rows, "parameters": {"queries": {"count": {}}}, "machine": result("grouping")["machine"]})
+    assert "| `Fair` | 0.999 | 0.990 | 0.400 | 0.390 | 0.400 |" in shown
+    assert (
+        "| Spark's FAIR pools, nothing shed | no result in time | no result in time | 0.000 | 0.000 | 0.000 |" in shown
+    )
+
+
 def test_the_bars_of_fair_shares_were_reached() -> None:
     if not (RESULTS / "fair.json").exists():
         return  # The pages say so.

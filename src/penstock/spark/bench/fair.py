@@ -73,14 +73,14 @@ class Effort:
 def bench_fair(folder: Path, effort: Effort, done: Callable[[], None]) -> dict[str, Any]:
     """One row for each way."""
     rows = []
-    for number, way in enumerate(("warm-up", *effort.ways)):
+    brief = Effort(settle_s=5.0, measure_s=5.0, overload=0.5, shapes=effort.shapes)
+    for way in (None, *effort.ways):  # The machine warms up first.
         settings = {"spark.scheduler.mode": "FAIR"} if way == "pools" else {}
         spark = local_session(folder, cores=CORES, settings=settings)
-        if way == "warm-up":
-            brief = Effort(settle_s=5.0, measure_s=5.0, overload=0.5, shapes=effort.shapes)
-            run(spark, "pools", brief, folder / "warm-up")
+        if way is None:
+            run(spark, "fair", brief, folder / "warm-up")
         else:
-            rows.append({"way": way, **run(spark, way, effort, folder / f"{number}-{way}")})
+            rows.append({"way": way, **run(spark, way, effort, folder / way)})
         spark.stop()
         done()
     return {
@@ -147,6 +147,7 @@ def _started(spark: SparkSession, way: Way, effort: Effort, folder: Path, stack:
             spark.sparkContext.setLocalProperty("spark.scheduler.pool", shape.name)
         guard: Guard | None = None
         observed: Callable[[DataFrame], DataFrame] = _as_it_is
+        admit: Callable[[DataFrame, str], DataFrame] = _unguarded
         if fair is not None:
             row = ("of", "slot") if way == "random" else ("of", "row")
             member = fair.query(
@@ -158,8 +159,6 @@ def _started(spark: SparkSession, way: Way, effort: Effort, folder: Path, stack:
                 MeanQueueLatency(effort.target), LoadAware(), row=("of", "row"), name=shape.name, checkpoint=checkpoint
             )
             admit = _after_union
-        else:
-            admit = _unguarded
         own = start(
             spark,
             shape,
