@@ -49,7 +49,8 @@ def run_and_kill(folder: Path, after_s: float, *, early: bool) -> None:
         assert process.stdout is not None
         running = process.stdout.readline()
         deadline_s = time.monotonic() + 120.0
-        while not early and len(bindings_in(folder)) == before and time.monotonic() < deadline_s:
+        # The second batch of a run is the first that a plan of that run can judge.
+        while not early and len(bindings_in(folder)) < before + 2 and time.monotonic() < deadline_s:
             time.sleep(0.05)
         with suppress(subprocess.TimeoutExpired):
             process.wait(timeout=after_s)
@@ -106,7 +107,6 @@ def check(folder: Path) -> tuple[set[tuple[float, ...]], int]:
         assert np.array_equal(np.sort(in_quarantine.get(batch, np.empty(0))), shed), f"shed rows of batch {batch}"
         kept_in_all = np.append(kept_in_all, kept)
 
-    assert in_quarantine, "nothing was shed"
     assert len(np.unique(kept_in_all)) == len(kept_in_all)
     assert len(in_sink) >= KILLS / 2, "too few batches were committed for this to mean anything"
     # What the operator was ever given, replayed attempts included, was never anything else than what its batch kept.
