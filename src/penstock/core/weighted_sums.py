@@ -148,5 +148,4 @@ def summed(
 
 
 def _by(cluster: NDArray[np.int64], values: NDArray[np.float64]) -> NDArray[np.float64]:
-    summed_up: NDArray[np.float64] = np.bincount(cluster, values)
-    return summed_up
+    return np.asarray(np.bincount(cluster, values), np.float64)
