@@ -1,4 +1,4 @@
-"""`penstock bench gate|idle|latency|grouping|fair`, which run on Spark, and `penstock bench balance`, which does not."""
+"""`penstock bench` on Spark (gate, idle, latency, grouping, fair), and `penstock bench balance`, which needs none."""
 
 from __future__ import annotations
 

@@ -87,6 +87,8 @@ def sink_rows(sink: Path) -> dict[int, NDArray[np.int64]]:
 
 def shed_rows(quarantine: Path) -> dict[int, NDArray[np.int64]]:
     """Rows of each batch in a quarantine, those of batches that were never committed included."""
+    if not any(quarantine.glob("*.parquet")):
+        return {}
     found = pq.read_table(quarantine, columns=["row", "penstock_batch"])
     batches, rows = found["penstock_batch"].to_numpy(), found["row"].to_numpy()
     return {int(batch): rows[batches == batch] for batch in np.unique(batches)}

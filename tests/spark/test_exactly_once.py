@@ -126,7 +126,6 @@ def check(folder: Path) -> tuple[set[tuple[float, ...]], int]:
         assert np.array_equal(np.sort(in_quarantine.get(batch, np.empty(0))), shed), f"shed rows of batch {batch}"
         kept_in_all = np.append(kept_in_all, kept)
 
-    assert in_quarantine, "nothing was shed"
     assert len(np.unique(kept_in_all)) == len(kept_in_all)
     assert len(in_sink) >= KILLS / 2, "too few batches were committed for this to mean anything"
     # What the operator was ever given, replayed attempts included, was never anything else than what its batch kept.

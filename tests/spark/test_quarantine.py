@@ -29,9 +29,24 @@ TABLE = KeepTable(SOURCE, keep=(0.2, 1.0, 0.5, 0.7), reasons=("dear keys", "", "
 TARGET = ps.Throughput(1_000_000)
 
 
+class Silent:
+    """A policy without an opinion: plans are written by hand."""
+
+    name, seed, alarms = "silent", SALT, ()
+
+    def planner(self, target: object) -> Silent:  # noqa: ARG002 - blind to it
+        return self
+
+    def decide(self, report: ps.Report, now_s: float) -> None:  # noqa: ARG002 - no opinion
+        return None
+
+    def release(self, version: int, now_s: float, note: str) -> None:  # noqa: ARG002 - no opinion
+        return None
+
+
 def guard(folder: Path, **settings: Any) -> ps.Guard:
     given = {"key": "key", "row": "row", "checkpoint": folder / "checkpoint", "quarantine": folder / "shed"}
-    return ps.Guard(TARGET, ps.RandomShed(seed=SALT), **(given | settings))
+    return ps.Guard(TARGET, Silent(), **(given | settings))
 
 
 def put_plan(of: ps.Guard, table: KeepTable = TABLE) -> None:
