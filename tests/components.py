@@ -71,3 +71,35 @@ def debian_tool(name: str, package: str) -> Path:
     if not program.exists():
         missing(f"{name} cannot be had: the package {package} could not be downloaded")
     return program
+
+
+def debian_browser() -> tuple[Path, dict[str, str]]:
+    """Debian's Chromium and the environment it needs: the installed one, or one unpacked with what it depends on."""
+    if installed := shutil.which("chromium"):
+        return Path(installed), {}
+    folder = CACHE / "debian" / "chromium"
+    program = folder / "usr" / "lib" / "chromium" / "chromium"
+    whole = folder / "whole"
+    if not whole.exists():
+        apt, dpkg = shutil.which("apt-get"), shutil.which("dpkg-deb")
+        if apt is None or dpkg is None:
+            missing("chromium is not installed, and this is no Debian to bring it")
+        folder.mkdir(parents=True, exist_ok=True)
+        if os.geteuid() == 0:
+            subprocess.run([apt, "update", "-qq"], capture_output=True, check=False)
+        simulated = subprocess.run(
+            [apt, "install", "--simulate", "-qq", "--no-install-recommends", "chromium"],
+            capture_output=True,
+            text=True,
+            check=False,
+        ).stdout
+        packages = [line.split()[1] for line in simulated.splitlines() if line.startswith("Inst ")]
+        got = subprocess.run([apt, "download", "-qq", *packages], cwd=folder, capture_output=True, check=False)
+        for archive in folder.glob("*.deb"):
+            subprocess.run([dpkg, "-x", archive, folder], check=True)
+            archive.unlink()
+        if got.returncode or not program.exists():
+            missing("chromium cannot be had: its packages could not be downloaded")
+        whole.touch()
+    libraries = sorted({str(path.parent) for path in (folder / "usr" / "lib").glob("*-linux-gnu*/**/*.so*")})
+    return program, {"LD_LIBRARY_PATH": os.pathsep.join(libraries)}

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import settings
 from tests.components import KAFKA_READ_BY, USED, debian_tool, example, missing
-from tests.engines import NOT_HERE, QUICK_START, RUNS, UNDISTURBED
+from tests.engines import NOT_HERE, RUNS, UNDISTURBED, quick_start
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -140,7 +140,7 @@ def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         for name, value in options.items():
             builder = builder.config(name, value)
         with pytest.MonkeyPatch.context() as quick:
-            quick.setenv(*QUICK_START.copy().popitem())
+            quick.setenv(*quick_start().popitem())
             session = builder.getOrCreate()
         yield session
         session.stop()

@@ -1,6 +1,7 @@
 """The numbers of the benchmarks in the README and the documentation are those of the runs kept beside them."""
 
 import json
+import runpy
 import statistics
 from pathlib import Path
 from typing import Any
@@ -166,6 +167,26 @@ def test_the_bars_of_grouping_were_reached() -> None:
             # What dealing takes by itself is paid by every batch: a long one hardly feels it.
             if row["costs"] == "constant" and row["batches_of_s"] > 1:
                 assert all(gain["median"] >= 0.98 for gain in row["speed_up"].values())
+
+
+@pytest.mark.parametrize("page", ["benchmarks.md", "policies/fair.md"])
+def test_the_pages_show_how_even_fair_shares_are(page: str) -> None:
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    table = runpy.run_path(str(ROOT / "scripts" / "fair_table.py"))["table"]
+    shown = table(result("fair")) if (RESULTS / "fair.json").exists() else "Not measured yet: "
+    assert shown in text
+
+
+def test_the_bars_of_fair_shares_were_reached() -> None:
+    if not (RESULTS / "fair.json").exists():
+        return  # The pages say so.
+    found = result("fair")
+    rows = {row["way"]: row for row in found["rows"]}
+    assert found["parameters"]["overload"] >= 2.0
+    assert rows["fair"]["jain"] >= 0.97
+    for way in ("random", "pools"):
+        assert rows["fair"]["jain"] >= (rows[way]["jain"] or 0.0)
+        assert rows["fair"]["sic_min"] >= rows[way]["sic_min"]
 
 
 @pytest.mark.parametrize("page", ["benchmarks.md", "policies/roadmap.md"])

@@ -369,14 +369,17 @@ def test_the_commands_are_the_documented_ones() -> None:
         "penstock reproduce las",
         "penstock reproduce aurora",
         "penstock reproduce osg",
+        "penstock reproduce plus",
         "penstock bench",
         "penstock bench sim",
         "penstock bench grains",
         "penstock bench roadmap",
+        "penstock bench density",
         "penstock bench grouping",
         "penstock bench gate",
         "penstock bench idle",
         "penstock bench latency",
+        "penstock dashboard",
         "penstock demo",
         "penstock roadmap",
         "penstock run",
@@ -503,6 +506,15 @@ def test_a_figure_of_aurora_is_written_and_its_claims_are_told(run: Command, out
 def test_a_figure_that_aurora_does_not_have_is_refused(run: Command) -> None:
     result = run("reproduce", "aurora", "--figure", "7")
     assert_refused(result, "--figure", "7", "one of 9, 10, 11, 12, plus")
+
+
+def test_the_bench_of_allotments_tells_its_times(run: Command, tmp_path: Path) -> None:
+    result = run("bench", "density", "--classes", "500", "--repeats", "1", "--json", tmp_path / "bench.json")
+    assert (result.status, result.err) == (0, "")
+    data = read_json(tmp_path / "bench.json")
+    assert (data["bench"], data["parameters"]["classes"], len(data["rows"])) == ("density", 500, 12)
+    assert data["slowest_ms"] == max(row["ms"]["median"] for row in data["rows"])
+    assert_refused(run("bench", "density", "--classes", "0"), "--classes", "'0'", "from 1 to 10000000")
 
 
 def test_the_bench_of_road_maps_tells_its_times(run: Command, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import PenstockError
-from penstock.plan import Costs, Effect, KeepTable, OwnCost, Plan
+from penstock.plan import Costs, Effect, KeepTable, OwnCost, Plan, RowSic
 
 seconds = st.floats(0, allow_infinity=False, allow_nan=False)
 shares = st.floats(0, 1)
@@ -46,6 +46,11 @@ plans = st.builds(
     salt=st.integers(-(2**63), 2**63 - 1),
     gates=st.lists(keep_tables(), max_size=3, unique_by=lambda table: table.place).map(tuple),
     costs=st.lists(costs(), max_size=3, unique_by=lambda one: one.place).map(tuple),
+    sic=st.lists(
+        st.builds(RowSic, names, st.lists(shares, min_size=1, max_size=4).map(tuple)),
+        max_size=3,
+        unique_by=lambda one: one.place,
+    ).map(tuple),
     expected=st.none() | st.builds(Effect, shares, st.none() | seconds),
     note=st.text(max_size=8),
 )
@@ -105,7 +110,7 @@ def test_json_is_canonical() -> None:
     assert plan(decided_s=2, expected=Effect(1, None)).to_json() == (
         '{"costs":[],"decided_s":2.0,"expected":{"keep_share":1.0,"queuing_latency_s":null},"format":1,'
         '"gates":[{"keep":[0.5],"place":"source","reasons":["over capacity"]}],"note":"","policy":"p",'
-        '"salt":3,"version":1}'
+        '"salt":3,"sic":[],"version":1}'
     )
 
 
@@ -178,6 +183,7 @@ def test_nothing_on_a_plan_can_change() -> None:
         ({"gates": (table(), table())}, "gates = 'source' is not usable: give each place once"),
         ({"costs": [table()]}, "costs[0] = KeepTable("),
         ({"costs": (Costs("a", 1, (0.5,)),) * 2}, "costs = 'a' "),
+        ({"sic": (RowSic("a", (0.5,)),) * 2}, "sic = 'a' "),
         ({"expected": 0.5}, "expected = 0.5 is not usable: give one of type Effect"),
         ({"note": None}, "note = None "),
         ({"note": "\udfff"}, r"note = '\udfff' "),
@@ -252,12 +258,21 @@ def test_wrong_json_is_refused_by_name(text: str, named: str) -> None:
     assert_refused(caught, named)
 
 
-@pytest.mark.parametrize("name", json.loads(plan().to_json()))
+@pytest.mark.parametrize("name", [name for name in json.loads(plan().to_json()) if name != "sic"])
 def test_every_field_must_be_there(name: str) -> None:
     shorter = {key: value for key, value in json.loads(plan().to_json()).items() if key != name}
     with pytest.raises(PenstockError) as caught:
         Plan.from_json(json.dumps(shorter))
     assert_refused(caught, name)
+
+
+def test_a_plan_of_before_there_was_sic_is_read() -> None:
+    made = plan(sic=(RowSic("source", (0.5, 0.25)),))
+    assert made.sic_at("source") == RowSic("source", (0.5, 0.25))
+    assert made.sic_at("elsewhere") is None
+    old = json.loads(plan().to_json())
+    del old["sic"]
+    assert Plan.from_json(json.dumps(old)) == plan()
 
 
 def test_a_plan_of_before_there_were_costs_is_read() -> None:

@@ -3,6 +3,7 @@
 import json
 import shlex
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -17,16 +18,33 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 import penstock
-from penstock import cli_aurora, cli_bench, cli_osg, cli_roadmap, cli_run, cli_whatif, hardware
+from penstock import (
+    cli_aurora,
+    cli_bench,
+    cli_dashboard,
+    cli_osg,
+    cli_plus,
+    cli_replay,
+    cli_roadmap,
+    cli_run,
+    cli_site,
+    cli_themis,
+    cli_whatif,
+    hardware,
+)
 from penstock.cli_options import (
     Batches,
     Boxes,
+    Checkpoints,
+    ClassCount,
     Cores,
+    Dashboard,
     DemoOut,
     Eps,
     Folder,
     GateRows,
     GroupingRepeats,
+    Host,
     Jobs,
     Json,
     Kind,
@@ -39,6 +57,7 @@ from penstock.cli_options import (
     OsgRuns,
     Out,
     Placement,
+    Port,
     PreferRows,
     Repeats,
     RunKind,
@@ -48,22 +67,39 @@ from penstock.cli_options import (
     Seconds,
     Seed,
     Shed,
+    SiteAccounts,
+    SiteFolder,
+    SitePath,
     Solver,
+    SparkConf,
     Spread,
     Step,
     StreamRows,
     Target,
+    Token,
     Trigger,
 )
 from penstock.errors import PenstockError
 from penstock.output import writable_file, writable_folder, write_files
 from penstock.sim import workload
 from penstock.sim.bench import PAPER_RUNS, bench_sim
-from penstock.sim.figures import aurora, aurora_plots, las, las_plots, osg, osg_plots
+from penstock.sim.figures import (
+    aurora,
+    aurora_plots,
+    las,
+    las_plots,
+    osg,
+    osg_plots,
+    plus,
+    plus_plots,
+    themis,
+    themis_plots,
+)
 from penstock.sim.figures.result import Figure, to_json, to_markdown
 from penstock.sim.grains import GRAIN_RUNS, bench_grains
 from penstock.sim.parallel import Workers
 from penstock.sim.workload import Stream
+from penstock.web.serve import PORT
 
 #: What Typer returns after Ctrl-C, and what a shell expects.
 _INTERRUPTED = 130
@@ -220,6 +256,67 @@ def reproduce_osg(  # noqa: PLR0913 - one argument an option
     _tell(_Paper("OSG", osg_plots.plot), figures, out, json_file, command, hardware.describe())
 
 
+@reproduce.command("plus")
+def reproduce_plus(
+    *,
+    figure: Annotated[
+        str | None, typer.Option(help=f"One of {', '.join(plus.FIGURES)}; all if not given.", metavar="NAME")
+    ] = None,
+    runs: Runs = plus.Effort.runs,
+    seed: Seed = 0,
+    jobs: Jobs = 0,
+    out: Out = None,
+    json_file: Json = None,
+) -> None:
+    """One policy for cost, worth and fairness: each paper's scenario by its own measure, and what estimates cost."""
+    if figure is not None and figure not in plus.FIGURES:
+        raise PenstockError.setting("--figure", figure, f"one of {', '.join(plus.FIGURES)}")
+    json_file = _check_outputs(out, json_file)
+    figures = []
+    with _progress() as progress, Workers(_jobs(jobs)) as workers:
+        for name in list(plus.FIGURES) if figure is None else [figure]:
+            done = partial(progress.advance, progress.add_task(f"figure {name}", total=plus.tasks(name, runs)))
+            figures.append(plus.FIGURES[name](plus.Effort(runs=runs, seed=seed, workers=workers, done=done)))
+    command = _command("penstock reproduce plus", {"figure": figure, "runs": runs, "seed": seed})
+    _tell(_Paper("Balanced", plus_plots.plot), figures, out, json_file, command, hardware.describe())
+
+
+@reproduce.command("themis")
+def reproduce_themis(  # noqa: PLR0913 - one argument an option
+    *,
+    figure: Annotated[
+        str | None, typer.Option(help=f"One of {', '.join(themis.FIGURES)}; all if not given.", metavar="N")
+    ] = None,
+    runs: Runs = themis.Effort.runs,
+    seed: Seed = 0,
+    jobs: Jobs = 0,
+    out: Out = None,
+    json_file: Json = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Figures 6 and 7: traces of machines, Parquet or CSV.", metavar="FILE")
+    ] = None,
+    node: Annotated[
+        str | None, typer.Option(help="Its column of machines; node if not given.", metavar="COLUMN")
+    ] = None,
+    cpu: Annotated[
+        str | None, typer.Option(help="Its column of CPU use in percent; cpu if not given.", metavar="COLUMN")
+    ] = None,
+) -> None:
+    """THEMIS (Kalyvianaki et al., SIGMOD 2016): figures 6 to 14, sections 7.5 and 7.6, and ours beside it (plus)."""
+    names = cli_themis.names(figure)
+    traces = cli_themis.traces(figure, data, node, cpu, seed)
+    json_file = _check_outputs(out, json_file)
+    figures = []
+    with _progress() as progress, Workers(_jobs(jobs)) as workers:
+        for name in names:
+            done = partial(progress.advance, progress.add_task(f"figure {name}", total=themis.tasks(name, runs)))
+            effort = themis.Effort(runs=runs, seed=seed, workers=workers, done=done, traces=traces)
+            figures.append(themis.FIGURES[name](effort))
+    given = {"figure": figure, "runs": runs, "seed": seed, "data": data, "node": node, "cpu": cpu}
+    command = _command("penstock reproduce themis", given)
+    _tell(_Paper("THEMIS", themis_plots.plot), figures, out, json_file, command, hardware.describe())
+
+
 @bench.command("sim")
 def bench_simulator(*, runs: Runs = 200, jobs: Jobs = 0, json_file: Json = None) -> None:
     """Verdicts per second and core of the simulator, and the time that the paper's 5,000 runs take."""
@@ -278,6 +375,23 @@ def bench_roadmap(*, boxes: Boxes = 1000, repeats: Repeats = 9, seed: Seed = 0, 
     _print_files(contents)
 
 
+@bench.command("density")
+def bench_density(
+    *, classes: ClassCount = 100_000, repeats: Repeats = 9, seed: Seed = 0, json_file: Json = None
+) -> None:
+    """How long Balanced takes to allot work to many classes of rows, for alpha 0, 1, 2 and infinity."""
+    json_file = _check_outputs(None, json_file)
+    with _progress() as progress:
+        done = partial(progress.advance, progress.add_task("density", total=repeats))
+        result = cli_plus.bench_density(classes, repeats, seed, done)
+    result["machine"] = hardware.describe()
+    cli_plus.show_density(_out, result)
+    _out.print(f"Measured on {hardware.in_one_line(result['machine'])}.", highlight=False)
+    contents = {json_file: _json_bytes(result)} if json_file else {}
+    write_files(contents)
+    _print_files(contents)
+
+
 @bench.command("gate")
 def bench_gate(*, rows: GateRows = 60_000_000, repeats: Repeats = 7, json_file: Json = None) -> None:
     """Rows a second of the gate on Spark, against DataFrame.sample on the same rows."""
@@ -327,6 +441,14 @@ def bench_grouping(
     )
 
 
+@bench.command("fair")
+def bench_fair(*, settle: Learn = 30.0, measure: Measure = 40.0, json_file: Json = None) -> None:
+    """How even the results of four overloaded queries are: Fair, random shedding, a guard each, and Spark's pools."""
+    cli_bench.require_spark()
+    run = partial(cli_bench.run_fair, settle, measure)
+    _bench_on_spark("fair", cli_bench.fair_steps(), run, cli_bench.show_fair, json_file)
+
+
 def _bench_on_spark(
     name: str,
     steps: int,
@@ -353,15 +475,20 @@ def demo(
     target: Target = 2.0,
     seed: Seed = 0,
     out: DemoOut = Path("out/demo"),
+    dashboard: Dashboard = False,
     json_file: Json = None,
 ) -> None:
     """An overloaded Spark query on this machine, first unguarded, then guarded; takes about two minutes."""
     cli_bench.require_spark()
     json_file = _check_outputs(out, json_file)
     from penstock.spark.demo import page, report  # noqa: PLC0415 - the other commands need no Spark
-    from penstock.spark.demo.both_runs import run_demo  # noqa: PLC0415
+    from penstock.spark.demo.both_runs import MODES, run_demo  # noqa: PLC0415
 
-    result = run_demo(_out, seconds=seconds, target_s=target, seed=seed)
+    with (
+        tempfile.TemporaryDirectory(prefix="penstock-demo-", ignore_cleanup_errors=True) as name,
+        cli_dashboard.beside(_out, [Path(name) / run for run in MODES], wanted=dashboard),
+    ):
+        result = run_demo(_out, Path(name), seconds=seconds, target_s=target, seed=seed)
     result["machine"] = hardware.describe()
     machine = hardware.in_one_line(result["machine"])
     report.show(_out, result)
@@ -434,6 +561,7 @@ def run_network(  # noqa: PLR0913 - one argument an option
     shed: Annotated[bool, typer.Option(help="Drop rows when overloaded.")] = True,
     explain: Annotated[bool, typer.Option("--explain", help="Print Spark's plan of each output.")] = False,
     folder: Folder = None,
+    dashboard: Dashboard = False,
     out: RunOut = None,
     json_file: Json = None,
 ) -> None:
@@ -443,7 +571,8 @@ def run_network(  # noqa: PLR0913 - one argument an option
     if folder is not None:
         writable_folder("--folder", folder)
     settings = cli_run.Settings(seconds, batches, once, kind, cores, shed, explain, folder)
-    network, made = cli_run.run(file, settings, _out)
+    page_of = partial(cli_dashboard.beside, _out, wanted=dashboard)
+    network, made = cli_run.run(file, settings, _out, lambda folder: page_of([folder]))
     result = cli_run.facts(network, made) | {"machine": hardware.describe()}
     machine = hardware.in_one_line(result["machine"])
     cli_run.show(_out, result)
@@ -460,6 +589,89 @@ def run_network(  # noqa: PLR0913 - one argument an option
         contents[json_file] = _json_bytes(result)
     write_files(contents)
     _print_files(contents)
+
+
+@app.command("dashboard")
+def show_dashboard(
+    checkpoints: Checkpoints = None,
+    *,
+    sample: Annotated[bool, typer.Option("--sample", help="Show a simulated query in place of a log.")] = False,
+    host: Host = "127.0.0.1",
+    port: Port = PORT,
+    token: Token = None,
+    json_file: Json = None,
+) -> None:
+    """A live page over the logs of guarded queries and networks; with --json, what it shows, once."""
+    json_file = _check_outputs(None, json_file)
+    with cli_dashboard.board(checkpoints or [], sample=sample) as shown:
+        if json_file is None:
+            cli_dashboard.serve(_out, shown, host=host, port=port, token=token)
+            return
+        contents = {json_file: _json_bytes({"logs": cli_dashboard.state(shown)})}
+        write_files(contents)
+    _print_files(contents)
+
+
+@app.command("replay")
+def replay_quarantine(
+    folder: Annotated[Path, typer.Argument(help="The quarantine of a guard.", metavar="DIR")],
+    *,
+    into: Annotated[
+        str, typer.Option(help="A folder of its own, table:NAME or kafka:TOPIC@HOST:PORT.", metavar="PLACE")
+    ],
+    pipeline: Annotated[
+        str | None,
+        typer.Option(
+            help="What the guarded query does behind the gate; else rows as they are.", metavar="MODULE:FUNCTION"
+        ),
+    ] = None,
+    when_calm: Annotated[
+        Path | None,
+        typer.Option(help="Only while the query with this checkpoint sheds nothing.", metavar="CHECKPOINT"),
+    ] = None,
+    cores: Cores = 2,
+    json_file: Json = None,
+) -> None:
+    """Feed the rows that a guard has shed through the pipeline, each once."""
+    cli_bench.require_spark()
+    json_file = _check_outputs(None, json_file)
+    result = cli_replay.run(folder, into, pipeline, when_calm, cores, _out)
+    contents = {json_file: _json_bytes(result)} if json_file else {}
+    write_files(contents)
+    _print_files(contents)
+
+
+@app.command("site")
+def run_site(
+    file: SitePath = None,
+    *,
+    seconds: RunSeconds = None,
+    batches: Batches = None,
+    cores: Cores = 2,
+    folder: SiteFolder = None,
+    conf: SparkConf = None,
+    account: SiteAccounts = None,
+    json_file: Json = None,
+) -> None:
+    """Run one site of a federation on Spark, until Ctrl-C; or, with --account, add up the accounts of several sites."""
+    json_file = _check_outputs(None, json_file)
+    if (file is None) == (account is None):
+        raise PenstockError("give either a site file, or --account with the folder of each site")
+    if account is not None:
+        added = cli_site.account(account)
+        cli_site.show_account(_out, added)
+        result = added.to_json()
+    elif file is not None:
+        cli_bench.require_spark()
+        if folder is not None:
+            writable_folder("--folder", folder)
+        result = cli_site.run(file, cli_site.Settings(seconds, batches, cores, folder, tuple(conf or ())), _out)
+        cli_site.show(_out, result)
+    contents = {json_file: _json_bytes(result)} if json_file else {}
+    write_files(contents)
+    _print_files(contents)
+    if result.get("balances") is False:
+        sys.exit(1)
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""`penstock bench gate|idle|latency|grouping`: the benchmarks that run on Spark."""
+"""`penstock bench gate|idle|latency|grouping|fair`: the benchmarks that run on Spark."""
 
 from __future__ import annotations
 
@@ -75,6 +75,32 @@ def run_series(done: Callable[[], None]) -> dict[str, Any]:
 
     with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
         return bench_series(Path(folder), Series(), done)
+
+
+def run_fair(settle_s: float, measure_s: float, done: Callable[[], None]) -> dict[str, Any]:
+    """Run the benchmark of fair sharing."""
+    from penstock.spark.bench.fair import Effort, bench_fair  # noqa: PLC0415 - the other commands need no Spark
+
+    with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
+        return bench_fair(Path(folder), Effort(settle_s=settle_s, measure_s=measure_s), done)
+
+
+def fair_steps() -> int:
+    """How many runs it tells as done."""
+    from penstock.spark.bench.fair import Effort  # noqa: PLC0415 - the other commands need no Spark
+
+    return Effort().steps
+
+
+def show_fair(out: Console, result: dict[str, Any]) -> None:
+    """How even the results of all queries were, in each way."""
+    names = list(result["parameters"]["queries"])
+    table = Table("way", "Jain", "Jain by instant", "mean SIC", "poorest", *names)
+    for row in result["rows"]:
+        numbers = (row[name] for name in ("jain", "jain_instant", "sic_mean", "sic_min"))
+        told = ("no result in time" if one is None else f"{one:.3f}" for one in numbers)
+        table.add_row(row["way"], *told, *(f"{row['sic'][name]:.3f}" for name in names))
+    out.print(table)
 
 
 def show_grouping(out: Console, result: dict[str, Any]) -> None:

@@ -9,6 +9,7 @@ import typer
 
 from penstock.core.profile import parsed
 from penstock.core.settings import duration_s
+from penstock.errors import PenstockError
 
 _N = TypeVar("_N", int, float)
 _LEAST_EPS = 0.0001
@@ -18,6 +19,8 @@ _LEAST_STEP = 0.0001
 _MOST_CORES = 1024
 _LEAST_BOXES, _MOST_BOXES = 10, 20_000
 _MOST_SPREAD = 1_000_000.0
+_PORTS = 2**16
+_MOST_CLASSES = 10_000_000
 _LEAST_RUN_S, _LONGEST_RUN_S = 10.0, 3600.0
 _LEAST_TARGET_S, _MOST_TARGET_S = 0.1, 60.0
 
@@ -116,6 +119,14 @@ Boxes = Annotated[
         help="Boxes of the random network.",
         metavar="N",
         parser=_number(int, "a whole number from 10 to 20000", lambda boxes: _LEAST_BOXES <= boxes <= _MOST_BOXES),
+    ),
+]
+ClassCount = Annotated[
+    int,
+    typer.Option(
+        help="Classes of rows.",
+        metavar="N",
+        parser=_number(int, "a whole number from 1 to 10000000", lambda classes: 1 <= classes <= _MOST_CLASSES),
     ),
 ]
 _repeats = _number(int, "a whole number from 1 up", lambda repeats: repeats >= 1)
@@ -297,4 +308,56 @@ Folder = Annotated[
 ]
 RunOut = Annotated[
     Path | None, typer.Option("--out", help="Write network.html and network.json to this folder.", metavar="DIR")
+]
+Checkpoints = Annotated[
+    list[Path] | None,
+    typer.Argument(help="Checkpoints of guarded queries, folders of penstock run, or folders with such in them."),
+]
+Dashboard = Annotated[bool, typer.Option("--dashboard", help="Show a live page in the browser while it runs.")]
+Host = Annotated[
+    str, typer.Option(help="Address to be reached at; beyond this machine a token is asked for.", metavar="H")
+]
+Port = Annotated[
+    int,
+    typer.Option(
+        help="Port of the page; 0 for any that is free.",
+        metavar="P",
+        parser=_number(int, "a port from 1 to 65535, or 0 for any that is free", lambda port: 0 <= port < _PORTS),
+    ),
+]
+Token = Annotated[
+    str | None,
+    typer.Option(
+        help="What opens the page; made and printed if it is needed and not given.",
+        metavar="T",
+        envvar="PENSTOCK_TOKEN",
+    ),
+]
+
+
+def _spark_setting(text: str) -> str:
+    name, equals, _ = text.partition("=")
+    if not name.startswith("spark.") or not equals:
+        raise PenstockError.setting("--conf", text, "a setting as spark.NAME=VALUE")
+    return text
+
+
+SitePath = Annotated[Path | None, typer.Argument(help="A site file.", metavar="[FILE]", show_default=False)]
+SiteFolder = Annotated[
+    Path | None,
+    typer.Option(help="Keep checkpoint, boxes, plans and accounts here, and not where the file says.", metavar="DIR"),
+]
+SiteAccounts = Annotated[
+    list[Path] | None,
+    typer.Option("--account", help="The folder of a site; give one for each site.", metavar="DIR", show_default=False),
+]
+SparkConf = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--conf",
+        help="A setting of Spark, such as spark.jars=a.jar.",
+        metavar="NAME=VALUE",
+        show_default=False,
+        callback=lambda given: [_spark_setting(one) for one in given] if given else given,
+    ),
 ]

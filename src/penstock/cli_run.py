@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import shutil
 import signal
 import sys
 import tempfile
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,17 +16,17 @@ from typing import TYPE_CHECKING, Any
 from penstock.network_file import load
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
     from rich.console import Console
 
     from penstock.network_file import NetworkFile
     from penstock.spark.network.run import NetworkRun
+    from penstock.spark.network.snapshot import Snapshot
 
 #: Time between two looks at the queries.
 LOOK_S = 0.2
-#: They print whole stacks where one line is told.
-_TALKATIVE = ("SQLQueryContextLogger", "DataFrameQueryContextLogger", "py4j.clientserver")
 
 
 @dataclass(frozen=True)
@@ -55,26 +54,36 @@ class Settings:
     folder: Path | None = None
 
 
-def run(path: Path, settings: Settings, console: Console) -> tuple[NetworkFile, NetworkRun]:
-    """Run a network file until its time is up; the run, for its report."""
+def run(
+    path: Path,
+    settings: Settings,
+    console: Console,
+    page: Callable[[Path], AbstractContextManager[object]] = nullcontext,
+) -> tuple[NetworkFile, NetworkRun]:
+    """Run a network file until its time is up; the run, for its report. `page` shows its folder in the meantime."""
     file = load(path, complete=False, runnable=True)
-    with _folder(settings.folder) as folder:
+    with _folder(settings.folder) as folder, page(folder):
         # Boxes in Python are found beside the file, by this process and by Spark's workers.
         beside = str(path.absolute().parent)
         sys.path.insert(0, beside)
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [beside, os.environ.get("PYTHONPATH")]))
-        from penstock.spark.network.run import NetworkRun  # noqa: PLC0415 - other commands need no Spark
+        from penstock.spark.network.record import Record  # noqa: PLC0415 - other commands need no Spark
+        from penstock.spark.network.run import NetworkRun  # noqa: PLC0415
         from penstock.spark.network.view import watching  # noqa: PLC0415
-        from penstock.spark.session import local_session  # noqa: PLC0415
+        from penstock.spark.session import local_session, silence_stacks  # noqa: PLC0415
 
-        for logger in _TALKATIVE:
-            logging.getLogger(logger).setLevel(logging.CRITICAL + 1)
+        silence_stacks()
         console.print(f"Starting Spark for network {file.name} ...", highlight=False)
         spark = local_session(folder / "spark", cores=settings.cores, app=file.name)
         # PySpark's own handler cancels jobs from within whatever call is under way, which breaks that call.
         signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
             with watching(console, file.network) as update:
+
+                def seen(snapshot: Snapshot) -> None:
+                    update(snapshot)
+                    record.add(snapshot)
+
                 made = NetworkRun(
                     spark,
                     file,
@@ -82,9 +91,13 @@ def run(path: Path, settings: Settings, console: Console) -> tuple[NetworkFile, 
                     kind=settings.kind,  # type: ignore[arg-type]
                     cores=settings.cores,
                     shed=settings.shed,
-                    on_snapshot=update,
+                    on_snapshot=seen,
                 )
-                _until_over(made, settings)
+                record = Record(folder, file.name, made.network)
+                try:
+                    _until_over(made, settings)
+                finally:
+                    record.end()
             if settings.explain:
                 for arc, plan in made.plans_shown.items():
                     console.print(f"Plan of {arc}:", highlight=False, markup=False)

@@ -97,6 +97,24 @@ class Costs(Record):
 
 
 @dataclass(frozen=True, slots=True)
+class RowSic(Record):
+    """The source information content (SIC) that a row of each key bucket carries.
+
+    That of a source: one over its rows in a source time window, over the number of sources.
+
+    >>> RowSic("source", sic=(0.01, 0.002)).sic[1]
+    0.002
+    """
+
+    place: Name
+    sic: tuple[Share, ...]
+
+    def _check(self) -> None:
+        if not self.sic:
+            raise refusal("sic", self.sic, "a number for at least one bucket")
+
+
+@dataclass(frozen=True, slots=True)
 class Effect(Record):
     """What a policy expects of its plan; a latency of `None` means it has no estimate."""
 
@@ -122,6 +140,7 @@ class Plan(Message):
         salt: Seed of the hash by which the gates choose rows.
         gates: Keep probabilities, one table a place.
         costs: What rows cost where they are dealt to partitions, one a place.
+        sic: Source information content of rows, one a place; for queries that share an application fairly.
         expected: What the policy expects of the plan.
         note: Anything a person should know about the decision.
     """
@@ -132,6 +151,7 @@ class Plan(Message):
     salt: Int64
     gates: tuple[KeepTable, ...] = ()
     costs: tuple[Costs, ...] = ()
+    sic: tuple[RowSic, ...] = ()
     expected: Effect | None = None
     note: Text = ""
 
@@ -146,7 +166,8 @@ class Plan(Message):
 
     @classmethod
     def _of_today(cls, document: dict[str, Any]) -> dict[str, Any]:
-        """Before there were costs, every plan had an empty list of assignments."""
+        """Before there were costs, every plan had an empty list of assignments; before there was SIC, nothing of it."""
+        document = {"sic": []} | document
         if document.get("assignments") != [] or "costs" in document:
             return document
         return {name: value for name, value in document.items() if name != "assignments"} | {"costs": []}
@@ -159,9 +180,14 @@ class Plan(Message):
         """What rows cost at a place where they are dealt; `None` if nothing is known of it."""
         return next((costs for costs in self.costs if costs.place == place), None)
 
+    def sic_at(self, place: str) -> RowSic | None:
+        """What rows carry at a place; `None` if that is not known."""
+        return next((sic for sic in self.sic if sic.place == place), None)
+
     def _check(self) -> None:
         _check_unique("gates", [table.place for table in self.gates])
         _check_unique("costs", [costs.place for costs in self.costs])
+        _check_unique("sic", [sic.place for sic in self.sic])
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from penstock.core.allot import LEAST_SHARE
+from penstock.core.balanced import Balanced
 from penstock.core.bucket_costs import BUCKETS, BucketCosts
 from penstock.core.check import Maximum, SlidingWindowAverage
 from penstock.core.planner import SOURCE
@@ -65,6 +66,7 @@ CASES = [
         lambda seed: FullKnowledge(cost_column="cost_s", prefer="cheap", seed=seed),
         seeded=False,
     ),
+    Case("balanced", lambda seed: Balanced(value="utility", seed=seed), by_row=False),
     Case("random", lambda seed: RandomShed(seed=seed), by_row=False),
     Case("base line", lambda seed: BaseLine(drop_share=DROP_SHARE, seed=seed), blind=True, sampled=True),
 ]

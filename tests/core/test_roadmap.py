@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.networks import LINE, figure_4, irregular
 
+from penstock.core.density import Classes, allot
 from penstock.core.drops import Shedding, Skeleton
 from penstock.core.exact import best
 from penstock.core.network import Box, Input, Network, Output
@@ -41,6 +42,7 @@ def recomputed(network: Network, keep: dict[str, float]) -> tuple[float, dict[st
         {"solver": "greedy", "placement": "group"},
         {"solver": "exact"},
         {"solver": "exact", "objective": "max_min"},
+        {"solver": "exact", "objective": "balanced"},
     ],
 )
 @pytest.mark.parametrize("sharing", [0.0, 0.3])
@@ -152,6 +154,39 @@ def test_a_map_by_max_min_lifts_the_worst_query_at_every_load() -> None:
         assert worst(by_worst, share) == pytest.approx(best_worst, abs=0.01)
 
 
+def test_balanced_is_proportional_fairness() -> None:
+    """Without sharing it is what `core.density` finds for alpha 1, up to the chords of the logarithm."""
+    rates, costs = [10.0, 20.0, 5.0, 40.0], [1.0, 2.0, 30.0, 4.0]
+    network = Network(
+        [Input(f"I{number}", rate) for number, rate in enumerate(rates)],
+        [Box(f"b{number}", "map", (f"I{number}",), cost) for number, cost in enumerate(costs)],
+        [Output(f"O{number}", f"b{number}", LINE) for number in range(4)],
+    )
+    classes = Classes(rows=np.array(rates), costs_s=np.array(costs), query=np.arange(4))
+    for share in (0.1, 0.3, 0.6, 0.9):
+        budget = share * network.load()
+        found = best(network, budget, objective="balanced").utilities
+        expected = allot(classes, budget, alpha=1.0, min_keep=0.0).delivered
+        assert list(found.values()) == pytest.approx(expected.tolist(), rel=0.08)
+        assert sum(np.log(list(found.values()))) >= sum(np.log(expected)) - 0.01
+
+
+def test_a_balanced_map_lies_between_sum_and_max_min() -> None:
+    network = irregular(8, 0, sharing=0.3)
+    graphs = {one.name: one.loss_tolerance for one in network.outputs}
+    maps = {objective: build(network, objective=objective) for objective in ("sum", "balanced", "max_min")}
+    for share in (0.5, 0.7, 0.9):
+        found = {}
+        for objective, made in maps.items():
+            entry = made.entry(made.find(share * network.load(), network.rates))
+            found[objective] = [graphs[name].utility(percent) for name, percent in entry.delivered.items()]
+        total = [sum(found[one]) for one in maps]
+        assert total[0] >= total[1] - 0.02 >= total[2] - 0.04
+        assert min(found["sum"]) - 0.01 <= min(found["balanced"]) <= min(found["max_min"]) + 0.01
+        logs = {one: sum(np.log(np.maximum(values, 1e-3))) for one, values in found.items()}
+        assert logs["balanced"] >= max(logs.values()) - 0.05
+
+
 def test_a_branch_that_has_a_drop_of_its_own_no_longer_counts_upstream_of_it() -> None:
     """Once `b` is shed alone, the next row at the input costs what `c` loses and saves what `a` and `c` do with it."""
     network = Network(
@@ -204,9 +239,9 @@ def test_settings_that_make_no_road_map_are_refused() -> None:
         build(FIGURE_4, placement="all")  # type: ignore[arg-type]
     with pytest.raises(PenstockError, match="solver = 'best' is not usable: give one of auto, greedy, exact"):
         build(FIGURE_4, solver="best")  # type: ignore[arg-type]
-    with pytest.raises(PenstockError, match="objective = 'mean' is not usable: give one of sum, max_min"):
+    with pytest.raises(PenstockError, match="objective = 'mean' is not usable: give one of sum, balanced, max_min"):
         build(FIGURE_4, objective="mean")  # type: ignore[arg-type]
-    with pytest.raises(PenstockError, match="objective = 'min' is not usable: give one of sum, max_min"):
+    with pytest.raises(PenstockError, match="objective = 'min' is not usable: give one of sum, balanced, max_min"):
         best(FIGURE_4, 100.0, objective="min")  # type: ignore[arg-type]
 
 

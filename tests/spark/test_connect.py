@@ -16,12 +16,11 @@ from typing import Any
 import pytest
 from tests.components import pyspark_client
 from tests.conftest import ENGINE, connect_server
+from tests.engines import quick_start
 
 from penstock.log import BindingLog, PlanLog
 
 ROOT = Path(__file__).parents[2]
-#: A JVM that lives for seconds has no use for the slow, thorough compiler.
-QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 SCRIPT = Path(__file__).with_name("connect_client.py")
 
 
@@ -79,7 +78,7 @@ def found(folders: tuple[Path, Path]) -> dict[str, Any]:
         "spark.ui.enabled": "false",
     }
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("JDK_JAVA_OPTIONS", QUICK_START)
+        patch.setenv(*quick_start().popitem())
         patch.setenv("PYSPARK_PYTHON", sys.executable)
         patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
         with connect_server(options, server) as address:

@@ -6,11 +6,11 @@ run in the same way, on the usual engine.
 
 import pytest
 from tests.components import KAFKA_READ_BY, USED
-from tests.engines import RUNS, WAVES
+from tests.engines import BESIDE, RUNS
 
 
 @pytest.mark.usefixtures("java")
-@pytest.mark.parametrize("name", [name for wave in WAVES for name in wave])
+@pytest.mark.parametrize("name", BESIDE)
 def test_the_tests_pass_that_are_run_beside(name: str) -> None:
     code, said = RUNS.result(name)
     assert code == 0, said[-6000:]

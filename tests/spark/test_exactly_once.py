@@ -11,21 +11,27 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from tests.engines import QUICK_START
-from tests.spark.committed import Judge, batch_rows, sink_rows
+from tests.engines import quick_start
+from tests.spark.committed import Judge, batch_rows, shed_rows, sink_rows
 
 from penstock.core.planner import SOURCE
 from penstock.log import BindingLog, PlanLog
 from penstock.spark.source import Population
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 #: Queries side by side, and runs of each: a run takes about ten seconds, so the whole 30 are for `make kills`.
 QUERIES = 2
-KILLS = int(os.environ.get("PENSTOCK_KILLS", "10")) // QUERIES
-#: Every fifth run is killed while it starts; the others once they work, so that plans are in force.
-EARLY_EVERY, LONGEST_START_S, LONGEST_WORK_S = 5, 4.0, 4.0
+KILLS = int(os.environ.get("PENSTOCK_KILLS", "6")) // QUERIES
+#: Every fifth run is killed while it starts; the others once they have worked at a few batches, so that plans are in
+#: force: one half of them at a random moment, the other in the midst of a batch, which is then replayed.
+EARLY_EVERY, LONGEST_START_S, LONGEST_WORK_S, FEW_BATCHES = 5, 4.0, 2.0, 3
+LONGEST_WAIT_S = 120.0
 SCRIPT = Path(__file__).with_name("killed_query.py")
 SEED, RATE = 5, 2000
 
@@ -34,12 +40,23 @@ def bindings_in(folder: Path) -> list[Path]:
     return list((folder / "checkpoint" / "penstock" / "bindings").glob("*/*.binding"))
 
 
-def run_and_kill(folder: Path, after_s: float, *, early: bool) -> None:
-    """Start the query, and some time after its start or its first batch kill driver and JVM without warning."""
+def given_bytes(folder: Path) -> int:
+    """How much the operator has noted of the rows it was given."""
+    return sum(path.stat().st_size for path in folder.glob("seen-*"))
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + LONGEST_WAIT_S
+    while not condition() and time.monotonic() < deadline_s:
+        time.sleep(0.005)
+
+
+def run_and_kill(folder: Path, after_s: float, *, early: bool, within_a_batch: bool) -> None:
+    """Start the query, and some time after its start or its first batches kill driver and JVM without warning."""
     before = len(bindings_in(folder))
     process = subprocess.Popen(
         [sys.executable, str(SCRIPT), str(folder)],
-        env={**os.environ, **QUICK_START},
+        env={**os.environ, **quick_start()},
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
@@ -48,11 +65,13 @@ def run_and_kill(folder: Path, after_s: float, *, early: bool) -> None:
     with process:
         assert process.stdout is not None
         running = process.stdout.readline()
-        deadline_s = time.monotonic() + 120.0
-        while not early and len(bindings_in(folder)) == before and time.monotonic() < deadline_s:
-            time.sleep(0.05)
+        if not early:
+            wait_until(lambda: len(bindings_in(folder)) >= before + FEW_BATCHES)
         with suppress(subprocess.TimeoutExpired):
             process.wait(timeout=after_s)
+        if within_a_batch:
+            given = given_bytes(folder)
+            wait_until(lambda: given_bytes(folder) > given)
         ended = process.poll()
         os.killpg(process.pid, signal.SIGKILL)
     assert running
@@ -79,7 +98,8 @@ def kill_many_times(folder: Path, seed: int) -> None:
     folder.mkdir()
     for run in range(KILLS):
         early = run % EARLY_EVERY == 0
-        run_and_kill(folder, moments.uniform(0.0, LONGEST_START_S if early else LONGEST_WORK_S), early=early)
+        after_s = moments.uniform(0.0, LONGEST_START_S if early else LONGEST_WORK_S)
+        run_and_kill(folder, after_s, early=early, within_a_batch=not early and run % 2 == 1)
 
 
 def check(folder: Path) -> tuple[set[tuple[float, ...]], int]:
@@ -87,7 +107,7 @@ def check(folder: Path) -> tuple[set[tuple[float, ...]], int]:
     checkpoint = folder / "checkpoint"
     (query,) = (checkpoint / "penstock" / "bindings").iterdir()
     plans, bindings = PlanLog(checkpoint / "penstock" / "plans"), BindingLog(query)
-    in_sink = sink_rows(folder / "sink")
+    in_sink, in_quarantine = sink_rows(folder / "sink"), shed_rows(folder / "shed")
     gate = Judge(checkpoint, Population(seed=SEED), rate=RATE, salt=SEED, keep_key=3)
     judged_by = set[tuple[float, ...]]()
     kept_in_all = np.empty(0, np.int64)
@@ -102,8 +122,11 @@ def check(folder: Path) -> tuple[set[tuple[float, ...]], int]:
             judged_by.add(plan.gate(SOURCE).keep)
         kept = gate.kept(np.arange(first, last), binding, plan)
         assert np.array_equal(np.sort(in_sink[batch]), kept), f"batch {batch}"
+        shed = np.setdiff1d(np.arange(first, last), kept)
+        assert np.array_equal(np.sort(in_quarantine.get(batch, np.empty(0))), shed), f"shed rows of batch {batch}"
         kept_in_all = np.append(kept_in_all, kept)
 
+    assert in_quarantine, "nothing was shed"
     assert len(np.unique(kept_in_all)) == len(kept_in_all)
     assert len(in_sink) >= KILLS / 2, "too few batches were committed for this to mean anything"
     # What the operator was ever given, replayed attempts included, was never anything else than what its batch kept.

@@ -45,6 +45,11 @@ def test_yaml_says_what_python_says(tmp_path: Path) -> None:
             ps.Throughput(200),
             ps.BaseLine(drop_share=0.5),
         ),
+        (
+            "target: {max_lag: 3 s}\npolicy: {balanced: {alpha: .inf, value: {column: a, intervals: [[0, 1, 0.5]]}}}",
+            ps.MaxLag("3 s"),
+            ps.Balanced(alpha=float("inf"), value=ps.Worth("a", [(0, 1, 0.5)])),
+        ),
         ("target: {mean_queue_latency: {limit: 1 s, window: 5 s}}", ps.MeanQueueLatency("1 s", "5 s"), None),
     ],
 )

@@ -1,11 +1,12 @@
 r"""Allotment: which share of each bucket's rows to keep, so that their work fits a budget.
 
-Two rules spend the same budget $W$ on rows that come with frequencies $n_b$ and costs $w_b$:
+Three rules spend the same budget $W$ on rows that come with frequencies $n_b$ and costs $w_b$:
 
 - `alike`: one share for all, $s = \min(1, W / \sum_b n_b w_b)$. No key is favoured.
 - `cheapest_first`: whole buckets by rising cost until the budget is spent, the last one in part. No other choice keeps
   more rows (it is the fractional knapsack); what is left out keeps a floor, so that its weights stay finite and its
   cost known.
+- `densest_first`: the same by utility per cost, for rows that differ in what they are worth (`core.density`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from penstock.core.density import Classes, allot
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,6 +49,27 @@ def cheapest_first(
     shares = np.empty(len(rows))
     shares[order] = LEAST_SHARE + (1.0 - LEAST_SHARE) * np.minimum(by_work, by_rows)
     return shares
+
+
+def densest_first(
+    rows: NDArray[np.float64],
+    costs_s: NDArray[np.float64],
+    utilities: NDArray[np.float64],
+    budget_s: float,
+    most_rows: float = np.inf,
+    min_keep: float = LEAST_SHARE,
+) -> NDArray[np.float64]:
+    """A share for each bucket, so that neither the budget of work nor the number of rows is exceeded.
+
+    >>> rows, costs_s = np.array([10.0, 10.0, 10.0]), np.array([3.0, 1.0, 1.0])
+    >>> densest_first(rows, costs_s, np.array([1.0, 0.5, 0.2]), budget_s=25.2).round(9).tolist()
+    [0.5, 1.0, 0.01]
+    """
+    by_work = allot(Classes(rows=rows, costs_s=costs_s, utilities=utilities), budget_s, min_keep=min_keep).keep
+    if most_rows == np.inf:
+        return by_work
+    by_rows = allot(Classes(rows=rows, costs_s=np.ones(len(rows)), utilities=utilities), most_rows, min_keep=min_keep)
+    return np.minimum(by_work, by_rows.keep)
 
 
 def _filled(amounts: NDArray[np.float64], room: float) -> NDArray[np.float64]:

@@ -116,10 +116,21 @@ class Quantile:
         return tail + z
 
 
-def total(sums: Sums, quantile: Quantile, numbers: Numbers, *, counted: bool = False) -> Answer:
+class Found(NamedTuple):
+    """What an interval is made of: the estimate, the part of it left to chance, its error and what that scales by."""
+
+    estimate: Any
+    sampled: Any
+    error: Any
+    scale: Any
+    q: Any
+    effective_rows: Any
+    known: Any
+
+
+def total(sums: Sums, quantile: Quantile, numbers: Numbers, *, counted: bool = False) -> Any:  # noqa: ANN401 - see Numbers
     """A total; `counted` if every a is 0 or 1 and every b is 1, so that only a number of rows is unknown."""
     n = numbers.ratio(sums.g * sums.g, sums.gg)
-    error = numbers.sqrt(sums.aa)
     sampled = sums.a - sums.certain
     scale = numbers.ratio(sums.aa, sampled)
     if counted:
@@ -128,13 +139,17 @@ def total(sums: Sums, quantile: Quantile, numbers: Numbers, *, counted: bool = F
         q, known = quantile.normal, sums.g > 0.0
     else:
         q, known = quantile.student(numbers.larger(n, LEAST_FREEDOM)), sums.aa > 0.0
-    low, high = _score(sums, sums.a, sampled, scale * q * q, error * q, numbers)
-    low = numbers.choose(sums.least >= 0.0, numbers.larger(low, sums.seen), low)
-    high = numbers.choose((sums.least < 0.0) & (sums.most <= 0.0), -numbers.larger(-high, -sums.seen), high)
-    return _told(sums, Answer(sums.a, error, low, high, sums.rows, n), known, numbers)
+
+    def told(found: Found) -> Answer:
+        low, high = _score(sums, found, numbers)
+        low = numbers.choose(sums.least >= 0.0, numbers.larger(low, sums.seen), low)
+        high = numbers.choose((sums.least < 0.0) & (sums.most <= 0.0), -numbers.larger(-high, -sums.seen), high)
+        return _told(sums, found, (low, high), numbers)
+
+    return numbers.given(Found(sums.a, sampled, numbers.sqrt(sums.aa), scale, q, n, known), told)
 
 
-def ratio(sums: Sums, quantile: Quantile, numbers: Numbers) -> Answer:
+def ratio(sums: Sums, quantile: Quantile, numbers: Numbers) -> Any:  # noqa: ANN401 - see Numbers
     """A ratio of totals, or with b = 1 a mean; its error is unknown where the rows left to chance are one or alike."""
     estimate = numbers.ratio(sums.a, sums.b)
     n = numbers.ratio(sums.g * sums.g, sums.gg)
@@ -143,47 +158,49 @@ def ratio(sums: Sums, quantile: Quantile, numbers: Numbers) -> Answer:
     # A hair less than two, since two rows of one weight may come out so; a hair more than none, to leave out rounding.
     known = (n - 1.0 >= LEAST_FREEDOM - ROUNDING) & (spread > size * ROUNDING)
     variance = numbers.ratio(spread * n, (n - 1.0) * sums.b * sums.b)
-    error = numbers.sqrt(variance)
     q = quantile.student(numbers.larger(n - 1.0, LEAST_FREEDOM))
-    low, high = _score(sums, estimate, estimate, numbers.ratio(variance, estimate) * q * q, error * q, numbers)
-    return _told(sums, Answer(estimate, error, low, high, sums.rows, n), known, numbers)
+    found = Found(estimate, estimate, numbers.sqrt(variance), numbers.ratio(variance, estimate), q, n, known)
+    return numbers.given(found, lambda found: _told(sums, found, _score(sums, found, numbers), numbers))
 
 
-def share(sums: Sums, quantile: Quantile, numbers: Numbers) -> Answer:
+def share(sums: Sums, quantile: Quantile, numbers: Numbers) -> Any:  # noqa: ANN401 - see Numbers
     """A share of rows: every a is 0 or 1, and every b is 1."""
-    estimate = numbers.ratio(sums.a, sums.b)
+    share_of = numbers.ratio(sums.a, sums.b)
     n = numbers.ratio(sums.g * sums.g, sums.gg)
     chance = numbers.ratio(sums.bb, sums.b * sums.b)
-    error = numbers.sqrt(estimate * (1.0 - estimate) * chance)
-    c = chance * quantile.normal**2
-    reach = numbers.sqrt(c * estimate * (1.0 - estimate) + c * c / 4.0)
-    low, high = ((estimate + c / 2.0 + sign * reach) / (c + 1.0) for sign in (-1.0, 1.0))
-    return _told(sums, Answer(estimate, error, low, high, sums.rows, n), sums.g > 0.0, numbers)
+    error = numbers.sqrt(share_of * (1.0 - share_of) * chance)
+
+    def told(found: Found) -> Answer:
+        c = found.scale * found.q * found.q
+        half = numbers.sqrt(c * found.estimate * (1.0 - found.estimate) + c * c / 4.0)
+        middle = found.estimate + c / 2.0
+        return _told(sums, found, ((middle - half) / (c + 1.0), (middle + half) / (c + 1.0)), numbers)
+
+    return numbers.given(Found(share_of, share_of, error, chance, quantile.normal, n, sums.g > 0.0), told)
 
 
-def _score(sums: Sums, estimate: Any, sampled: Any, scale: Any, reach: Any, numbers: Numbers) -> tuple[Any, Any]:  # noqa: ANN401 - arrays or columns
+def _score(sums: Sums, found: Found, numbers: Numbers) -> tuple[Any, Any]:
     """Both ends: the score interval if all values have one sign, the symmetric one otherwise."""
-    shift = scale / 2.0
-    half = numbers.sqrt(shift * (shift + sampled * 2.0))
+    shift, reach = found.scale * found.q * found.q / 2.0, found.error * found.q
+    half = numbers.sqrt(shift * (shift + found.sampled * 2.0))
     skewed = (sums.least >= 0.0) | (sums.most <= 0.0)
-    low = numbers.choose(skewed, estimate + shift - half, estimate - reach)
-    return low, numbers.choose(skewed, estimate + shift + half, estimate + reach)
+    low = numbers.choose(skewed, found.estimate + shift - half, found.estimate - reach)
+    return low, numbers.choose(skewed, found.estimate + shift + half, found.estimate + reach)
 
 
-def _told(sums: Sums, answer: Answer, known: Any, numbers: Numbers) -> Answer:  # noqa: ANN401 - arrays or columns
+def _told(sums: Sums, found: Found, ends: tuple[Any, Any], numbers: Numbers) -> Answer:
     """The answer: without error if no row was left to chance, without what is not known or what wrong weights spoil."""
     exact = sums.g == 0.0
 
-    def told(value: Any, if_exact: Any) -> Any:  # noqa: ANN401
-        found = numbers.choose(exact, if_exact, numbers.choose(known, value, numbers.unknown))
-        return numbers.choose((sums.wrong == 0) & (sums.rows > 0), found, numbers.unknown)
+    def told(value: Any, if_exact: Any) -> Any:  # noqa: ANN401 - arrays or columns
+        chosen = numbers.choose(exact, if_exact, numbers.choose(found.known, value, numbers.unknown))
+        return numbers.choose((sums.wrong == 0) & (sums.rows > 0), chosen, numbers.unknown)
 
-    estimate = numbers.choose(sums.wrong == 0, answer.estimate, numbers.unknown)
     return Answer(
-        estimate,
-        told(answer.error, sums.g),
-        told(answer.low, answer.estimate),
-        told(answer.high, answer.estimate),
-        answer.rows,
-        numbers.choose(exact, answer.rows, answer.effective_rows),
+        numbers.choose(sums.wrong == 0, found.estimate, numbers.unknown),
+        told(found.error, sums.g),
+        told(ends[0], found.estimate),
+        told(ends[1], found.estimate),
+        sums.rows,
+        numbers.choose(exact, sums.rows, found.effective_rows),
     )

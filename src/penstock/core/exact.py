@@ -9,16 +9,19 @@ $$\max \sum_o \sum_k u_{ok} z_{ok} \quad\text{subject to}\quad \sum_p c_p x_p \l
 \quad x_b \le \sum_p r_{pe} x_p \text{ for } b \text{ behind } e,
 \quad \tfrac{F_o}{100} \sum_k z_{ok} \le \sum_p r_{po} x_p, \quad 0 \le z_{ok} \le \ell_{ok}$$
 
-`max_min` first makes the worst output as good as it can be, then the sum.
+`max_min` first makes the worst output as good as it can be, then the sum. `balanced` maximises the sum of logarithms
+of utilities, proportional fairness: an output that has half as much is given twice as much for the next row. The
+logarithm is put together from chords, so that the program stays linear.
 
 What can be reached is concave in $B$, and of two solutions any mixture is feasible: so a road map needs only so many of
 them that the tangents, which the program's prices give, leave no room for anything much better in between.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Literal
+from itertools import chain, pairwise
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,15 +32,17 @@ from penstock.core.drops import Skeleton
 from penstock.core.network import Network
 from penstock.errors import PenstockError
 
-Objective = Literal["sum", "max_min"]
+Objective = Literal["sum", "balanced", "max_min"]
 Floats = NDArray[np.float64]
 
 #: What a mixture of two neighbours may lose, of the mean utility of outputs: three hundredths of a point.
 _GAP = 3e-4
-#: Programs solved for a road map at most, and for one by max-min, which is not concave.
+#: Programs solved for a road map at most, and for one by max-min or balanced, whose mixtures are judged otherwise.
 _MOST_KNOTS, _EVEN_KNOTS = 60, 40
 #: A new knot is not nearer to its neighbours than this share of the way.
 _NEAREST = 0.1
+#: Where the chords of the logarithm meet, in utility: each is a ninth longer than the one before.
+_BENDS = np.concatenate([[0.0], np.geomspace(1e-3, 1.0, 65)])
 
 
 @dataclass(frozen=True)
@@ -78,18 +83,18 @@ def best(
     """
     _check(objective)
     bones = Skeleton(network, rates)
-    program = _Program(bones)
-    return _read(bones, program.solve(budget, program.worst(budget) if objective == "max_min" else 0.0).rows)
+    program = _Program(bones, objective)
+    return _read(bones, program.towards(objective, budget).rows)
 
 
 def way_down(bones: Skeleton, objective: Objective = "sum") -> Floats:
     """Rows that pass each place, from no drops down to nothing, one row of the array a knot; mixtures are good too."""
     _check(objective)
-    program, load = _Program(bones), bones.load
+    program, load = _Program(bones, objective), bones.load
     ends = [_Solution(load, np.array(bones.full[0]), program.whole, 0.0), program.solve(0.0)]
-    if objective == "max_min":
+    if objective != "sum":
         budgets = [load * number / _EVEN_KNOTS for number in range(_EVEN_KNOTS - 1, 0, -1)]
-        between = [program.solve(budget, program.worst(budget)) for budget in budgets]
+        between = [program.towards(objective, budget) for budget in budgets]
         return np.stack([one.rows for one in (ends[0], *between, ends[1])])
     found, most = ends, _GAP * len(bones.network.outputs)
     while len(found) < _MOST_KNOTS:
@@ -124,10 +129,11 @@ def _room(less: _Solution, more: _Solution) -> tuple[float, float]:
 
 
 class _Program:
-    """Variables: the rows that pass each place, the pieces of each graph, the worst utility."""
+    """Variables: the rows that pass each place, the pieces of each graph, the worst utility; chords if balanced."""
 
-    def __init__(self, bones: Skeleton) -> None:
+    def __init__(self, bones: Skeleton, objective: Objective) -> None:
         self._bones = bones
+        bends = _BENDS if objective == "balanced" else _BENDS[:0]  # for the others they would only be in the way
         outputs = bones.network.outputs
         bounds: list[tuple[float, float | None]] = [
             (0.0, bones.rates[place.name] if place.arc is None else None) for place in bones.places
@@ -141,6 +147,10 @@ class _Program:
             self._pieces.append(pieces)
         self._worst = len(bounds)
         bounds.append((0.0, None))
+        self._chords = list[int]()
+        for _ in outputs if len(bends) else ():
+            self._chords.append(len(bounds))
+            bounds += [(0.0, length) for length in np.diff(bends).tolist()]
         terms: list[tuple[int, int, float]] = [(0, index, work) for index, work in enumerate(bones.work)]
         row = 1
         share = [dict(ends) for ends in bones.reach]
@@ -158,19 +168,38 @@ class _Program:
             terms += [(row, column, -slope) for column, slope in pieces]
             terms.append((row, self._worst, 1.0))
             row += 1
+        for pieces, first in zip(self._pieces, self._chords, strict=False):
+            terms += [(row, column, -slope) for column, slope in pieces]
+            terms += [(row, first + number, 1.0) for number in range(len(bends) - 1)]
+            row += 1
         rows, columns, factors = (np.array(part) for part in zip(*terms, strict=True))
         self._matrix = coo_array((factors.astype(float), (rows, columns)), shape=(row, len(bounds))).tocsr()
         self._bounds = np.array([(low, np.inf if high is None else high) for low, high in bounds])
         self._limits = np.zeros(row)
         #: What outputs are worth with nothing delivered: no output need be worth less than the worst.
         least = np.array([one.loss_tolerance.utility(0.0) for one in outputs])
-        self._limits[row - len(outputs) :] = least
+        times = 2 if self._chords else 1
+        self._limits[row - times * len(outputs) :] = np.tile(least, times)
         self._least = float(least.sum())
         self._goal = np.zeros(len(bounds))
-        for pieces in self._pieces:
-            for column, slope in pieces:
-                self._goal[column] = -slope
+        for column, slope in chain(*self._pieces):
+            self._goal[column] = -slope
         self.whole = sum(one.loss_tolerance.utility(100.0) for one in outputs)
+
+    def towards(self, objective: Objective, budget: float) -> _Solution:
+        """The best within the budget, by the sum of utilities or something fairer."""
+        if objective == "balanced":
+            return self._balanced(budget)
+        return self.solve(budget, self.worst(budget) if objective == "max_min" else 0.0)
+
+    def _balanced(self, budget: float) -> _Solution:
+        """The largest sum of logarithms; the first chord is as steep as the logarithm at its end."""
+        goal = np.zeros(len(self._goal))
+        slopes = np.diff(np.log(np.maximum(_BENDS, _BENDS[1] / math.e))) / np.diff(_BENDS)
+        for first in self._chords:
+            goal[first : first + len(slopes)] = -slopes
+        found, price = self._solve(goal, budget, 0.0)
+        return _Solution(budget, self._passing(found), self._least - float(self._goal @ found), price)
 
     def worst(self, budget: float) -> float:
         """The utility that every output can have at once."""
@@ -181,12 +210,16 @@ class _Program:
     def solve(self, budget: float, worst: float = 0.0) -> _Solution:
         """The largest sum in which no output is worse off than that."""
         found, price = self._solve(self._goal, budget, worst * (1.0 - 1e-9))
+        return _Solution(budget, self._passing(found), self._least - float(self._goal @ found), price)
+
+    def _passing(self, found: Floats) -> Floats:
+        """Rows that pass each place."""
         rows = np.maximum(found[: len(self._bones.places)], 0.0)
         for index, place in enumerate(self._bones.places):
             if place.arc is None and place.node in self._bones.number:
                 # What is let in and goes nowhere is not let in: the program does not mind.
                 rows[index] = max(rows[branch] for branch in self._bones.branches[self._bones.number[place.node]])
-        return _Solution(budget, rows, self._least - float(self._goal @ found), price)
+        return rows
 
     def _solve(self, goal: Floats, budget: float, worst: float) -> tuple[Floats, float]:
         limits, bounds = self._limits.copy(), self._bounds.copy()
@@ -198,8 +231,8 @@ class _Program:
 
 
 def _check(objective: str) -> None:
-    if objective not in ("sum", "max_min"):
-        raise PenstockError.setting("objective", objective, "one of sum, max_min")
+    if objective not in get_args(Objective):
+        raise PenstockError.setting("objective", objective, f"one of {', '.join(get_args(Objective))}")
 
 
 def _read(bones: Skeleton, rows: Floats) -> Optimum:

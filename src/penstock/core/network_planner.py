@@ -84,7 +84,7 @@ class NetworkPlanner:
             headroom: The share of capacity that may be used.
             kind: How rows are dropped.
             solver: How a road map of drops by chance is made.
-            objective: What counts: the sum of utilities, or the worst of them.
+            objective: What counts: the sum of utilities, a balance between outputs, or the worst of them.
             pace: A first guess, in seconds of work a second.
             stages: The box that begins each further stage, and all boxes of it.
         """

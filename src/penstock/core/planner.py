@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.allot import alike, cheapest_first
+from penstock.core.allot import LEAST_SHARE, alike, cheapest_first, densest_first
 from penstock.core.bucket_costs import BUCKETS
 from penstock.core.knowledge import Knowledge
 from penstock.core.target import Target
@@ -31,6 +31,7 @@ from penstock.report import Report
 SOURCE = "source"
 OVER_CAPACITY = "more work than capacity"
 DEAR = "costly keys, more work than capacity"
+POOR = "little utility for their cost, more work than capacity"
 
 #: A plan stays in force while it lets through what a new one would, within this share: every new one is a file.
 DEAD_BAND = 0.05
@@ -49,10 +50,10 @@ class Forecast(NamedTuple):
         """Work that comes."""
         return float(self.rows @ self.costs_s)
 
-    def let_through(self, table: KeepTable | None) -> tuple[float, float]:
-        """Work and rows that a table keeps."""
+    def let_through(self, table: KeepTable | None, utilities: NDArray[np.float64] | None = None) -> tuple[float, float]:
+        """Work and rows that a table keeps; in place of rows their utility, if they differ in it."""
         rows = self.rows if table is None else self.rows * np.resize(np.asarray(table.keep), BUCKETS)
-        return float(rows @ self.costs_s), float(rows.sum())
+        return float(rows @ self.costs_s), float(rows.sum() if utilities is None else rows @ utilities)
 
     def without(self, share: float) -> "Forecast":
         """What is left when a share of the rows is kept in any case and paid for first."""
@@ -85,6 +86,8 @@ class BatchPlanner:
         mean_cost_s: One cost taken for every row, instead of what is learned.
         recent_mean: The mean of the last batch taken for every row, instead of all that is learned.
         true_costs_s: The cost of each bucket, if it is known.
+        utilities: What a row of each bucket is worth: most utility for its work first, instead of all rows alike.
+        min_keep: With utilities, the least share kept of a bucket.
         alarms: What a person should hear of, one line each, as of the last report.
     """
 
@@ -95,6 +98,8 @@ class BatchPlanner:
     mean_cost_s: float | None = None
     recent_mean: bool = False
     true_costs_s: NDArray[np.float64] | None = None
+    utilities: NDArray[np.float64] | None = None
+    min_keep: float = LEAST_SHARE
     alarms: tuple[str, ...] = field(default=(), init=False)
     _plan: Plan | None = field(default=None, init=False)
 
@@ -149,6 +154,9 @@ class BatchPlanner:
 
     def _table(self, forecast: Forecast) -> KeepTable | None:
         """The shares of what may be shed; None if everything fits."""
+        if self.utilities is not None:
+            keep = densest_first(*forecast[:2], self.utilities, *forecast[2:], min_keep=self.min_keep)
+            return None if keep.min() >= 1.0 else KeepTable(SOURCE, keep=tuple(keep.tolist()), reasons=(POOR,))
         if self.prefer_cheap:
             keep = cheapest_first(forecast.rows, forecast.costs_s, forecast.budget_s, forecast.most_rows)
             return None if keep.min() >= 1.0 else KeepTable(SOURCE, keep=tuple(keep.tolist()), reasons=(DEAR,))
@@ -159,12 +167,12 @@ class BatchPlanner:
         return None if share >= 1.0 else KeepTable(SOURCE, keep=(share,), reasons=(OVER_CAPACITY,))
 
     def _differs(self, forecast: Forecast, table: KeepTable | None) -> bool:
-        """Whether the table would let through other work, or more rows, than the plan in force does."""
-        old = self._plan.gate(SOURCE) if self._plan else None
+        """Whether the table would let through other work, or more rows or utility, than the plan in force does."""
+        old_table = self._plan.gate(SOURCE) if self._plan else None
         if table is None:
-            return old is not None  # What need not be shed is not shed, however little it is.
-        (old_work, old_rows), (new_work, new_rows) = forecast.let_through(old), forecast.let_through(table)
-        return abs(old_work - new_work) > DEAD_BAND * new_work or new_rows > (1.0 + DEAD_BAND) * old_rows
+            return old_table is not None  # What need not be shed is not shed, however little it is.
+        (old_work, old), (new_work, new) = (forecast.let_through(one, self.utilities) for one in (old_table, table))
+        return abs(old_work - new_work) > DEAD_BAND * new_work or new > (1.0 + DEAD_BAND) * old
 
     def _alarms(self, report: Report, must_keep_s: float) -> list[str]:
         """What a person should hear of, one line each."""

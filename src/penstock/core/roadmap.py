@@ -148,7 +148,8 @@ def build(
             upstream of a union is dropped alike, as the paper's text says.
         solver: `greedy`: where the next row costs least for the work it saves. `exact`: linear programs. `auto`: greedy
             where no rows are shared between queries, for there it is next to the best; exact where they are.
-        objective: `sum` of utilities; or `max_min`, the worst utility first, then the sum, which is always exact.
+        objective: `sum` of utilities; `balanced`, proportionally fair; or `max_min`, the worst utility first, then the
+            sum. The latter two are always exact.
     """
     check_step(network, step, drop_cost)
     for setting, given, kinds in (("placement", placement, Placement), ("solver", solver, Solver)):

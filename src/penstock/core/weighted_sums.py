@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
 
@@ -63,6 +65,9 @@ class Numbers(Protocol):
     def larger(self, one: Any, other: Any, /) -> Any:  # noqa: ANN401
         """The larger of two."""
 
+    def given(self, found: Any, body: Callable[[Any], Any], /) -> Any:  # noqa: ANN401
+        """What the body makes of a named tuple of numbers, each of which is computed once however often it is used."""
+
 
 class Arrays:
     """Calculates with NumPy arrays.
@@ -89,6 +94,10 @@ class Arrays:
     def larger(self, one: Any, other: Any) -> Any:  # noqa: ANN401
         """The larger of two."""
         return np.maximum(one, other)
+
+    def given(self, found: Any, body: Callable[[Any], Any]) -> Any:  # noqa: ANN401
+        """What the body makes of them: they are computed already."""
+        return body(found)
 
 
 def summed(

@@ -31,7 +31,7 @@ _LINE = LossTolerance([(100.0, 1.0), (0.0, 0.0)])
 #: What stands in for a selectivity until it is learned; others are 1.
 _FILTER_SELECTIVITY = 0.5
 #: Options without which a sink has nowhere to write to.
-_SINK_NEEDS = {
+SINK_NEEDS = {
     "parquet": ("path",),
     "json": ("path",),
     "csv": ("path",),
@@ -83,7 +83,7 @@ class NetworkFile:
         trigger_s: How often a batch starts on Spark.
         kind: Whether rows are dropped at random or by their values.
         solver: How a road map of drops by chance is made.
-        objective: What counts: the sum of the outputs' utilities, or the worst of them.
+        objective: What counts: the sum of the outputs' utilities, a balance between them, or the worst of them.
         missing: Statistics that were not there, such as `boxes.hot.cost`, for which placeholders stand in.
         document: The file, to name a line in further errors.
     """
@@ -271,7 +271,7 @@ def _check_arcs(document: Document, keys: NetworkKeys) -> None:
 
 def _check_keys(document: Document, keys: NetworkKeys, *, runnable: bool) -> None:
     """Keys that go together do, and those that exclude each other do not."""
-    if keys.objective == "max_min" and keys.solver != "exact":
+    if keys.objective != "sum" and keys.solver != "exact":
         raise document.refused(("objective",), "sum, or solver: exact beside it")
     for name, box in keys.boxes.items():
         where: Where = ("boxes", name)
@@ -300,7 +300,7 @@ def _check_output(document: Document, where: Where, output: OutputKeys) -> None:
         raise document.refused((*where, "loss_tolerance"), "either loss_tolerance or value", fix)
     if output.envelope and output.loss_tolerance is None:
         raise document.refused((*where, "envelope"), "it with loss_tolerance alone")
-    for option in _SINK_NEEDS.get(output.to.format, ()):
+    for option in SINK_NEEDS.get(output.to.format, ()):
         if option not in output.to.options:
             raise document.missing((*where, "to", "options", option), f"it to write {output.to.format}")
 

@@ -53,6 +53,20 @@ class Columns:
         other = other if hasattr(other, "alias") else F.lit(other)
         return F.when(one.isNotNull(), F.greatest(one, other))
 
+    def given(self, found: Any, body: Callable[[Any], Any]) -> Column:  # noqa: ANN401 - any named tuple of columns
+        """What the body makes of them, as a struct.
+
+        They go through a list of one, so that the body has names for them: written out wherever they are used, they
+        would keep Spark's optimizer busy for a minute.
+        """
+        kind = type(found)
+
+        def told(one: Column) -> Column:
+            made = body(kind(*(one[name] for name in kind._fields)))
+            return _struct(made) if isinstance(made, tuple) else made
+
+        return F.get(F.transform(F.array(_struct(found)), told), F.lit(0))
+
 
 def count(
     where: str | Column | None = None,
@@ -198,7 +212,7 @@ def _hit(where: str | Column | None) -> Column:
 
 
 def _answer(
-    equation: Callable[[Sums, Quantile, Columns], equations.Answer],
+    equation: Callable[[Sums, Quantile, Columns], Column],
     values: tuple[Column, Column],
     weight: str,
     confidence: float,
@@ -207,13 +221,12 @@ def _answer(
     quantile = Quantile(confidence)
     sums = _sums(*values, F.col(column_name("weight", weight)), column_names("row", row) if row else ())
 
-    def told(found: Column) -> Column:
-        answer = equation(Sums(*(found[name] for name in Sums._fields)), quantile, Columns())
-        return F.struct(*(value.alias(name) for name, value in answer._asdict().items()))
+    return Columns().given(sums, lambda found: equation(found, quantile, Columns()))
 
-    # A list of one, so that each sum has a name in the equations and is not written out wherever it is used.
-    listed = F.array(F.struct(*(value.alias(name) for name, value in sums._asdict().items())))
-    return F.get(F.transform(listed, told), F.lit(0))
+
+def _struct(values: Any) -> Column:  # noqa: ANN401 - any named tuple of columns and numbers
+    fields = values._asdict().items()
+    return F.struct(*((one if hasattr(one, "alias") else F.lit(one)).alias(name) for name, one in fields))
 
 
 def _sums(a: Column, b: Column, weight: Column, row: tuple[str, ...]) -> Sums:

@@ -30,6 +30,9 @@ LEASE_S = 30.0
 #: A query's first batch is expected so long after its guard was made part of it; a backlog is thinned no later.
 START_S = 120.0
 
+#: In what unit a control row, which has whole numbers only, says what rows carry: 1 is 10**18 of it.
+SIC_UNIT = 1e-18
+
 #: What a control row says in place of a version: no plan is in force; the plan could not be read.
 NO_PLAN, UNREADABLE = -1, -2
 
@@ -74,14 +77,15 @@ def control_row(folder: str, place: str, start: Start | None = None) -> list[int
     """What this task's micro-batch is judged by; in a batch query, by the newest plan.
 
     The threshold of every bucket, the plan's version, the microseconds it took to find out; then, in microseconds too,
-    when the batch was bound and the grace and freshness by which a backlog is thinned, or zeros.
+    when the batch was bound and the grace and freshness by which a backlog is thinned, or zeros; then what a row of
+    each source carries, in `SIC_UNIT`s, if the plan says so.
     """
     begin_s = time.perf_counter()
     logs = _Logs(folder, place, start)
-    version, limits, bound = _in_force(logs, _batch(), logs.thresholds, _KEEP_ALL)
+    version, (limits, sic), bound = _in_force(logs, _batch(), logs.table, (_KEEP_ALL, ()))
     thin = bound.backlog if bound else None
     times_s = (bound.bound_s, thin.grace_s, thin.fresh_s) if bound and thin else (0.0, 0.0, 0.0)
-    return [*limits, version, _us(time.perf_counter() - begin_s), *map(_us, times_s)]
+    return [*limits, version, _us(time.perf_counter() - begin_s), *map(_us, times_s), *sic]
 
 
 def costs_in_force(folder: str, gate: str, place: str, start: Start | None = None) -> Costs | None:
@@ -158,9 +162,12 @@ class _Logs:
         planned = newest is not None and newest.decided_s >= self._start.since_s
         return None if planned else backlog.rule(self._start.fresh_s)
 
-    def thresholds(self, version: int) -> list[int]:
-        """The thresholds of a plan."""
-        return table_thresholds(self._plans().get(version), self._place)
+    def table(self, version: int) -> tuple[list[int], tuple[int, ...]]:
+        """The thresholds of a plan, and what rows carry."""
+        plan = self._plans().get(version)
+        limits = table_thresholds(plan, self._place)
+        found = plan.sic_at(self._place) if plan else None
+        return limits, tuple(round(sic / SIC_UNIT) for sic in found.sic) if found else ()
 
     def costs(self, version: int, place: str) -> Costs | None:
         """The costs in a plan."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from penstock.core.balanced import Balanced
 from penstock.core.policy import FullKnowledge, LoadAware
 from penstock.core.target import MeanQueueLatency
 from penstock.errors import PenstockError
@@ -81,6 +82,15 @@ def column_names(setting: str, given: str | Sequence[str]) -> tuple[str, ...]:
     """The names of columns, given as one or as several."""
     names = tuple(given) if isinstance(given, list | tuple) else (given,)
     return tuple(column_name(setting, name) for name in names)
+
+
+def guard_key(key: str | Sequence[str], policy: Policy) -> tuple[str, ...]:
+    """The columns by which costs are told apart: the guard's, or those of its policy."""
+    names = column_names("key", key)
+    own = column_names("key", policy.key) if isinstance(policy, Balanced) else ()
+    if names and own and names != own:
+        raise PenstockError.setting("key", ", ".join(names), f"it once, to the guard or to Balanced: {', '.join(own)}")
+    return names or own
 
 
 def guard_name(given: object) -> str:

@@ -44,7 +44,8 @@ def claim(folder: Path, own: dict[str, Any]) -> None:
             "the folder of this guard or grouping, or one of its own",
             f"{sign} is damaged",
         )
-    differs = [f"{name} {found.get(name)!r} there, {own[name]!r} here" for name in own if found.get(name) != own[name]]
+    names = [name for name in {**own, **found} if found.get(name) != own.get(name)]
+    differs = [f"{name} {found.get(name)!r} there, {own.get(name)!r} here" for name in names]
     raise PenstockError.setting(
         "checkpoint",
         str(folder.parent),

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import DataType
 
+    from penstock.core.worth import Worth
+
 #: Where arrival times are looked for when no column is named; `timestamp` is Kafka's.
 _USUAL_ARRIVALS = ("arrival", "timestamp")
 #: What identifies a record of Kafka.
@@ -37,6 +39,7 @@ class RowColumns:
         keep: Rows that must be kept: a condition in SQL, or a column.
         cost: Column with a row's true cost in seconds, which then decides the bucket in place of the key.
         weight: Column with the weights.
+        worth: What rows are worth by a column's values, which is then told by the bucket as well.
     """
 
     key: tuple[str, ...]
@@ -46,6 +49,7 @@ class RowColumns:
     cost: str | None
     weight: str
     cost_setting: str = "cost_column"  #: what the user knows `cost` by
+    worth: Worth | None = None
 
     def refuse_overlap(self) -> None:
         """The weight needs a column to itself."""
@@ -54,6 +58,7 @@ class RowColumns:
             ("row", self.row),
             ("arrival", (self.arrival,)),
             (self.cost_setting, (self.cost,)),
+            ("value", (self.worth.column if self.worth else None,)),
         ):
             if self.weight in names:
                 raise PenstockError.setting("weight", self.weight, f"a column of its own, not that of {setting}")
@@ -63,7 +68,10 @@ class RowColumns:
         return self.stratum(df).bitwiseAND(F.lit(BUCKETS - 1)).cast("int")
 
     def stratum(self, df: DataFrame) -> Column:
-        """What the row's cost depends on, as a number whose low bits are the bucket: the hash of its key."""
+        """What the row's cost depends on, as a number whose low bits are the bucket: the hash of its key.
+
+        If rows differ in worth, the low bits tell the grade first, as `Worth.strata` has it.
+        """
         if self.cost is not None:
             self._type_of(df, self.cost_setting, self.cost, (NumericType,), "a column of numbers")
             classes = F.floor(F.log2(F.col(self.cost) * F.lit(1e6)) * F.lit(float(CLASSES_PER_OCTAVE)))
@@ -71,9 +79,26 @@ class RowColumns:
             return F.coalesce(within, F.lit(0).cast("bigint"))
         for name in self.key:
             self._type_of(df, "key", name)
-        if not self.key:
-            return F.lit(0).cast("bigint")
-        return F.xxhash64(*self.key)
+        hashed = F.xxhash64(*self.key) if self.key else F.lit(0).cast("bigint")
+        if self.worth is None:
+            return hashed
+        grade = self._grade(df, self.worth) * F.lit(self.worth.keys)
+        return hashed.bitwiseAND(F.lit(~(BUCKETS - self.worth.keys))).bitwiseOR(grade.cast("bigint"))
+
+    def _grade(self, df: DataFrame, worth: Worth) -> Column:
+        self._type_of(df, "value", worth.column, (NumericType,), "a column of numbers")
+        value = F.col(worth.column).cast("double")
+        grade = F.when(value.isNull() | F.isnan(value), F.lit(worth.missing))
+        for number, end in enumerate(worth.ends):
+            grade = grade.when(value <= F.lit(end), F.lit(number))
+        return grade.otherwise(F.lit(len(worth.ends)))
+
+    def types(self, df: DataFrame) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The types of the key's columns and of those named to tell rows apart, as Spark spells them."""
+        names = (*self.key, *self.row)
+        schema = df.select(*[F.col(name).alias(str(number)) for number, name in enumerate(names)]).schema
+        found = tuple(field.dataType.simpleString() for field in schema.fields)
+        return found[: len(self.key)], found[len(self.key) :]
 
     def coin(self, df: DataFrame, salt: int) -> Column:
         """The row's number from 0 to 2**63 - 1, the same whenever it is judged."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from penstock.core.partition_costs import PartitionCosts
 from penstock.errors import PenstockError
 from penstock.plan import Costs, Plan
+from penstock.report_log import Alarms, End, NoReports
 from penstock.spark.binding import LEASE_S, NO_PLAN, UNREADABLE
 from penstock.spark.progress import Progress, arrival_trouble, partition_costs, report_of
 from penstock.totals import Totals
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from penstock.core.policy import Planner
     from penstock.report import Report
+    from penstock.report_log import ReportSink
     from penstock.spark.store import Bindings, Plans
 
 _logger = logging.getLogger("penstock")
@@ -88,16 +90,20 @@ class Controller:
         clock: Callable[[], float],
         on_report: Callable[[Report], None],
         dealing: Dealing | None = None,
+        kept_in: ReportSink | None = None,
     ) -> None:
         """Watch the query.
 
         `names` are those of the gate's and the probe's observed metrics; there need not be a gate. `by_length` says
-        that the planner goes by how long work takes. `dealing` says what rows are dealt to partitions by, if they are.
+        that the planner goes by how long work takes. `dealing` says what rows are dealt to partitions by, if they
+        are. `kept_in` is where reports are kept for people to look at.
         """
         self._query, self._planner, self._plans, self._bindings = query, planner, plans, bindings
         self._gate, self._probe = names
         self._dry, self._by_length, self._clock, self._on_report = dry, by_length, clock, on_report
         self._dealing = dealing
+        self._kept_in = kept_in or NoReports()
+        self._alarms_kept: tuple[tuple[str, ...], int] = (), 0
         self._costs = dealing.in_force if dealing else None  # what every plan carries
         self._real_time = False
         self._query_id = str(query.id)
@@ -134,6 +140,12 @@ class Controller:
             self._thread.join(timeout=30.0)
 
     def _run(self) -> None:
+        try:
+            self._loop()
+        finally:
+            self._kept_in.write(End(self._clock(), "the guard was stopped" if self._stopping.is_set() else "over"))
+
+    def _loop(self) -> None:
         unanswered = 0
         while not self._stopping.is_set():
             unanswered += 1
@@ -183,6 +195,7 @@ class Controller:
         now_s = self._clock()
         self._watch_idleness(now_s)
         self._watch_progress(now_s)
+        self._keep_alarms(now_s)
         plan = self._in_force
         # Who does not understand what happens does not renew: the lease runs out, and rows flow.
         if self._understood and plan is not None and plan.gates and now_s - plan.decided_s > LEASE_S / 3.0:
@@ -206,7 +219,7 @@ class Controller:
 
     def _take_in(self, progress: Progress) -> Report | None:
         before, self._before = self._before, progress
-        if self._gate is not None and self._gate not in progress.observed:
+        if self._gate is not None and not self._has_gate(progress):
             self._tell(f"query {self._query_id} has no gate of this guard: put .transform(guard.admit) into it")
             return None
         if self._gate is None and self._probe not in progress.observed:
@@ -218,20 +231,14 @@ class Controller:
         if self._probe not in progress.observed and any(name.startswith(PROBE) for name in progress.observed):
             self._tell(f"query {self._query_id} is measured by another guard: take admit and measured of the same one")
         plan = self._judged_by(progress)
-        report = report_of(
-            progress,
-            before,
-            gate=self._gate,
-            probe=self._probe,
-            plan=plan,
-            dry=self._dry,
-        )
+        report = self._report(progress, before, plan)
         if progress.batch % PURGE_EVERY == 0:
             self._purge(progress.batch - HISTORY)
         if report is None:
             return None
         self.reports.append(report)
         self.totals.add(report)
+        self._kept_in.write(report)
         if self._plans_blindly(progress):
             self.alarms = (REAL_TIME,)
         else:
@@ -241,6 +248,19 @@ class Controller:
         for alarm in self.alarms:
             self._tell(alarm)
         return report
+
+    def _has_gate(self, progress: Progress) -> bool:
+        """Whether the batch was judged by the gate of this controller."""
+        return self._gate in progress.observed
+
+    def _plan_version(self, progress: Progress) -> int | None:
+        """The version of the plan that judged the batch, by the gate's own word."""
+        version: int | None = progress.observed[self._gate].get("plan") if self._gate else None
+        return version
+
+    def _report(self, progress: Progress, before: Progress | None, plan: Plan | None) -> Report | None:
+        """The batch as a Report; None if no row came to the gate."""
+        return report_of(progress, before, gate=self._gate, probe=self._probe, plan=plan, dry=self._dry)
 
     def _decide(self, report: Report, progress: Progress) -> None:
         """Write a plan if rows are to be judged, or dealt, in another way than before."""
@@ -270,7 +290,7 @@ class Controller:
         if self._gate is None:
             bound = self._bindings.get(progress.batch)
             return None if bound is None or bound.plan_version is None else self._plans.get(bound.plan_version)
-        version = progress.observed[self._gate].get("plan")
+        version = self._plan_version(progress)
         if version is None or version == NO_PLAN:
             self._compare_clocks(progress.batch)
             return None
@@ -304,6 +324,11 @@ class Controller:
         self._bindings.purge(before)
         if oldest is not None and oldest.plan_version is not None:
             self._plans.purge(oldest.plan_version)
+
+    def _keep_alarms(self, now_s: float) -> None:
+        if (found := (self.alarms, self.errors)) != self._alarms_kept:
+            self._alarms_kept = found
+            self._kept_in.write(Alarms(now_s, *found))
 
     def _watch_progress(self, now_s: float) -> None:
         """Raise an alarm while a batch takes very long."""

@@ -12,12 +12,17 @@ from penstock.core.arrival import EARLIEST_S
 from penstock.core.bucket_costs import BUCKETS
 from penstock.core.thresholds import BACKLOG_NUMBER, KEEP_ALL, MOST_REASONS, REASON_BITS
 from penstock.spark.control_table import FORMAT, PlanTable
+from penstock.spark.pass_on import SIC
+from penstock.spark.quarantine import PART, PARTS, PLAN_VERSION, REASON_NUMBER
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructType
 
     from penstock.spark.binding import Start
     from penstock.spark.columns import RowColumns
+    from penstock.spark.quarantine import Writer
+    from penstock.spark.sic_columns import SicOfRows
     from penstock.spark.store import Store
 
 #: The column in which a dry run says what would have been shed.
@@ -26,6 +31,9 @@ WOULD_SHED = "penstock_would_shed"
 #: metadata outlives a query in a Parquet file, and only two guards on one query are a mistake.
 MADE_BY, MADE_IN = "penstock_guard", "penstock_process"
 THIS_PROCESS = uuid.uuid4().hex
+
+#: Where a control row says what rows carry, behind the thresholds and five other numbers.
+SIC_AT = BUCKETS + 5
 
 _CONTROL = "__penstock_control"
 _THRESHOLD = "__penstock_threshold"
@@ -50,25 +58,38 @@ def control(df: DataFrame, store: Store, place: str, start: Start | None = None)
     return table.select("control").scalar()
 
 
-def gated(
-    df: DataFrame, control: Column, columns: RowColumns, *, salt: int, metric: str, made_by: str, dry: bool
+def gated(  # noqa: PLR0913 - settings of one gate, given by name
+    df: DataFrame,
+    control: Column,
+    columns: RowColumns,
+    *,
+    salt: int,
+    metric: str,
+    made_by: str,
+    dry: bool,
+    sic: SicOfRows | None = None,
+    quarantine: Writer | None = None,
 ) -> DataFrame:
     """The rows that pass, with their weights; in a dry run all rows, tagged.
 
     In a stream the gate counts: rows in, rows shed by reason and the plan they were judged by arrive in the query's
-    progress under `metric`.
+    progress under `metric`. With `sic` rows also carry their source information content, which is summed there too.
+    With a quarantine, rows that a stream sheds go there.
     """
     must_keep = columns.must_keep(df)
+    bucket = columns.bucket(df) if sic is None else sic.bucket(df)
     if df.isStreaming:
         judged = df.withColumn(_CONTROL, _once(control)).withColumns(
             {
-                _THRESHOLD: _once(_by_age(F.get(_CONTROL, columns.bucket(df)), columns.arrival_s(df))),
+                _THRESHOLD: _once(_by_age(F.get(_CONTROL, bucket), columns.arrival_s(df))),
                 _PLAN: F.get(_CONTROL, F.lit(BUCKETS)),
                 _READ_US: F.get(_CONTROL, F.lit(BUCKETS + 1)),
             }
         )
     else:
-        judged = df.withColumn(_THRESHOLD, _once(F.get(control, columns.bucket(df))))
+        judged = df.withColumn(_THRESHOLD, _once(F.get(control, bucket)))
+    if sic is not None:
+        judged = judged.withColumn(SIC, sic.carried(df, F.col(_CONTROL) if df.isStreaming else control))
     # No coin is tossed for a bucket that is kept whole.
     passes = (F.col(_THRESHOLD) == F.lit(KEEP_ALL)) | (columns.coin(df, salt) <= F.col(_THRESHOLD))
     if must_keep is not None:
@@ -79,7 +100,11 @@ def gated(
         # no source of a stream comes near; a batch has nobody to count for.
         judged = judged.withColumn(_PASSES, passes)
         passes = F.col(_PASSES)
-        judged = judged.observe(metric, *_counts(must_keep is not None))
+        shed = judged.filter(~passes)
+        counts = _counts(must_keep is not None)
+        if sic is not None:
+            counts += sic.sums(F.col(_PASSES), columns.arrival_s(df))
+        judged = judged.observe(metric, *counts)
     factor = F.lit(_TWO_63) / (F.col(_THRESHOLD) + F.lit(1.0))
     if must_keep is not None:
         factor = F.when(F.col(_MUST_KEEP), F.lit(1.0)).otherwise(factor)
@@ -92,7 +117,26 @@ def gated(
     weighed = judged.withColumn(columns.weight, weight).withMetadata(
         columns.weight, {MADE_BY: made_by, MADE_IN: THIS_PROCESS}
     )
-    return weighed.drop(_CONTROL, _THRESHOLD, _PLAN, _READ_US, _MUST_KEEP, _PASSES)
+    admitted = weighed.drop(_CONTROL, _THRESHOLD, _PLAN, _READ_US, _MUST_KEEP, _PASSES)
+    if quarantine is None or dry or not df.isStreaming:
+        return admitted
+    return admitted.union(_quarantined(shed, df.columns, columns.coin(df, salt), quarantine, admitted.schema))
+
+
+def _quarantined(shed: DataFrame, names: list[str], coin: Column, quarantine: Writer, schema: StructType) -> DataFrame:
+    """Nothing, once the shed rows are in quarantine.
+
+    Which part a row is in follows from its coin alone, and all rows of a part meet in one task, however the source
+    deals rows to tasks: at a replay, too, which may be on another number of cores.
+    """
+    reason = F.col(_THRESHOLD).bitwiseAND(F.lit(REASON_BITS)).cast("int")
+    marked = shed.select(
+        *(F.col(f"`{name}`") for name in names),
+        reason.alias(REASON_NUMBER),
+        F.col(_PLAN).alias(PLAN_VERSION),
+        (coin % F.lit(PARTS)).cast("int").alias(PART),
+    )
+    return marked.repartition(PARTS, PART).mapInArrow(quarantine, schema)
 
 
 def _by_age(threshold: Column, arrival_s: Column | None) -> Column:

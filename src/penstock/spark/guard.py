@@ -9,16 +9,19 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 
+from penstock.core.balanced import Balanced
 from penstock.core.planner import SOURCE
 from penstock.core.policy import BaseLine, FullKnowledge, LoadAware
 from penstock.core.target import Throughput
 from penstock.errors import PenstockError
 from penstock.log import local_folder
+from penstock.report_log import Watch
 from penstock.spark.binding import Start
 from penstock.spark.checks import (
     column_names,
     condition,
     fine_machines,
+    guard_key,
     guard_name,
     one_of,
     plain_column_name,
@@ -28,9 +31,13 @@ from penstock.spark.checks import (
 from penstock.spark.columns import RowColumns
 from penstock.spark.controller import PROBE, Controller, Dealing
 from penstock.spark.dealing import FromLog, Given
+from penstock.spark.forward import Forward
 from penstock.spark.gate import MADE_BY, MADE_IN, THIS_PROCESS, WOULD_SHED, control, gated
 from penstock.spark.measured import measured, unmeasured
+from penstock.spark.prepare import prepared, staged
+from penstock.spark.quarantine import Place
 from penstock.spark.remote import store_for
+from penstock.spark.replay import calm
 from penstock.spark.settings import read_yaml
 from penstock.totals import Totals
 
@@ -51,6 +58,7 @@ if TYPE_CHECKING:
     from penstock.plan import Costs
     from penstock.report import Report
     from penstock.spark.measured import Form
+    from penstock.spark.quarantine import Writer
     from penstock.spark.store import Store
 
 Mode = Literal["enforce", "dry_run", "off"]
@@ -88,13 +96,15 @@ class Guard:
         weight: str = "weight",
         name: str = "guard",
         fine: bool = False,
+        quarantine: str | os.PathLike[str] | None = None,
     ) -> None:
         """Say what to hold, and which columns say what.
 
         Args:
             target: What to hold: `MeanQueueLatency`, `MaxLag` or `Throughput`.
             policy: How to choose the rows to give up; `LoadAware()` if not given.
-            key: Column or columns by which costs are told apart. Without one, all rows are alike.
+            key: Column or columns by which costs are told apart; a policy of `Balanced` may name them in its place.
+                Without one, all rows are alike.
             arrival: Column with a row's time of arrival (timestamps, or seconds since 1970); if not given, `arrival` or
                 `timestamp`.
             keep: Rows that are never shed: a condition in SQL or a column.
@@ -108,6 +118,8 @@ class Guard:
             fine: Also shed inside the measured operator, row by row, what comes too late within its batch. It holds the
                 target through bursts that the gate meets a batch too late; its verdicts depend on the clock and may
                 differ at a replay. For `MeanQueueLatency` and functions of `form="row"`.
+            quarantine: Where shed rows go, each once, with reason, plan and batch: a folder, `table:NAME` or
+                `kafka:TOPIC@HOST:PORT`; `penstock.replay` brings them back. If not given, they are gone.
         """
         self.name = guard_name(name)
         self.mode = one_of("mode", mode, ("enforce", "dry_run", "off"))
@@ -117,12 +129,13 @@ class Guard:
             raise PenstockError.setting("arrival", arrival, "the name of a column")
         cost = self._policy.cost_column if isinstance(self._policy, FullKnowledge) else None
         self._columns = RowColumns(
-            key=column_names("key", key),
+            key=guard_key(key, self._policy),
             row=column_names("row", row),
             arrival=arrival,
             keep=condition(keep),
             cost=cost,
             weight=plain_column_name("weight", weight),
+            worth=self._policy.worth if isinstance(self._policy, Balanced) else None,
         )
         self._columns.refuse_overlap()
         self._salt = int(getattr(self._policy, "seed", 0))
@@ -132,10 +145,18 @@ class Guard:
         if checkpoint is not None:
             local_folder("checkpoint", checkpoint)  # Refused here if it is none.
         self._checkpoint = checkpoint
+        self._types: tuple[tuple[str, ...], tuple[str, ...]] = (), ()
+        self._quarantine = None if quarantine is None else Place.of(quarantine)
+        if self._quarantine is not None:
+            self._quarantine.refuse_inside(checkpoint)
+            if fine:
+                raise PenstockError("quarantine does not go with fine=True: what is shed row by row is not caught")
         self._grouped: tuple[str, int] | None = None
         self._store: Store | None = None
         self._controller: Controller | None = None
         self._metrics_server: WSGIServer | None = None
+        self._forward: Forward | None = None
+        self._session: SparkSession | None = None
         self._token = uuid.uuid4().hex  # tells this guard's state on a worker from that of any other
         self._metrics = f"penstock_gate_{self.name}", f"{PROBE}{self.name}"
 
@@ -162,7 +183,9 @@ class Guard:
             metric=self._metrics[0],
             made_by=self.name,
             dry=self.mode == "dry_run",
+            quarantine=self._quarantine_writer(df),
         )
+        self._types = self._columns.types(df)
         # Last, so that a mistake in the settings leaves nothing behind.
         self._claim_folder()
         return admitted
@@ -244,8 +267,21 @@ class Guard:
         if self.mode == "off":
             return self
         self._claim_folder()
+        self._controller = self._made_controller(query, on_report or (lambda _: None))
+        for watched in [one for one, (_, controller) in _watched.items() if not controller.alive]:
+            del _watched[watched]
+        _watched[str(query.id)] = self.name, self._controller
+        self._controller.start()
+        self._start_forward()
+        if not query.isActive:
+            logging.getLogger("penstock").warning("query %s has ended already: there is nothing to guard", query.id)
+        return self
+
+    def _made_controller(self, query: StreamingQuery, on_report: Callable[[Report], None]) -> Controller:
         plans = self._stored().plans()
-        self._controller = Controller(
+        reports = self._stored().reports(str(query.id))
+        reports.write(self._sign(str(query.id)))
+        return Controller(
             query,
             self._policy.planner(self.target),
             plans,
@@ -254,16 +290,10 @@ class Guard:
             dry=self.mode == "dry_run",
             by_length=not isinstance(self.target, Throughput) and not isinstance(self._policy, BaseLine),
             clock=time.time,
-            on_report=on_report or (lambda _: None),
+            on_report=on_report,
             dealing=None if self._grouped is None else Dealing.at(*self._grouped, plans.latest()),
+            kept_in=reports,
         )
-        for watched in [one for one, (_, controller) in _watched.items() if not controller.alive]:
-            del _watched[watched]
-        _watched[str(query.id)] = self.name, self._controller
-        self._controller.start()
-        if not query.isActive:
-            logging.getLogger("penstock").warning("query %s has ended already: there is nothing to guard", query.id)
-        return self
 
     @property
     def watching(self) -> bool:
@@ -278,7 +308,14 @@ class Guard:
     @property
     def alarms(self) -> tuple[str, ...]:
         """What needs a person: a target that cannot be held, say. As of the last batch."""
-        return self._controller.alarms if self._controller else ()
+        forward = self._forward.alarm if self._forward else None
+        alarms = self._controller.alarms if self._controller else ()
+        return alarms if forward is None else (*alarms, forward)
+
+    @property
+    def calm(self) -> bool:
+        """Whether there is room for rows from quarantine: the guard has shed nothing for a while."""
+        return calm(self._stored().plans(), time.time())
 
     def report(self) -> Report | None:
         """The Report of the last batch; None before the first."""
@@ -318,6 +355,9 @@ class Guard:
         """Stop planning; if the query goes on, it keeps every row from now on."""
         if self._controller is not None:
             self._controller.stop()
+        forward, self._forward = self._forward, None
+        if forward is not None:
+            forward.stop()
         self._close_metrics()
 
     def _close_metrics(self) -> None:
@@ -348,17 +388,52 @@ class Guard:
                     f"the stream has a column {WOULD_SHED} already: rename it, the guard's dry run needs the name"
                 )
 
+    def _quarantine_writer(self, df: DataFrame) -> Writer | None:
+        """What writes shed rows, once the place for them is known to be usable."""
+        if self._quarantine is None or self.mode != "enforce":
+            return None
+        self._session = df.sparkSession
+        return prepared(self._quarantine, df, self._stored(df.sparkSession), self._columns.weight, self.name)
+
+    def _start_forward(self) -> None:
+        """Bring shed rows on from their folder, if they are to go elsewhere."""
+        if self._quarantine is None or self._quarantine.kind == "folder" or self._session is None:
+            return
+        if self._forward is None or self._forward.alarm is not None:
+            self._forward = Forward(self._session, staged(self._quarantine, self._stored()), self._quarantine)
+
     def _start(self) -> Start | None:
         return None if self.target.fresh_s is None else Start(time.time(), self.target.fresh_s)
 
+    def _sign(self, query: str) -> Watch:
+        """What whoever reads its reports should know of this guard."""
+        keep = self._columns.keep
+        return Watch(
+            guard=self.name,
+            query=query,
+            began_s=time.time(),
+            mode=self.mode,
+            policy=type(self._policy).__name__,
+            target=type(self.target).__name__,
+            target_s=getattr(self.target, "limit_s", getattr(self.target, "age_s", None)),
+            target_rows_per_s=getattr(self.target, "rows_per_s", None),
+            key=self._columns.key,
+            key_types=self._types[0],
+            row=self._columns.row,
+            row_types=self._types[1],
+            keep="" if keep is None else str(keep),
+        )
+
     def _claim_folder(self) -> None:
-        own = {
+        own: dict[str, Any] = {
             "name": self.name,
             "key": list(self._columns.key),
             "row": list(self._columns.row),
             "cost_column": self._columns.cost,
             "salt": self._salt,
         }
+        if self._columns.worth is not None:
+            own["value"] = [self._columns.worth.column, [list(one) for one in self._columns.worth.intervals]]
         self._stored().claim(own)
 
     def _stored(self, spark: SparkSession | None = None) -> Store:

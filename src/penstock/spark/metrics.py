@@ -16,7 +16,7 @@ from penstock.core.target import MaxLag, MeanQueueLatency, Throughput
 from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from wsgiref.simple_server import WSGIServer
 
     from prometheus_client.metrics_core import Metric
@@ -69,6 +69,8 @@ class GuardMetrics(Collector):
                     "Rows beyond the last batch that the source itself knew of.",
                     last.source_rows_behind,
                 )
+            for sic in last.sic.values():
+                yield self._gauge("sic", "Source information content of results, in the last source time window.", sic)
             # 0 is a version, so no plan is told by an absent one.
             if last.plan_version is not None:
                 yield self._gauge("plan_version", "Plan that judged the last batch.", last.plan_version)
@@ -104,12 +106,34 @@ class GuardMetrics(Collector):
         return family
 
 
-def serve(guard: Guard, port: int, address: str) -> WSGIServer:
+class FairMetrics(Collector):
+    """The metrics of several queries: each family once, with the values of all."""
+
+    def __init__(self, queries: Sequence[Guard]) -> None:
+        """Tell of these queries."""
+        self._queries = [GuardMetrics(query) for query in queries]
+
+    def describe(self) -> list[Metric]:
+        """Nothing: what there is depends on what has happened."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """Every metric as it stands."""
+        families: dict[str, Metric] = {}
+        for query in self._queries:
+            for family in query.collect():
+                families.setdefault(family.name, family)
+                if families[family.name] is not family:
+                    families[family.name].samples.extend(family.samples)
+        yield from families.values()
+
+
+def serve(guard: Guard | list[Guard], port: int, address: str) -> WSGIServer:
     """Answer `http://address:port/metrics` from a thread of its own until the server is shut down."""
     if type(port) is not int or port not in _PORTS:
         raise PenstockError.setting("port", port, "a port from 1 to 65535, or 0 for any that is free")
     registry = CollectorRegistry()
-    registry.register(GuardMetrics(guard))
+    registry.register(FairMetrics(guard) if isinstance(guard, list) else GuardMetrics(guard))
     try:
         server, _ = start_http_server(port, address, registry)
     except OSError as error:

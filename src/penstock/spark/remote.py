@@ -25,6 +25,7 @@ from penstock.errors import PenstockError
 from penstock.log import Skipped, local_folder
 from penstock.message import Message
 from penstock.plan import Binding, Plan
+from penstock.report_log import NoReports
 from penstock.spark.store import LocalStore, on_connect
 
 if TYPE_CHECKING:
@@ -80,6 +81,10 @@ class RemoteStore:
     def bindings(self, query: str) -> RemoteLog[Binding]:
         """The bindings of a query in it."""
         return RemoteLog(Binding, self._log(query))
+
+    def reports(self, query: str) -> NoReports:  # noqa: ARG002 - one that is kept here needs it
+        """None are kept: an errand for each would hold up planning."""
+        return NoReports()
 
     def control_row(self, place: str) -> list[int]:
         """What a batch data frame is judged by."""

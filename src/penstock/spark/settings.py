@@ -8,6 +8,7 @@ from typing import Any
 
 import yaml
 
+from penstock.core.balanced import Balanced
 from penstock.core.policy import BaseLine, FullKnowledge, LoadAware, RandomShed, StrawMan
 from penstock.core.target import MaxLag, MeanQueueLatency, Throughput
 from penstock.errors import PenstockError
@@ -21,8 +22,9 @@ _POLICIES = {
     "straw_man": StrawMan,
     "full_knowledge": FullKnowledge,
     "base_line": BaseLine,
+    "balanced": Balanced,
 }
-_PLAIN = ("key", "arrival", "keep", "mode", "checkpoint", "row", "weight", "name", "fine")
+_PLAIN = ("key", "arrival", "keep", "mode", "checkpoint", "row", "weight", "name", "fine", "quarantine")
 
 
 def read_yaml(path: str | os.PathLike[str]) -> dict[str, Any]:

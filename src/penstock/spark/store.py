@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.log import PlanLog, PlanStore
+from penstock.report_log import ReportLog
 from penstock.spark.binding import bindings_of, control_row
 from penstock.spark.claim import claim
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from penstock.log import BindingLog
     from penstock.plan import Binding
+    from penstock.report_log import ReportSink
 
 
 def on_connect(spark: SparkSession | None) -> bool:
@@ -60,6 +62,9 @@ class Store(Protocol):
     def bindings(self, query: str) -> Bindings:
         """The bindings of a query in it."""
 
+    def reports(self, query: str) -> ReportSink:
+        """Where the reports of a query are kept."""
+
     def control_row(self, place: str) -> list[int]:
         """What a batch data frame is judged by: see `binding.control_row`."""
 
@@ -89,6 +94,10 @@ class LocalStore:
     def bindings(self, query: str) -> BindingLog:
         """The bindings of a query in it."""
         return bindings_of(self.folder, query)
+
+    def reports(self, query: str) -> ReportLog:
+        """Where the reports of a query are kept."""
+        return ReportLog(self.folder, query)
 
     def control_row(self, place: str) -> list[int]:
         """What a batch data frame is judged by."""

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-import tempfile
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -19,6 +17,7 @@ from penstock.spark.session import local_session, standard_error_to
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from pyspark.sql import SparkSession
 
@@ -28,17 +27,16 @@ if TYPE_CHECKING:
 MODES: dict[str, Mode] = {"unguarded": "dry_run", "guarded": "enforce"}
 
 
-def run_demo(console: Console, *, seconds: float, target_s: float, seed: int) -> dict[str, Any]:
-    """Run the query both ways, show it as it goes, and return what was measured; nothing is left behind."""
+def run_demo(console: Console, folder: Path, *, seconds: float, target_s: float, seed: int) -> dict[str, Any]:
+    """Run the query both ways, show it as it goes, and return what was measured; checkpoints are left in `folder`."""
     workload = Workload(seconds, target_s, seed)
     runs = [Run(name, mode, workload) for name, mode in MODES.items()]
     with (
         _interrupts(),
-        tempfile.TemporaryDirectory(prefix="penstock-demo-", ignore_cleanup_errors=True) as name,
         _screen(console) as screen,
         # Spark, its workers and a Ctrl-C in the midst of a call to the JVM all write there.
-        standard_error_to(Path(name) / "standard_error.log"),
-        _session(screen, folder := Path(name)) as spark,
+        standard_error_to(folder / "standard_error.log"),
+        _session(screen, folder) as spark,
     ):
         # All of it before the first run, so that none has the warmer machine.
         with doing(screen, "Warming up ..."):

@@ -100,8 +100,8 @@ class NetworkRun:
         self.network = _with_columns(file.network, inputs)
         _refuse_names(self.network)
         self._schemas = schemas(spark, self.network, inputs.schema)
-        if (kind or file.kind) == "semantic" and file.objective == "max_min":
-            raise PenstockError.setting("objective", "max_min", "sum with drops by value, or kind: random")
+        if (kind or file.kind) == "semantic" and file.objective != "sum":
+            raise PenstockError.setting("objective", file.objective, "sum with drops by value, or kind: random")
         self._stages = stages(self.network)
         self._boxes = {box.name: box for box in self.network.boxes}
         self._shed, self._on_snapshot = shed, on_snapshot

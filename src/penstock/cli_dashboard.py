@@ -1,0 +1,62 @@
+"""`penstock dashboard`, and the page beside other commands."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from penstock.errors import PenstockError
+from penstock.web.board import Board
+from penstock.web.serve import Page
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from contextlib import AbstractContextManager
+
+    from rich.console import Console
+
+
+@contextmanager
+def board(folders: Sequence[Path], *, sample: bool) -> Iterator[Board]:
+    """What to show: the logs in these folders, or a simulation made for the purpose."""
+    if sample == bool(folders):
+        raise PenstockError("give the checkpoint of a guarded query or the folder of penstock run, or --sample alone")
+    if not sample:
+        found = Board(folders)
+        found.refuse_nothing()
+        yield found
+        return
+    from penstock.sim.kept_run import sample as written  # noqa: PLC0415 - compiles loops, which takes a while
+
+    with tempfile.TemporaryDirectory(prefix="penstock-sample-") as folder:
+        written(Path(folder))
+        yield Board([Path(folder)])
+
+
+def state(shown: Board) -> list[dict[str, Any]]:
+    """All that the page would show now."""
+    shown.look()
+    return shown.news({})
+
+
+def serve(console: Console, shown: Board, *, host: str, port: int, token: str | None) -> None:
+    """Show the page until Ctrl-C."""
+    page = Page(shown, host=host, port=port, token=token)
+    _tell(console, page)
+    console.print("Ctrl-C ends it.", highlight=False)
+    page.serve()
+
+
+def beside(console: Console, folders: Sequence[Path], *, wanted: bool) -> AbstractContextManager[object]:
+    """The page as long as a command runs, if it is wanted; logs need not be there yet."""
+    if not wanted:
+        return nullcontext()
+    page = Page(Board(folders), any_port=True)
+    _tell(console, page)
+    return page.beside()
+
+
+def _tell(console: Console, page: Page) -> None:
+    console.print(f"Dashboard: {page.address.url}", highlight=False, markup=False, soft_wrap=True)

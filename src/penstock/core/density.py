@@ -1,0 +1,295 @@
+r"""Utility per cycle, fair across queries: which share of every class of rows to keep when work is short.
+
+Rows of a class $i$ belong to one query and one source, cost $w_i$ and are worth $u_i$. A query's utility is the share
+of its sources' worth that is kept, each source counting alike as in THEMIS (section 4):
+
+$$U_q = \frac{1}{|S_q|} \sum_{s \in S_q} \frac{\sum_{i \in s} k_i\, n_i u_i}{\sum_{i \in s} n_i u_i}$$
+
+Of all keep shares $m \le k_i \le 1$ whose work $\sum k_i n_i w_i$ fits the budget, `allot` finds those that maximise
+$\sum_q \omega_q\, U_q^{1-\alpha} / (1-\alpha)$ (the logarithm for $\alpha = 1$): the sum of utilities for $\alpha = 0$,
+the lowest utility for $\alpha = \infty$, and what lies between.
+
+Inside a query, work goes to the classes with the highest density $d_i$, utility per second of work. So its utility is
+a concave line with slopes $d_1 > d_2 > \dots$, and $\omega_q U_q^{-\alpha} d_i$, what another second would bring, falls
+along it. At the optimum that is one number $\lambda$ for all queries. With the water level $t = \lambda^{-1/\alpha}$
+and $g_i = (\omega_q d_i)^{1/\alpha}$, the class that begins at utility $a_i$ and ends at $b_i$ is filled until
+$\min(\max(t\,g_i, a_i), b_i)$; so the work is a line in $t$ between the knots $a_i / g_i$ and $b_i / g_i$. One sort by
+density and a search over knots find $t$ exactly. For $\alpha = \infty$, $g_i = \omega_q$; for $\alpha = 0$ all classes
+are filled by falling $\omega_q d_i$.
+
+Classes of one query that bring the same per second get the same share, so that no key is favoured by its number.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.core.settings import number
+from penstock.errors import PenstockError
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+#: No class is given up entirely: what is shut out cannot be weighted back, and its cost would never be learned anew.
+MIN_KEEP = 0.01
+#: Densities that differ by less, as a share, are the same: sums of floats tell apart what is alike.
+_ALIKE = 1e-9
+#: An alpha below is as good as 0, and its water levels are beyond what floats can tell apart.
+_LEAST_ALPHA = 1e-6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Classes:
+    """Kinds of rows, one entry of each array a kind.
+
+    Attributes:
+        rows: Rows that come.
+        costs_s: Work of one row.
+        utilities: What a row is worth; only relations within a source matter. All alike if not given.
+        query: Number of the query that the rows belong to, from 0; one query if not given.
+        source: Number of the source, within the query or over all; one a query if not given.
+        must_rows: How many of the rows are kept in any case.
+        weights: How much each query counts.
+        whole: What everything is worth to each query, in the unit of `utilities`, if that is more than these rows: what
+            came before, or elsewhere, belongs to it. Sources do not matter then: utilities are SIC, say.
+        held: Utility that each query has from before or elsewhere, as a share of the whole.
+    """
+
+    rows: Floats
+    costs_s: Floats
+    utilities: Floats | None = None
+    query: Ints | None = None
+    source: Ints | None = None
+    must_rows: Floats | None = None
+    weights: Floats | None = None
+    whole: Floats | None = None
+    held: Floats | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse arrays of other lengths, and numbers that are no amounts."""
+        for name in ("rows", "costs_s", "utilities", "must_rows", "weights", "whole", "held"):
+            values = getattr(self, name)
+            if values is not None and not (np.isfinite(values).all() and (np.asarray(values) >= 0.0).all()):
+                raise PenstockError.setting(name, _odd(values), "finite numbers from 0 up")
+        for name in ("costs_s", "utilities", "query", "source", "must_rows"):
+            values = getattr(self, name)
+            if values is not None and len(values) != len(self.rows):
+                raise PenstockError.setting(name, f"{len(values)} entries", f"{len(self.rows)}, one for each of rows")
+        if self.query is not None and len(self.query) and int(self.query.min()) < 0:
+            raise PenstockError.setting("query", int(self.query.min()), "numbers of queries from 0 up")
+        for name in ("weights", "whole"):
+            values = getattr(self, name)
+            if values is not None and (len(values) < self.queries or (np.asarray(values) <= 0.0).any()):
+                raise PenstockError.setting(name, _odd(values), f"{self.queries} numbers above 0, one a query")
+        if self.held is not None and len(self.held) < self.queries:
+            raise PenstockError.setting("held", f"{len(self.held)} entries", f"{self.queries}, one a query")
+
+    @property
+    def queries(self) -> int:
+        """How many queries there are."""
+        if self.query is None:
+            return 1
+        return int(self.query.max()) + 1 if len(self.query) else 0
+
+
+class Allotment(NamedTuple):
+    """What to keep.
+
+    Attributes:
+        keep: Share of each class's rows to keep, of those that may be shed.
+        delivered: Utility of each query, as a share of what all its rows are worth; 1 if they are worth nothing.
+        work_s: Work of the rows kept; above the budget only if what must be kept is.
+    """
+
+    keep: Floats
+    delivered: Floats
+    work_s: float
+
+
+def allot(classes: Classes, budget_s: float, *, alpha: float = 1.0, min_keep: float = MIN_KEEP) -> Allotment:
+    """The keep shares that are best for the queries, each with its utility, within a budget of work.
+
+    >>> two = Classes(rows=np.array([10.0, 10.0, 10.0]), costs_s=np.array([1.0, 4.0, 4.0]), query=np.array([0, 0, 1]))
+    >>> allot(two, 45.0, alpha=0.0, min_keep=0.0).keep.round(3).tolist()  # work goes where it brings most
+    [1.0, 0.0, 0.875]
+    >>> allot(two, 45.0, alpha=math.inf, min_keep=0.0).delivered.round(3).tolist()  # no query falls behind
+    [0.625, 0.625]
+
+    Args:
+        classes: What comes.
+        budget_s: Work that fits. What must be kept and the floors come first, even if they alone are more.
+        alpha: 0 for the highest mean, 1 for proportional fairness, infinity for the highest lowest utility. Up to
+            infinity a query's utility counts times its weight; at infinity it is held in proportion to the weight.
+        min_keep: The least share that is kept of any class.
+    """
+    alpha = math.inf if alpha == math.inf else number("alpha", alpha, 0.0)
+    min_keep = number("min_keep", min_keep, 0.0, 1.0)
+    worths, query = _worths(classes), _query(classes)
+    must = np.zeros(len(classes.rows)) if classes.must_rows is None else np.minimum(classes.must_rows, classes.rows)
+    loose = classes.rows - must
+    lines = _Lines.of(query, loose * (1.0 - min_keep), classes.costs_s, worths, classes.weights)
+    floor = must + min_keep * loose
+    # A row that costs nothing is kept whatever the budget.
+    before = np.zeros(classes.queries) if classes.held is None else np.asarray(classes.held[: classes.queries])
+    held = before + _by_query(classes, worths * np.where(classes.costs_s > 0.0, floor, classes.rows))
+    room_s = max(budget_s - float(floor @ classes.costs_s), 0.0)
+    filled = lines.filled(held, room_s, alpha)
+    keep = min_keep + (1.0 - min_keep) * lines.spread(filled, len(loose))
+    kept = must + loose * keep
+    delivered = before + _by_query(classes, worths * kept)
+    if classes.whole is None:
+        delivered = np.where(_by_query(classes, worths * classes.rows) > 0.0, np.minimum(delivered, 1.0), 1.0)
+    return Allotment(keep, delivered, float(kept @ classes.costs_s))
+
+
+class _Lines(NamedTuple):
+    """The queries' concave lines: pieces in order of query and falling density, alike classes in one piece."""
+
+    order: Ints  #: classes that cost something, by query and falling density
+    piece: Ints  #: the piece of each of them
+    query: Ints  #: of each piece
+    density: Floats  #: utility per second of each piece
+    work_s: Floats  #: work that each piece takes if it is kept whole
+    weight: Floats  #: of the query of each piece
+
+    @classmethod
+    def of(cls, query: Ints, rows: Floats, costs_s: Floats, worths: Floats, weights: Floats | None) -> "_Lines":
+        costly = np.flatnonzero(costs_s > 0.0)
+        densities = worths[costly] / costs_s[costly]
+        # Two sorts by one key each are faster than one by two: queries are small numbers, sorted by their digits.
+        by_density = np.argsort(-densities)
+        small = query.astype(np.uint16) if query.size and query.max() < 2**16 else query
+        by_query = by_density[np.argsort(small[costly][by_density], kind="stable")]
+        order, density = costly[by_query], densities[by_query]
+        owner = query[order]
+        new = np.ones(len(order), np.bool_)
+        new[1:] = (np.diff(owner) != 0) | (density[1:] < density[:-1] * (1.0 - _ALIKE))
+        starts = np.flatnonzero(new)
+        work_s = np.add.reduceat(rows[order] * costs_s[order], starts) if len(starts) else np.zeros(0)
+        weight = np.ones(len(starts)) if weights is None else np.asarray(weights, np.float64)[owner[starts]]
+        return cls(order, np.cumsum(new) - 1, owner[starts], density[starts], work_s, weight)
+
+    def spread(self, filled: Floats, classes: int) -> Floats:
+        """Shares of pieces as shares of classes; what costs nothing is kept whole."""
+        shares = np.ones(classes)
+        shares[self.order] = filled[self.piece]
+        return shares
+
+    def filled(self, held: Floats, room_s: float, alpha: float) -> Floats:
+        """How far each piece is filled, when the queries hold so much utility already."""
+        if float(self.work_s.sum()) <= room_s:
+            return np.ones(len(self.work_s))
+        worth = self.density > 0.0
+        filled = np.zeros(len(worth))
+        if room_s == 0.0:
+            return filled
+        useful_s = float(self.work_s[worth].sum())
+        if useful_s <= room_s:  # What is worth nothing gets what is left over, all alike.
+            filled[worth] = 1.0
+            filled[~worth] = (room_s - useful_s) / float(self.work_s[~worth].sum())
+            return filled
+        useful = _Lines(
+            self.order, self.piece, self.query[worth], self.density[worth], self.work_s[worth], self.weight[worth]
+        )
+        filled[worth] = useful._by_density(room_s) if alpha < _LEAST_ALPHA else useful._by_level(held, room_s, alpha)
+        return filled
+
+    def _by_density(self, room_s: float) -> Floats:
+        """The knapsack: everything above one density, and a part of what has it."""
+        value = self.weight * self.density
+        order = np.argsort(-value)
+        new = np.ones(len(order), np.bool_)
+        new[1:] = value[order][1:] < value[order][:-1] * (1.0 - _ALIKE)
+        pool = np.cumsum(new) - 1
+        work_s = np.add.reduceat(self.work_s[order], np.flatnonzero(new))
+        before_s = np.cumsum(work_s) - work_s
+        filled = np.empty(len(order))
+        filled[order] = _parts(room_s - before_s, work_s)[pool]
+        return filled
+
+    def _by_level(self, held: Floats, room_s: float, alpha: float) -> Floats:
+        """The water level at which the room is used up, in logarithms: for a low alpha it spans many magnitudes."""
+        begin, end = self._ends(held)
+        with np.errstate(divide="ignore"):  # The logarithm of no utility is minus infinity, and right.
+            low, high = np.log(begin), np.log(end)
+        gain = np.log(self.weight) if alpha == math.inf else np.log(self.weight * self.density) / alpha
+        first, last = low - gain, high - gain
+        used = self.work_s > 0.0
+        under, over = -math.inf, float(last[used].max())
+        done_s, left = 0.0, np.flatnonzero(used)
+        while True:
+            knots = np.concatenate([first[left], last[left]])
+            knots = knots[(knots > under) & (knots < over)]
+            if not knots.size:
+                break
+            middle = float(np.partition(knots, knots.size // 2)[knots.size // 2])
+            reached = np.exp(np.clip(gain[left] + middle, low[left], high[left]))
+            if done_s + float(((reached - begin[left]) / self.density[left]).sum()) < room_s:
+                under = middle
+                done_s += float(self.work_s[left[last[left] <= middle]].sum())
+                left = left[last[left] > middle]
+            else:
+                over = middle
+                left = left[first[left] < middle]
+        # No knot lies between: the level crosses one piece of a query at most, and work is a line in the level.
+        at_top = np.exp(gain[left] + over)
+        slope_s, start_s = float((at_top / self.density[left]).sum()), float((begin / self.density)[left].sum())
+        part = (room_s - done_s + start_s) / slope_s if left.size else 1.0
+        filled = (last <= under).astype(np.float64)
+        filled[left] = _parts((part * at_top - begin[left]) / self.density[left], self.work_s[left])
+        # Rows that nobody expects take no work; they are kept if the level is above them.
+        filled[~used] = first[~used] <= over + math.log(part)
+        return filled
+
+    def _ends(self, held: Floats) -> tuple[Floats, Floats]:
+        """The utility that its query has before and after each piece."""
+        gained = np.cumsum(self.density * self.work_s)
+        first = np.ones(len(gained), np.bool_)
+        first[1:] = np.diff(self.query) != 0
+        before = np.concatenate([[0.0], gained[:-1]])
+        begins = before[first][np.cumsum(first) - 1] - held[self.query]
+        return np.maximum(before - begins, 0.0), gained - begins
+
+
+def _parts(room: Floats, amounts: Floats) -> Floats:
+    """The part of each amount that has room; one of nothing has it while room is left."""
+    parts = (room > 0.0).astype(np.float64)
+    return np.divide(np.clip(room, 0.0, amounts), amounts, out=parts, where=amounts > 0.0)
+
+
+def _by_query(classes: Classes, amounts: Floats) -> Floats:
+    sums: Floats = np.bincount(_query(classes), amounts, minlength=classes.queries).astype(np.float64)
+    return sums
+
+
+def _query(classes: Classes) -> Ints:
+    return np.zeros(len(classes.rows), np.int64) if classes.query is None else np.asarray(classes.query, np.int64)
+
+
+def _worths(classes: Classes) -> Floats:
+    """What a row adds to its query's utility: its share of its source's worth, over the number of sources."""
+    query, rows = _query(classes), np.asarray(classes.rows, np.float64)
+    utilities = np.ones(len(rows)) if classes.utilities is None else np.asarray(classes.utilities, np.float64)
+    if classes.whole is not None:
+        return utilities / np.asarray(classes.whole, np.float64)[query]
+    if classes.source is None:
+        whole = _by_query(classes, rows * utilities)[query]
+        return np.divide(utilities, whole, out=np.zeros(len(rows)), where=whole > 0.0)
+    pair = query * (int(classes.source.max(initial=0)) + 1) + classes.source
+    _, owner = np.unique(pair, return_inverse=True)
+    of_source: Floats = np.bincount(owner, rows * utilities).astype(np.float64)
+    of_query = np.zeros(len(of_source), np.int64)
+    of_query[owner] = query
+    sources = np.bincount(of_query, of_source > 0.0, minlength=classes.queries)  # one that brings nothing is none
+    whole = of_source[owner] * sources[query]
+    return np.divide(utilities, whole, out=np.zeros(len(rows)), where=whole > 0.0)
+
+
+def _odd(values: Any) -> float:  # noqa: ANN401 - an array, or what was given in its place
+    """The first number that is none, for a message; else the least."""
+    listed = np.asarray(values, np.float64)
+    wrong = listed[~np.isfinite(listed)]
+    return float(wrong[0] if len(wrong) else listed.min(initial=0.0))

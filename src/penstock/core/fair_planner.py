@@ -1,0 +1,229 @@
+r"""A planner for queries that share one application: their results are to rest on equal shares of their sources.
+
+Of query $q$ with weight $w_q$, the gate keeps a share $x_{qs}$ of what source $s$ brings. Its source information
+content (`core.sic`) is then $\frac{1}{|S_q|}\sum_s x_{qs}$, and with rates $r_{qs}$ and a cost of $c_q$ a row it takes
+$c_q \sum_s r_{qs} x_{qs}$ of work a second. Within the work that fits (`core.work_budget`) the poorest query is to be
+as rich as can be, then the next (THEMIS, section 5; `core.fair_share` solves it exactly, by work instead of tuples):
+
+$$\max \min_q \frac{1}{w_q |S_q|} \sum_s x_{qs} \qquad\text{subject to}\qquad
+\sum_q c_q \sum_s r_{qs}\,x_{qs} \le B$$
+
+Rows that must be kept are paid for first, and count. Weights are ours: a query of weight 2 is given twice the share, up
+to all of it.
+
+Inside a query either all sources are kept alike, or those first that bring the most SIC for their work, as the paper
+has it. The second makes the most of the work, and starves a join of its busy side.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from penstock.core.allot import LEAST_SHARE, alike
+from penstock.core.fair_share import max_min
+from penstock.core.planner import DEAD_BAND, SOURCE
+from penstock.core.shared_knowledge import SharedKnowledge
+from penstock.core.sic import STW_S, source_sic
+from penstock.core.work_budget import WorkBudget
+from penstock.plan import Effect, KeepTable, Plan, RowSic
+from penstock.report import Report
+
+Prefer = Literal["any", "sic"]
+Policy = Literal["balance_sic", "random"]
+
+#: Why rows are shed.
+UNFAIR = "more work than the application can do, shared fairly"
+ALIKE = "more work than the application can do, the same share for all"
+#: Rates that differ by less than this share from what rows say they carry make no new plan.
+SIC_BAND = 0.1
+
+
+@dataclass(frozen=True)
+class Terms:
+    """On what terms a query takes part.
+
+    Attributes:
+        sources: Names of its sources.
+        weight: What its SIC is divided by.
+        prefer: `any`: all sources alike; `sic`: those first that bring the most SIC for their work.
+    """
+
+    sources: tuple[str, ...]
+    weight: float = 1.0
+    prefer: Prefer = "any"
+
+
+@dataclass
+class _Member:
+    terms: Terms
+    known: SharedKnowledge
+    alarms: tuple[str, ...] = ()
+    plan: Plan | None = field(default=None)
+
+
+class FairPlanner:
+    """Plans for every query by the reports of all.
+
+    >>> planner = FairPlanner(target_s=1.0)
+    >>> for name, weight in (("free", 1.0), ("paying", 2.0)):
+    ...     planner.join(name, Terms(("events",), weight))
+    >>> def report(number, name, rows):
+    ...     return Report(sequence=number, start_s=2.0 * number, end_s=2.0 * number + 2.0, rows_in=rows, rows_kept=rows,
+    ...                   busy_s=1.0, boxes={"events": {"rows_in": rows, "rows_out": rows, "busy_s": 0.0}})
+    >>> for number in range(3):  # rows of both wait for 2 s
+    ...     for name, rows in (("free", 100), ("paying", 50)):
+    ...         plan = planner.decide(name, report(number, name, rows), now_s=2.0 * number + 2.0)
+    >>> [round(planner.plan(name).gate("source").keep[0], 2) for name in ("free", "paying")]
+    [0.3, 0.6]
+    >>> planner.plan("paying").sic_at("source").sic[0]  # one over the 250 rows of a window
+    0.004
+    """
+
+    def __init__(
+        self, target_s: float, *, window_s: float = STW_S, policy: Policy = "balance_sic", salt: int = 0
+    ) -> None:
+        """Hold all queries to the target, with rows that carry their SIC by windows of this length."""
+        self.policy, self.salt, self.window_s = policy, salt, window_s
+        self.budget = WorkBudget(target_s)
+        self._target_s = target_s
+        self._members: dict[str, _Member] = {}
+
+    def join(self, name: str, terms: Terms) -> None:
+        """Let a query take part."""
+        self._members[name] = _Member(terms, SharedKnowledge(terms.sources, self.window_s))
+
+    def plan(self, name: str) -> Plan | None:
+        """The query's plan in force; None before the first."""
+        return self._members[name].plan
+
+    def alarms(self, name: str) -> tuple[str, ...]:
+        """What a person should hear of the query, one line each, as of its last report."""
+        return self._members[name].alarms
+
+    def decide(self, name: str, report: Report, now_s: float) -> Plan | None:
+        """A plan for the query's next batch, or None to go on with the one in force."""
+        own = self._members[name]
+        own.known.learn(report)
+        if not own.known.ready:
+            return None
+        present = {one: member for one, member in self._members.items() if member.known.present(now_s)}
+        self._follow(present, now_s)
+        shares = self._shares(present)
+        own.alarms = tuple(self._alarms(name, report, present))
+        table = self._table(shares[name])
+        sic = RowSic(SOURCE, tuple(self._carried(own)))
+        if own.plan is not None and not _differs(own.plan, table, sic):
+            return None
+        own.plan = Plan(
+            report.sequence + 1,
+            self.policy,
+            now_s,
+            self.salt,
+            gates=() if table is None else (table,),
+            sic=(sic,),
+            expected=Effect(self._expected(own, shares[name])),
+        )
+        return own.plan
+
+    def release(self, name: str, version: int, now_s: float, note: str) -> Plan | None:
+        """A plan that keeps everything, for a query that stands still; it takes no part until its next report."""
+        own = self._members[name]
+        own.known.forget()
+        if own.plan is None or not own.plan.gates:
+            return None
+        own.plan = Plan(version, self.policy, now_s, self.salt, sic=own.plan.sic, expected=Effect(1.0), note=note)
+        return own.plan
+
+    def _follow(self, present: Mapping[str, _Member], now_s: float) -> None:
+        costs_s = self._costs_s(present)
+        self.budget.follow(
+            now_s,
+            wait_s=max(member.known.wait_s for member in present.values()),
+            cycle_s=max(member.known.cycle_s for member in present.values()),
+            done_per_s=sum(costs_s[name] * member.known.kept_per_s for name, member in present.items()),
+            comes_per_s=sum(costs_s[name] * sum(member.known.rates.values()) for name, member in present.items()),
+        )
+
+    def _costs_s(self, present: Mapping[str, _Member]) -> dict[str, float]:
+        """Work of a row of each query: as operators tell, or, unless all of them do, by the length of batches.
+
+        Lengths of batches that run side by side add up to more than the time there is. That is a factor common to all,
+        which neither the order of queries nor the share that fits depends on.
+        """
+        told = all(member.known.measured for member in present.values())
+        return {name: one.known.cost_s if told else one.known.length_s for name, one in present.items()}
+
+    def _shares(self, present: Mapping[str, _Member]) -> dict[str, list[float]]:
+        """The share to keep of every source of every query."""
+        everything = {name: [1.0] * len(member.terms.sources) for name, member in present.items()}
+        if self.budget.per_s is None:
+            return everything
+        costs_s = self._costs_s(present)
+        offers, known_sic = dict[str, list[tuple[float, float, float]]](), dict[str, float]()
+        budget = self.budget.now_per_s or 0.0
+        for name, member in present.items():
+            must, rates = member.known.must_keep, member.known.rates
+            works = [costs_s[name] * rates[source] for source in member.terms.sources]
+            budget -= must * sum(works)
+            known_sic[name] = must
+            sources = len(works)
+            # One batch of everything, or one of each source, of which the share kept is asked.
+            batches = [(1.0 / sources, work) for work in works] if member.terms.prefer == "sic" else [(1.0, sum(works))]
+            offers[name] = [(1.0 - must, sic, work) for sic, work in batches]
+        if self.policy == "random":
+            share = alike(sum(rest * work for offer in offers.values() for rest, _, work in offer), budget)
+            return {name: [share] * len(own) for name, own in everything.items()}
+        weights = {name: member.terms.weight for name, member in present.items()}
+        kept = max_min(max(budget, 0.0), offers, known_sic=known_sic, weights=weights).kept
+        return {
+            name: [max(share, LEAST_SHARE) for share in (kept[name] if len(kept[name]) > 1 else kept[name] * len(own))]
+            for name, own in everything.items()
+        }
+
+    def _table(self, shares: Sequence[float]) -> KeepTable | None:
+        """The shares, one bucket a source; None if everything is kept."""
+        if min(shares) >= 1.0:
+            return None
+        buckets = 2 ** math.ceil(math.log2(len(shares)))
+        padding = [1.0] * (buckets - len(shares))
+        reason = UNFAIR if self.policy == "balance_sic" else ALIKE
+        return KeepTable(SOURCE, keep=(*shares, *padding), reasons=(reason,))
+
+    def _carried(self, member: _Member) -> list[float]:
+        """What a row of each source carries; a source that brought nothing yet is taken to bring one row a window."""
+        rows = [max(rate * self.window_s, 1.0) for rate in member.known.rates.values()]
+        return [source_sic(one, len(rows)) for one in rows]
+
+    def _expected(self, member: _Member, shares: Sequence[float]) -> float:
+        rates = list(member.known.rates.values())
+        kept = sum(rate * share for rate, share in zip(rates, shares, strict=True))
+        return min(kept / sum(rates), 1.0) if sum(rates) > 0.0 else 1.0
+
+    def _alarms(self, name: str, report: Report, present: Mapping[str, _Member]) -> list[str]:
+        own = self._members[name]
+        budget = self.budget.per_s
+        if budget is None:
+            return []
+        costs_s = self._costs_s(present)
+        must = sum(
+            member.known.must_keep * costs_s[one] * sum(member.known.rates.values()) for one, member in present.items()
+        )
+        if must > budget and own.known.must_keep > 0.0:
+            line = (
+                f"keep of query {name!r} matches {report.rows_must_keep} of {report.rows_in} rows, and the rows that "
+                "queries must keep are more work together than the application can do: narrow keep or add cores"
+            )
+            return [line]
+        return []
+
+
+def _differs(plan: Plan, table: KeepTable | None, sic: RowSic) -> bool:
+    """Whether a plan keeps, or lets rows carry, something else than the one in force."""
+    old, carried = plan.gate(SOURCE), plan.sic_at(SOURCE)
+    if (old is None) != (table is None) or carried is None:
+        return True
+    pairs = zip(old.keep, table.keep, strict=True) if old is not None and table is not None else ()
+    return any(abs(new - before) > DEAD_BAND * new for before, new in pairs) or any(
+        abs(new - before) > SIC_BAND * new for before, new in zip(carried.sic, sic.sic, strict=True)
+    )

@@ -1,0 +1,158 @@
+r"""The exact counterpart of BALANCE-SIC: the poorest query as rich as can be, then the next, by a water level.
+
+Query $q$ has SIC $e_q$ from elsewhere, weight $w_q$ and batches here; of batch $b$, share $x_b$ is kept, worth
+$x_b n_b s_b$ and costing $x_b n_b c_b$. With a budget $B$ of work the shares maximise
+
+$$\min_q \frac{1}{w_q}\Bigl(e_q + \sum_{b \in q} x_b n_b s_b\Bigr)
+\quad\text{subject to}\quad \sum_b x_b n_b c_b \le B, \qquad 0 \le x_b \le 1$$
+
+and, with the poorest fixed, the next poorest and so on. Inside a query the batches with the most SIC for their work
+come first; equals give equal shares. Then the work needed to lift all queries to level $\lambda$ is a sum of straight
+pieces, each from the level where a batch is begun to the level where it is used up: sort these ends, sum up the slopes,
+and read off the level at which the budget is spent. A weight of 2 asks for twice the SIC.
+
+Tuples without work are kept always, tuples without SIC only if work is left when all others are kept.
+"""
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.core.settings import number
+from penstock.errors import PenstockError
+
+Query = TypeVar("Query", bound=Hashable)
+Floats: TypeAlias = NDArray[np.float64]
+Ints: TypeAlias = NDArray[np.int64]
+
+#: Batches whose SIC for their work differs by less than this share are equals.
+_EQUAL = 1e-9
+
+
+@dataclass(frozen=True)
+class Shares(Generic[Query]):
+    """What is kept.
+
+    Attributes:
+        kept: By query, the share kept of each of its batches, 0 to 1, in the order given.
+        sic: By query, its SIC with what is kept.
+        level: SIC over weight up to which every query was lifted that had enough to give; infinite if all is kept.
+        work: Work that is spent.
+    """
+
+    kept: dict[Query, list[float]]
+    sic: dict[Query, float]
+    level: float
+    work: float
+
+
+def max_min(
+    budget: float,
+    queries: Mapping[Query, Sequence[Sequence[float]]],
+    *,
+    known_sic: Mapping[Query, float] | None = None,
+    weights: Mapping[Query, float] | None = None,
+) -> Shares[Query]:
+    """The fairest shares within a budget of work.
+
+    Args:
+        budget: Work that can be done: tuples, if every tuple costs 1.
+        queries: By query, batches (tuples, SIC of each tuple) or (tuples, SIC of each, work of each).
+        known_sic: SIC that queries have from elsewhere and keep; what is in the batches is not part of it.
+        weights: What a query's SIC is divided by; 1 for those left out.
+
+    >>> fair = max_min(9, {"slow": [(10, 0.1)], "fast": [(40, 0.025)]})
+    >>> fair.kept, round(fair.level, 3), round(fair.work, 3)
+    ({'slow': [0.18], 'fast': [0.18]}, 0.18, 9.0)
+    >>> max_min(9, {"slow": [(10, 0.1)], "fast": [(40, 0.025, 2.0)]}, weights={"slow": 2.0}).kept
+    {'slow': [0.18], 'fast': [0.09]}
+    >>> max_min(8, {"slow": [(10, 0.1)], "fast": [(40, 0.025)]}, known_sic={"slow": 0.5}).kept
+    {'slow': [0.0], 'fast': [0.2]}
+    """
+    flat = [(at, *_batch(query, batch)) for at, query in enumerate(queries) for batch in queries[query]]
+    owner = np.array([entry[0] for entry in flat], dtype=np.int64)
+    tuples, sic, work = np.array([entry[1:] for entry in flat], dtype=np.float64).reshape(-1, 3).T
+    start = np.array([(known_sic or {}).get(query, 0.0) for query in queries], dtype=np.float64)
+    weight = np.array([(weights or {}).get(query, 1.0) for query in queries], dtype=np.float64)
+    if not (weight > 0.0).all():
+        raise PenstockError("weights are not usable: give numbers above 0")
+    kept, level = fill(budget, owner, tuples * sic, tuples * work, start, weight)
+    after = start + np.bincount(owner, kept * tuples * sic, minlength=start.size)
+    shares = iter(kept.round(15).tolist())
+    return Shares(
+        {query: [next(shares) for _ in batches] for query, batches in queries.items()},
+        dict(zip(queries, after.tolist(), strict=True)),
+        level,
+        float(kept @ (tuples * work)),
+    )
+
+
+def _batch(query: object, batch: Sequence[float]) -> tuple[float, float, float]:
+    tuples, sic, work = (*batch, 1.0)[:3]
+    if not all(0.0 <= part < np.inf for part in (tuples, sic, work)):
+        raise PenstockError.setting(
+            f"batch of query {query!r}", tuple(batch), "(tuples, SIC of each, work of each), all from 0 up"
+        )
+    return tuples, sic, work
+
+
+def fill(
+    budget: float, owner: Ints, sic: Floats, work: Floats, start: Floats, weight: Floats | None = None
+) -> tuple[Floats, float]:
+    """The water level on flat arrays: the share kept of each batch, and the level.
+
+    Batch i is worth `sic[i]` in all, costs `work[i]` in all and belongs to query `owner[i]`, which has
+    `start[owner[i]]` from elsewhere and weight `weight[owner[i]]`.
+
+    >>> fill(0.5, np.array([0, 1, 1]), np.array([0.5, 0.2, 0.2]), np.array([1.0, 0.4, 0.4]), np.array([0.0, 0.1]))
+    (array([0.35  , 0.1875, 0.1875]), 0.175)
+    """
+    budget = number("budget", budget, 0.0)
+    kept = np.zeros(owner.size)
+    kept[work <= 0.0] = 1.0
+    if work.sum() <= budget:
+        kept[:] = 1.0
+        return kept, np.inf
+    base = start + np.bincount(owner, np.where(work <= 0.0, sic, 0.0), minlength=start.size)
+    scale = np.ones(start.size) if weight is None else weight
+    live = np.flatnonzero((work > 0.0) & (sic > 0.0))
+    level = np.inf
+    if live.size:
+        worth = sic[live] / work[live]
+        live = live[np.lexsort((-worth, owner[live]))]
+        kept[live], level = _water(budget, owner[live], sic[live], work[live], base, scale)
+    left = budget - float(kept @ work)
+    idle = (work > 0.0) & (sic <= 0.0)
+    if level == np.inf and left > 0.0 and idle.any():
+        kept[idle] = min(left / work[idle].sum(), 1.0)
+    return kept, level
+
+
+def _water(budget: float, owner: Ints, sic: Floats, work: Floats, base: Floats, weight: Floats) -> tuple[Floats, float]:
+    """Shares of batches sorted by query and falling worth, none of them without SIC or work."""
+    worth = sic / work
+    new_query = np.r_[True, owner[1:] != owner[:-1]]
+    new_group = new_query | np.r_[True, worth[1:] < worth[:-1] * (1.0 - _EQUAL)]
+    group = np.cumsum(new_group) - 1
+    at = np.flatnonzero(new_group)
+    query = owner[at]
+    group_sic, group_work = np.add.reduceat(sic, at), np.add.reduceat(work, at)
+    before = np.cumsum(group_sic) - group_sic
+    first_of_query = np.flatnonzero(new_query[at])
+    own_before = before - np.repeat(before[first_of_query], np.diff(np.r_[first_of_query, at.size]))
+    begins = (base[query] + own_before) / weight[query]
+    length = group_sic / weight[query]
+    slope = group_work / length
+    ends = np.concatenate([begins, begins + length])
+    order = np.argsort(ends, kind="stable")
+    ends, slopes = ends[order], np.concatenate([slope, -slope])[order]
+    spent = np.concatenate([[0.0], np.cumsum(np.diff(ends) * np.cumsum(slopes)[:-1])])
+    if budget >= spent[-1]:
+        return np.ones(owner.size), np.inf
+    piece = int(np.searchsorted(spent, budget, side="right")) - 1
+    rise = (spent[piece + 1] - spent[piece]) / (ends[piece + 1] - ends[piece])
+    level = float(ends[piece] + (budget - spent[piece]) / rise)
+    return np.clip((level - begins) / length, 0.0, 1.0)[group], level

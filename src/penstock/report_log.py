@@ -1,0 +1,128 @@
+"""A query's reports on disk, beside its plans: for the dashboard, and for whoever asks later what happened.
+
+One journal a query, under `reports` in the guard's folder. A line is a word and a message: `watch` when a guard began
+to plan for the query, `report` for each batch, `alarms` when they have changed, `end` when the guard has ended.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from penstock.errors import PenstockError
+from penstock.journal import MOST_BYTES, Journal
+from penstock.message import Count, Message, Name, Seconds, Text
+from penstock.report import Report
+
+FOLDER = "reports"
+ENDING = ".journal"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch(Message):
+    """A guard has begun to plan for a query.
+
+    Attributes:
+        guard: Its name.
+        query: Identity of the query.
+        began_s: When it began.
+        mode: `enforce` or `dry_run`.
+        policy: What chooses the rows to give up.
+        target: What is held, in words.
+        target_s: The latency to hold, if it is one.
+        target_rows_per_s: The rate to hold, if it is one.
+        key: Columns by which costs are told apart.
+        key_types: Their types, as Spark spells them; empty if not known.
+        row: Columns that tell rows apart, if some were named.
+        row_types: Their types.
+        keep: Which rows must be kept; empty if none.
+    """
+
+    guard: Name
+    query: Text
+    began_s: Seconds
+    mode: Name
+    policy: Text = ""
+    target: Text = ""
+    target_s: Seconds | None = None
+    target_rows_per_s: Seconds | None = None
+    key: tuple[Name, ...] = ()
+    key_types: tuple[Name, ...] = ()
+    row: tuple[Name, ...] = ()
+    row_types: tuple[Name, ...] = ()
+    keep: Text = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Alarms(Message):
+    """What a person should hear of from now on, and how many errors the guard has met and survived."""
+
+    told_s: Seconds
+    alarms: tuple[Text, ...] = ()
+    errors: Count = 0
+
+
+@dataclass(frozen=True, slots=True)
+class End(Message):
+    """The guard has ended, and why."""
+
+    ended_s: Seconds
+    note: Text = ""
+
+
+Line = Watch | Report | Alarms | End
+_KINDS: dict[str, type[Line]] = {"watch": Watch, "report": Report, "alarms": Alarms, "end": End}
+_WORDS = {kind: word for word, kind in _KINDS.items()}
+
+
+class ReportSink(Protocol):
+    """Where a controller puts what happens."""
+
+    def write(self, message: Line) -> None:
+        """Keep a message if that is possible; never raises."""
+
+
+class ReportLog:
+    """Writes the journal of one query.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from pathlib import Path
+    >>> from penstock.journal import Tail
+    >>> report = Report(sequence=0, start_s=0, end_s=1, rows_in=1, rows_kept=1)
+    >>> with TemporaryDirectory() as folder:
+    ...     log = ReportLog(Path(folder), "a-query")
+    ...     log.write(report)
+    ...     [line_of(text) for text in Tail(log.journal.path).news()] == [report]
+    True
+    """
+
+    def __init__(self, folder: Path, query: str, most_bytes: int = MOST_BYTES) -> None:
+        """Write to the journal of this query in a guard's folder."""
+        self.journal = Journal(journal_path(folder, query), most_bytes)
+
+    def write(self, message: Line) -> None:
+        """Append a message; if that cannot be done it is lost, and the journal counts it."""
+        self.journal.append(f"{_WORDS[type(message)]} {message.to_json()}")
+
+
+class NoReports:
+    """Keeps nothing: for folders that cannot be reached from here."""
+
+    def write(self, message: Line) -> None:
+        """Forget it."""
+
+
+def journal_path(folder: Path, query: str) -> Path:
+    """Where the reports of a query are kept."""
+    return folder / FOLDER / f"{query}{ENDING}"
+
+
+def line_of(text: str) -> Line | None:
+    """The message of a line; `None` if it holds none that this release can read."""
+    word, _, document = text.partition(" ")
+    kind = _KINDS.get(word)
+    if kind is None:
+        return None
+    try:
+        return kind.from_json(document)
+    except PenstockError:
+        return None

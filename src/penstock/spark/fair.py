@@ -1,0 +1,316 @@
+"""Fair: several streaming queries of one application share what it can do, so that all results are equally good."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Self
+
+from penstock.core.bucket_costs import BUCKETS
+from penstock.core.fair_planner import FairPlanner, Policy, Prefer, Terms
+from penstock.core.jain import jain
+from penstock.core.planner import SOURCE
+from penstock.core.policy import LoadAware
+from penstock.core.settings import duration_s, int64, number
+from penstock.core.sic import STW_S
+from penstock.core.target import MeanQueueLatency
+from penstock.errors import PenstockError
+from penstock.spark.checks import one_of
+from penstock.spark.controller import PROBE, Controller
+from penstock.spark.fair_controller import FairController, MemberPlanner
+from penstock.spark.gate import control, gated
+from penstock.spark.guard import METRICS_PORT, Guard, Mode
+from penstock.spark.pass_on import SIC
+from penstock.spark.sic import observed
+from penstock.spark.sic_columns import SicOfRows
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Sequence
+    from types import TracebackType
+    from wsgiref.simple_server import WSGIServer
+
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from penstock.report import Report
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+
+
+class Fair:
+    """Queries that share one application.
+
+    Each has a gate in front of its sources, a log of plans of its own, and a thread that watches it; they have one
+    planner, which knows what all of them need and what the application gets done.
+
+    Attributes:
+        target: How long rows of every query may wait on average.
+        window_s: The source time window over which SIC is counted.
+        queries: The queries by name.
+    """
+
+    def __init__(
+        self,
+        target: str | float | MeanQueueLatency,
+        *,
+        window: str | float = STW_S,
+        policy: Policy = "balance_sic",
+        mode: Mode = "enforce",
+        seed: int = 0,
+    ) -> None:
+        """Say what to hold all queries to.
+
+        Args:
+            target: How long rows may wait on average, as seconds or text such as `2 s`.
+            window: The source time window: longer than a row's way from source to result, several times the target.
+            policy: `balance_sic`: equal shares of source information; `random`: the same share of rows for all, to
+                compare with.
+            mode: `enforce`, `dry_run` or `off`.
+            seed: Which rows go.
+        """
+        self.target = target if isinstance(target, MeanQueueLatency) else _target(target)
+        self.window_s = duration_s("window", window)
+        self.mode = one_of("mode", mode, ("enforce", "dry_run", "off"))
+        one_of("policy", policy, ("balance_sic", "random"))
+        self.salt = int64("seed", seed)
+        self.planner = FairPlanner(self.target.limit_s, window_s=self.window_s, policy=policy, salt=self.salt)
+        self.lock = threading.Lock()
+        self.queries: dict[str, FairQuery] = {}
+        self._metrics_server: WSGIServer | None = None
+
+    def query(  # noqa: PLR0913 - each is one setting of a user's
+        self,
+        name: str,
+        *,
+        weight: float = 1.0,
+        sources: str | Sequence[str] = ("source",),
+        prefer: Prefer = "any",
+        arrival: str | None = None,
+        keep: str | Column | None = None,
+        row: str | Sequence[str] = (),
+        checkpoint: str | os.PathLike[str] | None = None,
+        weight_column: str = "weight",
+    ) -> FairQuery:
+        """Let a query take part.
+
+        Args:
+            name: Its name, under which reports and metrics know it.
+            weight: What its source information content counts: one of weight 2 is given twice the share of its sources.
+            sources: Names of its sources; each has an equal part in its source information.
+            prefer: `any`: all sources are thinned alike; `sic`: those first that bring less for their work, as THEMIS
+                does, for queries that do not join their sources.
+            arrival: Column with a row's time of arrival; if not given, `arrival` or `timestamp`, if there is one.
+            keep: Rows that are never shed: a condition in SQL or a column.
+            row: Column or columns that tell rows apart, as for a guard.
+            checkpoint: The query's checkpoint folder, under which its plans are kept.
+            weight_column: Name of the column with each kept row's weight.
+        """
+        if _name("name", name) in self.queries:
+            raise PenstockError(f"there is a query {name!r} already: give each query a name of its own")
+        try:
+            usable = number("weight", weight, 0.0) > 0.0
+        except PenstockError:
+            usable = False
+        if not usable:
+            raise PenstockError.setting("weight", weight, "a number above 0", "2 for a query that counts double")
+        names = (sources,) if isinstance(sources, str) else tuple(sources or ())
+        if not names:
+            raise PenstockError.setting("sources", sources, "the names of the query's sources, at least one")
+        for one in names:
+            _name("sources", one)
+        if len(set(names)) < len(names) or len(names) > BUCKETS:
+            raise PenstockError.setting("sources", names, f"each name once, at most {BUCKETS}")
+        one_of("prefer", prefer, ("any", "sic"))
+        terms = Terms(names, float(weight), prefer)
+        made = FairQuery(
+            self, name, terms, arrival=arrival, keep=keep, row=row, checkpoint=checkpoint, weight_column=weight_column
+        )
+        self.planner.join(name, terms)
+        self.queries[name] = made
+        return made
+
+    def __getitem__(self, name: str) -> FairQuery:
+        """The query of that name."""
+        if name not in self.queries:
+            known = ", ".join(map(repr, self.queries)) or "none yet"
+            raise PenstockError.setting("query", name, f"the name of one of the queries: {known}")
+        return self.queries[name]
+
+    @property
+    def sic(self) -> dict[str, float]:
+        """What the results of each query rest on: its source information content in the last window."""
+        return {name: sic for name, query in self.queries.items() if (sic := query.sic) is not None}
+
+    @property
+    def jain(self) -> float | None:
+        """How even that is: Jain's index of SIC over weight, 1 if all are alike; None before the first reports."""
+        found = self.sic
+        # A query that has everything cannot be given more, whatever its weight.
+        return jain([min(sic / self.queries[name].terms.weight, 1.0) for name, sic in found.items()]) if found else None
+
+    def summary(self) -> str:
+        """How it stands, one line a query."""
+        lines = []
+        for name, query in self.queries.items():
+            totals, sic, last = query.totals, query.sic, query.report()
+            kept = totals.rows_kept / totals.rows_in if totals.rows_in else 1.0
+            told = "not known yet" if sic is None else f"{sic:.3f}"
+            waited = f"{last.queuing.mean_s:.2f} s" if last is not None and last.queuing else "not known"
+            lines.append(
+                f"{name}: source information content {told}, weight {query.terms.weight:g}, wait {waited} of "
+                f"{self.target.limit_s:g} s, {kept:.1%} of {totals.rows_in:,} rows kept"
+            )
+        return "\n".join(lines)
+
+    def serve_metrics(self, port: int = METRICS_PORT, address: str = "127.0.0.1") -> int:
+        """Answer Prometheus for all queries at `http://address:port/metrics` until all are stopped.
+
+        Returns:
+            The port.
+        """
+        from penstock.spark.metrics import serve  # noqa: PLC0415 - only this needs Prometheus' client
+
+        self._close_metrics()
+        self._metrics_server = serve([*self.queries.values()], port, address)
+        return self._metrics_server.server_port
+
+    def stop(self) -> None:
+        """Stop planning for all queries; those that go on keep every row from now on."""
+        for query in self.queries.values():
+            query.stop()
+        self._close_metrics()
+
+    def _close_metrics(self) -> None:
+        server, self._metrics_server = self._metrics_server, None
+        if server is not None:
+            server.shutdown()
+            server.server_close()
+
+    def __enter__(self) -> Self:
+        """Nothing to do: each query's `watch` starts its work."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop planning."""
+        self.stop()
+
+
+class FairQuery(Guard):
+    """One of several queries; what a guard tells and does, with gates that keep what all of them allow.
+
+    `admit` is the gate of a source, `results` observes what results rest on, `measured` runs and measures an expensive
+    function, `watch` starts the planning.
+
+    Attributes:
+        terms: On what terms it takes part.
+    """
+
+    def __init__(
+        self,
+        fair: Fair,
+        name: str,
+        terms: Terms,
+        *,
+        weight_column: str,
+        **settings: Any,  # noqa: ANN401 - those of a guard
+    ) -> None:
+        """Made by `Fair.query`."""
+        super().__init__(fair.target, LoadAware(seed=fair.salt), mode=fair.mode, weight=weight_column, **settings)
+        self.name, self.terms = name, terms
+        self._fair = fair
+        self._gates: dict[str, str | None] = {}
+        self._metrics = f"penstock_gate_{name}", f"{PROBE}{name}"
+
+    @property
+    def sic(self) -> float | None:
+        """What its results rest on, of what its sources brought in the last window; None if that is not known yet."""
+        last = self.report()
+        return last.sic.get(self.name) if last is not None else None
+
+    def admit(self, df: DataFrame, source: str | None = None, *, by: str | None = None) -> DataFrame:
+        """The gate of a source, for `DataFrame.transform`: rows that pass, with their weights and their `sic`.
+
+        Args:
+            df: The rows.
+            source: The source they are of; may be left out if the query has only one.
+            by: A column that says which source a row is of, if the stream has several.
+        """
+        if by is None and source is None and len(self.terms.sources) == 1:
+            source = self.terms.sources[0]
+        if (source is None) == (by is None):
+            raise PenstockError(
+                f"query {self.name!r} has {len(self.terms.sources)} sources: say which one rows are of, as in "
+                f".transform(query.admit, {self.terms.sources[0]!r}), or which column tells, with by="
+            )
+        if source is not None and source not in self.terms.sources:
+            raise PenstockError.setting("source", source, f"one of {', '.join(self.terms.sources)}")
+        self._refuse_another_guards_rows(df)
+        gate = f"{self._metrics[0]}_{source}" if source is not None else self._metrics[0]
+        sic = SicOfRows(self.terms.sources, source, by)
+        if self.mode == "off":
+            return sic.without_plan(super().admit(df))
+        admitted = gated(
+            df,
+            control(df, self._stored(df.sparkSession), SOURCE, self._start()),
+            self._columns,
+            salt=self._salt,
+            metric=gate,
+            made_by=self.name,
+            dry=self.mode == "dry_run",
+            sic=sic,
+        )
+        self._gates[gate] = source
+        self._claim_folder()
+        return admitted
+
+    def results(self, df: DataFrame) -> DataFrame:
+        """Observe what results rest on, for `DataFrame.transform`.
+
+        Put it in front of the sink; or in front of an aggregate whose results are updated, since each update tells
+        again what the last one told.
+        """
+        if SIC not in df.columns:
+            raise PenstockError(
+                f"results of query {self.name!r} have no column {SIC}: select it along, or use what penstock.sic has"
+            )
+        return df.transform(observed(self.name))
+
+    def _made_controller(self, query: StreamingQuery, on_report: Callable[[Report], None]) -> Controller:
+        plans = self._stored().plans()
+        return FairController(
+            query,
+            MemberPlanner(self._fair.planner, self.name, self._fair.lock),
+            plans,
+            self._stored().bindings(str(query.id)),
+            names=self._metrics,
+            dry=self.mode == "dry_run",
+            by_length=True,
+            clock=time.time,
+            on_report=on_report,
+            member=self.name,
+            gates=lambda: self._gates,
+            window_s=self._fair.window_s,
+        )
+
+    def _claim_folder(self) -> None:
+        own = {
+            "name": self.name,
+            "sources": list(self.terms.sources),
+            "row": list(self._columns.row),
+            "salt": self._salt,
+        }
+        self._stored().claim(own)
+
+
+def _target(given: object) -> MeanQueueLatency:
+    return MeanQueueLatency(duration_s("target", given))
+
+
+def _name(setting: str, given: object) -> str:
+    if not isinstance(given, str) or not _NAME.fullmatch(given):
+        raise PenstockError.setting(setting, given, "names of letters, digits, underscores and hyphens")
+    return given

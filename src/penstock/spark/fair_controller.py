@@ -1,0 +1,140 @@
+"""A controller for one of several queries that share an application: it has many gates, and its reports tell of SIC."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from penstock.core.sic import SourceTimeWindow
+from penstock.report import BoxStatistics, Latency, Report
+from penstock.spark.controller import Controller
+from penstock.spark.progress import report_of
+from penstock.spark.sic import delivered
+from penstock.spark.sic_columns import CAME, PASSED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from threading import Lock
+
+    from penstock.core.fair_planner import FairPlanner
+    from penstock.plan import Plan
+    from penstock.spark.progress import Progress
+
+
+class MemberPlanner:
+    """What a controller knows as its planner: the common one, asked for one query, by one thread at a time."""
+
+    def __init__(self, planner: FairPlanner, name: str, lock: Lock) -> None:
+        """Ask this planner for the query of this name."""
+        self._planner, self._name, self._lock = planner, name, lock
+
+    @property
+    def alarms(self) -> tuple[str, ...]:
+        """What a person should hear of."""
+        return self._planner.alarms(self._name)
+
+    def decide(self, report: Report, now_s: float) -> Plan | None:
+        """A plan for the query's next batch, or None to go on with the one in force."""
+        with self._lock:
+            return self._planner.decide(self._name, report, now_s)
+
+    def release(self, version: int, now_s: float, note: str) -> Plan | None:
+        """A plan that keeps everything."""
+        with self._lock:
+            return self._planner.release(self._name, version, now_s, note)
+
+
+class FairController(Controller):
+    """Watches one query; its gates are those of its sources."""
+
+    def __init__(
+        self,
+        *given: Any,  # noqa: ANN401 - those of a controller
+        member: str,
+        gates: Callable[[], Mapping[str, str | None]],
+        window_s: float,
+        **more: Any,  # noqa: ANN401 - those of a controller
+    ) -> None:
+        """Watch the query of this name, whose gates give their sums under these names, each for its source or for all.
+
+        SIC is told over source time windows of this length.
+        """
+        super().__init__(*given, **more)
+        self._member, self._gates = member, gates
+        self._came, self._delivered = SourceTimeWindow(window_s), SourceTimeWindow(window_s)
+
+    def _has_gate(self, progress: Progress) -> bool:
+        return any(gate in progress.observed for gate in self._gates())
+
+    def _plan_version(self, progress: Progress) -> int | None:
+        versions = [progress.observed.get(gate, {}).get("plan") for gate in self._gates()]
+        return max((version for version in versions if version is not None), default=None)
+
+    def _report(self, progress: Progress, before: Progress | None, plan: Plan | None) -> Report | None:
+        parts = {
+            gate: report
+            for gate in self._gates()
+            if (report := report_of(progress, before, gate=gate, probe=self._probe, plan=plan, dry=self._dry))
+        }
+        if not parts:
+            return None
+        report = together(list(parts.values()))
+        sources = {gate: source for gate, source in self._gates().items() if gate in parts}
+        boxes = {
+            name: BoxStatistics(rows_in, rows_out, 0.0)
+            for gate, source in sources.items()
+            for name, (rows_in, rows_out) in rows_by_source(progress.observed[gate], source, parts[gate]).items()
+        }
+        counts = [progress.observed[gate] for gate in parts]
+        queuing = report.queuing or waits(counts, report)
+        return replace(report, boxes=boxes, queuing=queuing, sic=self._sic(progress, counts))
+
+    def _sic(self, progress: Progress, counts: list[Mapping[str, Any]]) -> dict[str, float]:
+        """What results of the last source time window rest on, of what their sources brought; nothing if not known."""
+        came = sum(float(one.get("sic_came") or 0.0) for one in counts)
+        if came <= 0.0:
+            return {}
+        passed = came if self._dry else sum(float(one.get("sic_passed") or 0.0) for one in counts)
+        reached = delivered(progress.observed, self._member)
+        now_s = progress.start_s + progress.duration_s
+        self._came.add(now_s, came)
+        self._delivered.add(now_s, passed if reached is None else reached)
+        return {self._member: min(max(self._delivered.total(now_s) / self._came.total(now_s), 0.0), 1.0)}
+
+
+def together(parts: list[Report]) -> Report:
+    """The reports of one batch's gates as one; what is not about rows is the same in all of them."""
+    shed: dict[str, dict[str, int]] = {"rows_shed": {}, "rows_would_shed": {}}
+    for part in parts:
+        for kind, sums in shed.items():
+            for reason, rows in getattr(part, kind).items():
+                sums[reason] = sums.get(reason, 0) + rows
+    counts = {
+        name: sum(getattr(part, name) for part in parts)
+        for name in ("rows_in", "rows_kept", "rows_must_keep", "backlog_rows")
+    }
+    control_s = max(part.control_s for part in parts)
+    return replace(parts[0], control_s=control_s, **counts, **shed)  # type: ignore[arg-type]  # names are the fields'
+
+
+def rows_by_source(counts: Mapping[str, Any], source: str | None, report: Report) -> dict[str, tuple[int, int]]:
+    """Rows that came and that passed by source: all of one, or as the gate counted them by its column."""
+    if source is not None:
+        return {source: (report.rows_in, report.rows_kept)}
+    names = [name.removeprefix(CAME) for name in counts if name.startswith(CAME)]
+    return {name: (int(counts[f"{CAME}{name}"] or 0), int(counts[f"{PASSED}{name}"] or 0)) for name in names}
+
+
+def waits(counts: list[Mapping[str, Any]], report: Report) -> Latency | None:
+    """How long rows waited when no operator tells: their age when the batch started, and half of its work."""
+    timed = [one for one in counts if one.get("age_s") is not None]
+    rows = sum(one["rows_in"] for one in timed)
+    if not rows or not report.rows_kept:
+        return None
+    mean_s = sum(one["rows_in"] * one["age_s"] for one in timed) / rows
+    oldest_s = max(one["oldest_s"] for one in timed)
+    return Latency(
+        report.rows_kept,
+        max(mean_s + report.delay_s + report.span_s / 2.0, 0.0),
+        max(oldest_s + report.delay_s + report.span_s, 0.0),
+    )

@@ -1,0 +1,93 @@
+"""A running network on disk, for the dashboard: its drawing once, and each batch's snapshot as a line of a journal.
+
+The drawing leaves room on every arc for the longest label, so the picture stands still while its numbers change.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import time
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from penstock.journal import Journal
+from penstock.spark.network.drawing import LETTER, LINE
+from penstock.spark.network.layout import Size, arranged
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from penstock.core.network import Network
+    from penstock.spark.network.snapshot import Snapshot
+
+_logger = logging.getLogger("penstock")
+
+#: Room for what is written, in letters and lines.
+_NODE, _LABEL = (22, 4), (17, 4)
+
+
+class Record:
+    """Keeps what a network does in the folder of its run."""
+
+    def __init__(self, folder: Path, name: str, network: Network) -> None:
+        """Draw the network and begin; its journal goes on if the run does."""
+        self._journal = Journal(folder / "snapshots.journal")
+        beside = folder / ".network.json.new"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            beside.write_text(json.dumps(drawn(name, network)))
+            beside.replace(folder / "network.json")
+        except OSError as error:
+            _logger.warning("the drawing of %s cannot be written, so no page will show it: %s", name, error.strerror)
+
+    def add(self, snapshot: Snapshot) -> None:
+        """Keep a snapshot if that is possible."""
+        self._journal.append(f"snapshot {json.dumps(_finite(asdict(snapshot)), allow_nan=False)}")
+
+    def end(self) -> None:
+        """The run is over."""
+        self._journal.append(f"end {json.dumps({'ended_s': time.time()})}")
+
+
+def drawn(name: str, network: Network) -> dict[str, Any]:
+    """The network as plain data: what there is, and where it is drawn."""
+    nodes = {node: _size(*_NODE) for node in network.order}
+    labels = {arc.name: _size(*_LABEL) for arc in network.arcs}
+    layout = arranged(network, nodes, labels, LINE + 3.0)
+    return {
+        "name": name,
+        "inputs": [one.name for one in network.inputs],
+        "boxes": [{"name": box.name, "op": box.op} for box in network.boxes],
+        "outputs": [
+            {"name": one.name, "qos": [list(map(float, point)) for point in one.loss_tolerance.points]}
+            for one in network.outputs
+        ],
+        "width": layout.width,
+        "height": layout.height,
+        "nodes": {at: [spot.left, spot.top, spot.width, spot.height] for at, spot in layout.nodes.items()},
+        "arcs": [
+            {
+                "name": arc.name,
+                "source": arc.source,
+                "target": arc.target,
+                "points": [list(point) for point in layout.arcs[arc.name].points],
+                "label": [layout.arcs[arc.name].label.left, layout.arcs[arc.name].label.top],
+            }
+            for arc in network.arcs
+        ],
+    }
+
+
+def _size(letters: int, lines: int) -> Size:
+    return Size(letters * LETTER + 16.0, lines * LINE + 8.0)
+
+
+def _finite(value: Any) -> Any:  # noqa: ANN401 - any part of a snapshot
+    """The same with nothing where a number is not one."""
+    if isinstance(value, dict):
+        return {name: _finite(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

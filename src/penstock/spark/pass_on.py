@@ -1,0 +1,100 @@
+"""Functions of Python whose results carry on the source information content of the rows they were made of.
+
+This module is imported by workers, so it imports little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as arrow_functions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+#: The column that rows carry theirs in.
+SIC = "sic"
+
+
+@dataclass(frozen=True)
+class PassOnRow:
+    """A function of one row: its results share the row's SIC.
+
+    >>> PassOnRow(lambda row: [{"n": 1}, {"n": 2}])({"sic": 0.5})
+    [{'n': 1, 'sic': 0.25}, {'n': 2, 'sic': 0.25}]
+    """
+
+    function: Callable[[dict[str, Any]], Any]
+
+    def __call__(self, row: dict[str, Any]) -> Any:  # noqa: ANN401 - a row, several, or none, as the function has it
+        """The results, with their part."""
+        result = self.function(row)
+        if result is None or isinstance(result, str | bytes):
+            return result
+        single = isinstance(result, Mapping) or hasattr(result, "asDict")
+        if not single and not isinstance(result, Iterable):
+            return result  # not a row: whoever asked for it says so
+        rows = [one.asDict() if hasattr(one, "asDict") else one for one in ([result] if single else result)]
+        given = row.get(SIC)
+        part = None if given is None else given / max(len(rows), 1)
+        return [{**one, SIC: part} if isinstance(one, Mapping) else one for one in rows]
+
+
+class _PassOn:
+    """A function over batches: each batch of results shares what came in since the last."""
+
+    def __init__(self, function: Callable[[Iterator[Any]], Iterable[Any]]) -> None:
+        self.function = function
+
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        """The results, with their part."""
+        waiting = 0.0
+
+        def counted() -> Iterator[Any]:
+            nonlocal waiting
+            for batch in batches:
+                waiting += self.carried(batch)
+                yield batch
+
+        for result in self.function(counted()):
+            rows = len(result)
+            yield self.given(result, waiting / rows if rows else 0.0)
+            waiting = 0.0 if rows else waiting
+
+    def carried(self, batch: Any) -> float:  # noqa: ANN401 - Arrow's or pandas' own type
+        """What the rows of a batch carry."""
+        raise NotImplementedError
+
+    def given(self, result: Any, part: float) -> Any:  # noqa: ANN401 - Arrow's or pandas' own type
+        """The result with that column."""
+        raise NotImplementedError
+
+
+class PassOnArrow(_PassOn):
+    """Over record batches."""
+
+    def carried(self, batch: pa.RecordBatch) -> float:
+        """The sum of the column."""
+        return float(arrow_functions.sum(batch[SIC]).as_py() or 0.0)
+
+    def given(self, result: pa.RecordBatch, part: float) -> pa.RecordBatch:
+        """The column appended, or replaced."""
+        column = pa.array([part] * result.num_rows, pa.float64())
+        if SIC in result.schema.names:
+            return result.set_column(result.schema.get_field_index(SIC), SIC, column)
+        return result.append_column(SIC, column)
+
+
+class PassOnPandas(_PassOn):
+    """Over pandas' data frames."""
+
+    def carried(self, batch: Any) -> float:  # noqa: ANN401 - pandas is not asked for otherwise
+        """The sum of the column."""
+        return float(batch[SIC].sum())
+
+    def given(self, result: Any, part: float) -> Any:  # noqa: ANN401 - pandas is not asked for otherwise
+        """The column assigned."""
+        return result.assign(**{SIC: part})

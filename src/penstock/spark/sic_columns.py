@@ -1,0 +1,95 @@
+r"""The columns by which rows carry their source information content (SIC), and what the gate sums of them.
+
+A row of a source $s$ carries (THEMIS, equation 1)
+
+$$\text{sic} = \frac{1}{n_s\,|S|}$$
+
+where $n_s$ is how many rows the source is expected to bring in a source time window and $|S|$ the number of the query's
+sources. $n_s$ is learned and stands in the plan, so a replayed row carries what it carried the first time. Rows that
+come with a SIC, from a fragment of the query elsewhere, keep it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
+from pyspark.sql.types import NumericType
+
+from penstock.errors import PenstockError
+from penstock.spark.binding import SIC_UNIT
+from penstock.spark.gate import SIC_AT
+from penstock.spark.pass_on import SIC
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+#: What the names of a gate's sums begin with: rows that came from each source, and rows that passed.
+CAME, PASSED = "came_", "passed_"
+
+
+@dataclass(frozen=True)
+class SicOfRows:
+    """What rows of one gate carry: of which sources they are, and how that is told.
+
+    Attributes:
+        sources: Names of all sources of the query, in the order of the plan's buckets.
+        source: The one source that all rows come from; `None`: a column tells.
+        by: The column that tells; its values are names of sources.
+    """
+
+    sources: tuple[str, ...]
+    source: str | None
+    by: str | None = None
+
+    def bucket(self, df: DataFrame) -> Column:
+        """The number of the row's source; a row of no known source is taken for one of the last."""
+        if self.source is not None:
+            return F.lit(self.sources.index(self.source))
+        if self.by not in df.columns:
+            raise PenstockError.setting("by", self.by, f"a column of the stream: {', '.join(df.columns)}")
+        last = len(self.sources) - 1
+        number = F.lit(last)
+        for place, name in reversed(list(enumerate(self.sources[:-1]))):
+            number = F.when(F.col(f"`{self.by}`") == F.lit(name), F.lit(place)).otherwise(number)
+        return number
+
+    def carried(self, df: DataFrame, control: Column) -> Column:
+        """The row's SIC; null as long as no plan says how many rows its source brings."""
+        own = F.get(control, F.lit(SIC_AT) + self.bucket(df)) * F.lit(SIC_UNIT)
+        if SIC not in df.columns:
+            return own
+        kind = df.schema[SIC].dataType
+        if not isinstance(kind, NumericType):
+            raise PenstockError.setting("sic", SIC, "a column of numbers", f"it is {kind.simpleString()}")
+        return F.coalesce(F.col(SIC).cast("double"), own)
+
+    def without_plan(self, df: DataFrame) -> DataFrame:
+        """Rows with the column, for a gate that is off: null, unless they brought it."""
+        return df if SIC in df.columns else df.withColumn(SIC, F.lit(None).cast("double"))
+
+    def sums(self, passes: Column, arrival_s: Column | None) -> list[Column]:
+        """What the gate tells of rows that came and rows that passed, by source."""
+        sic = F.col(SIC)
+        found = [
+            F.sum(sic).alias("sic_came"),
+            F.sum(F.when(passes, sic)).alias("sic_passed"),
+        ]
+        if arrival_s is not None:
+            age_s = F.unix_micros(F.current_timestamp()) / F.lit(1e6) - arrival_s
+            found += [F.avg(age_s).alias("age_s"), F.max(age_s).alias("oldest_s"), F.min(age_s).alias("newest_s")]
+        if self.source is not None:
+            return found
+        for place, name in enumerate(self.sources):
+            here = self._is(place)
+            found.append(F.count(F.when(here, 1)).alias(f"{CAME}{name}"))
+            found.append(F.count(F.when(here & passes, 1)).alias(f"{PASSED}{name}"))
+        return found
+
+    def _is(self, place: int) -> Column:
+        name, by = self.sources[place], F.col(f"`{self.by}`")
+        if place < len(self.sources) - 1:
+            return by == F.lit(name)
+        known = F.coalesce(by.isin(list(self.sources[:-1])), F.lit(False))  # noqa: FBT003 - a literal
+        return ~known

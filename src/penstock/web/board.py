@@ -1,0 +1,132 @@
+"""Everything the page shows: what lies in the folders that were named, found again at every look."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penstock.errors import PenstockError
+from penstock.report_log import FOLDER
+from penstock.web.followed import Cursor, Followed, Json
+from penstock.web.guarded import GuardedQuery
+from penstock.web.network import DRAWING, FollowedNetwork
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+#: How deep below a folder logs are looked for.
+DEPTH = 3
+#: So many folders are looked through, and so many logs followed, at most.
+MOST_FOLDERS, MOST_LOGS = 2000, 50
+#: Folders of a checkpoint in which no log lies.
+SPARKS_OWN = {"state", "offsets", "commits", "sources", "metadata"}
+#: Time between two searches for logs that were not there before.
+SEARCH_S = 2.0
+
+
+class Board:
+    """Follows all logs below some folders."""
+
+    def __init__(self, folders: Sequence[Path], clock: Callable[[], float] = time.time) -> None:
+        """Follow what is in these folders, and what will be."""
+        self.folders = list(folders)
+        self._clock = clock
+        self._followed: dict[Path, Followed] = {}
+        self._searched_s: float | None = None
+        self._lock = threading.Lock()
+
+    def refuse_nothing(self) -> None:
+        """Raise an error if one of the folders has no log in it."""
+        for folder in self.folders:
+            if next(_logs(folder.absolute()), None) is None:
+                raise PenstockError.setting(
+                    "CHECKPOINT",
+                    str(folder),
+                    "the checkpoint of a guarded query, the folder of penstock run, or a folder with such in it",
+                    "there is no log of plans here; start the query first",
+                )
+
+    def look(self) -> None:
+        """See what is new, once."""
+        with self._lock:
+            now_s = self._clock()
+            if self._searched_s is None or not 0.0 <= now_s - self._searched_s < SEARCH_S:
+                self._searched_s = now_s
+                self._search()
+            for one in self._followed.values():
+                one.look(now_s)
+
+    def _search(self) -> None:
+        for given in self.folders:
+            root = given.absolute()
+            for folder, kind in _logs(root):
+                if folder not in self._followed and len(self._followed) < MOST_LOGS:
+                    identity = hashlib.blake2s(str(folder).encode(errors="replace"), digest_size=6).hexdigest()
+                    self._followed[folder] = made = kind(identity, _name(folder, root), folder)
+                    made.shown_as = str(given / _checkpoint(folder, root).relative_to(root))
+
+    def news(self, cursors: dict[str, Cursor]) -> list[Json]:
+        """What somebody has not seen yet, by their cursors, which move on."""
+        with self._lock:
+            found = [one.news(cursors.setdefault(one.identity, Cursor())) for one in self._followed.values()]
+            return [one for one in found if one is not None]
+
+    def guarded(self, identity: str) -> GuardedQuery:
+        """The guarded query of that identity."""
+        for one in self._followed.values():
+            if one.identity == identity and isinstance(one, GuardedQuery):
+                return one
+        raise PenstockError.setting("id", identity[:40], "a guarded query that is shown")
+
+    @property
+    def lock(self) -> threading.Lock:
+        """Held while what is followed changes."""
+        return self._lock
+
+
+def _logs(root: Path) -> Iterator[tuple[Path, type[Followed]]]:
+    """The logs in a folder and below it."""
+    level, seen = [root], 0
+    for _ in range(DEPTH + 1):
+        below: list[Path] = []
+        for folder in level:
+            seen += 1
+            if seen > MOST_FOLDERS:
+                return
+            # A checkpoint has many folders of Spark's own, and one of the guard's.
+            own = next(((path, kind) for path in (folder, folder / "penstock") if (kind := _kind(path))), None)
+            if own is not None:
+                yield own
+                continue
+            try:
+                below += sorted(Path(one.path) for one in os.scandir(folder) if _is_worth_a_look(one))
+            except OSError:
+                continue
+        level = below
+
+
+def _is_worth_a_look(one: os.DirEntry[str]) -> bool:
+    return one.is_dir(follow_symlinks=False) and not one.name.startswith((".", "_")) and one.name not in SPARKS_OWN
+
+
+def _kind(folder: Path) -> type[Followed] | None:
+    if (folder / DRAWING).is_file():
+        return FollowedNetwork
+    if (folder / "plans").is_dir() and ((folder / "guard.json").is_file() or (folder / FOLDER).is_dir()):
+        return GuardedQuery
+    return None
+
+
+def _name(folder: Path, root: Path) -> str:
+    """What tells a log from others: the checkpoint's name, or where it lies below the folder that was named."""
+    below = _checkpoint(folder, root).relative_to(root).as_posix()
+    return _checkpoint(folder).name if below == "." else below
+
+
+def _checkpoint(folder: Path, root: Path | None = None) -> Path:
+    """The checkpoint that a guard's folder lies under, unless that is above what was named."""
+    return folder.parent if folder.name == "penstock" and folder != root else folder

@@ -1,0 +1,122 @@
+"""Who may see the page, and what a browser may do with it.
+
+Bound to loopback, the page is for this machine: a request must name it so, or a page elsewhere could have its own name
+lead here and read on (DNS rebinding). Bound elsewhere, a token is asked for. It comes once in the address and then as a
+cookie, which no script can read and no other site can send.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import socket
+from http.cookies import CookieError, SimpleCookie
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs, urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import PlainTextResponse, RedirectResponse
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+#: Nothing but what this server serves; no frame, no form sent elsewhere, no inline script or style.
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+
+class Door:
+    """Lets a request through to the page, or not."""
+
+    def __init__(self, app: ASGIApp, *, host: str, port: int, token: str | None) -> None:
+        """Guard a page that is bound to this address; without a token whoever names it rightly may see it."""
+        self._app, self._host, self._port, self._token = app, host, port, token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Judge a request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def sealed(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(HEADERS)
+            await send(message)
+
+        headers = Headers(scope=scope)
+        if not self._is_ours(headers.get("host", "")):
+            refused = PlainTextResponse(
+                "This page does not go by that name: open the address it was started with.", 403
+            )
+            await refused(scope, receive, sealed)
+            return
+        if self._token is None:
+            await self._app(scope, receive, sealed)
+            return
+        given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
+        if scope["path"] == "/" and self._is_token(given):
+            # The token leaves the address, so that it is in no history and on no screen.
+            moved = RedirectResponse("/", 303)
+            moved.set_cookie(self._cookie, given, httponly=True, samesite="strict", path="/")
+            await moved(scope, receive, sealed)
+        elif self._is_token(self._carried(headers)):
+            await self._app(scope, receive, sealed)
+        else:
+            refused = PlainTextResponse("A token is needed: open the address that was printed when this began.", 401)
+            await refused(scope, receive, sealed)
+
+    @property
+    def _cookie(self) -> str:
+        """Cookies of all ports share a jar."""
+        return f"penstock_{self._port}"
+
+    def _carried(self, headers: Headers) -> str:
+        scheme, _, given = headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer":
+            return given.strip()
+        try:
+            found = SimpleCookie(headers.get("cookie", "")).get(self._cookie)
+        except CookieError:
+            return ""
+        return found.value if found else ""
+
+    def _is_token(self, given: str) -> bool:
+        return hmac.compare_digest(given.encode(), (self._token or "").encode()) and bool(self._token)
+
+    def _is_ours(self, header: str) -> bool:
+        """Whether the request names this server: by an address, or by a name that nobody else can hand out."""
+        try:
+            name = urlsplit(f"//{header}").hostname or ""
+        except ValueError:
+            return False
+        loopback = is_loopback(self._host)
+        try:
+            address = ipaddress.ip_address(name)
+        except ValueError:
+            known = {"localhost"} if loopback else {"localhost", self._host.lower(), socket.gethostname().lower()}
+            return name in known
+        # An address is no name, so it cannot be made to lead here; but from elsewhere none does to loopback.
+        return address.is_loopback or not loopback
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address.
+
+    >>> is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("localhost"), is_loopback("0.0.0.0")
+    (True, True, True, False)
+    """
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"

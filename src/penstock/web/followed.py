@@ -1,0 +1,112 @@
+"""What every followed thing has in common: a list of points that grows, a head that changes, and what is new in both.
+
+A reader of the page is sent what it has not seen. It says by a `Cursor` what that is; after a restart, when the log is
+another one, it gets everything again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Json = dict[str, Any]
+
+#: Points that are kept and shown.
+MOST_POINTS = 3000
+MOST_DECISIONS = 300
+
+
+@dataclass
+class Cursor:
+    """How much of a followed thing somebody has seen."""
+
+    generation: int = -1
+    points: int = 0
+    decisions: int = 0
+    revision: int = -1
+
+
+class Growing:
+    """The newest so many of things that are only ever added, and how many there were in all.
+
+    >>> numbers = Growing(most=2)
+    >>> for number in range(3):
+    ...     numbers.add({"n": number})
+    >>> numbers.since(0), numbers.since(2), numbers.count
+    ([{'n': 1}, {'n': 2}], [{'n': 2}], 3)
+    """
+
+    def __init__(self, most: int) -> None:
+        """Keep so many."""
+        self.kept: deque[Json] = deque(maxlen=most)
+        self.count = 0
+
+    def add(self, one: Json) -> None:
+        """Add one."""
+        self.kept.append(one)
+        self.count += 1
+
+    def since(self, seen: int) -> list[Json]:
+        """Those that were added since there were so many, as far as they are kept."""
+        new = min(self.count - seen, len(self.kept))
+        return list(self.kept)[len(self.kept) - new :] if new > 0 else []
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.kept.clear()
+        self.count = 0
+
+
+class Followed:
+    """Something the page shows, kept up to date by `look`.
+
+    Attributes:
+        name: What to call it.
+        points: One for each batch.
+        decisions: What was decided, newest last.
+        generation: How often it turned out to be another log.
+    """
+
+    kind = ""
+
+    def __init__(self, identity: str, name: str, folder: Path) -> None:
+        """Follow what lies in this folder."""
+        self.identity, self.name, self.folder = identity, name, folder
+        self.shown_as = str(folder)  #: the folder as a person knows it
+        self.points, self.decisions = Growing(MOST_POINTS), Growing(MOST_DECISIONS)
+        self.generation = 0
+        self._head: Json = {}
+        self._revision = 0
+
+    def look(self, now_s: float) -> None:
+        """See what is new."""
+        raise NotImplementedError
+
+    def _show(self, head: Json) -> None:
+        if head != self._head:
+            self._head = head
+            self._revision += 1
+
+    def news(self, cursor: Cursor) -> Json | None:
+        """What has not been seen, and moves the cursor; `None` if there is nothing."""
+        reset = cursor.generation != self.generation
+        if reset:
+            cursor.generation, cursor.points, cursor.decisions, cursor.revision = self.generation, 0, 0, -1
+        seen = cursor.points, cursor.decisions, cursor.revision
+        now = self.points.count, self.decisions.count, self._revision
+        if seen == now:
+            return None
+        cursor.points, cursor.decisions, cursor.revision = now
+        return {
+            "id": self.identity,
+            "kind": self.kind,
+            "name": self.name,
+            "reset": reset,
+            "head": self._head,
+            "points": self.points.since(seen[0]),
+            "decisions": self.decisions.since(seen[1]),
+        }

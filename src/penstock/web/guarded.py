@@ -1,0 +1,203 @@
+"""A guarded query as the page shows it: from the plans and the journal of reports in its guard's folder."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from penstock.core.planner import SOURCE
+from penstock.errors import PenstockError
+from penstock.journal import Tail
+from penstock.report import Report
+from penstock.report_log import ENDING, FOLDER, Alarms, End, Watch, line_of
+from penstock.totals import Totals
+from penstock.web import costs, words
+from penstock.web.followed import Followed, Json
+from penstock.web.plan_tail import PlanTail
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from penstock.core.bucket_costs import BucketCosts
+    from penstock.plan import Plan
+
+#: Costs are those that so many of the last reports have measured.
+COST_REPORTS = 40
+#: What the verdict looks back on.
+RECENT_S = 10.0
+
+
+class GuardedQuery(Followed):
+    """One guard's folder, followed."""
+
+    kind = "guard"
+
+    def __init__(self, identity: str, name: str, folder: Path) -> None:
+        """Follow the guard that keeps its plans and reports in this folder."""
+        super().__init__(identity, name, folder)
+        self.plan: Plan | None = None
+        self.watch: Watch | None = None
+        self._forget()
+
+    def _forget(self) -> None:
+        """Begin anew: nothing is known."""
+        self.points.clear()
+        self.decisions.clear()
+        self._plans = PlanTail(self.folder / "plans")
+        self._tail: Tail | None = None
+        self._replaced = False  # whether another query has begun to write
+        self.plan, self.watch = None, None
+        self._ended: End | None = None
+        self._alarms = Alarms(0.0)
+        self._totals = Totals()
+        self._recent: deque[Report] = deque(maxlen=COST_REPORTS)
+        self._renewals = 0
+        self._unreadable = 0
+        self._gone = ""
+        self._starts: list[float] = []
+
+    @property
+    def plans(self) -> PlanTail:
+        """The plans it follows."""
+        return self._plans
+
+    @property
+    def known_costs(self) -> BucketCosts:
+        """What rows have cost lately."""
+        return costs.merged(one.cost_sketch for one in self._recent if one.cost_sketch)
+
+    def look(self, now_s: float) -> None:
+        """See what is new."""
+        try:
+            self._follow()
+            self._gone = ""
+        except PenstockError:
+            self._gone = f"The log {self.folder} is gone or cannot be read. What is shown is the last that was known."
+        self._show(self._shown(now_s))
+
+    def _follow(self) -> None:
+        lines, plans = self._read()
+        if self._plans.restarts or self._replaced or (self._tail is not None and self._tail.restarts):
+            self._forget()
+            self.generation += 1
+            lines, plans = self._read()
+        for plan in plans:
+            self._take_plan(plan)
+        for text in lines:
+            self._take_line(text)
+
+    def _read(self) -> tuple[list[str], list[Plan]]:
+        """New lines of the newest journal, and new plans."""
+        newest = _newest(self.folder / FOLDER)
+        if newest is not None and (self._tail is None or self._tail.path != newest):
+            self._replaced = self._tail is not None
+            self._tail = Tail(newest)
+        return [] if self._tail is None else self._tail.news(), self._plans.news()
+
+    def _take_plan(self, plan: Plan) -> None:
+        self.plan = plan
+        if plan.note == "renewed":
+            self._renewals += 1
+            return
+        self._renewals = 0
+        table = plan.gate(SOURCE)
+        self.decisions.add(
+            {
+                "version": plan.version,
+                "t": plan.decided_s,
+                "policy": plan.policy,
+                "note": plan.note,
+                "keep": plan.expected.keep_share if plan.expected else None,
+                "latency_s": plan.expected.queuing_latency_s if plan.expected else None,
+                "reasons": [] if table is None else words.reasons(table),
+            }
+        )
+
+    def _take_line(self, text: str) -> None:
+        match line_of(text):
+            case Watch() as watch:
+                self.watch, self._ended, self._alarms = watch, None, Alarms(watch.began_s)
+                self._starts.append(watch.began_s)
+            case Report() as report:
+                self._take_report(report)
+            case Alarms() as alarms:
+                self._alarms = alarms
+            case End() as end:
+                self._ended = end
+            case None:
+                self._unreadable += 1
+
+    def _take_report(self, report: Report) -> None:
+        if self._recent and report.sequence == self._recent[-1].sequence:
+            return  # A replayed batch: it was judged by the same plan, row for row.
+        self._ended = None
+        self._recent.append(report)
+        self._totals.add(report)
+        self.points.add(
+            {
+                "n": report.sequence,
+                "t": report.end_s,
+                "d": round(report.duration_s, 4),
+                "in": report.rows_in,
+                "kept": report.rows_kept,
+                "must": report.rows_must_keep,
+                "shed": dict(report.rows_shed),
+                "would": dict(report.rows_would_shed),
+                "mean_s": round(report.queuing.mean_s, 4) if report.queuing else None,
+                "max_s": round(report.queuing.max_s, 4) if report.queuing else None,
+                "age_s": round(report.backlog_age_s, 4),
+                "waiting": report.backlog_rows,
+                "plan": report.plan_version,
+                "sic": dict(report.sic),
+            }
+        )
+
+    def _shown(self, now_s: float) -> Json:
+        """What is not a list that grows."""
+        last = self._recent[-1] if self._recent else None
+        table = self.plan.gate(SOURCE) if self.plan else None
+        watch = self.watch
+        recent = [one for one in self._recent if last and one.end_s >= last.end_s - RECENT_S]
+        state = "gone" if self._gone else words.state(watch, self._ended, last, self.plan, now_s)
+        sic = dict(last.sic) if last else {}
+        return {
+            "folder": self.shown_as,
+            "state": state,
+            "trouble": self._gone,
+            "verdict": words.verdict(watch, recent, state),
+            "guard": watch.guard if watch else "",
+            "mode": watch.mode if watch else "",
+            "policy": watch.policy if watch else (self.plan.policy if self.plan else ""),
+            "target": words.target(watch),
+            "target_kind": watch.target if watch else "",
+            "target_s": watch.target_s if watch else None,
+            "target_rows_per_s": watch.target_rows_per_s if watch else None,
+            "starts": self._starts[-50:],
+            "key": list(watch.key) if watch else [],
+            "row": list(watch.row) if watch else [],
+            "must_keep": watch.keep if watch else "",
+            "alarms": list(self._alarms.alarms),
+            "errors": self._alarms.errors,
+            "unreadable": self._unreadable,
+            "batches": self._totals.batches,
+            "rows_in": self._totals.rows_in,
+            "rows_kept": self._totals.rows_kept,
+            "rows_must_keep": self._totals.rows_must_keep,
+            "rows_shed": dict(self._totals.rows_shed),
+            "rows_would_shed": dict(self._totals.rows_would_shed),
+            "plan": self.plan.version if self.plan else None,
+            "renewals": self._renewals,
+            "costs": costs.classes(self.known_costs, table),
+            "sic": sic,
+            "jain": words.jain(list(sic.values())),
+        }
+
+
+def _newest(folder: Path) -> Path | None:
+    """The journal that was written last."""
+    found: list[tuple[int, Path]] = []
+    try:
+        found.extend((path.stat().st_mtime_ns, path) for path in folder.glob(f"*{ENDING}"))
+    except OSError:
+        return None  # It is being deleted.
+    return max(found)[1] if found else None

@@ -1,0 +1,177 @@
+// A guarded query: latency against its target, rows kept and shed, backlog, costs, plans, and why a row was dropped.
+
+import { Chart, mean, most, sum } from "./chart.js";
+import { bar, clock, count, h, put, seconds, share, table, tile, total } from "./parts.js";
+
+const SHED = 6;
+const RECENT_S = 10;
+const rate = (of) => (group) => sum(group, of) / group.d;
+
+// The reasons in the order in which they were met, so that each keeps its colour.
+const reasons = (head) => [...new Set([...Object.keys(head.rows_shed), ...Object.keys(head.rows_would_shed)])];
+
+export class GuardView {
+  constructor() {
+    this.tiles = h("dl", { class: "tiles" });
+    this.latency = new Chart("Queuing latency", "How long rows wait before they are taken up.", {
+      format: seconds,
+      limit: (head) => head.target_s,
+      series: () => [
+        { name: "longest wait", kind: "line", faint: true, color: "var(--wait)", of: (group) => most(group, (one) => one.max_s) },
+        { name: "mean wait", kind: "line", color: "var(--wait)", fill: "var(--wait-fill)", of: (group) => mean(group, (one) => one.mean_s, (one) => one.kept) },
+      ],
+    });
+    this.latency.panel.classList.add("wide");
+    this.rows = new Chart("Rows a second", "Every row that came in is kept, or shed for a reason.", {
+      format: count,
+      limit: (head) => head.target_rows_per_s,
+      series: (head) => [
+        { name: "must be kept", kind: "stack", color: "var(--must)", of: rate((one) => one.must) },
+        { name: "kept", kind: "stack", color: "var(--kept-fill)", of: rate((one) => one.kept - one.must - total(one.would)) },
+        ...reasons(head).map((reason, at) => ({
+          name: head.mode === "dry_run" ? `would be shed: ${reason}` : `shed: ${reason}`, kind: "stack", color: `var(--shed-${at % SHED})`,
+          of: rate((one) => (one.shed[reason] || 0) + (one.would[reason] || 0)),
+        })),
+      ].filter((one) => one.name !== "must be kept" || head.rows_must_keep),
+    });
+    const purple = { kind: "line", color: "var(--shed-2)", fill: "color-mix(in srgb, var(--shed-2) 16%, transparent)" };
+    this.age = new Chart("Age of the backlog", "How long the oldest row that waits at the source has waited.", {
+      format: seconds,
+      series: () => [{ ...purple, name: "oldest row", of: (group) => most(group, (one) => one.age_s) }],
+    });
+    this.waiting = new Chart("Backlog", "Rows that wait at the source when a batch ends; how old they are was not measured.", {
+      format: count,
+      series: () => [{ ...purple, name: "rows", of: (group) => most(group, (one) => one.waiting) }],
+    });
+    this.fair = new Chart("Fairness between queries", "Source information content of each query's results, and Jain's index over them: 1 is even.", {
+      format: (value) => (value === null ? "–" : Number(value.toFixed(2)).toString()),
+      series: (head) => [
+        ...Object.keys(head.sic).map((query, at) => ({ name: `SIC ${query}`, kind: "line", faint: Object.keys(head.sic).length > SHED, color: `var(--shed-${at % SHED})`, of: (group) => mean(group, (one) => one.sic[query]) })),
+        { name: "Jain's index", kind: "line", color: "var(--ink)", of: (group) => mean(group, (one) => one.jain) },
+      ],
+    });
+    this.fair.panel.classList.add("wide");
+    this.reasons = h("div", { class: "panel" });
+    this.costs = h("div", { class: "panel" });
+    this.plans = h("div", { class: "panel wide" });
+    this.why = new Why();
+    this.node = h("div", {}, this.tiles, h("div", { class: "grid" }, this.latency.panel, this.rows.panel, this.age.panel, this.waiting.panel, this.fair.panel, this.reasons, this.costs, this.why.panel, this.plans));
+  }
+
+  update(log, points) {
+    const head = log.head;
+    put(this.tiles, [head.batches, head.state, head.plan], () => tiles(head, log.points));
+    this.latency.update(points, head.starts, head);
+    this.rows.update(points, head.starts, head);
+    const aged = points.some((one) => one.age_s) || !points.some((one) => one.waiting);
+    this.age.panel.hidden = !aged;
+    this.waiting.panel.hidden = aged;
+    (aged ? this.age : this.waiting).update(points, head.starts, head);
+    this.fair.panel.hidden = !Object.keys(head.sic).length;
+    if (!this.fair.panel.hidden) this.fair.update(points.map((one) => ({ ...one, jain: jain(Object.values(one.sic)) })), head.starts, head);
+    put(this.reasons, [head.rows_shed, head.rows_would_shed, head.rows_in], () => byReason(head));
+    put(this.costs, head.costs, () => costs(head));
+    put(this.plans, [log.decisions.length, log.decisions[log.decisions.length - 1], head.renewals], () => plans(log, head));
+    this.why.update(log);
+  }
+}
+
+function jain(shares) {
+  const squares = shares.length * shares.reduce((all, one) => all + one * one, 0);
+  if (!shares.length) return null;
+  return squares ? shares.reduce((all, one) => all + one, 0) ** 2 / squares : 1;
+}
+
+function tiles(head, points) {
+  const last = points[points.length - 1];
+  const recent = { some: last ? points.filter((one) => one.t >= last.t - RECENT_S) : [] };
+  const span = recent.some.reduce((all, one) => all + one.d, 0) || 1;
+  const waited = mean(recent, (one) => one.mean_s, (one) => one.kept), longest = most(recent, (one) => one.max_s);
+  const lag = head.target_kind === "MaxLag", held = lag ? longest : waited;
+  const level = head.target_s && held !== null ? head.verdict.level : "";
+  const shed = total(head.rows_shed), would = total(head.rows_would_shed);
+  return [
+    tile(lag ? "Longest wait" : "Mean wait", seconds(held), head.target_s ? `target ${seconds(head.target_s)}` : "no latency target", level),
+    tile("Rows in", `${count(sum(recent, (one) => one.in) / span)}/s`, `${count(head.rows_in)} in ${count(head.batches)} batches`),
+    tile("Kept", share(head.rows_in ? head.rows_kept / head.rows_in : null), `${count(head.rows_kept)} rows`),
+    head.mode === "dry_run" ? tile("Would be shed", count(would), "a dry run keeps every row") : tile("Shed", count(shed), head.rows_in ? `${share(shed / head.rows_in)} of all rows` : ""),
+    last && last.waiting && !last.age_s ? tile("Backlog", count(last.waiting), "rows wait at the source") : tile("Oldest in backlog", seconds(last ? last.age_s : null), last ? `${count(last.waiting)} rows wait` : ""),
+    tile("Plan", head.plan === null ? "none" : `${head.plan}`, last && last.plan !== null ? `the last batch met ${last.plan}` : "every row is kept"),
+  ];
+}
+
+function byReason(head) {
+  const dry = head.mode === "dry_run", all = dry ? head.rows_would_shed : head.rows_shed, order = reasons(head);
+  const rows = Object.entries(all).sort((one, two) => two[1] - one[1])
+    .map(([reason, rows]) => [reason, count(rows), bar(head.rows_in ? rows / head.rows_in : 0, `var(--shed-${order.indexOf(reason) % SHED})`)]);
+  return [
+    h("h3", {}, dry ? "Rows that would be shed, by reason" : "Rows shed, by reason"),
+    h("p", { class: "note" }, `${count(head.rows_in)} in = ${count(head.rows_kept)} kept + ${count(head.rows_in - head.rows_kept)} shed.` + (head.rows_must_keep ? ` ${count(head.rows_must_keep)} had to be kept.` : "")),
+    table("Rows by reason", [["reason", "words"], ["rows", "number"], ["of all rows", ""]], rows, "No row was shed."),
+  ];
+}
+
+function costs(head) {
+  const rows = head.costs.map((one) => [`${seconds(one.from_s)} to ${seconds(one.to_s)}`, bar(one.rows, "var(--wait)"), bar(one.work, "var(--shed-0)"), bar(one.kept)]);
+  return [
+    h("h3", {}, "Cost of a row, by class of keys"),
+    h("p", { class: "note" }, "Keys whose rows cost about the same, as measured lately, and what the newest plan keeps of them."),
+    table("Costs", [["cost of a row", "words"], ["rows in", ""], ["work", ""], ["kept", ""]], rows, "Nothing was measured yet."),
+  ];
+}
+
+function plans(log, head) {
+  const rows = [...log.decisions].reverse().slice(0, 200).map((one) => [
+    clock(one.t), `${one.version}`, one.keep === null ? "–" : share(one.keep), seconds(one.latency_s),
+    one.reasons.map((why) => `${why.reason} (${why.buckets} of the key buckets keep ${share(why.keep)})`).join("; ") || "every row is kept", one.note,
+  ]);
+  const renewed = head.renewals ? ` The newest was renewed ${head.renewals} times since.` : "";
+  return [
+    h("h3", {}, "Plans, newest first"),
+    h("p", { class: "note" }, `A plan is on disk before any row is judged by it.${renewed}`),
+    table("Plans", [["decided", "number"], ["plan", "number"], ["keeps", "number"], ["expects", "number"], ["why", "words"], ["note", "words"]], rows, "No plan yet: every row is kept."),
+  ];
+}
+
+class Why {
+  constructor() {
+    this.fields = h("div", { class: "why" });
+    this.answer = h("div", { class: "answer", role: "status" });
+    this.form = h("form", { onsubmit: (event) => { event.preventDefault(); this.ask(); } }, this.fields);
+    this.panel = h("section", { class: "panel wide", "aria-label": "Why was this row dropped?" },
+      h("h3", {}, "Why was this row dropped?"), h("p", { class: "note" }, "The plan and the hash of the key tell: no row was stored for this."), this.form, this.answer);
+  }
+
+  update(log) {
+    const { key, row } = log.head;
+    this.id = log.id;
+    const shape = JSON.stringify([log.id, key, row]);
+    if (this.shape === shape) return;
+    this.shape = shape;
+    const field = (kind, name, needed) => h("label", {}, needed ? name : `${name} (if one row is meant)`, h("input", { name: kind, required: needed, autocomplete: "off", spellcheck: "false" }));
+    this.fields.replaceChildren(
+      ...key.map((name) => field("key", name, true)), ...row.map((name) => field("row", name, false)),
+      h("label", {}, "batch (newest plan if empty)", h("input", { name: "batch", inputmode: "numeric", autocomplete: "off" })), h("button", { type: "submit" }, "Why?"));
+    this.answer.replaceChildren();
+  }
+
+  async ask() {
+    const given = new FormData(this.form), asked = new URLSearchParams({ id: this.id });
+    for (const value of given.getAll("key")) asked.append("key", value);
+    const row = given.getAll("row");
+    if (row.some((value) => value !== "")) for (const value of row) asked.append("row", value);
+    if (given.get("batch")) asked.append("batch", given.get("batch"));
+    let found;
+    try {
+      found = await (await fetch(`/api/why?${asked}`)).json();
+    } catch {
+      found = { error: "the server did not answer" };
+    }
+    if (found.error) { this.answer.replaceChildren(h("p", {}, found.error)); return; }
+    const strip = [...found.earlier].reverse();
+    this.answer.replaceChildren(...found.text.map((line) => h("p", {}, line)),
+      strip.length > 1 ? h("div", {}, h("div", { class: "strip", role: "img", "aria-label": `Share kept by the last ${strip.length} plans: ${strip.map((one) => share(one.keep)).join(", ")}` },
+        strip.map((one) => h("i", { title: `plan ${one.version}, ${clock(one.t)}: ${share(one.keep)} kept${one.reason ? `, ${one.reason}` : ""}` }, h("b", { style: { height: `${100 * one.keep}%` } })))),
+        h("p", { class: "note" }, `What the last ${strip.length} plans kept of this key, oldest first.`)) : "");
+  }
+}

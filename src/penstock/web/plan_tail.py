@@ -1,0 +1,55 @@
+"""Follows a plan log that someone else writes, without ever changing it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.log import PlanLog
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from penstock.plan import Plan
+
+#: Plans that are read of a log that is met for the first time: the newest so many.
+MOST_PLANS = 300
+
+
+class ReadOnlyPlans(PlanLog):
+    """A plan log to look at: its folder is not made if it is missing."""
+
+    def __init__(self, folder: Path) -> None:  # the folder of a log that is gone must stay gone
+        """Look at the plans in this folder."""
+        self.folder = folder
+        self._warned = set()
+
+
+class PlanTail:
+    """The plans of a log, and each time those that have come since.
+
+    `restarts` counts how often the log turned out to be another one: deleted, and written anew.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Follow the log in this folder."""
+        self.log = ReadOnlyPlans(folder)
+        self.restarts = 0
+        self._last: tuple[int, int] | None = None  # version, and what the system calls its file
+
+    def news(self) -> list[Plan]:
+        """Plans since the last call, oldest first; raises `PenstockError` if the folder cannot be read."""
+        versions = self.log.versions()
+        if self._last is not None and self._file(self._last[0]) != self._last[1]:
+            self.restarts += 1
+            self._last = None
+        seen = -1 if self._last is None else self._last[0]
+        new = [version for version in versions if version > seen][-MOST_PLANS:]
+        if new and (file := self._file(new[-1])) is not None:
+            self._last = new[-1], file
+        return [plan for version in new if (plan := self.log.get(version))]
+
+    def _file(self, version: int) -> int | None:
+        try:
+            return (self.log.folder / f"{version:020d}.plan").stat().st_ino
+        except OSError:
+            return None

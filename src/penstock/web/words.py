@@ -1,0 +1,130 @@
+"""What the page says in sentences, and the few numbers it works out itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from penstock.plan import KeepTable, Plan
+    from penstock.report import Report
+    from penstock.report_log import End, Watch
+
+#: A query without a sign of life for so long, and for so many of its batches, is called quiet.
+QUIET_S, QUIET_BATCHES = 60.0, 5.0
+#: Above the target by more than this share is a miss, and not a wobble.
+MISS = 1.05
+
+
+def state(watch: Watch | None, ended: End | None, last: Report | None, plan: Plan | None, now_s: float) -> str:
+    """One word: waiting, running, quiet or ended."""
+    if ended is not None:
+        return "ended"
+    if last is None and watch is None and plan is None:
+        return "waiting"
+    sign_s = max(
+        last.end_s if last else 0.0,
+        plan.decided_s if plan else 0.0,
+        watch.began_s if watch else 0.0,
+    )
+    patience_s = max(QUIET_S, QUIET_BATCHES * last.duration_s if last else 0.0)
+    if now_s - sign_s > patience_s:
+        return "quiet"
+    return "waiting" if last is None else "running"
+
+
+def target(watch: Watch | None) -> str:
+    """What is held, for people."""
+    if watch is None:
+        return ""
+    if watch.target_rows_per_s is not None:
+        return f"at most {watch.target_rows_per_s:,.0f} rows a second"
+    if watch.target_s is None:
+        return watch.target
+    what = "no row waits longer than" if watch.target == "MaxLag" else "rows wait on average no longer than"
+    return f"{what} {seconds(watch.target_s)}"
+
+
+def verdict(watch: Watch | None, recent: Sequence[Report], shown_state: str) -> dict[str, str]:
+    """How it goes, in a sentence, and whether that is good, bad or neither."""
+    if not recent:
+        return {"level": "none", "text": "No batch with rows has ended yet."}
+    rows_in, kept = sum(one.rows_in for one in recent), sum(one.rows_kept for one in recent)
+    waited = [one.queuing for one in recent if one.queuing]
+    mean_s = sum(one.rows * one.mean_s for one in waited) / max(sum(one.rows for one in waited), 1)
+    over = shown_state != "running"
+    held = f"{share(kept, rows_in)} of rows {'were' if over else 'are'} kept"
+    wait = "waited" if over else "wait"
+    when = {"running": "", "ended": "ended: "}.get(shown_state, "when last seen: ")
+    if watch is not None and watch.target_rows_per_s is not None:
+        span_s = sum(one.duration_s for one in recent)
+        rate = kept / span_s if span_s else 0.0
+        level = "good" if rate <= MISS * watch.target_rows_per_s else "bad"
+        return {"level": level, "text": _sentence(f"{when}{rate:,.0f} rows a second let through; {held}")}
+    if not waited:
+        return {"level": "none", "text": _sentence(f"{when}how long rows wait was not measured; {held}")}
+    limit_s = watch.target_s if watch else None
+    found_s = max(one.max_s for one in waited) if watch and watch.target == "MaxLag" else mean_s
+    text = f"rows {wait} {seconds(found_s)}"
+    if limit_s is None:
+        return {"level": "none", "text": _sentence(f"{when}{text}; {held}")}
+    good = found_s <= MISS * limit_s
+    judged = "within target" if good else "above target"
+    said = _sentence(f"{when}{judged}, {text} of {seconds(limit_s)}; {held}")
+    return {"level": "good" if good else "bad", "text": said}
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def reasons(table: KeepTable) -> list[dict[str, object]]:
+    """Why rows are shed, of how many buckets, and what share of those is kept."""
+    keep = np.asarray(table.keep)
+    found: dict[str, list[int]] = {}
+    for number in np.flatnonzero(keep < 1.0).tolist():
+        found.setdefault(table.reason(number), []).append(number)
+    return [
+        {"reason": reason, "buckets": len(numbers), "keep": round(float(keep[numbers].mean()), 4)}
+        for reason, numbers in found.items()
+    ]
+
+
+def jain(shares: Sequence[float]) -> float | None:
+    r"""Jain's index of fairness, $(\sum x)^2 / (n \sum x^2)$: 1 if all get the same, 1/n if one gets everything.
+
+    >>> jain([0.5, 0.5]), jain([1.0, 0.0]), jain([]), jain([0.0, 0.0])
+    (1.0, 0.5, None, 1.0)
+    """
+    if not shares:
+        return None
+    squares = len(shares) * sum(one * one for one in shares)
+    return sum(shares) ** 2 / squares if squares else 1.0
+
+
+def seconds(length_s: float) -> str:
+    """A length of time as a person reads it.
+
+    >>> seconds(0.00042), seconds(0.25), seconds(2.0), seconds(1.625), seconds(95.0)
+    ('0.42 ms', '250 ms', '2 s', '1.62 s', '95 s')
+    """
+    if length_s < 1.0:
+        return f"{1e3 * length_s:.3g} ms"
+    return f"{length_s:.0f} s" if length_s >= 10.0 else f"{length_s:.3g} s"  # noqa: PLR2004 - digits that matter
+
+
+def share(part: float, whole: float) -> str:
+    """A share in percent; all is said only of all, and none of none.
+
+    >>> share(999, 1000), share(1000, 1000), share(0, 10), share(1, 1000), share(0, 0)
+    ('>99%', '100%', '0%', '<1%', '100%')
+    """
+    if not whole or part >= whole:
+        return "100%"
+    percent = 100.0 * part / whole
+    if percent > 99.0:  # noqa: PLR2004 - what would be rounded to all of it
+        return ">99%"
+    return "<1%" if 0.0 < percent < 1.0 else f"{percent:.0f}%"

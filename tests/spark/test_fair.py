@@ -1,0 +1,217 @@
+"""Queries that share an application, on real Spark: rows carry SIC, operators pass it on, accounts balance."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+from urllib.request import urlopen
+
+import pyarrow.parquet as pq
+import pytest
+
+import penstock as ps
+from penstock import sic
+from penstock.core.planner import SOURCE
+from penstock.plan import KeepTable, Plan, RowSic
+
+functions = pytest.importorskip("pyspark.sql.functions")
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+    from penstock.spark.fair import FairQuery
+
+ROWS, BATCH = 800, 200
+SHARES, CARRIED = (0.5, 1.0), (1 / 1000, 1 / 4000)
+
+
+def rows(spark: SparkSession, seed: int = 0, **options: object) -> DataFrame:
+    given = {"rate": 1000, "available": ROWS, "rows_per_batch": BATCH, "seed": seed, "partitions": 1}
+    return spark.readStream.format("penstock").options(**given | options).load()
+
+
+def put_plan(of: FairQuery, keep: tuple[float, ...] = SHARES, carried: tuple[float, ...] = CARRIED) -> None:
+    plans = of.plans()
+    version = plans.next_version()
+    gates = () if min(keep) == 1.0 else (KeepTable(SOURCE, keep=keep, reasons=("by hand",)),)
+    # Of the future, so that its lease outlasts a slow machine.
+    assert plans.add(version, Plan(version, "by hand", time.time() + 600.0, 0, gates, sic=(RowSic(SOURCE, carried),)))
+
+
+def run(df: DataFrame, folder: Path, watching: FairQuery) -> StreamingQuery:
+    query = (
+        df.writeStream.format("parquet")
+        .option("path", str(folder / "sink"))
+        .option("checkpointLocation", str(folder / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    watching.watch(query)
+    query.awaitTermination()
+    deadline_s = time.monotonic() + 60.0
+    while watching.watching and time.monotonic() < deadline_s:
+        time.sleep(0.05)
+    return query
+
+
+def sink(folder: Path) -> pa.Table:
+    return pq.read_table([str(path) for path in (folder / "sink").glob("*.parquet")])
+
+
+def doubled(row: dict[str, Any]) -> list[dict[str, Any]]:
+    return [{"row": row["row"], "key": row["key"], "weight": row["weight"]}] * 2
+
+
+def test_rows_carry_what_the_plan_says_through_every_operator_and_the_account_balances(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fair = ps.Fair("1 h")
+    monkeypatch.setattr(fair.planner, "decide", lambda *_: None)  # Plans are written by hand.
+    query = fair.query("both", sources=("cpu", "memory"), row="row", checkpoint=tmp_path / "checkpoint")
+    put_plan(query)
+    cpu = rows(spark).transform(query.admit, "cpu").withColumn("of", functions.lit("cpu"))
+    memory = rows(spark, seed=1).transform(query.admit, "memory").withColumn("of", functions.lit("memory"))
+    out = (
+        cpu.unionByName(memory)
+        .transform(sic.where("key % 2 = 0"))
+        .transform(
+            query.measured(
+                sic.pass_on(doubled, form="row"), "row bigint, key bigint, weight double, sic double", form="row"
+            )
+        )
+        .transform(query.results)
+    )
+    run(out, tmp_path, query)
+
+    reports = query.history()
+    assert reports
+    assert sum(report.rows_in for report in reports) == 2 * ROWS
+    for report in reports:
+        assert report.rows_in == report.rows_kept + sum(report.rows_shed.values())
+        assert set(report.rows_shed) <= {"by hand"}
+        assert report.rows_in == sum(box.rows_in for box in report.boxes.values())
+    kept = {
+        name: sum(report.boxes[name].rows_out for report in reports if name in report.boxes)
+        for name in ("cpu", "memory")
+    }
+    assert kept["memory"] == ROWS
+    assert 0.4 * ROWS < kept["cpu"] < 0.6 * ROWS
+    found = sink(tmp_path)
+    assert set(found["sic"].to_pylist()) == {carried / 2.0 for carried in CARRIED}  # two results a row
+    # Of what came, 0.001 a row of one and 0.00025 a row of the other, the filter lost nothing.
+    came = sum(CARRIED) * ROWS
+    passed = kept["cpu"] * CARRIED[0] + kept["memory"] * CARRIED[1]
+    assert query.sic == pytest.approx(passed / came, rel=1e-6)
+    assert query.errors == 0
+    assert f"both: source information content {query.sic:.3f}" in fair.summary()
+    with urlopen(f"http://127.0.0.1:{fair.serve_metrics(port=0)}/metrics", timeout=10) as answer:
+        metrics = answer.read().decode()
+    assert f'penstock_sic{{guard="both"}} {query.sic}' in metrics
+    assert f'penstock_rows_in_total{{guard="both"}} {2.0 * ROWS}' in metrics
+    fair.stop()
+
+
+def test_without_shedding_all_queries_rest_on_everything_and_results_say_so(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    fair = ps.Fair("1 h")
+    query = fair.query("one", sources=("even", "odd"), row="row", checkpoint=tmp_path / "checkpoint")
+    kinds = rows(spark).withColumn("kind", functions.when(functions.col("key") % 2 == 0, "even").otherwise("odd"))
+    told = (
+        kinds.transform(query.admit, by="kind")
+        .transform(query.results)
+        .withWatermark("arrival", "0 seconds")
+        .groupBy(functions.window("arrival", "100 milliseconds"), "kind")
+        .agg(functions.count("row").alias("n"), sic.total(), sic.quality())
+    )
+    run(told, tmp_path, query)
+
+    reports = query.history()
+    assert all(set(report.boxes) == {"even", "odd"} for report in reports)
+    assert sum(report.rows_kept for report in reports) == ROWS
+    # What rows carry is learned: it is in the plans from the second batch on.
+    assert query.plans().latest().sic_at(SOURCE) is not None
+    assert query.sic == 1.0
+    assert fair.jain == 1.0
+    assert {value for value in sink(tmp_path)["quality"].to_pylist() if value is not None} == {1.0}
+
+
+def test_a_planner_that_fails_lets_rows_flow(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fair = ps.Fair("1 ms")
+    query = fair.query("doomed", row="row", checkpoint=tmp_path / "checkpoint")
+
+    def fails(*_: object) -> None:
+        raise RuntimeError("no plan today")
+
+    monkeypatch.setattr(fair.planner, "decide", fails)
+    run(rows(spark).transform(query.admit).transform(query.results), tmp_path, query)
+    assert sink(tmp_path).num_rows == ROWS
+    assert query.errors > 0
+    assert query.totals.rows_in == query.totals.rows_kept > 0
+
+
+def test_joins_and_batches_conserve_what_their_rows_carry(spark: SparkSession) -> None:
+    left = spark.createDataFrame([(1, 0.25), (2, 0.25)], "key int, sic double")
+    right = spark.createDataFrame([(1, 0.125), (2, 0.25), (2, 0.25)], "key int, sic double")
+    exact = sic.join(left, right.groupBy("key").agg(sic.total()), "key")
+    assert sorted(row["sic"] for row in exact.collect()) == [0.375, 0.75]
+    assert [
+        row["sic"] for row in sic.join(left, spark.createDataFrame([(1, "a")], "key int, name string"), "key").collect()
+    ] == [0.25]
+    top = sic.spread(left.orderBy("key").limit(1).select("key"), left)
+    assert [row["sic"] for row in top.collect()] == [0.5]
+    batches = left.mapInArrow(
+        sic.pass_on(lambda batches: (batch.slice(0, 1).select(["key"]) for batch in batches)), "key int, sic double"
+    )
+    assert sum(row["sic"] for row in batches.collect()) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(
+    ("make", "line"),
+    [
+        (lambda: ps.Fair("soon"), "target = 'soon' is not usable: give seconds above 0"),
+        (lambda: ps.Fair("2 s", window=0), "window = 0 is not usable"),
+        (lambda: ps.Fair("2 s", policy="best"), "policy = 'best' is not usable: give one of balance_sic, random"),
+        (lambda: ps.Fair("2 s").query("a b"), "name = 'a b' is not usable: give names of letters"),
+        (lambda: ps.Fair("2 s").query("a", weight=0), "weight = 0 is not usable: give a number above 0"),
+        (lambda: ps.Fair("2 s").query("a", weight="2"), "weight = '2' is not usable: give a number above 0"),
+        (lambda: ps.Fair("2 s").query("a", sources=()), "sources = () is not usable: give the names"),
+        (
+            lambda: ps.Fair("2 s").query("a", sources=("x", "x")),
+            "sources = ('x', 'x') is not usable: give each name once",
+        ),
+        (lambda: ps.Fair("2 s").query("a", prefer="cheap"), "prefer = 'cheap' is not usable: give one of any, sic"),
+        (lambda: ps.Fair("2 s")["b"], "query = 'b' is not usable: give the name of one of the queries: none yet"),
+    ],
+)
+def test_a_mistake_is_told_in_one_line(make: Any, line: str) -> None:
+    with pytest.raises(ps.PenstockError) as caught:
+        make()
+    assert line in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_names_are_given_once_and_sources_by_name(spark: SparkSession) -> None:
+    fair = ps.Fair("2 s")
+    query = fair.query("a", sources=("x", "y"))
+    stream = rows(spark)
+    for wrong, line in (
+        (lambda: fair.query("a"), "there is a query 'a' already"),
+        (lambda: fair["b"], "give the name of one of the queries: 'a'"),
+        (lambda: stream.transform(query.admit), "query 'a' has 2 sources: say which one rows are of"),
+        (lambda: stream.transform(query.admit, "z"), "source = 'z' is not usable: give one of x, y"),
+        (lambda: stream.transform(query.admit, by="kind"), "by = 'kind' is not usable: give a column of the stream"),
+        (lambda: stream.transform(query.results), "have no column sic"),
+        (lambda: stream.transform(sic.where("key = 1")), "the stream has no column sic"),
+        (lambda: sic.join(stream, stream, "key"), "neither side of the join has a column sic"),
+    ):
+        with pytest.raises(ps.PenstockError) as caught:
+            wrong()
+        assert line in str(caught.value)
+        assert "\n" not in str(caught.value)

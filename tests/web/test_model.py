@@ -1,0 +1,325 @@
+"""From logs to what the page shows, without a server."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from tests.web.writer import REASON, Writer
+
+from penstock.core.bucket_costs import BUCKETS
+from penstock.core.hashing import bucket, xxhash64
+from penstock.errors import PenstockError
+from penstock.report_log import journal_path
+from penstock.web.board import Board
+from penstock.web.why import typed, why
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from penstock.web.followed import Cursor
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> Writer:
+    made = Writer(tmp_path / "ck")
+    made.start()
+    return made
+
+
+class Reader:
+    """Somebody who looks at the page again and again."""
+
+    def __init__(self, folder: Path, writer: Writer) -> None:
+        self.board = Board([folder], clock=lambda: writer.now_s)
+        self.cursors: dict[str, Cursor] = {}
+
+    def news(self) -> list[dict[str, Any]]:
+        self.board.look()
+        found = self.board.news(self.cursors)
+        json.dumps(found, allow_nan=False)
+        return found
+
+    def one(self) -> dict[str, Any]:
+        (found,) = self.news()
+        return found
+
+
+@pytest.fixture
+def reader(writer: Writer) -> Reader:
+    return Reader(writer.checkpoint, writer)
+
+
+def test_before_the_first_batch_it_waits(reader: Reader) -> None:
+    head = reader.one()["head"]
+    assert head["state"] == "waiting"
+    assert head["verdict"]["level"] == "none"
+    assert head["target"] == "rows wait on average no longer than 2 s"
+    assert reader.news() == []
+
+
+def test_batches_add_up_and_only_what_is_new_is_sent(writer: Writer, reader: Reader) -> None:
+    writer.plan((0.5,) * 8)
+    writer.batch()
+    first = reader.one()
+    assert first["reset"]
+    assert [point["n"] for point in first["points"]] == [0]
+    assert first["points"][0] | {"t": 0} == {
+        "n": 0,
+        "t": 0,
+        "d": 2.0,
+        "in": 1000,
+        "kept": 600,
+        "must": 10,
+        "shed": {REASON: 400},
+        "would": {},
+        "mean_s": 1.5,
+        "max_s": 3.0,
+        "age_s": 1.25,
+        "waiting": 40,
+        "plan": 0,
+        "sic": {},
+    }
+    writer.batch(rows=500, kept=500)
+    second = reader.one()
+    assert not second["reset"]
+    assert [point["n"] for point in second["points"]] == [1]
+    head = second["head"]
+    assert head["state"] == "running"
+    assert (head["rows_in"], head["rows_kept"], head["rows_shed"]) == (1500, 1100, {REASON: 400})
+    assert head["rows_in"] == head["rows_kept"] + sum(head["rows_shed"].values())
+    assert reader.news() == []
+
+
+@pytest.mark.parametrize(("wait_s", "level"), [(1.9, "good"), (2.05, "good"), (2.5, "bad")])
+def test_the_verdict_holds_the_wait_against_the_target(
+    writer: Writer, reader: Reader, wait_s: float, level: str
+) -> None:
+    writer.batch(wait_s=wait_s)
+    verdict = reader.one()["head"]["verdict"]
+    assert verdict["level"] == level
+    assert ("Within" in verdict["text"]) == (level == "good")
+
+
+def test_the_verdict_of_a_rate_and_of_the_longest_wait(tmp_path: Path) -> None:
+    rate, lag = Writer(tmp_path / "rate"), Writer(tmp_path / "lag")
+    rate.start(target="Throughput", target_s=None, target_rows_per_s=200.0)
+    rate.batch(kept=600)
+    lag.start(target="MaxLag")
+    lag.batch(wait_s=1.5)
+    reader = Reader(tmp_path, rate)
+    found = {one["name"]: one["head"] for one in reader.news()}
+    assert found["rate"]["verdict"] == {
+        "level": "bad",
+        "text": "300 rows a second let through; 60% of rows are kept.",
+    }
+    assert found["lag"]["verdict"]["level"] == "bad"
+    assert "3 s of 2 s" in found["lag"]["verdict"]["text"]
+
+
+def test_plans_are_told_with_their_reasons_and_renewals_are_counted(writer: Writer, reader: Reader) -> None:
+    writer.plan((0.5, 1.0, 0.0, 1.0))
+    writer.plan((0.5, 1.0, 0.0, 1.0), note="renewed")
+    found = reader.one()
+    assert [plan["version"] for plan in found["decisions"]] == [0]
+    assert found["decisions"][0]["reasons"] == [{"reason": REASON, "buckets": 2, "keep": 0.25}]
+    assert (found["head"]["plan"], found["head"]["renewals"]) == (1, 1)
+    writer.plan(None, note="no input")
+    (plan,) = reader.one()["decisions"]
+    assert (plan["version"], plan["reasons"], plan["note"]) == (2, [], "no input")
+
+
+def test_costs_are_told_by_class_with_what_the_plan_keeps_of_them(writer: Writer, reader: Reader) -> None:
+    keep = [1.0] * BUCKETS
+    keep[2] = 0.25
+    writer.plan(tuple(keep))
+    writer.batch()
+    cheap, dear = reader.one()["head"]["costs"]
+    assert (cheap["rows"], cheap["kept"]) == (0.5, 1.0)
+    assert (dear["rows"], dear["kept"]) == (0.5, 0.25)
+    assert dear["work"] == pytest.approx(0.8, abs=1e-3)
+
+
+def test_alarms_stay_until_they_change_and_an_end_is_told(writer: Writer, reader: Reader) -> None:
+    writer.batch()
+    writer.alarm("this target cannot be held")
+    head = reader.one()["head"]
+    assert (head["alarms"], head["errors"]) == (["this target cannot be held"], 1)
+    writer.end()
+    assert reader.one()["head"]["state"] == "ended"
+
+
+def test_a_query_that_says_nothing_for_long_is_quiet(writer: Writer, reader: Reader) -> None:
+    writer.batch()
+    assert reader.one()["head"]["state"] == "running"
+    writer.now_s += 61.0
+    assert reader.one()["head"]["state"] == "quiet"
+
+
+def test_a_query_that_goes_on_after_a_restart_keeps_its_history(writer: Writer, reader: Reader) -> None:
+    writer.batch()
+    writer.end()
+    reader.news()
+    writer.now_s += 30.0
+    writer.start()
+    writer.batches -= 1  # the batch is replayed
+    writer.batch()
+    writer.batch()
+    found = reader.one()
+    assert not found["reset"]
+    assert [point["n"] for point in found["points"]] == [1]
+    assert found["head"]["state"] == "running"
+    assert found["head"]["batches"] == 2
+    assert len(found["head"]["starts"]) == 2
+
+
+def test_a_log_that_is_gone_is_told_and_what_was_known_stays(writer: Writer, reader: Reader) -> None:
+    writer.batch()
+    reader.news()
+    shutil.rmtree(writer.checkpoint)
+    found = reader.one()
+    assert found["head"]["state"] == "gone"
+    assert str(writer.folder) in found["head"]["trouble"]
+    assert found["head"]["rows_in"] == 1000
+    assert not writer.checkpoint.exists(), "to look must not make it again"
+
+
+@pytest.mark.parametrize("query", ["5c1f", "another"])
+def test_a_query_that_begins_anew_in_the_same_folder_starts_from_nothing(
+    writer: Writer, reader: Reader, query: str
+) -> None:
+    for _ in range(3):
+        writer.plan((0.5,))
+        writer.batch()
+    reader.news()
+    shutil.rmtree(writer.checkpoint)
+    reader.news()
+    (writer.checkpoint.parent / "held").mkdir()
+    again = Writer(writer.checkpoint, query=query, now_s=writer.now_s)
+    again.start()
+    again.plan((0.25,))
+    again.batch(rows=20, kept=14)
+    found = reader.one()
+    assert found["reset"]
+    assert [point["in"] for point in found["points"]] == [20]
+    assert [plan["version"] for plan in found["decisions"]] == [0]
+    assert found["head"]["rows_in"] == 20
+    assert found["head"]["trouble"] == ""
+
+
+def test_lines_that_cannot_be_read_are_counted_and_left_out(writer: Writer, reader: Reader) -> None:
+    writer.batch()
+    with journal_path(writer.folder, writer.query).open("a") as file:
+        file.write("report {torn\n")
+    writer.batch()
+    found = reader.one()
+    assert len(found["points"]) == 2
+    assert found["head"]["unreadable"] == 1
+
+
+def test_a_damaged_plan_is_left_out(writer: Writer, reader: Reader) -> None:
+    writer.plan((0.5,))
+    (writer.folder / "plans" / f"{1:020d}.plan").write_text("nonsense")
+    writer.plan((0.25,))
+    assert [plan["version"] for plan in reader.one()["decisions"]] == [0, 2]
+
+
+def test_source_information_content_and_jains_index_are_shown_if_reports_have_them(
+    writer: Writer, reader: Reader
+) -> None:
+    writer.batch(sic={"a": 1.0, "b": 0.0})
+    head = reader.one()["head"]
+    assert head["sic"] == {"a": 1.0, "b": 0.0}
+    assert head["jain"] == 0.5
+
+
+def test_queries_that_appear_later_below_a_folder_are_found(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "jobs" / "first" / "ck")
+    reader = Reader(tmp_path, writer)
+    assert reader.news() == []
+    writer.start()
+    writer.now_s += 10.0
+    assert reader.one()["name"] == "jobs/first/ck"
+
+
+def test_a_folder_without_a_log_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(PenstockError, match=r"CHECKPOINT = .* start the query first"):
+        Board([tmp_path]).refuse_nothing()
+
+
+class TestWhy:
+    @pytest.fixture
+    def board(self, writer: Writer) -> Board:
+        keep = [1.0] * BUCKETS
+        keep[bucket(xxhash64(42), BUCKETS)] = 0.25
+        writer.plan(None)
+        writer.batch()
+        writer.plan(tuple(keep))
+        writer.batch()
+        board = Board([writer.checkpoint], clock=lambda: writer.now_s)
+        board.look()
+        return board
+
+    def query(self, board: Board) -> Any:
+        return board.guarded(board.news({})[0]["id"])
+
+    def test_a_key_that_is_shed_is_told_share_and_reason(self, board: Board) -> None:
+        answer = why(self.query(board), ["42"])
+        assert (answer["keep"], answer["reason"], answer["plan"]) == (0.25, REASON, 1)
+        assert answer["text"][0].startswith("25% of the rows of this key are kept")
+        assert [(one["version"], one["keep"]) for one in answer["earlier"]] == [(1, 0.25), (0, 1.0)]
+
+    def test_another_key_is_kept(self, board: Board) -> None:
+        assert why(self.query(board), ["43"])["text"][0].startswith("Every row of this key is kept")
+
+    def test_an_earlier_batch_was_judged_by_an_earlier_plan(self, board: Board) -> None:
+        assert why(self.query(board), ["42"], batch=0)["keep"] == 1.0
+        with pytest.raises(PenstockError, match="batch = 9"):
+            why(self.query(board), ["42"], batch=9)
+
+    @pytest.mark.parametrize(("key", "told"), [(["x"], "bigint"), ([], "user"), (["1", "2"], "user")])
+    def test_what_is_no_key_is_refused(self, board: Board, key: list[str], told: str) -> None:
+        with pytest.raises(PenstockError, match=told):
+            why(self.query(board), key)
+
+    def test_a_row_that_is_named_gets_the_gates_own_verdict(self, tmp_path: Path) -> None:
+        from penstock.core.gate import coins, judge  # noqa: PLC0415 - the gate itself, to compare with
+
+        writer = Writer(tmp_path / "rows")
+        writer.start(row=("offset",), row_types=("bigint",))
+        plan = writer.plan((0.3,) * 4)
+        writer.batch()
+        board = Board([tmp_path])
+        board.look()
+        rows = np.arange(50)
+        table = plan.gate("source")
+        assert table is not None
+        keys = np.full(50, xxhash64(5), np.int64)
+        kept = judge(table, key_hashes=keys, coins=coins(plan.salt, rows)).kept.tolist()
+        assert [why(self.query(board), ["5"], [str(row)])["row"]["kept"] for row in rows] == kept
+        assert 0 < sum(kept) < 50
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "value"),
+    [
+        ("7", "string", "7"),
+        ("7", "bigint", 7),
+        ("7", "int", np.int32(7)),
+        ("true", "boolean", True),
+        ("1970-01-01T00:00:01", "timestamp", 1_000_000),
+        ("ü", "varchar(3)", "ü"),
+    ],
+)
+def test_values_are_read_as_spark_would_hash_them(text: str, kind: str, value: object) -> None:
+    found = typed(text, kind)
+    assert found == value
+    assert type(found) is type(value)
+
+
+def test_a_type_that_cannot_be_looked_up_says_so() -> None:
+    with pytest.raises(PenstockError, match="decimal"):
+        typed("1.5", "decimal(3,1)")

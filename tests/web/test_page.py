@@ -1,0 +1,217 @@
+"""The page in a real browser: Debian's Chromium, without a screen."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.web.writer import REASON, Writer
+
+from penstock.web.board import Board
+from penstock.web.serve import Page
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from penstock.web.serve import Address
+
+playwright = pytest.importorskip("playwright.sync_api")
+expect = playwright.expect
+#: Limits are for machines that are busy with something else.
+WAIT_MS = 60_000
+DESK, PHONE = {"width": 1280, "height": 900}, {"width": 360, "height": 740}
+
+
+@dataclass
+class Visit:
+    """A page that is open, what it asked for and what went wrong."""
+
+    page: Any
+    address: Address
+    asked: list[str] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+
+    def open(self, url: str | None = None) -> Any:
+        self.page.on("request", lambda request: self.asked.append(request.url))
+        self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
+        self.page.on("console", self._said)
+        self.page.goto(url or self.address.url)
+        return self.page
+
+    def _said(self, message: Any) -> None:
+        if message.type in {"error", "warning"}:
+            self.wrong.append(message.text)
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> Writer:
+    made = Writer(tmp_path / "ck")
+    made.start()
+    made.plan((0.5, 1.0))
+    made.batch()
+    return made
+
+
+@pytest.fixture
+def address(writer: Writer) -> Iterator[Address]:
+    with Page(Board([writer.checkpoint.parent]), port=0).beside() as made:
+        yield made
+
+
+@pytest.fixture
+def visit(chromium: Any, address: Address) -> Iterator[Visit]:
+    context = chromium.new_context(viewport=DESK, color_scheme="light")
+    context.set_default_timeout(WAIT_MS)
+    expect.set_options(timeout=WAIT_MS)
+    yield Visit(context.new_page(), address)
+    context.close()
+
+
+def tile(page: Any, name: str) -> Any:
+    return page.locator(".tile", has=page.get_by_text(name, exact=True)).locator("dd")
+
+
+def test_it_shows_the_log_and_goes_on_while_the_log_grows(visit: Visit, writer: Writer) -> None:
+    page = visit.open()
+    expect(page.locator(".hero h2")).to_contain_text("Within target, rows wait 1.5 s of 2 s")
+    expect(tile(page, "Rows in")).to_contain_text("1,000 in 1 batches")
+    expect(tile(page, "Shed")).to_contain_text("400")
+    expect(page.get_by_role("region", name="Plans").locator("tbody tr")).to_have_count(1)
+    for _ in range(3):
+        writer.batch(wait_s=4.0)
+    writer.plan((0.1, 1.0))
+    expect(tile(page, "Rows in")).to_contain_text("4,000 in 4 batches")
+    expect(page.locator(".hero h2")).to_contain_text("Above target")
+    expect(page.get_by_role("region", name="Plans").locator("tbody tr")).to_have_count(2)
+    writer.alarm("the target cannot be held")
+    expect(page.get_by_role("list", name="Alarms")).to_contain_text("the target cannot be held")
+    chart = page.get_by_role("img", name="Queuing latency. At")
+    assert chart.locator("[data-series='mean wait']").get_attribute("d").count("L") == 3
+    assert visit.wrong == []
+    assert {url.split("/")[2] for url in visit.asked} == {f"127.0.0.1:{visit.address.port}"}
+
+
+def test_text_of_the_data_stays_text(visit: Visit) -> None:
+    page = visit.open()
+    expect(page.get_by_role("region", name="Rows by reason")).to_contain_text(REASON)
+    assert page.locator(".panel b", has_text="keys").count() == 0
+
+
+def test_a_query_that_is_started_again_goes_on_and_one_that_begins_anew_replaces_it(
+    visit: Visit, writer: Writer
+) -> None:
+    page = visit.open()
+    writer.end()
+    expect(page.locator(".facts")).to_contain_text("ended")
+    writer.start()
+    writer.batch()
+    expect(page.locator(".facts")).to_contain_text("running")
+    expect(tile(page, "Rows in")).to_contain_text("2,000 in 2 batches")
+    shutil.rmtree(writer.checkpoint)
+    expect(page.get_by_role("alert")).to_contain_text("is gone")
+    expect(tile(page, "Rows in")).to_contain_text("2,000 in 2 batches")
+    again = Writer(writer.checkpoint, query="another")
+    again.start()
+    again.batch(rows=50, kept=50)
+    expect(tile(page, "Rows in")).to_contain_text("50 in 1 batches")
+    expect(page.get_by_role("alert")).to_have_count(0)
+    assert visit.wrong == []
+
+
+def test_why_a_row_was_dropped_is_answered_from_the_keyboard(visit: Visit) -> None:
+    page = visit.open()
+    page.get_by_label("user", exact=True).press_sequentially("42")
+    page.keyboard.press("Enter")
+    answer = page.locator(".answer")
+    expect(answer).to_contain_text("of this key")
+    page.get_by_label("user", exact=True).fill("not a number")
+    page.keyboard.press("Enter")
+    expect(answer).to_contain_text("is not usable: give one of type bigint")
+
+
+def test_charts_are_read_with_arrow_keys(visit: Visit, writer: Writer) -> None:
+    writer.batch(wait_s=1.0)
+    page = visit.open()
+    expect(tile(page, "Rows in")).to_contain_text("2 batches")
+    page.get_by_role("img", name="Queuing latency. At").focus()
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator(".tip:visible")).to_contain_text("batch 1longest wait: 2 smean wait: 1 s")
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator(".tip:visible")).to_contain_text("batch 0")
+
+
+def test_two_queries_are_two_tabs(visit: Visit, writer: Writer) -> None:
+    other = Writer(writer.checkpoint.parent / "other", query="else")
+    other.start()
+    other.batch(rows=77, kept=77)
+    page = visit.open()
+    tabs = page.get_by_role("tab")
+    expect(tabs).to_have_count(2)
+    page.get_by_role("tab", name="other").click()
+    expect(tile(page, "Rows in")).to_contain_text("77 in 1 batches")
+    page.keyboard.press("ArrowRight")
+    expect(page.get_by_role("tab", name="ck")).to_have_attribute("aria-selected", "true")
+    expect(tile(page, "Rows in")).to_contain_text("1,000 in 1 batches")
+
+
+def test_it_fits_a_phone(visit: Visit, writer: Writer) -> None:
+    visit.page.set_viewport_size(PHONE)
+    writer.batch(rows_shed={"w" * 200: 400})
+    page = visit.open()
+    expect(tile(page, "Rows in")).to_contain_text("2 batches")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_light_and_dark_follow_the_system_until_the_switch_is_used(visit: Visit) -> None:
+    page = visit.open()
+    color = "getComputedStyle(document.body).backgroundColor"
+    brightness = f"{color}.match(/[0-9]+/g).slice(0, 3).reduce((all, one) => all + Number(one), 0)"
+    assert page.evaluate(brightness) > 600
+    page.emulate_media(color_scheme="dark")
+    assert page.evaluate(brightness) < 150
+    switch = page.get_by_role("button", name="Colours")
+    switch.click()
+    expect(switch).to_have_text("Light")
+    assert page.evaluate(brightness) > 600
+    page.emulate_media(color_scheme="light")
+    switch.click()
+    assert page.evaluate(brightness) < 150
+    page.reload()
+    expect(switch).to_have_text("Dark")
+    assert page.evaluate(brightness) < 150
+
+
+def test_fairness_is_shown_only_if_reports_tell_of_it(visit: Visit, writer: Writer) -> None:
+    page = visit.open()
+    expect(tile(page, "Rows in")).to_contain_text("1 batches")
+    panel = page.get_by_role("region", name="Fairness between queries")
+    expect(panel).to_be_hidden()
+    writer.batch(sic={"<i>one</i>": 0.5, "two": 0.5})
+    expect(panel).to_be_visible()
+    expect(panel).to_contain_text("SIC <i>one</i>")
+
+
+def test_the_page_says_when_its_server_is_gone(chromium: Any, writer: Writer) -> None:
+    page = chromium.new_page()
+    with Page(Board([writer.checkpoint]), port=0).beside() as address:
+        page.goto(address.url)
+        expect(page.locator("#link")).to_have_text("live")
+    expect(page.locator("#link")).to_have_text("the server does not answer")
+    expect(tile(page, "Rows in")).to_contain_text("1,000")
+    page.close()
+
+
+def test_a_token_is_asked_for_and_leaves_the_address(chromium: Any, writer: Writer) -> None:
+    context = chromium.new_context()
+    page = context.new_page()
+    with Page(Board([writer.checkpoint]), host="0.0.0.0", port=0).beside() as address:  # noqa: S104 - what is tested
+        local = f"http://127.0.0.1:{address.port}/"
+        page.goto(local)
+        expect(page.locator("body")).to_contain_text("A token is needed")
+        page.goto(f"{local}?token={address.token}")
+        expect(tile(page, "Rows in")).to_contain_text("1,000")
+        assert page.url == local
+    context.close()
