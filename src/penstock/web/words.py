@@ -58,7 +58,7 @@ def verdict(watch: Watch | None, recent: Sequence[Report], shown_state: str) -> 
     over = shown_state != "running"
     held = f"{share(kept, rows_in)} of rows {'were' if over else 'are'} kept"
     wait = "waited" if over else "wait"
-    when = {"running": "", "ended": "ended: "}.get(shown_state, "when last seen: ")
+    when = {"running": "", "ended": "in its last 10 s: "}.get(shown_state, "when last seen: ")
     if watch is not None and watch.target_rows_per_s is not None:
         span_s = sum(one.duration_s for one in recent)
         rate = kept / span_s if span_s else 0.0
