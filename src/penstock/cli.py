@@ -467,6 +467,24 @@ def bench_balance(
     _print_files(contents)
 
 
+@bench.command("federation")
+def bench_federation(
+    *,
+    settle: Annotated[float, typer.Option(help="Seconds before measuring begins.", min=0.0, metavar="S")] = 40.0,
+    measure: Measure = 60.0,
+    kafka: Annotated[
+        str | None, typer.Option(help="A Kafka broker between the sites, in place of a folder.", metavar="HOST:PORT")
+    ] = None,
+    faults: Annotated[
+        bool, typer.Option("--faults", help="A site killed, the transport away, bad messages, a clock that is off.")
+    ] = False,
+    json_file: Json = None,
+) -> None:
+    """How even three sites make the SIC of queries that they share, against random shedding; 5 minutes."""
+    run = partial(cli_bench.run_federation, settle, measure, kafka, faults=faults)
+    _bench_on_spark("federation", 2, run, cli_bench.show_federation, json_file)
+
+
 def _bench_on_spark(
     name: str,
     steps: int,

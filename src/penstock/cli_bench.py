@@ -1,4 +1,4 @@
-"""`penstock bench` on Spark (gate, idle, latency, grouping, fair), and `penstock bench balance`, which needs none."""
+"""`penstock bench` on Spark (gate, idle, latency, grouping, fair, federation), and balance, which needs none."""
 
 from __future__ import annotations
 
@@ -101,6 +101,43 @@ def show_fair(out: Console, result: dict[str, Any]) -> None:
         told = ("no result in time" if one is None else f"{one:.3f}" for one in numbers)
         table.add_row(row["way"], *told, *(f"{row['sic'][name]:.3f}" for name in names))
     out.print(table)
+
+
+def run_federation(
+    settle_s: float, measure_s: float, servers: str | None, done: Callable[[], None], *, faults: bool
+) -> dict[str, Any]:
+    """Run the benchmark of three federated sites."""
+    from penstock.spark.bench import federation  # noqa: PLC0415 - the other commands need no Spark
+
+    if faults and servers is not None:
+        raise PenstockError.setting(
+            "--kafka", servers, "it without --faults", "examples/federation/run.py stops a broker"
+        )
+    with tempfile.TemporaryDirectory(prefix="penstock-", ignore_cleanup_errors=True) as folder:
+        wire = federation.FolderWire(Path(folder) / "wire") if servers is None else federation.KafkaWire(servers)
+        run = federation.bench_faults if faults else federation.bench_federation
+        return run(Path(folder), federation.Effort(settle_s, measure_s), wire, done)
+
+
+def show_federation(out: Console, result: dict[str, Any]) -> None:
+    """How even the SIC of queries was, and whether every row is accounted for."""
+    table = Table("", "Jain's index", "at each instant", "poorest query", "swing", *result["parameters"]["queries"])
+    for row in result["rows"]:
+        numbers = [row[name] for name in ("jain", "jain_instant", "poorest", "oscillation")]
+        table.add_row(
+            row.get("policy") or row["when"],
+            *(f"{one:.3f}" for one in numbers),
+            *(f"{sic:.2f}" for sic in row["sic"].values()),
+        )
+    out.print(table)
+    for account in [row["account"] for row in result["rows"] if "account" in row] + [result.get("account")]:
+        if account is not None:
+            balances = "balances" if account["balances"] else "DOES NOT BALANCE"
+            out.print(
+                f"Rows in: {account['rows_in']:,}, shed: {account['shed']:,}, under way on links: "
+                f"{account['under_way']:,}, lost: {account['lost']:,}; the account {balances}.",
+                highlight=False,
+            )
 
 
 def show_grouping(out: Console, result: dict[str, Any]) -> None:

@@ -16,7 +16,7 @@ from penstock.core.news import News
 from penstock.core.others import Known, Others
 from penstock.errors import PenstockError
 from penstock.federation.boxes import Inbox, Outbox
-from penstock.federation.bus import MOST_BYTES, Bus, BusError, Delivery
+from penstock.federation.bus import MOST_BYTES, Bus, Delivery
 from penstock.federation.parcel import opened
 from penstock.federation.site_file import Link, SiteFile
 
@@ -130,7 +130,7 @@ class Exchange:
             last = self._over.is_set()  # one more round for what came since
             try:
                 self.round(0.0 if last else 0.2)
-            except (BusError, PenstockError, OSError) as error:
+            except Exception as error:  # noqa: BLE001 - whatever it is, the site goes on alone and tries again
                 self._failed(error)
                 if not last:
                     self._over.wait(0.5)

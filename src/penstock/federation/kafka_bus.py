@@ -7,7 +7,6 @@ All options of the client pass through, those for security among them. The clien
 from __future__ import annotations
 
 import contextlib
-import logging
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import PenstockError
@@ -16,15 +15,12 @@ from penstock.federation.bus import MOST_BYTES, BusError, Delivery
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_logger = logging.getLogger("penstock")
-
 #: A message is tried for so long before it counts as not sent.
-SEND_S = 10.0
+SEND_S = 5.0
 _ADMIN_S = 5.0
 _AT_ONCE = 200
-_SILENT = logging.getLogger("penstock.kafka")
-_SILENT.addHandler(logging.NullHandler())
-_SILENT.propagate = False
+#: The client would tell each try to reach a broker that is away.
+_SILENT = {"log_level": 0}
 
 
 class KafkaBus:
@@ -40,7 +36,7 @@ class KafkaBus:
         self._kafka: Any = confluent_kafka
         self._admin: Any = admin
         self._prefix = prefix
-        self._common: dict[str, Any] = {**client, "bootstrap.servers": servers, "logger": _SILENT}
+        self._common: dict[str, Any] = {**_SILENT, **client, "bootstrap.servers": servers}
         sending = {"acks": "all", "enable.idempotence": True, "message.timeout.ms": int(SEND_S * 1e3), "linger.ms": 5}
         reading = {"group.id": f"{prefix}-unused", "enable.auto.commit": False, "auto.offset.reset": "earliest"}
         try:
@@ -89,7 +85,7 @@ class KafkaBus:
         self._produce(channel, payload, lambda error, _: outcome.append(error))
         self._producer.flush(2.0 * SEND_S)
         if outcome != [None]:
-            raise BusError(f"Kafka: {outcome[0] if outcome else 'no answer'}")
+            raise BusError(f"Kafka: {outcome[0]!s}" if outcome else "Kafka does not answer")
 
     def tell(self, channel: str, payload: bytes) -> None:
         """Send a message that may be lost."""
