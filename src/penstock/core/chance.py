@@ -26,4 +26,4 @@ def uniform(seed: int, count: int) -> NDArray[np.float64]:
     >>> uniform(7, 3).round(2).tolist() == uniform(7, 3).round(2).tolist(), 0.49 < uniform(7, 10_000).mean() < 0.51
     (True, np.True_)
     """
-    return (drawn(seed, count) >> np.uint64(11)) * 2.0**-53
+    return (drawn(seed, count) >> np.uint64(11)).astype(np.float64) * 2.0**-53

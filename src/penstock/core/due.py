@@ -52,7 +52,7 @@ class Due:
         )
         shares, _ = fill(left, owner, tuples * sic, tuples * work, -self._owed, weight)
         kept[source] = whole_tuples(shares, tuples, work, left)
-        self.accepted = np.bincount(owner, kept[source] * sic, minlength=rates.size)
+        self.accepted = np.bincount(owner, kept[source] * sic, minlength=rates.size).astype(float)
         self._owed -= self.accepted
         return kept
 

@@ -77,7 +77,7 @@ class Case:
 
     def _counts(self, rng: np.random.Generator) -> list[int]:
         if self.queries is not None:
-            return rng.choice(self.fragments, self.queries, p=self.odds).tolist()
+            return [int(count) for count in rng.choice(self.fragments, self.queries, p=self.odds)]
         counts: list[int] = []
         while sum(counts) < self.total_fragments:
             counts.append(int(rng.choice(self.fragments, p=self.odds)))

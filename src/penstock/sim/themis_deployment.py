@@ -123,7 +123,9 @@ class Deployment:
         """Work in a second, by site, for what fragments send to each other."""
         sending = np.flatnonzero(self.fragment_downstream >= 0)
         work = self.fragment_output[sending] * self.query_cost[self.fragment_query[sending]]
-        return np.bincount(self.fragment_site[self.fragment_downstream[sending]], work, len(self.capacity))
+        return np.bincount(self.fragment_site[self.fragment_downstream[sending]], work, len(self.capacity)).astype(
+            float
+        )
 
 
 @dataclass(frozen=True)
