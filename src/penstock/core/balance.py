@@ -270,7 +270,7 @@ def _climb(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one loop, compiled: it ta
 
 @compiled
 def _before(one: int, other: int, key: Floats, tie: Words) -> bool:
-    return key[one] < key[other] or (key[one] == key[other] and tie[one] < tie[other])
+    return bool(key[one] < key[other] or (key[one] == key[other] and tie[one] < tie[other]))
 
 
 @compiled
