@@ -13,7 +13,10 @@ from tests.components import example
 import penstock as ps
 from penstock import sic
 from penstock.core.planner import SOURCE
+from penstock.journal import Tail
 from penstock.plan import KeepTable, Plan, RowSic
+from penstock.report import Report
+from penstock.report_log import Watch, line_of
 
 functions = pytest.importorskip("pyspark.sql.functions")
 
@@ -70,7 +73,7 @@ def doubled(row: dict[str, Any]) -> list[dict[str, Any]]:
 def test_rows_carry_what_the_plan_says_through_every_operator_and_the_account_balances(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fair = ps.Fair("1 h")
+    fair = ps.Fair("1 h", window="1 h")  # however long it takes, no batch leaves the window
     monkeypatch.setattr(fair.planner, "decide", lambda *_: None)  # Plans are written by hand.
     query = fair.query("both", sources=("cpu", "memory"), row="row", checkpoint=tmp_path / "checkpoint")
     put_plan(query)
@@ -109,6 +112,11 @@ def test_rows_carry_what_the_plan_says_through_every_operator_and_the_account_ba
     assert query.sic == pytest.approx(passed / came, rel=1e-6)
     assert query.errors == 0
     assert f"both: source information content {query.sic:.3f}" in fair.summary()
+    (journal,) = (query.folder / "reports").glob("*.journal")
+    lines = [line_of(line) for line in Tail(journal).news()]  # what the dashboard shows
+    assert isinstance(lines[0], Watch)
+    assert (lines[0].guard, lines[0].policy) == ("both", "balance_sic")
+    assert [line for line in lines if isinstance(line, Report)] == reports
     with urlopen(f"http://127.0.0.1:{fair.serve_metrics(port=0)}/metrics", timeout=10) as answer:
         metrics = answer.read().decode()
     assert f'penstock_sic{{guard="both"}} {query.sic}' in metrics
@@ -167,6 +175,13 @@ def test_joins_and_batches_conserve_what_their_rows_carry(spark: SparkSession) -
     ] == [0.25]
     top = sic.spread(left.orderBy("key").limit(1).select("key"), left)
     assert [row["sic"] for row in top.collect()] == [0.5]
+    unknown = left.select("key", functions.lit(None).cast("double").alias("sic"), functions.lit(1.0).alias("weight"))
+    passed_on = unknown.mapInArrow(sic.pass_on(lambda batches: batches), "key int, sic double, weight double")
+    # Before the first plan nobody knows what rows carry; to say so must not end the query.
+    (told,) = passed_on.agg(sic.total(), sic.quality()).collect()
+    assert (told["sic"], told["quality"]) == (None, None)
+    nothing = unknown.withColumn("sic", functions.lit(0.0))
+    assert nothing.agg(sic.quality()).collect()[0]["quality"] is None
     batches = left.mapInArrow(
         sic.pass_on(lambda batches: (batch.slice(0, 1).select(["key"]) for batch in batches)), "key int, sic double"
     )
@@ -182,6 +197,9 @@ def test_joins_and_batches_conserve_what_their_rows_carry(spark: SparkSession) -
         (lambda: ps.Fair("2 s").query("a b"), "name = 'a b' is not usable: give names of letters"),
         (lambda: ps.Fair("2 s").query("a", weight=0), "weight = 0 is not usable: give a number above 0"),
         (lambda: ps.Fair("2 s").query("a", weight="2"), "weight = '2' is not usable: give a number above 0"),
+        (lambda: ps.Fair("2 s").query("a", sources=5), "sources = 5 is not usable: give the names"),
+        (lambda: ps.Fair("2 s").query("a", weight_column="sic"), "weight_column = 'sic' is not usable: give another"),
+        (lambda: ps.Fair("2 s")[["b"]], "query = ['b'] is not usable: give the name of one of the queries"),
         (lambda: ps.Fair("2 s").query("a", sources=()), "sources = () is not usable: give the names"),
         (
             lambda: ps.Fair("2 s").query("a", sources=("x", "x")),

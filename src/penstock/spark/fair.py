@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import threading
 import time
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 from penstock.core.fair_planner import FairPlanner, Policy, Prefer, Terms
@@ -34,9 +36,12 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from penstock.report import Report
+    from penstock.report_log import Watch
 
 #: Sources that a query may have: the gate counts each.
 MOST_SOURCES = 64
+#: From here on a result rests on everything; the rest is how floating-point numbers are summed up.
+ALL_OF_IT = 1.0 - 1e-6
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 
@@ -122,7 +127,7 @@ class Fair:
             usable = False
         if not usable:
             raise PenstockError.setting("weight", weight, "a number above 0", "2 for a query that counts double")
-        names = (sources,) if isinstance(sources, str) else tuple(sources or ())
+        names = (sources,) if isinstance(sources, str) else tuple(sources) if isinstance(sources, Iterable) else ()
         if not names:
             raise PenstockError.setting("sources", sources, "the names of the query's sources, at least one")
         for one in names:
@@ -134,13 +139,14 @@ class Fair:
         made = FairQuery(
             self, name, terms, arrival=arrival, keep=keep, row=row, checkpoint=checkpoint, weight_column=weight_column
         )
-        self.planner.join(name, terms)
-        self.queries[name] = made
+        with self.lock:
+            self.planner.join(name, terms)
+        self.queries = {**self.queries, name: made}  # Whoever goes through them meanwhile sees those of before.
         return made
 
     def __getitem__(self, name: str) -> FairQuery:
         """The query of that name."""
-        if name not in self.queries:
+        if not isinstance(name, str) or name not in self.queries:
             known = ", ".join(map(repr, self.queries)) or "none yet"
             raise PenstockError.setting("query", name, f"the name of one of the queries: {known}")
         return self.queries[name]
@@ -157,7 +163,7 @@ class Fair:
         if not found:
             return None
         # A query that has everything cannot be given more, whatever its weight.
-        short = [sic / self.queries[name].terms.weight for name, sic in found.items() if sic < 1.0]
+        short = [sic / self.queries[name].terms.weight for name, sic in found.items() if sic < ALL_OF_IT]
         return jain(short) if short else 1.0
 
     def summary(self) -> str:
@@ -183,7 +189,7 @@ class Fair:
         from penstock.spark.metrics import serve  # noqa: PLC0415 - only this needs Prometheus' client
 
         self._close_metrics()
-        self._metrics_server = serve([*self.queries.values()], port, address)
+        self._metrics_server = serve(lambda: [*self.queries.values()], port, address)
         return self._metrics_server.server_port
 
     def stop(self) -> None:
@@ -231,6 +237,10 @@ class FairQuery(Guard):
         """Made by `Fair.query`."""
         super().__init__(fair.target, LoadAware(seed=fair.salt), mode=fair.mode, weight=weight_column, **settings)
         self.name, self.terms = name, terms
+        if self._columns.weight.lower() == SIC:
+            raise PenstockError.setting(
+                "weight_column", weight_column, f"another name than {SIC}, which rows carry too"
+            )
         self._fair = fair
         self._gates: dict[str, str | None] = {}
         self._metrics = f"penstock_gate_{name}", f"{PROBE}{name}"
@@ -290,21 +300,29 @@ class FairQuery(Guard):
         return df.transform(observed(self.name))
 
     def _made_controller(self, query: StreamingQuery, on_report: Callable[[Report], None]) -> Controller:
-        plans = self._stored().plans()
+        stored, planner = self._stored(), MemberPlanner(self._fair.planner, self.name, self._fair.lock)
+        reports = stored.reports(str(query.id))
+        reports.write(self._sign(str(query.id)))
+        planner.join(self.terms)  # What an earlier run of the query has left says nothing about this one.
         return FairController(
             query,
-            MemberPlanner(self._fair.planner, self.name, self._fair.lock),
-            plans,
-            self._stored().bindings(str(query.id)),
+            planner,
+            stored.plans(),
+            stored.bindings(str(query.id)),
             names=self._metrics,
             dry=self.mode == "dry_run",
             by_length=True,
             clock=time.time,
             on_report=on_report,
+            kept_in=reports,
             member=self.name,
+            leave=planner.leave,
             gates=lambda: self._gates,
             window_s=self._fair.window_s,
         )
+
+    def _sign(self, query: str) -> Watch:
+        return replace(super()._sign(query), policy=self._fair.planner.policy)
 
     def _claim_folder(self) -> None:
         own = {

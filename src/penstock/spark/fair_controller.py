@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from threading import Lock
 
-    from penstock.core.fair_planner import FairPlanner
+    from penstock.core.fair_planner import FairPlanner, Terms
     from penstock.plan import Plan
     from penstock.spark.progress import Progress
 
@@ -38,10 +38,20 @@ class MemberPlanner:
         with self._lock:
             return self._planner.decide(self._name, report, now_s)
 
+    def join(self, terms: Terms) -> None:
+        """Begin anew, as if nothing were known of the query."""
+        with self._lock:
+            self._planner.join(self._name, terms)
+
     def release(self, version: int, now_s: float, note: str) -> Plan | None:
         """A plan that keeps everything."""
         with self._lock:
             return self._planner.release(self._name, version, now_s, note)
+
+    def leave(self) -> None:
+        """The query has ended, or nobody watches it any more."""
+        with self._lock:
+            self._planner.leave(self._name)
 
 
 class FairController(Controller):
@@ -51,17 +61,24 @@ class FairController(Controller):
         self,
         *given: Any,  # noqa: ANN401 - those of a controller
         member: str,
+        leave: Callable[[], None],
         gates: Callable[[], Mapping[str, str | None]],
         window_s: float,
         **more: Any,  # noqa: ANN401 - those of a controller
     ) -> None:
         """Watch the query of this name, whose gates give their sums under these names, each for its source or for all.
 
-        SIC is told over source time windows of this length.
+        SIC is told over source time windows of this length. `leave` is called at the end.
         """
         super().__init__(*given, **more)
-        self._member, self._gates = member, gates
+        self._member, self._gates, self._leave = member, gates, leave
         self._came, self._delivered = SourceTimeWindow(window_s), SourceTimeWindow(window_s)
+
+    def _run(self) -> None:
+        try:
+            super()._run()
+        finally:
+            self._leave()
 
     def _has_gate(self, progress: Progress) -> bool:
         return any(gate in progress.observed for gate in self._gates())

@@ -16,7 +16,7 @@ from penstock.core.target import MaxLag, MeanQueueLatency, Throughput
 from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from wsgiref.simple_server import WSGIServer
 
     from prometheus_client.metrics_core import Metric
@@ -109,9 +109,9 @@ class GuardMetrics(Collector):
 class FairMetrics(Collector):
     """The metrics of several queries: each family once, with the values of all."""
 
-    def __init__(self, queries: Sequence[Guard]) -> None:
-        """Tell of these queries."""
-        self._queries = [GuardMetrics(query) for query in queries]
+    def __init__(self, queries: Callable[[], Sequence[Guard]]) -> None:
+        """Tell of the queries that there are when it is asked."""
+        self._queries = queries
 
     def describe(self) -> list[Metric]:
         """Nothing: what there is depends on what has happened."""
@@ -120,20 +120,20 @@ class FairMetrics(Collector):
     def collect(self) -> Iterator[Metric]:
         """Every metric as it stands."""
         families: dict[str, Metric] = {}
-        for query in self._queries:
-            for family in query.collect():
+        for query in self._queries():
+            for family in GuardMetrics(query).collect():
                 families.setdefault(family.name, family)
                 if families[family.name] is not family:
                     families[family.name].samples.extend(family.samples)
         yield from families.values()
 
 
-def serve(guard: Guard | list[Guard], port: int, address: str) -> WSGIServer:
+def serve(guard: Guard | Callable[[], Sequence[Guard]], port: int, address: str) -> WSGIServer:
     """Answer `http://address:port/metrics` from a thread of its own until the server is shut down."""
     if type(port) is not int or port not in _PORTS:
         raise PenstockError.setting("port", port, "a port from 1 to 65535, or 0 for any that is free")
     registry = CollectorRegistry()
-    registry.register(FairMetrics(guard) if isinstance(guard, list) else GuardMetrics(guard))
+    registry.register(FairMetrics(guard) if callable(guard) else GuardMetrics(guard))
     try:
         server, _ = start_http_server(port, address, registry)
     except OSError as error:

@@ -51,24 +51,25 @@ class _PassOn:
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
         """The results, with their part."""
-        waiting = 0.0
+        waiting: float | None = None
 
         def counted() -> Iterator[Any]:
             nonlocal waiting
             for batch in batches:
-                waiting += self.carried(batch)
+                if (carried := self.carried(batch)) is not None:
+                    waiting = (waiting or 0.0) + carried
                 yield batch
 
         for result in self.function(counted()):
             rows = len(result)
-            yield self.given(result, waiting / rows if rows else 0.0)
-            waiting = 0.0 if rows else waiting
+            yield self.given(result, waiting / rows if rows and waiting is not None else None)
+            waiting = None if rows else waiting
 
-    def carried(self, batch: Any) -> float:  # noqa: ANN401 - Arrow's or pandas' own type
-        """What the rows of a batch carry."""
+    def carried(self, batch: Any) -> float | None:  # noqa: ANN401 - Arrow's or pandas' own type
+        """What the rows of a batch carry; None as long as nobody knows."""
         raise NotImplementedError
 
-    def given(self, result: Any, part: float) -> Any:  # noqa: ANN401 - Arrow's or pandas' own type
+    def given(self, result: Any, part: float | None) -> Any:  # noqa: ANN401 - Arrow's or pandas' own type
         """The result with that column."""
         raise NotImplementedError
 
@@ -76,11 +77,12 @@ class _PassOn:
 class PassOnArrow(_PassOn):
     """Over record batches."""
 
-    def carried(self, batch: pa.RecordBatch) -> float:
+    def carried(self, batch: pa.RecordBatch) -> float | None:
         """The sum of the column."""
-        return float(arrow_functions.sum(batch[SIC]).as_py() or 0.0)
+        found: float | None = arrow_functions.sum(batch[SIC]).as_py()
+        return found
 
-    def given(self, result: pa.RecordBatch, part: float) -> pa.RecordBatch:
+    def given(self, result: pa.RecordBatch, part: float | None) -> pa.RecordBatch:
         """The column appended, or replaced."""
         column = pa.array([part] * result.num_rows, pa.float64())
         if SIC in result.schema.names:
@@ -91,10 +93,10 @@ class PassOnArrow(_PassOn):
 class PassOnPandas(_PassOn):
     """Over pandas' data frames."""
 
-    def carried(self, batch: Any) -> float:  # noqa: ANN401 - pandas is not asked for otherwise
+    def carried(self, batch: Any) -> float | None:  # noqa: ANN401 - pandas is not asked for otherwise
         """The sum of the column."""
-        return float(batch[SIC].sum())
+        return float(batch[SIC].sum()) if batch[SIC].notna().any() else None
 
-    def given(self, result: Any, part: float) -> Any:  # noqa: ANN401 - pandas is not asked for otherwise
+    def given(self, result: Any, part: float | None) -> Any:  # noqa: ANN401 - pandas is not asked for otherwise
         """The column assigned."""
-        return result.assign(**{SIC: part})
+        return result.assign(**{SIC: float("nan") if part is None else part})

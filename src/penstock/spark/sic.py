@@ -55,7 +55,8 @@ def quality(weight: str = "weight") -> Column:
     A row of weight w stands for w rows that came, so this is the SIC of rows that are here over that of rows that came.
     It needs no rate, so it holds for every group and window, however long.
     """
-    return (F.sum(SIC) / F.sum(F.col(SIC) * F.col(f"`{weight}`"))).alias("quality")
+    # Where nothing is carried the answer is null; a plain division would end the query with an error.
+    return F.try_divide(F.sum(SIC), F.sum(F.col(SIC) * F.col(f"`{weight}`"))).alias("quality")
 
 
 def observed(name: str) -> Callable[[DataFrame], DataFrame]:
@@ -66,13 +67,14 @@ def observed(name: str) -> Callable[[DataFrame], DataFrame]:
 def through(step: Callable[[DataFrame], DataFrame]) -> Callable[[DataFrame], DataFrame]:
     """A step that leaves rows out, for `DataFrame.transform`: what they carry counts as processed.
 
-    For steps without state only: what enters in a batch must leave in the same one.
+    For steps without state only: what enters in a batch must leave in the same one. In front of `results` only: what
+    was observed there and is left out behind it would count twice.
     """
-    here = uuid.uuid4().hex[:12]
 
     def transform(df: DataFrame) -> DataFrame:
         if not df.isStreaming:
             return step(df)
+        here = uuid.uuid4().hex[:12]  # each time: Spark takes no name twice in a query
         return _summed(step(_summed(df, f"{ENTERS}{here}")), f"{LEAVES}{here}")
 
     return transform
