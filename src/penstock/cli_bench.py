@@ -1,4 +1,4 @@
-"""`penstock bench gate|idle|latency|grouping|fair`, which run on Spark, and `penstock bench balance`, which does not."""
+"""`penstock bench gate|idle|latency|grouping|fair`, which run on Spark, and `bench balance`, which does not."""
 
 from __future__ import annotations
 
