@@ -72,7 +72,7 @@ def gated(
     progress under `metric`. With `sic` rows also carry their source information content, which is summed there too.
     """
     must_keep = columns.must_keep(df)
-    bucket = columns.bucket(df) if sic is None else sic.bucket(df)
+    bucket = columns.bucket(df) if sic is None or sic.by_class else sic.bucket(df)
     if df.isStreaming:
         judged = df.withColumn(_CONTROL, _once(control)).withColumns(
             {
