@@ -148,6 +148,30 @@ def figure_12_line() -> str:
     )
 
 
+def balance_table() -> str:
+    found = result("balance")
+    lines = ["| decided by | ms | fastest to slowest |", "|---|---|---|"]
+    for row in found["rows"]:
+        took = row["decide_ms"]
+        lines.append(f"| `{row['way']}` | {took['median']:.2f} | {took['min']:.2f} to {took['max']:.2f} |")
+    given = found["parameters"]
+    source = (
+        f"*{given['fragments']:,} fragments with {given['tuples']:,} tuples, of which {given['capacity']:,} are kept; "
+        f"{given['repeats']} repeats in turn, on {in_one_line(found['machine'])}.*"
+    )
+    return "\n".join([*lines, "", source])
+
+
+def test_the_page_shows_how_long_fair_decisions_take() -> None:
+    assert balance_table() in (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+
+
+def test_the_bar_of_fair_decisions_was_reached() -> None:
+    found = result("balance")
+    assert found["parameters"]["fragments"] == 2000
+    assert all(row["decide_ms"]["median"] < 10.0 for row in found["rows"])
+
+
 @pytest.mark.parametrize("shown", [grouping_table, figure_12_line])
 def test_the_page_shows_what_grouping_gains(shown: Any) -> None:
     assert shown() in (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")

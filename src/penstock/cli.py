@@ -25,6 +25,7 @@ from penstock.cli_options import (
     DemoOut,
     Eps,
     Folder,
+    Fragments,
     GateRows,
     GroupingRepeats,
     Jobs,
@@ -304,6 +305,23 @@ def bench_roadmap(*, boxes: Boxes = 1000, repeats: Repeats = 9, seed: Seed = 0, 
         result = cli_aurora.bench(boxes, repeats, seed, done)
     result["machine"] = hardware.describe()
     cli_aurora.show(_out, result)
+    _out.print(f"Measured on {hardware.in_one_line(result['machine'])}.", highlight=False)
+    contents = {json_file: _json_bytes(result)} if json_file else {}
+    write_files(contents)
+    _print_files(contents)
+
+
+@bench.command("balance")
+def bench_balance(
+    *, fragments: Fragments = 2000, repeats: Repeats = 101, seed: Seed = 0, json_file: Json = None
+) -> None:
+    """How long an overloaded node takes to decide what it keeps, fairly and at random."""
+    json_file = _check_outputs(None, json_file)
+    with _progress() as progress:
+        done = partial(progress.advance, progress.add_task("balance", total=repeats))
+        result = cli_bench.run_balance(fragments, repeats, seed, done)
+    result["machine"] = hardware.describe()
+    cli_bench.show_balance(_out, result)
     _out.print(f"Measured on {hardware.in_one_line(result['machine'])}.", highlight=False)
     contents = {json_file: _json_bytes(result)} if json_file else {}
     write_files(contents)

@@ -1,4 +1,4 @@
-"""`penstock bench gate|idle|latency|grouping`: the benchmarks that run on Spark."""
+"""`penstock bench gate|idle|latency|grouping`, which run on Spark, and `penstock bench balance`, which does not."""
 
 from __future__ import annotations
 
@@ -159,3 +159,25 @@ def show_latency(out: Console, result: dict[str, Any]) -> None:
         )
         table.add_row(*cells)
     out.print(table)
+
+
+def run_balance(fragments: int, repeats: int, seed: int, done: Callable[[int], None]) -> dict[str, Any]:
+    """Run the benchmark of fair shedding."""
+    from penstock.sim.bench_balance import bench_balance  # noqa: PLC0415 - the other commands need no simulator
+
+    return bench_balance(fragments, repeats, seed, done)
+
+
+def show_balance(out: Console, result: dict[str, Any]) -> None:
+    """How long each way of deciding takes."""
+    table = Table("decided by", "ms", "fastest to slowest")
+    for row in result["rows"]:
+        took = row["decide_ms"]
+        table.add_row(row["way"], f"{took['median']:.2f}", f"{took['min']:.2f} to {took['max']:.2f}")
+    out.print(table)
+    given = result["parameters"]
+    out.print(
+        f"One node, {given['fragments']} fragments of as many queries with {given['tuples']} tuples, of which "
+        f"{given['capacity']} can be kept; {given['repeats']} repeats.",
+        highlight=False,
+    )

@@ -16,6 +16,7 @@ _LEAST_GATE_ROWS = 1000
 _LEAST_STREAM_ROWS = 1000
 _LEAST_STEP = 0.0001
 _MOST_CORES = 1024
+_MOST_FRAGMENTS = 1_000_000
 _LEAST_BOXES, _MOST_BOXES = 10, 20_000
 _LEAST_RUN_S, _LONGEST_RUN_S = 10.0, 3600.0
 _LEAST_TARGET_S, _MOST_TARGET_S = 0.1, 60.0
@@ -123,6 +124,14 @@ Boxes = Annotated[
         help="Boxes of the random network.",
         metavar="N",
         parser=_number(int, "a whole number from 10 to 20000", lambda boxes: _LEAST_BOXES <= boxes <= _MOST_BOXES),
+    ),
+]
+Fragments = Annotated[
+    int,
+    typer.Option(
+        help="Fragments on the node.",
+        metavar="N",
+        parser=_number(int, "a whole number from 1 to 1000000", lambda count: 1 <= count <= _MOST_FRAGMENTS),
     ),
 ]
 _repeats = _number(int, "a whole number from 1 up", lambda repeats: repeats >= 1)

@@ -160,8 +160,8 @@ def _leap(room: int, start: Floats, owner: Ints, tuples: Ints, sic: Floats) -> I
     """Tuples that all queries together take on the way up, found without walking it.
 
     As long as a query stands at a level, none climbs past it: those below all come to their first level at or above it.
-    So Algorithm 1 passes through that state for every level at which a query stands. Above all of these no query is
-    ever further ahead than one tuple, and two tuples below where capacity ends the states are the same again.
+    So Algorithm 1 passes through that state for every level at which a query stands. Above all of these it passes
+    through that state for every level, but that some of several equals may already be one tuple ahead.
     """
     worth = tuples * sic
     before = np.cumsum(worth) - worth
@@ -184,13 +184,13 @@ def _leap(room: int, start: Floats, owner: Ints, tuples: Ints, sic: Floats) -> I
         return best
 
     taken = stand(np.zeros_like(tuples))
-    one, top = float(sic.max()), float(start[owner].max())
-    if (taken >= up_to(top)).all():
-        least, most = top, float((begins + worth).max())
-        while most - least > one / 2:
+    least, most = float(start[owner].max()), float((begins + worth).max())
+    if (taken >= up_to(least)).all():
+        while most - least > SAME_SIC and room - taken.sum() > LEAP_ROOM:
             level = (least + most) / 2
-            least, most = (level, most) if up_to(level).sum() <= room else (least, level)
-        taken = np.maximum(taken, up_to(least - 2 * one))
+            lifted = up_to(level)
+            least, most, taken = (level, most, lifted) if lifted.sum() <= room else (least, level, taken)
+        return taken
     for _ in range(_MORE_LEAPS):
         earlier = int(taken.sum())
         taken = stand(taken)
@@ -270,7 +270,7 @@ def _climb(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one loop, compiled: it ta
 
 @compiled
 def _before(one: int, other: int, key: Floats, tie: Words) -> bool:
-    return key[one] < key[other] or (key[one] == key[other] and tie[one] < tie[other])
+    return bool(key[one] < key[other] or (key[one] == key[other] and tie[one] < tie[other]))
 
 
 @compiled

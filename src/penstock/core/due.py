@@ -34,7 +34,7 @@ class Due:
         """Nobody is owed anything."""
         self._intervals = max(_MOST_OWED_S / interval_s, 1.0)
         self._owed = np.zeros(queries)
-        self.accepted = np.zeros(queries)
+        self.accepted: Floats = np.zeros(queries)
 
     def serve(self, buffer: Buffer, capacity: float, rates: Floats) -> Ints:
         """Tuples kept of each batch: derived ones first, the others by what their queries are owed.
@@ -52,7 +52,7 @@ class Due:
         )
         shares, _ = fill(left, owner, tuples * sic, tuples * work, -self._owed, weight)
         kept[source] = whole_tuples(shares, tuples, work, left)
-        self.accepted = np.bincount(owner, kept[source] * sic, minlength=rates.size)
+        self.accepted = np.bincount(owner, kept[source] * sic, minlength=rates.size).astype(np.float64)
         self._owed -= self.accepted
         return kept
 
