@@ -369,6 +369,7 @@ def test_the_commands_are_the_documented_ones() -> None:
         "penstock reproduce las",
         "penstock reproduce aurora",
         "penstock reproduce osg",
+        "penstock reproduce themis",
         "penstock reproduce plus",
         "penstock bench",
         "penstock bench sim",
@@ -418,6 +419,11 @@ def test_reproduce_aurora_has_the_documented_options() -> None:
 
 def test_reproduce_osg_has_the_documented_options() -> None:
     spellings = {spelling for option in COMMANDS["penstock reproduce osg"].params for spelling in option.opts}
+    assert spellings >= {"--figure", "--runs", "--seed", "--data", "--json", "--out"}
+
+
+def test_reproduce_themis_has_the_documented_options() -> None:
+    spellings = {spelling for option in COMMANDS["penstock reproduce themis"].params for spelling in option.opts}
     assert spellings >= {"--figure", "--runs", "--seed", "--data", "--json", "--out"}
 
 

@@ -77,6 +77,7 @@ from penstock.cli_options import (
     Step,
     StreamRows,
     Target,
+    ThemisRuns,
     Token,
     Trigger,
 )
@@ -288,7 +289,7 @@ def reproduce_themis(  # noqa: PLR0913 - one argument an option
     figure: Annotated[
         str | None, typer.Option(help=f"One of {', '.join(themis.FIGURES)}; all if not given.", metavar="N")
     ] = None,
-    runs: Runs = themis.Effort.runs,
+    runs: ThemisRuns = themis.Effort.runs,
     seed: Seed = 0,
     jobs: Jobs = 0,
     out: Out = None,
