@@ -137,7 +137,7 @@ BAD_USE: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
     ((*LAS, "--fast"), ("--fast",)),
     ((*LAS, "now"), ("now",)),
     (("reproduce", "spark"), ("spark",)),
-    (("replay",), ("replay",)),
+    (("rewind",), ("rewind",)),
     (("--quiet",), ("--quiet",)),
 ]
 
@@ -381,10 +381,15 @@ def test_the_commands_are_the_documented_ones() -> None:
         "penstock bench gate",
         "penstock bench idle",
         "penstock bench latency",
+        "penstock bench fair",
+        "penstock bench federation",
         "penstock dashboard",
         "penstock demo",
+        "penstock replay",
         "penstock roadmap",
         "penstock run",
+        "penstock site",
+        "penstock whatif",
     }
 
 
