@@ -90,10 +90,10 @@ class Fair:
         common = {"window_s": self.window_s, "salt": self.salt, "acts": self.mode == "enforce"}
         if not isinstance(policy, Balanced):
             one_of("policy", policy, ("balance_sic", "random"))
-            return FairPlanner(self.target.limit_s, policy=policy, **common)  # type: ignore[arg-type]  # as named
+            return FairPlanner(self.target.limit_s, policy=policy, **common)
         if policy.key or policy.worth is not None:
             raise PenstockError("key and value of Balanced differ from query to query: give them to fair.query")
-        return BalancedPlanner(self.target.limit_s, policy, **common)  # type: ignore[arg-type]  # as named
+        return BalancedPlanner(self.target.limit_s, policy, **common)
 
     def query(  # noqa: PLR0913 - each is one setting of a user's
         self,
