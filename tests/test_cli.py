@@ -378,6 +378,7 @@ def test_the_commands_are_the_documented_ones() -> None:
         "penstock bench density",
         "penstock bench balance",
         "penstock bench grouping",
+        "penstock bench fair",
         "penstock bench gate",
         "penstock bench idle",
         "penstock bench latency",
