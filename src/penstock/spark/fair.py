@@ -92,7 +92,7 @@ class Fair:
             return FairPlanner(self.target.limit_s, policy=policy, **common)  # type: ignore[arg-type]  # as named
         if policy.key or policy.worth is not None:
             raise PenstockError("key and value of Balanced differ from query to query: give them to fair.query")
-        return BalancedPlanner(self.target.limit_s, policy, **common)  # type: ignore[arg-type]  # as named
+        return BalancedPlanner(self.target.limit_s, policy, **common)
 
     def query(  # noqa: PLR0913 - each is one setting of a user's
         self,
