@@ -3,7 +3,7 @@
 
 RUN = . scripts/env.sh &&
 
-.PHONY: help setup maven demo kafka test kills lint format docs results bench clean
+.PHONY: help setup maven demo kafka test kills lint format tour docs results bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
@@ -32,6 +32,9 @@ lint: setup ## the quick checks alone: style, types, layers
 format: setup ## mend style in place
 	@$(RUN) ruff check --fix && ruff format
 
+tour: setup ## run examples/tour.ipynb again and keep its outputs
+	@$(RUN) python scripts/run_notebook.py examples/tour.ipynb
+
 docs: setup ## build the documentation into site/
 	@$(RUN) mkdocs build --strict
 
@@ -39,6 +42,7 @@ results: setup ## rerun the papers' experiments for the documentation
 	@$(RUN) penstock reproduce las --runs 1000 --out docs/papers/las
 	@$(RUN) penstock reproduce aurora --runs 100 --out docs/papers/aurora
 	@$(RUN) penstock reproduce osg --runs 100 --out docs/papers/osg
+	@$(RUN) penstock reproduce themis --runs 10 --out docs/papers/themis
 
 bench: setup ## what the guard costs and what it holds: more than an hour
 	@$(RUN) penstock bench gate && penstock bench idle && penstock bench grains && penstock bench roadmap && penstock bench latency && penstock bench grouping

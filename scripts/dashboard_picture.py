@@ -3,11 +3,12 @@
 import os
 import sys
 import tempfile
+from contextlib import chdir
 from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from tests.components import debian_browser  # noqa: E402 - found by the line above
@@ -21,11 +22,11 @@ SIZE = {"width": 1200, "height": 1000}
 
 def main() -> None:
     """Write docs/img/dashboard.png, or the file that is named."""
-    file = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "docs" / "img" / "dashboard.png"
+    file = Path(sys.argv[1]).absolute() if len(sys.argv) > 1 else ROOT / "docs" / "img" / "dashboard.png"
     program, environment = debian_browser()
-    with tempfile.TemporaryDirectory() as folder:
-        sample(Path(folder))
-        with Page(Board([Path(folder)]), port=0).beside() as address, sync_playwright() as driver:
+    with tempfile.TemporaryDirectory() as folder, chdir(folder):
+        sample(Path("jobs"))
+        with Page(Board([Path("jobs")]), port=0).beside() as address, sync_playwright() as driver:
             browser = driver.chromium.launch(
                 executable_path=str(program), env={**os.environ, **environment}, args=["--no-sandbox"]
             )

@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+#: What is not written like a word.
+NAMES = {"las": "LAS", "osg": "OSG", "themis": "THEMIS"}
 PAGE, MARK = "papers/index.md", "<!-- figures -->"
 
 
@@ -23,7 +25,7 @@ def tables(folder: Path) -> str:
 def _table(results: Path) -> str:
     figures = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(results.glob("*.json"), key=_order)]
     lines = [
-        f"### {results.name.upper() if len(results.name) == len('las') else results.name.capitalize()}",
+        f"### {NAMES.get(results.name, results.name.capitalize())}",
         "",
         "| figure | what it says first | paper | ours | holds | claims that hold | run again |",
         "|---|---|---|---|---|---|---|",

@@ -1,7 +1,7 @@
 """Test files that are run in processes of their own, beside the other tests: most of their time is waiting.
 
-Two at a time, in the order given here: the guard's tests on other engines, then on the usual one tests of networks and
-groupings, tests with Kafka, and tests of whole programs, which start sessions of their own.
+Two at a time, in the order given here: the guard's tests on other engines, then on the usual one tests of whole
+programs, which start sessions of their own, and of what is apart from the guard of one query.
 """
 
 from __future__ import annotations
@@ -28,16 +28,23 @@ BESIDE = {
         engine: (engine, "tests/spark/test_guard.py", "tests/spark/test_grouping.py", "-k", ON_ENGINES)
         for engine in ENGINES
     },
-    "networks and groupings": ("classic", "tests/spark/test_network.py", "tests/spark/test_grouping.py"),
-    "kafka": ("classic", "tests/spark/test_kafka.py"),
-    "programs": ("classic", *(f"tests/spark/test_{name}.py" for name in ("exactly_once", "demo", "bench"))),
+    **{
+        ", ".join(names): ("classic", *(f"tests/spark/test_{name}.py" for name in names))
+        for names in (
+            ("exactly_once", "demo", "bench"),
+            ("network", "grouping"),
+            ("kafka", "site_kafka"),
+            ("fair", "balanced", "quarantine", "answers"),
+            ("site", "tour", "connect"),
+        )
+    },
 }
 #: Files that are run beside alone.
 NOT_HERE = tuple(
     file for engine, *what in BESIDE.values() if engine == "classic" for file in what if file.endswith(".py")
 )
 #: Files whose tests hold a query to a target: they come last, when nothing runs beside them.
-UNDISTURBED = tuple(f"tests/spark/test_{name}.py" for name in ("cluster", "network_overload"))
+UNDISTURBED = tuple(f"tests/spark/test_{name}.py" for name in ("cluster", "network_overload", "fair_overload"))
 
 
 def quick_start() -> dict[str, str]:

@@ -1,6 +1,7 @@
 """The numbers of the benchmarks in the README and the documentation are those of the runs kept beside them."""
 
 import json
+import runpy
 import statistics
 from pathlib import Path
 from typing import Any
@@ -148,6 +149,30 @@ def figure_12_line() -> str:
     )
 
 
+def balance_table() -> str:
+    found = result("balance")
+    lines = ["| decided by | ms | fastest to slowest |", "|---|---|---|"]
+    for row in found["rows"]:
+        took = row["decide_ms"]
+        lines.append(f"| `{row['way']}` | {took['median']:.2f} | {took['min']:.2f} to {took['max']:.2f} |")
+    given = found["parameters"]
+    source = (
+        f"*{given['fragments']:,} fragments with {given['tuples']:,} tuples, of which {given['capacity']:,} are kept; "
+        f"{given['repeats']} repeats in turn, on {in_one_line(found['machine'])}.*"
+    )
+    return "\n".join([*lines, "", source])
+
+
+def test_the_page_shows_how_long_fair_decisions_take() -> None:
+    assert balance_table() in (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+
+
+def test_the_bar_of_fair_decisions_was_reached() -> None:
+    found = result("balance")
+    assert found["parameters"]["fragments"] == 2000
+    assert all(row["decide_ms"]["median"] < 10.0 for row in found["rows"])
+
+
 @pytest.mark.parametrize("shown", [grouping_table, figure_12_line])
 def test_the_page_shows_what_grouping_gains(shown: Any) -> None:
     assert shown() in (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
@@ -166,6 +191,39 @@ def test_the_bars_of_grouping_were_reached() -> None:
             # What dealing takes by itself is paid by every batch: a long one hardly feels it.
             if row["costs"] == "constant" and row["batches_of_s"] > 1:
                 assert all(gain["median"] >= 0.98 for gain in row["speed_up"].values())
+
+
+@pytest.mark.parametrize("page", ["benchmarks.md", "policies/fair.md"])
+def test_the_pages_show_how_even_fair_shares_are(page: str) -> None:
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    table = runpy.run_path(str(ROOT / "scripts" / "fair_table.py"))["table"]
+    shown = table(result("fair")) if (RESULTS / "fair.json").exists() else "Not measured yet: "
+    assert shown in text
+
+
+def test_the_table_of_fair_shares_says_where_no_result_came_in_time() -> None:
+    table = runpy.run_path(str(ROOT / "scripts" / "fair_table.py"))["table"]
+    rows = [
+        {"way": "fair", "jain": 0.9991, "jain_instant": 0.99, "sic_mean": 0.4, "sic_min": 0.39, "sic": {"count": 0.4}},
+        {"way": "pools", "jain": None, "jain_instant": None, "sic_mean": 0.0, "sic_min": 0.0, "sic": {"count": 0.0}},
+    ]
+    shown = table({"rows": rows, "parameters": {"queries": {"count": {}}}, "machine": result("grouping")["machine"]})
+    assert "| `Fair` | 0.999 | 0.990 | 0.400 | 0.390 | 0.400 |" in shown
+    assert (
+        "| Spark's FAIR pools, nothing shed | no result in time | no result in time | 0.000 | 0.000 | 0.000 |" in shown
+    )
+
+
+def test_the_bars_of_fair_shares_were_reached() -> None:
+    if not (RESULTS / "fair.json").exists():
+        return  # The pages say so.
+    found = result("fair")
+    rows = {row["way"]: row for row in found["rows"]}
+    assert found["parameters"]["overload"] >= 2.0
+    assert rows["fair"]["jain"] >= 0.97
+    for way in ("random", "pools"):
+        assert rows["fair"]["jain"] >= (rows[way]["jain"] or 0.0)
+        assert rows["fair"]["sic_min"] >= rows[way]["sic_min"]
 
 
 @pytest.mark.parametrize("page", ["benchmarks.md", "policies/roadmap.md"])

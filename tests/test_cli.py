@@ -137,7 +137,7 @@ BAD_USE: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
     ((*LAS, "--fast"), ("--fast",)),
     ((*LAS, "now"), ("now",)),
     (("reproduce", "spark"), ("spark",)),
-    (("replay",), ("replay",)),
+    (("rewind",), ("rewind",)),
     (("--quiet",), ("--quiet",)),
 ]
 
@@ -369,6 +369,7 @@ def test_the_commands_are_the_documented_ones() -> None:
         "penstock reproduce las",
         "penstock reproduce aurora",
         "penstock reproduce osg",
+        "penstock reproduce themis",
         "penstock reproduce plus",
         "penstock bench",
         "penstock bench sim",
@@ -376,14 +377,20 @@ def test_the_commands_are_the_documented_ones() -> None:
         "penstock bench roadmap",
         "penstock bench density",
         "penstock bench balanced",
+        "penstock bench balance",
         "penstock bench grouping",
         "penstock bench gate",
         "penstock bench idle",
         "penstock bench latency",
+        "penstock bench fair",
+        "penstock bench federation",
         "penstock dashboard",
         "penstock demo",
+        "penstock replay",
         "penstock roadmap",
         "penstock run",
+        "penstock site",
+        "penstock whatif",
     }
 
 
@@ -418,6 +425,11 @@ def test_reproduce_aurora_has_the_documented_options() -> None:
 
 def test_reproduce_osg_has_the_documented_options() -> None:
     spellings = {spelling for option in COMMANDS["penstock reproduce osg"].params for spelling in option.opts}
+    assert spellings >= {"--figure", "--runs", "--seed", "--data", "--json", "--out"}
+
+
+def test_reproduce_themis_has_the_documented_options() -> None:
+    spellings = {spelling for option in COMMANDS["penstock reproduce themis"].params for spelling in option.opts}
     assert spellings >= {"--figure", "--runs", "--seed", "--data", "--json", "--out"}
 
 
@@ -527,6 +539,17 @@ def test_the_bench_of_road_maps_tells_its_times(run: Command, tmp_path: Path) ->
     for words in ("look-up, µs", "A linear program solved afresh takes", "A network of 40 boxes"):
         assert words in words_of(result.out)
     assert_refused(run("bench", "roadmap", "--boxes", "9"), "--boxes", "'9'", "from 10 to 20000")
+
+
+def test_the_bench_of_fair_shedding_tells_its_times(run: Command, tmp_path: Path) -> None:
+    result = run("bench", "balance", "--fragments", "50", "--repeats", "2", "--json", tmp_path / "bench.json")
+    assert (result.status, result.err) == (0, "")
+    data = read_json(tmp_path / "bench.json")
+    assert (data["bench"], data["parameters"]["fragments"], len(data["rows"])) == ("balance", 50, 6)
+    assert data["machine"]["processor"] in words_of(result.out)
+    for words in ("shedder penstock", "balance_sic(...), cold", "50 fragments of as many queries"):
+        assert words in words_of(result.out)
+    assert_refused(run("bench", "balance", "--fragments", "0"), "--fragments", "'0'", "from 1 to 1000000")
 
 
 def test_nothing_is_written_unless_asked_for(run: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

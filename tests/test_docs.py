@@ -1,5 +1,7 @@
 """The documentation builds without a warning, its links lead somewhere, and its pages need no other host."""
 
+import html
+import json
 import os
 import re
 import subprocess
@@ -10,6 +12,8 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
+
+import penstock
 
 ROOT = Path(__file__).parents[1]
 
@@ -114,3 +118,58 @@ def test_diagrams_are_pictures() -> None:
     sources = (ROOT / "docs").rglob("*.md")
 
     assert not [path.name for path in sources if "```mermaid" in path.read_text(encoding="utf-8")], "use SVG"
+
+
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+
+
+def test_links_of_the_readme_lead_to_pages_and_headings(site: Path, pages: dict[Path, Page]) -> None:
+    broken = []
+    for address in LINK.findall((ROOT / "README.md").read_text(encoding="utf-8")):
+        parts = urlsplit(address)
+        if parts.scheme:
+            continue
+        target = (ROOT / parts.path).resolve()
+        if not target.is_file():
+            broken.append(address)
+        elif parts.fragment:
+            folder = target.relative_to(ROOT / "docs").with_suffix("")
+            page = site / (folder.parent if folder.name == "index" else folder) / "index.html"
+            if parts.fragment not in pages[page].anchors:
+                broken.append(address)
+
+    assert not broken
+
+
+def test_links_to_other_hosts_are_whole_and_encrypted() -> None:
+    sources = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    addresses = {link for path in sources for link in LINK.findall(path.read_text(encoding="utf-8")) if ":" in link}
+
+    assert addresses
+    assert not [address for address in addresses if not re.fullmatch(r"https://[\w.-]+\.[a-z]+/\S*", address)]
+
+
+def test_every_public_name_is_in_the_reference(site: Path, pages: dict[Path, Page]) -> None:
+    anchors = pages[site / "reference" / "index.html"].anchors
+    missing = []
+    for name in penstock.__all__:
+        thing = getattr(penstock, name)
+        home = getattr(thing, "__module__", None)
+        # A module such as penstock.answers is a door to the one below penstock.spark.
+        homes = {f"{home}.{name}"} if home else {f"penstock.{name}", f"penstock.spark.{name}"}
+        if not anchors.intersection(homes):
+            missing.append(name)
+
+    assert not missing
+
+
+def test_the_list_of_figures_has_each_with_its_claim_and_command(site: Path) -> None:
+    shown = (site / "papers" / "index.html").read_text(encoding="utf-8")
+    figures = sorted((ROOT / "docs" / "papers").glob("*/*.json"))
+
+    assert "<!-- figures -->" not in shown
+    assert len(figures) > 20
+    for path in figures:
+        figure = json.loads(path.read_text(encoding="utf-8"))
+        assert f"penstock reproduce {figure['paper']} --figure {figure['figure']}" in shown
+        assert html.escape(figure["claims"][0]["measured"], quote=False) in shown

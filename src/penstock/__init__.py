@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from penstock.report import Report
     from penstock.spark.fair import Fair
     from penstock.spark.guard import Guard
+    from penstock.spark.replay import replay, whole
 
 __version__ = "0.1.0"
 
@@ -47,7 +48,9 @@ __all__ = [
     "Worth",
     "answers",
     "grouping",
+    "replay",
     "sic",
+    "whole",
 ]
 
 # Names are looked up when they are first used: a Spark worker that reads a plan at every micro-batch must not wait for
@@ -65,6 +68,7 @@ _HOMES = {
     "penstock.report": ("Report",),
     "penstock.spark.fair": ("Fair",),
     "penstock.spark.guard": ("Guard",),
+    "penstock.spark.replay": ("replay", "whole"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -18,7 +18,20 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 import penstock
-from penstock import cli_aurora, cli_bench, cli_dashboard, cli_osg, cli_plus, cli_roadmap, cli_run, cli_whatif, hardware
+from penstock import (
+    cli_aurora,
+    cli_bench,
+    cli_dashboard,
+    cli_osg,
+    cli_plus,
+    cli_replay,
+    cli_roadmap,
+    cli_run,
+    cli_site,
+    cli_themis,
+    cli_whatif,
+    hardware,
+)
 from penstock.cli_options import (
     Batches,
     Boxes,
@@ -29,6 +42,7 @@ from penstock.cli_options import (
     DemoOut,
     Eps,
     Folder,
+    Fragments,
     GateRows,
     GroupingRepeats,
     Host,
@@ -54,11 +68,16 @@ from penstock.cli_options import (
     Seconds,
     Seed,
     Shed,
+    SiteAccounts,
+    SiteFolder,
+    SitePath,
     Solver,
+    SparkConf,
     Spread,
     Step,
     StreamRows,
     Target,
+    ThemisRuns,
     Token,
     Trigger,
 )
@@ -66,7 +85,18 @@ from penstock.errors import PenstockError
 from penstock.output import writable_file, writable_folder, write_files
 from penstock.sim import workload
 from penstock.sim.bench import PAPER_RUNS, bench_sim
-from penstock.sim.figures import aurora, aurora_plots, las, las_plots, osg, osg_plots, plus, plus_plots
+from penstock.sim.figures import (
+    aurora,
+    aurora_plots,
+    las,
+    las_plots,
+    osg,
+    osg_plots,
+    plus,
+    plus_plots,
+    themis,
+    themis_plots,
+)
 from penstock.sim.figures.result import Figure, to_json, to_markdown
 from penstock.sim.grains import GRAIN_RUNS, bench_grains
 from penstock.sim.parallel import Workers
@@ -253,6 +283,42 @@ def reproduce_plus(
     _tell(_Paper("Balanced", plus_plots.plot), figures, out, json_file, command, hardware.describe())
 
 
+@reproduce.command("themis")
+def reproduce_themis(  # noqa: PLR0913 - one argument an option
+    *,
+    figure: Annotated[
+        str | None, typer.Option(help=f"One of {', '.join(themis.FIGURES)}; all if not given.", metavar="N")
+    ] = None,
+    runs: ThemisRuns = themis.Effort.runs,
+    seed: Seed = 0,
+    jobs: Jobs = 0,
+    out: Out = None,
+    json_file: Json = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Figures 6 and 7: traces of machines, Parquet or CSV.", metavar="FILE")
+    ] = None,
+    node: Annotated[
+        str | None, typer.Option(help="Its column of machines; node if not given.", metavar="COLUMN")
+    ] = None,
+    cpu: Annotated[
+        str | None, typer.Option(help="Its column of CPU use in percent; cpu if not given.", metavar="COLUMN")
+    ] = None,
+) -> None:
+    """THEMIS (Kalyvianaki et al., SIGMOD 2016): figures 6 to 14, sections 7.5 and 7.6, and ours beside it (plus)."""
+    names = cli_themis.names(figure)
+    traces = cli_themis.traces(figure, data, node, cpu, seed)
+    json_file = _check_outputs(out, json_file)
+    figures = []
+    with _progress() as progress, Workers(_jobs(jobs)) as workers:
+        for name in names:
+            done = partial(progress.advance, progress.add_task(f"figure {name}", total=themis.tasks(name, runs)))
+            effort = themis.Effort(runs=runs, seed=seed, workers=workers, done=done, traces=traces)
+            figures.append(themis.FIGURES[name](effort))
+    given = {"figure": figure, "runs": runs, "seed": seed, "data": data, "node": node, "cpu": cpu}
+    command = _command("penstock reproduce themis", given)
+    _tell(_Paper("THEMIS", themis_plots.plot), figures, out, json_file, command, hardware.describe())
+
+
 @bench.command("sim")
 def bench_simulator(*, runs: Runs = 200, jobs: Jobs = 0, json_file: Json = None) -> None:
     """Verdicts per second and core of the simulator, and the time that the paper's 5,000 runs take."""
@@ -385,6 +451,49 @@ def bench_balanced(
     cli_bench.require_spark()
     run = partial(cli_bench.run_balanced, repeats, learn, measure)
     _bench_on_spark("balanced", cli_bench.balanced_steps(repeats), run, cli_bench.show_balanced, json_file)
+
+
+@bench.command("fair")
+def bench_fair(*, settle: Learn = 30.0, measure: Measure = 40.0, json_file: Json = None) -> None:
+    """How even the results of four overloaded queries are: Fair, random shedding, a guard each, and Spark's pools."""
+    cli_bench.require_spark()
+    run = partial(cli_bench.run_fair, settle, measure)
+    _bench_on_spark("fair", cli_bench.fair_steps(), run, cli_bench.show_fair, json_file)
+
+
+@bench.command("balance")
+def bench_balance(
+    *, fragments: Fragments = 2000, repeats: Repeats = 101, seed: Seed = 0, json_file: Json = None
+) -> None:
+    """How long an overloaded node takes to decide what it keeps, fairly and at random."""
+    json_file = _check_outputs(None, json_file)
+    with _progress() as progress:
+        done = partial(progress.advance, progress.add_task("balance", total=repeats))
+        result = cli_bench.run_balance(fragments, repeats, seed, done)
+    result["machine"] = hardware.describe()
+    cli_bench.show_balance(_out, result)
+    _out.print(f"Measured on {hardware.in_one_line(result['machine'])}.", highlight=False)
+    contents = {json_file: _json_bytes(result)} if json_file else {}
+    write_files(contents)
+    _print_files(contents)
+
+
+@bench.command("federation")
+def bench_federation(
+    *,
+    settle: Annotated[float, typer.Option(help="Seconds before measuring begins.", min=0.0, metavar="S")] = 40.0,
+    measure: Measure = 60.0,
+    kafka: Annotated[
+        str | None, typer.Option(help="A Kafka broker between the sites, in place of a folder.", metavar="HOST:PORT")
+    ] = None,
+    faults: Annotated[
+        bool, typer.Option("--faults", help="A site killed, the transport away, bad messages, a clock that is off.")
+    ] = False,
+    json_file: Json = None,
+) -> None:
+    """How even three sites make the SIC of queries that they share, against random shedding; 5 minutes."""
+    run = partial(cli_bench.run_federation, settle, measure, kafka, faults=faults)
+    _bench_on_spark("federation", 2, run, cli_bench.show_federation, json_file)
 
 
 def _bench_on_spark(
@@ -548,6 +657,68 @@ def show_dashboard(
         contents = {json_file: _json_bytes({"logs": cli_dashboard.state(shown)})}
         write_files(contents)
     _print_files(contents)
+
+
+@app.command("replay")
+def replay_quarantine(
+    folder: Annotated[Path, typer.Argument(help="The quarantine of a guard.", metavar="DIR")],
+    *,
+    into: Annotated[
+        str, typer.Option(help="A folder of its own, table:NAME or kafka:TOPIC@HOST:PORT.", metavar="PLACE")
+    ],
+    pipeline: Annotated[
+        str | None,
+        typer.Option(
+            help="What the guarded query does behind the gate; else rows as they are.", metavar="MODULE:FUNCTION"
+        ),
+    ] = None,
+    when_calm: Annotated[
+        Path | None,
+        typer.Option(help="Only while the query with this checkpoint sheds nothing.", metavar="CHECKPOINT"),
+    ] = None,
+    cores: Cores = 2,
+    json_file: Json = None,
+) -> None:
+    """Feed the rows that a guard has shed through the pipeline, each once."""
+    cli_bench.require_spark()
+    json_file = _check_outputs(None, json_file)
+    result = cli_replay.run(folder, into, pipeline, when_calm, cores, _out)
+    contents = {json_file: _json_bytes(result)} if json_file else {}
+    write_files(contents)
+    _print_files(contents)
+
+
+@app.command("site")
+def run_site(
+    file: SitePath = None,
+    *,
+    seconds: RunSeconds = None,
+    batches: Batches = None,
+    cores: Cores = 2,
+    folder: SiteFolder = None,
+    conf: SparkConf = None,
+    account: SiteAccounts = None,
+    json_file: Json = None,
+) -> None:
+    """Run one site of a federation on Spark, until Ctrl-C; or, with --account, add up the accounts of several sites."""
+    json_file = _check_outputs(None, json_file)
+    if (file is None) == (account is None):
+        raise PenstockError("give either a site file, or --account with the folder of each site")
+    if account is not None:
+        added = cli_site.account(account)
+        cli_site.show_account(_out, added)
+        result = added.to_json()
+    elif file is not None:
+        cli_bench.require_spark()
+        if folder is not None:
+            writable_folder("--folder", folder)
+        result = cli_site.run(file, cli_site.Settings(seconds, batches, cores, folder, tuple(conf or ())), _out)
+        cli_site.show(_out, result)
+    contents = {json_file: _json_bytes(result)} if json_file else {}
+    write_files(contents)
+    _print_files(contents)
+    if result.get("balances") is False:
+        sys.exit(1)
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""`penstock bench gate|idle|latency|grouping`: the benchmarks that run on Spark."""
+"""`penstock bench` on Spark (gate, idle, latency, grouping, fair, federation), and balance, which needs none."""
 
 from __future__ import annotations
 
@@ -112,6 +112,69 @@ def show_balanced(out: Console, result: dict[str, Any]) -> None:
             out.print(f"{words}: {ratio['median']:.2f} {spread}.", highlight=False)
 
 
+def run_fair(settle_s: float, measure_s: float, done: Callable[[], None]) -> dict[str, Any]:
+    """Run the benchmark of fair sharing."""
+    from penstock.spark.bench.fair import Effort, bench_fair  # noqa: PLC0415 - the other commands need no Spark
+
+    with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
+        return bench_fair(Path(folder), Effort(settle_s=settle_s, measure_s=measure_s), done)
+
+
+def fair_steps() -> int:
+    """How many runs it tells as done."""
+    from penstock.spark.bench.fair import Effort  # noqa: PLC0415 - the other commands need no Spark
+
+    return Effort().steps
+
+
+def show_fair(out: Console, result: dict[str, Any]) -> None:
+    """How even the results of all queries were, in each way."""
+    names = list(result["parameters"]["queries"])
+    table = Table("way", "Jain", "Jain by instant", "mean SIC", "poorest", *names)
+    for row in result["rows"]:
+        numbers = (row[name] for name in ("jain", "jain_instant", "sic_mean", "sic_min"))
+        told = ("no result in time" if one is None else f"{one:.3f}" for one in numbers)
+        table.add_row(row["way"], *told, *(f"{row['sic'][name]:.3f}" for name in names))
+    out.print(table)
+
+
+def run_federation(
+    settle_s: float, measure_s: float, servers: str | None, done: Callable[[], None], *, faults: bool
+) -> dict[str, Any]:
+    """Run the benchmark of three federated sites."""
+    from penstock.spark.bench import federation  # noqa: PLC0415 - the other commands need no Spark
+
+    if faults and servers is not None:
+        raise PenstockError.setting(
+            "--kafka", servers, "it without --faults", "examples/federation/run.py stops a broker"
+        )
+    with tempfile.TemporaryDirectory(prefix="penstock-", ignore_cleanup_errors=True) as folder:
+        wire = federation.FolderWire(Path(folder) / "wire") if servers is None else federation.KafkaWire(servers)
+        run = federation.bench_faults if faults else federation.bench_federation
+        return run(Path(folder), federation.Effort(settle_s, measure_s), wire, done)
+
+
+def show_federation(out: Console, result: dict[str, Any]) -> None:
+    """How even the SIC of queries was, and whether every row is accounted for."""
+    table = Table("", "Jain's index", "at each instant", "poorest query", "swing", *result["parameters"]["queries"])
+    for row in result["rows"]:
+        numbers = [row[name] for name in ("jain", "jain_instant", "poorest", "oscillation")]
+        table.add_row(
+            row.get("policy") or row["when"],
+            *(f"{one:.3f}" for one in numbers),
+            *(f"{sic:.2f}" for sic in row["sic"].values()),
+        )
+    out.print(table)
+    for account in [row["account"] for row in result["rows"] if "account" in row] + [result.get("account")]:
+        if account is not None:
+            balances = "balances" if account["balances"] else "DOES NOT BALANCE"
+            out.print(
+                f"Rows in: {account['rows_in']:,}, shed: {account['shed']:,}, under way on links: "
+                f"{account['under_way']:,}, lost: {account['lost']:,}; the account {balances}.",
+                highlight=False,
+            )
+
+
 def show_grouping(out: Console, result: dict[str, Any]) -> None:
     """What each way of dealing took, and what it gained over round-robin."""
     table = Table(
@@ -194,3 +257,25 @@ def show_latency(out: Console, result: dict[str, Any]) -> None:
         )
         table.add_row(*cells)
     out.print(table)
+
+
+def run_balance(fragments: int, repeats: int, seed: int, done: Callable[[int], None]) -> dict[str, Any]:
+    """Run the benchmark of fair shedding."""
+    from penstock.sim.bench_balance import bench_balance  # noqa: PLC0415 - the other commands need no simulator
+
+    return bench_balance(fragments, repeats, seed, done)
+
+
+def show_balance(out: Console, result: dict[str, Any]) -> None:
+    """How long each way of deciding takes."""
+    table = Table("decided by", "ms", "fastest to slowest")
+    for row in result["rows"]:
+        took = row["decide_ms"]
+        table.add_row(row["way"], f"{took['median']:.2f}", f"{took['min']:.2f} to {took['max']:.2f}")
+    out.print(table)
+    given = result["parameters"]
+    out.print(
+        f"One node, {given['fragments']} fragments of as many queries with {given['tuples']} tuples, of which "
+        f"{given['capacity']} can be kept; {given['repeats']} repeats.",
+        highlight=False,
+    )

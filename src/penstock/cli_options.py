@@ -9,6 +9,7 @@ import typer
 
 from penstock.core.profile import parsed
 from penstock.core.settings import duration_s
+from penstock.errors import PenstockError
 
 _N = TypeVar("_N", int, float)
 _LEAST_EPS = 0.0001
@@ -16,6 +17,7 @@ _LEAST_GATE_ROWS = 1000
 _LEAST_STREAM_ROWS = 1000
 _LEAST_STEP = 0.0001
 _MOST_CORES = 1024
+_MOST_FRAGMENTS = 1_000_000
 _LEAST_BOXES, _MOST_BOXES = 10, 20_000
 _MOST_SPREAD = 1_000_000.0
 _PORTS = 2**16
@@ -62,6 +64,14 @@ OsgRuns = Annotated[
     int,
     typer.Option(
         help="Independent runs for each point (figures 13 and 14: 10 at most; 11 shows the first).",
+        metavar="R",
+        parser=_number(int, "a whole number from 1 up", lambda runs: runs >= 1),
+    ),
+]
+ThemisRuns = Annotated[
+    int,
+    typer.Option(
+        help="Independent runs for each point.",
         metavar="R",
         parser=_number(int, "a whole number from 1 up", lambda runs: runs >= 1),
     ),
@@ -126,6 +136,14 @@ ClassCount = Annotated[
         help="Classes of rows.",
         metavar="N",
         parser=_number(int, "a whole number from 1 to 10000000", lambda classes: 1 <= classes <= _MOST_CLASSES),
+    ),
+]
+Fragments = Annotated[
+    int,
+    typer.Option(
+        help="Fragments on the node.",
+        metavar="N",
+        parser=_number(int, "a whole number from 1 to 1000000", lambda count: 1 <= count <= _MOST_FRAGMENTS),
     ),
 ]
 _repeats = _number(int, "a whole number from 1 up", lambda repeats: repeats >= 1)
@@ -330,5 +348,33 @@ Token = Annotated[
         help="What opens the page; made and printed if it is needed and not given.",
         metavar="T",
         envvar="PENSTOCK_TOKEN",
+    ),
+]
+
+
+def _spark_setting(text: str) -> str:
+    name, equals, _ = text.partition("=")
+    if not name.startswith("spark.") or not equals:
+        raise PenstockError.setting("--conf", text, "a setting as spark.NAME=VALUE")
+    return text
+
+
+SitePath = Annotated[Path | None, typer.Argument(help="A site file.", metavar="[FILE]", show_default=False)]
+SiteFolder = Annotated[
+    Path | None,
+    typer.Option(help="Keep checkpoint, boxes, plans and accounts here, and not where the file says.", metavar="DIR"),
+]
+SiteAccounts = Annotated[
+    list[Path] | None,
+    typer.Option("--account", help="The folder of a site; give one for each site.", metavar="DIR", show_default=False),
+]
+SparkConf = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--conf",
+        help="A setting of Spark, such as spark.jars=a.jar.",
+        metavar="NAME=VALUE",
+        show_default=False,
+        callback=lambda given: [_spark_setting(one) for one in given] if given else given,
     ),
 ]

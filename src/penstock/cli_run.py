@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import shutil
 import signal
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
 
 #: Time between two looks at the queries.
 LOOK_S = 0.2
-#: They print whole stacks where one line is told.
-_TALKATIVE = ("SQLQueryContextLogger", "DataFrameQueryContextLogger", "py4j.clientserver")
 
 
 @dataclass(frozen=True)
@@ -73,10 +70,9 @@ def run(
         from penstock.spark.network.record import Record  # noqa: PLC0415 - other commands need no Spark
         from penstock.spark.network.run import NetworkRun  # noqa: PLC0415
         from penstock.spark.network.view import watching  # noqa: PLC0415
-        from penstock.spark.session import local_session  # noqa: PLC0415
+        from penstock.spark.session import local_session, silence_stacks  # noqa: PLC0415
 
-        for logger in _TALKATIVE:
-            logging.getLogger(logger).setLevel(logging.CRITICAL + 1)
+        silence_stacks()
         console.print(f"Starting Spark for network {file.name} ...", highlight=False)
         spark = local_session(folder / "spark", cores=settings.cores, app=file.name)
         # PySpark's own handler cancels jobs from within whatever call is under way, which breaks that call.

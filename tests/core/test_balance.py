@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.core import balance
 from penstock.core.balance import Selection, balance_sic
 from penstock.core.fair_share import max_min
 from penstock.errors import PenstockError
@@ -129,6 +130,35 @@ def test_the_same_seed_gives_the_same_selection_and_another_one_other_ties() -> 
 
     assert balance_sic(7, queries, seed=3) == balance_sic(7, queries, seed=3)
     assert len({tuple(map(tuple, balance_sic(7, queries, seed=seed).kept.values())) for seed in range(9)}) > 1
+
+
+@given(st.integers(0, 10**6), st.floats(0.0, 1.1), st.sampled_from([0.0, 0.01, 0.3]))
+@settings(max_examples=40, deadline=None)
+def test_leaping_ends_where_walking_ends(seed: int, share: float, spread: float) -> None:
+    rng = np.random.default_rng(seed)
+    queries = int(rng.integers(1, 12))
+    owner = np.repeat(np.arange(queries), rng.integers(1, 4, queries))
+    tuples = rng.integers(1, 60, owner.size)
+    sic = rng.uniform(1e-4, 1e-2, owner.size)
+    start = spread * rng.random(queries)
+    room = share * float(tuples.sum())
+    ends = []
+    for leap_room in (0, 10**9):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(balance, "LEAP_ROOM", leap_room)
+            ends.append(balance.climb(room, owner, tuples, sic, start, seed=1))
+
+    # With random values ties happen only where all start alike, and there they are drawn differently.
+    if spread:
+        assert ends[0][0].tolist() == ends[1][0].tolist()
+    assert ends[0][1].min() == pytest.approx(ends[1][1].min(), abs=0.01 if spread == 0.0 else 1e-9)
+    assert ends[0][0].sum() == ends[1][0].sum()
+
+
+def test_equal_queries_are_walked_through_equally_with_a_leap() -> None:
+    run = balance_sic(30_000, {query: [(1000, 1e-3)] for query in range(100)})
+
+    assert {kept for (kept,) in run.kept.values()} == {300}
 
 
 def test_tuples_without_sic_are_kept_only_in_room_that_nothing_else_needs() -> None:

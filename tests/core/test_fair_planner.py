@@ -9,6 +9,7 @@ import pytest
 from penstock.core.fair_planner import ALIKE, UNFAIR, FairPlanner, Terms
 from penstock.core.jain import jain
 from penstock.core.planner import SOURCE
+from penstock.core.work_budget import WorkBudget
 from penstock.report import Latency, Report
 
 STEP_S = 0.02
@@ -210,3 +211,36 @@ def test_more_must_be_kept_than_fits_is_an_alarm() -> None:
     assert len(alarms) == 1
     assert "'avg_all'" in alarms[0]
     assert "narrow keep" in alarms[0]
+
+
+def test_a_dry_run_plans_for_what_was_done() -> None:
+    budget = WorkBudget(2.0, acts=False)
+    for second in range(20):  # waits grow, because nothing is shed
+        budget.follow(float(second), wait_s=1.0 + second, cycle_s=1.0, done_per_s=1.8, comes_per_s=4.0, pace_per_s=1.8)
+    assert budget.now_per_s == pytest.approx(1.8, rel=0.1)
+    budget.follow(30.0, wait_s=1.0, cycle_s=1.0, done_per_s=1.0, comes_per_s=1.0, pace_per_s=1.8)
+    assert budget.now_per_s is None
+
+
+def test_a_slow_start_is_no_reason_to_shed_all() -> None:
+    """A first batch that took half a minute for two rows says nothing about capacity, and rows of it are dear."""
+    planner = FairPlanner(TARGET_S)
+    planner.join("cold", Terms(("a",)))
+    boxes = {"a": {"rows_in": 2, "rows_out": 2, "busy_s": 0.0}}
+    cold = Report(
+        sequence=0,
+        start_s=0.0,
+        end_s=30.0,
+        rows_in=2,
+        rows_kept=2,
+        busy_s=0.02,
+        span_s=0.01,
+        backlog_rows=3000,
+        cost_sketch=b"",
+        queuing=Latency(2, 25.0, 25.0),
+        boxes=boxes,
+    )
+    plan = planner.decide("cold", cold, 30.0)
+    assert plan is not None
+    # A hundred rows of 0.01 s a second come, and two can be done at a time.
+    assert plan.gate(SOURCE) is None or plan.gate(SOURCE).keep[0] >= 0.4

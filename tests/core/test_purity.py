@@ -28,13 +28,14 @@ MAY_IMPORT = {
     "re",
     "scipy",
     "sqlglot",
+    "statistics",
     "struct",
     "typing",
     "xxhash",
     "zlib",
 }
 #: Names of the project that lie below core.
-MAY_IMPORT_OF_PENSTOCK = ("penstock.core", "penstock.errors", "penstock.plan", "penstock.report")
+MAY_IMPORT_OF_PENSTOCK = ("penstock.core", "penstock.errors", "penstock.message", "penstock.plan", "penstock.report")
 FORBIDDEN_NAMES = {"open", "print", "input", "eval", "exec", "hash", "id", "globals", "__import__"}
 
 

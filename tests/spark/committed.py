@@ -83,3 +83,12 @@ def sink_rows(sink: Path) -> dict[int, NDArray[np.int64]]:
         parts = [pq.read_table(file.removeprefix("file://"), columns=["row"])["row"].to_numpy() for file in files]
         rows[int(log.name)] = np.concatenate(parts) if parts else np.empty(0, np.int64)
     return rows
+
+
+def shed_rows(quarantine: Path) -> dict[int, NDArray[np.int64]]:
+    """Rows of each batch in a quarantine, those of batches that were never committed included."""
+    if not any(quarantine.glob("*.parquet")):
+        return {}
+    found = pq.read_table(quarantine, columns=["row", "penstock_batch"])
+    batches, rows = found["penstock_batch"].to_numpy(), found["row"].to_numpy()
+    return {int(batch): rows[batches == batch] for batch in np.unique(batches)}

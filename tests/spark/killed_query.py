@@ -72,6 +72,7 @@ def main(folder: Path) -> None:
         row="row",
         keep="key = 3",
         checkpoint=folder / "checkpoint",
+        quarantine=folder / "shed",
     )
     query = (
         spark.readStream.format("penstock")

@@ -16,8 +16,10 @@ import penstock as ps
 from penstock.core.bucket_costs import BucketCosts
 from penstock.core.planner import SOURCE
 from penstock.errors import PenstockError
+from penstock.journal import Tail
 from penstock.log import BindingLog, PlanLog
 from penstock.plan import Binding, Plan
+from penstock.report_log import Alarms, End, ReportLog, journal_path, line_of
 from penstock.spark.binding import LEASE_S, NO_PLAN, UNREADABLE
 from penstock.spark.controller import IDLE_S, LOST_AFTER, REAL_TIME, STALLED_S, Controller
 from penstock.spark.meter import Meter, Rows
@@ -99,6 +101,7 @@ class Bench:
             by_length=True,
             clock=self.clock,
             on_report=self.reports.append,
+            kept_in=ReportLog(self.folder, QUERY),
         )
 
     def batch(self, rows: int, kept: int | None = None, **more: Any) -> None:
@@ -555,3 +558,21 @@ def test_in_real_time_mode_lengths_say_nothing_so_a_plan_made_of_them_is_taken_b
     assert bench.controller.alarms == (REAL_TIME,)
     assert len(bench.reports) == 7
     assert [record.message for record in caplog.records].count(REAL_TIME) == 1
+
+
+def test_reports_and_alarms_are_kept_beside_the_plans(bench: Bench) -> None:
+    bench.overload()
+    bench.query.isActive = False
+    bench.controller.start()
+    bench.controller._thread.join(30.0)  # noqa: SLF001 - it ends by itself
+    lines = [line_of(text) for text in Tail(journal_path(bench.folder, QUERY)).news()]
+    assert [line for line in lines if isinstance(line, ps.Report)] == bench.reports
+    assert all(line.alarms for line in lines if isinstance(line, Alarms))
+    assert isinstance(lines[-1], End)
+
+
+def test_a_journal_that_cannot_be_written_is_in_nobodys_way(bench: Bench) -> None:
+    (bench.folder / "reports").write_text("no folder")
+    bench.overload()
+    assert len(bench.reports) == 3
+    assert bench.controller.errors == 0

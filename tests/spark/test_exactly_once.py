@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from tests.engines import quick_start
-from tests.spark.committed import Judge, batch_rows, sink_rows
+from tests.spark.committed import Judge, batch_rows, shed_rows, sink_rows
 
 from penstock.core.planner import SOURCE
 from penstock.log import BindingLog, PlanLog
@@ -107,7 +107,7 @@ def check(folder: Path) -> tuple[set[tuple[float, ...]], int]:
     checkpoint = folder / "checkpoint"
     (query,) = (checkpoint / "penstock" / "bindings").iterdir()
     plans, bindings = PlanLog(checkpoint / "penstock" / "plans"), BindingLog(query)
-    in_sink = sink_rows(folder / "sink")
+    in_sink, in_quarantine = sink_rows(folder / "sink"), shed_rows(folder / "shed")
     gate = Judge(checkpoint, Population(seed=SEED), rate=RATE, salt=SEED, keep_key=3)
     judged_by = set[tuple[float, ...]]()
     kept_in_all = np.empty(0, np.int64)
@@ -122,6 +122,8 @@ def check(folder: Path) -> tuple[set[tuple[float, ...]], int]:
             judged_by.add(plan.gate(SOURCE).keep)
         kept = gate.kept(np.arange(first, last), binding, plan)
         assert np.array_equal(np.sort(in_sink[batch]), kept), f"batch {batch}"
+        shed = np.setdiff1d(np.arange(first, last), kept)
+        assert np.array_equal(np.sort(in_quarantine.get(batch, np.empty(0))), shed), f"shed rows of batch {batch}"
         kept_in_all = np.append(kept_in_all, kept)
 
     assert len(np.unique(kept_in_all)) == len(kept_in_all)

@@ -8,6 +8,7 @@ from urllib.request import urlopen
 
 import pyarrow.parquet as pq
 import pytest
+from tests.components import example
 
 import penstock as ps
 from penstock import sic
@@ -215,3 +216,14 @@ def test_names_are_given_once_and_sources_by_name(spark: SparkSession) -> None:
             wrong()
         assert line in str(caught.value)
         assert "\n" not in str(caught.value)
+
+
+def test_the_example_runs_and_accounts_for_every_row(spark: SparkSession, tmp_path: Path) -> None:
+    program = example("fair/run")
+    program.EVERY_S = 1
+    fair = program.run(spark, tmp_path, 120.0, enough=lambda fair: all(one.report() for one in fair.queries.values()))
+    for name, query in fair.queries.items():
+        reports = query.history()
+        assert reports, name
+        assert all(one.rows_in == one.rows_kept + sum(one.rows_shed.values()) for one in reports)
+    assert spark.table("free_results").columns == ["window", "rows", "sic", "quality"]

@@ -101,7 +101,7 @@ def test_the_verdict_holds_the_wait_against_the_target(
     writer.batch(wait_s=wait_s)
     verdict = reader.one()["head"]["verdict"]
     assert verdict["level"] == level
-    assert ("within" in verdict["text"]) == (level == "good")
+    assert ("Within" in verdict["text"]) == (level == "good")
 
 
 def test_the_verdict_of_a_rate_and_of_the_longest_wait(tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_the_verdict_of_a_rate_and_of_the_longest_wait(tmp_path: Path) -> None:
     found = {one["name"]: one["head"] for one in reader.news()}
     assert found["rate"]["verdict"] == {
         "level": "bad",
-        "text": "Now 300 rows a second let through; 60% of rows are kept.",
+        "text": "300 rows a second let through; 60% of rows are kept.",
     }
     assert found["lag"]["verdict"]["level"] == "bad"
     assert "3 s of 2 s" in found["lag"]["verdict"]["text"]

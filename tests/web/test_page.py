@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.components import debian_browser
 from tests.web.writer import REASON, Writer
 
 from penstock.web.board import Board
@@ -25,21 +23,6 @@ expect = playwright.expect
 #: Limits are for machines that are busy with something else.
 WAIT_MS = 60_000
 DESK, PHONE = {"width": 1280, "height": 900}, {"width": 360, "height": 740}
-
-pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # pipes of Playwright's driver
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Any]:
-    program, environment = debian_browser()
-    with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(
-            executable_path=str(program),
-            env={**os.environ, **environment},
-            args=["--no-sandbox"],  # whoever tests may be root, in a container
-        )
-        yield browser
-        browser.close()
 
 
 @dataclass
@@ -93,7 +76,7 @@ def tile(page: Any, name: str) -> Any:
 
 def test_it_shows_the_log_and_goes_on_while_the_log_grows(visit: Visit, writer: Writer) -> None:
     page = visit.open()
-    expect(page.locator(".hero h2")).to_contain_text("Now within target: rows wait 1.5 s of 2 s")
+    expect(page.locator(".hero h2")).to_contain_text("Within target, rows wait 1.5 s of 2 s")
     expect(tile(page, "Rows in")).to_contain_text("1,000 in 1 batches")
     expect(tile(page, "Shed")).to_contain_text("400")
     expect(page.get_by_role("region", name="Plans").locator("tbody tr")).to_have_count(1)
@@ -101,7 +84,7 @@ def test_it_shows_the_log_and_goes_on_while_the_log_grows(visit: Visit, writer: 
         writer.batch(wait_s=4.0)
     writer.plan((0.1, 1.0))
     expect(tile(page, "Rows in")).to_contain_text("4,000 in 4 batches")
-    expect(page.locator(".hero h2")).to_contain_text("above target")
+    expect(page.locator(".hero h2")).to_contain_text("Above target")
     expect(page.get_by_role("region", name="Plans").locator("tbody tr")).to_have_count(2)
     writer.alarm("the target cannot be held")
     expect(page.get_by_role("list", name="Alarms")).to_contain_text("the target cannot be held")

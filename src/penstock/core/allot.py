@@ -63,7 +63,7 @@ def densest_first(
 
     >>> rows, costs_s = np.array([10.0, 10.0, 10.0]), np.array([3.0, 1.0, 1.0])
     >>> densest_first(rows, costs_s, np.array([1.0, 0.5, 0.2]), budget_s=25.2).round(9).tolist()
-    [0.5, 1.0, 0.01]
+    [0.503333333, 1.0, 0.01]
     """
     by_work = allot(Classes(rows=rows, costs_s=costs_s, utilities=utilities), budget_s, min_keep=min_keep).keep
     if most_rows == np.inf:

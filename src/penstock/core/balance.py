@@ -32,6 +32,10 @@ Pick = Literal["valuable", "proportional"]
 
 #: SIC values nearer than this are equal: three tuples of a thirtieth are one of a tenth.
 SAME_SIC = 1e-12
+#: With room for fewer tuples than this, every iteration is made.
+LEAP_ROOM = 1000
+#: Leaps to levels at which queries stand after the first ones: each leaves less to walk.
+_MORE_LEAPS = 4
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -42,7 +46,8 @@ class Selection(Generic[Query]):
     Attributes:
         kept: By query, the tuples kept of each of its batches, in the order given.
         sic: By query, its SIC afterwards: where it started and what was kept.
-        steps: Iterations of the algorithm.
+        steps: Iterations of the algorithm; with much room, those that lift all queries to a common level count as one a
+            query.
     """
 
     kept: dict[Query, list[int]]
@@ -135,31 +140,81 @@ def climb(
     order = np.lexsort((drawn(seed, owner.size), -sic, owner))
     live = order[(sic[order] > 0.0) & (tuples[order] > 0)]
     first = np.searchsorted(owner[live], np.arange(start.size + 1))
-    taken, after, steps, left = _climb(
-        room, start.astype(np.float64), first, tuples[live], sic[live], np.uint64(seed % 2**64), pick == "proportional"
-    )
+    taken = np.zeros(live.size, dtype=np.int64)
+    if room > LEAP_ROOM and pick == "valuable":
+        taken = _leap(room, start, owner[live], tuples[live], sic[live])
+    after = start + np.bincount(owner[live], taken * sic[live], minlength=start.size)
+    leaps = np.unique(owner[live][taken > 0]).size
+    climbing = (after, taken, first, tuples[live], sic[live], np.uint64(seed % 2**64), pick == "proportional")
+    steps, left = _climb(room - int(taken.sum()), *climbing)
     kept = np.zeros(owner.size, dtype=np.int64)
     kept[live] = taken
     if left:
         worthless = np.flatnonzero(sic <= 0.0)
         sizes = tuples[worthless]
         kept[worthless] = np.clip(left - (np.cumsum(sizes) - sizes), 0, sizes)
-    return kept, after, int(steps)
+    return kept, after, leaps + int(steps)
+
+
+def _leap(room: int, start: Floats, owner: Ints, tuples: Ints, sic: Floats) -> Ints:
+    """Tuples that all queries together take on the way up, found without walking it.
+
+    As long as a query stands at a level, none climbs past it: those below all come to their first level at or above it.
+    So Algorithm 1 passes through that state for every level at which a query stands. Above all of these it passes
+    through that state for every level, but that some of several equals may already be one tuple ahead.
+    """
+    worth = tuples * sic
+    before = np.cumsum(worth) - worth
+    begins = start[owner] + before - before[np.searchsorted(owner, owner)]
+
+    def up_to(level: float) -> Ints:
+        return np.clip(np.ceil((level - SAME_SIC / 2 - begins) / sic), 0, tuples).astype(np.int64)
+
+    def stand(taken: Ints) -> Ints:
+        """Lift all to the highest level at which a query with tuples left stands that there is room for."""
+        now = start + np.bincount(owner, taken * sic, minlength=start.size)
+        levels = np.unique(now[owner[taken < tuples]])
+        best, low, high = taken, -1, levels.size
+        middle = high - 1  # most often there is room for all of them
+        while low < middle < high:
+            lifted = np.maximum(taken, up_to(float(levels[middle])))
+            fits = lifted.sum() <= room
+            best, low, high = (lifted, middle, high) if fits else (best, low, middle)
+            middle = (low + high) // 2
+        return best
+
+    taken = stand(np.zeros_like(tuples))
+    least, most = float(start[owner].max()), float((begins + worth).max())
+    if (taken >= up_to(least)).all():
+        while most - least > SAME_SIC and room - taken.sum() > LEAP_ROOM:
+            level = (least + most) / 2
+            lifted = up_to(level)
+            least, most, taken = (level, most, lifted) if lifted.sum() <= room else (least, level, taken)
+        return taken
+    for _ in range(_MORE_LEAPS):
+        earlier = int(taken.sum())
+        taken = stand(taken)
+        if taken.sum() - earlier < LEAP_ROOM:
+            break
+    return taken
 
 
 @compiled
-def _climb(  # noqa: C901, PLR0912, PLR0917 - one loop, compiled: it takes neither keywords nor objects
+def _climb(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one loop, compiled: it takes neither keywords nor objects
     room: int,
-    start: Floats,
+    level: Floats,
+    kept: Ints,
     first: Ints,
     tuples: Ints,
     sic: Floats,
     seed: np.uint64,
     proportional: bool,  # noqa: FBT001 - same
-) -> tuple[Ints, Floats, int, int]:
-    kept = np.zeros(tuples.size, dtype=np.int64)
-    level = start.copy()
+) -> tuple[int, int]:
+    """Raises `level` and `kept` until room or tuples end; iterations, and the room left."""
     front = first[:-1].copy()  # the first batch of each query that is not yet all kept
+    for query in range(level.size):
+        while front[query] < first[query + 1] and kept[front[query]] == tuples[front[query]]:
+            front[query] += 1
     heap = np.zeros(level.size, dtype=np.int64)  # queries, the poorest on top
     key = np.rint(level / SAME_SIC)
     tie = np.zeros(level.size, dtype=np.uint64)
@@ -167,7 +222,7 @@ def _climb(  # noqa: C901, PLR0912, PLR0917 - one loop, compiled: it takes neith
     state = seed
     size = 0
     for query in range(level.size):
-        if first[query] < first[query + 1]:
+        if front[query] < first[query + 1]:
             state = state + _GOLDEN
             tie[query] = _mixed(state)
             size = _push(heap, size, query, key, tie)
@@ -210,12 +265,12 @@ def _climb(  # noqa: C901, PLR0912, PLR0917 - one loop, compiled: it takes neith
                 state = state + _GOLDEN
                 tie[query] = _mixed(state)
                 size = _push(heap, size, query, key, tie)
-    return kept, level, steps, room
+    return steps, room
 
 
 @compiled
 def _before(one: int, other: int, key: Floats, tie: Words) -> bool:
-    return key[one] < key[other] or (key[one] == key[other] and tie[one] < tie[other])
+    return bool(key[one] < key[other] or (key[one] == key[other] and tie[one] < tie[other]))
 
 
 @compiled

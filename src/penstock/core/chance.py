@@ -18,12 +18,3 @@ def drawn(seed: int, count: int) -> NDArray[np.uint64]:
         words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return words ^ (words >> np.uint64(31))
-
-
-def uniform(seed: int, count: int) -> NDArray[np.float64]:
-    """So many numbers in [0, 1).
-
-    >>> uniform(7, 3).round(2).tolist() == uniform(7, 3).round(2).tolist(), 0.49 < uniform(7, 10_000).mean() < 0.51
-    (True, np.True_)
-    """
-    return (drawn(seed, count) >> np.uint64(11)) * 2.0**-53

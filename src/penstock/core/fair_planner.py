@@ -75,18 +75,26 @@ class FairPlanner:
     ...     for name, rows in (("free", 100), ("paying", 50)):
     ...         plan = planner.decide(name, report(number, name, rows), now_s=2.0 * number + 2.0)
     >>> [round(planner.plan(name).gate("source").keep[0], 2) for name in ("free", "paying")]
-    [0.3, 0.6]
+    [0.23, 0.45]
     >>> planner.plan("paying").sic_at("source").sic[0]  # one over the 250 rows of a window
     0.004
     """
 
     def __init__(
-        self, target_s: float, *, window_s: float = STW_S, policy: Policy = "balance_sic", salt: int = 0
+        self,
+        target_s: float,
+        *,
+        window_s: float = STW_S,
+        policy: Policy = "balance_sic",
+        salt: int = 0,
+        acts: bool = True,
     ) -> None:
-        """Hold all queries to the target, with rows that carry their SIC by windows of this length."""
+        """Hold all queries to the target, with rows that carry their SIC by windows of this length.
+
+        In a dry run nobody `acts` on plans, and waits say nothing about them.
+        """
         self.policy, self.salt, self.window_s = policy, salt, window_s
-        self.budget = WorkBudget(target_s)
-        self._target_s = target_s
+        self.budget = WorkBudget(target_s, acts=acts)
         self._members: dict[str, _Member] = {}
 
     def join(self, name: str, terms: Terms) -> None:
@@ -143,6 +151,7 @@ class FairPlanner:
             cycle_s=max(member.known.cycle_s for member in present.values()),
             done_per_s=sum(costs_s[name] * member.known.kept_per_s for name, member in present.items()),
             comes_per_s=sum(costs_s[name] * sum(member.known.rates.values()) for name, member in present.items()),
+            pace_per_s=max(member.known.pace_per_s for member in present.values()) if _told(present) else 0.0,
         )
 
     def _costs_s(self, present: Mapping[str, _Member]) -> dict[str, float]:
@@ -151,7 +160,7 @@ class FairPlanner:
         Lengths of batches that run side by side add up to more than the time there is. That is a factor common to all,
         which neither the order of queries nor the share that fits depends on.
         """
-        told = all(member.known.measured for member in present.values())
+        told = _told(present)
         return {name: one.known.cost_s if told else one.known.length_s for name, one in present.items()}
 
     def _shares(self, present: Mapping[str, _Member]) -> dict[str, list[float]]:
@@ -216,6 +225,11 @@ class FairPlanner:
             )
             return [line]
         return []
+
+
+def _told(present: Mapping[str, _Member]) -> bool:
+    """Whether every query has an operator that tells how long it worked."""
+    return all(member.known.measured for member in present.values())
 
 
 def _differs(plan: Plan, table: KeepTable | None, sic: RowSic) -> bool:

@@ -30,6 +30,8 @@ Ints: TypeAlias = NDArray[np.int64]
 
 #: Batches whose SIC for their work differs by less than this share are equals.
 _EQUAL = 1e-9
+#: SIC below this is none.
+_NOTHING = 1e-15
 
 
 @dataclass(frozen=True)
@@ -118,14 +120,14 @@ def fill(
         return kept, np.inf
     base = start + np.bincount(owner, np.where(work <= 0.0, sic, 0.0), minlength=start.size)
     scale = np.ones(start.size) if weight is None else weight
-    live = np.flatnonzero((work > 0.0) & (sic > 0.0))
+    live = np.flatnonzero((work > 0.0) & (sic > _NOTHING))
     level = np.inf
     if live.size:
         worth = sic[live] / work[live]
         live = live[np.lexsort((-worth, owner[live]))]
         kept[live], level = _water(budget, owner[live], sic[live], work[live], base, scale)
     left = budget - float(kept @ work)
-    idle = (work > 0.0) & (sic <= 0.0)
+    idle = (work > 0.0) & (sic <= _NOTHING)
     if level == np.inf and left > 0.0 and idle.any():
         kept[idle] = min(left / work[idle].sum(), 1.0)
     return kept, level

@@ -28,6 +28,7 @@ class _Batch(NamedTuple):
     kept: int
     must_keep: int
     busy_s: float
+    span_s: float  #: how long any task worked
     measured: bool  #: whether an operator told how long it worked; otherwise the batch's length is all that is known
     wait_s: float
 
@@ -70,11 +71,12 @@ class SharedKnowledge:
                 report.rows_kept,
                 report.rows_must_keep,
                 report.busy_s,
+                report.span_s,
                 report.cost_sketch is not None,
                 report.queuing.mean_s if report.queuing else (came_s + report.duration_s) / 2.0 + report.lag_s,
             )
         )
-        if report.rows_kept:
+        if report.rows_kept and before is not None:  # The first batch of a run is like no other.
             each_s = report.duration_s / report.rows_kept
             self.length_s = min(each_s, SOFTEN * self.length_s) if self.length_s else each_s
         while len(self._batches) > LEAST_BATCHES and self._batches[0].end_s < self._batches[-1].end_s - self._window_s:
@@ -120,6 +122,11 @@ class SharedKnowledge:
         recent = list(self._batches)[-LEAST_BATCHES:]
         took_s = recent[-1].end_s - recent[0].start_s if recent else 0.0
         return sum(batch.kept for batch in recent) / took_s if took_s > 0.0 else 0.0
+
+    @property
+    def pace_per_s(self) -> float:
+        """Work that tasks got done a second while any of them worked."""
+        return max((batch.busy_s / batch.span_s for batch in self._batches if batch.span_s > 0.0), default=0.0)
 
     @property
     def must_keep(self) -> float:

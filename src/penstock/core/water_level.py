@@ -18,8 +18,7 @@ $$S_q + F_q (x_q - V_q) = \lambda, \qquad 0 \le x_q \le u_q, \qquad \sum_q c_q x
 Summed over its hosts, a query's new total is the mean of their levels, whatever it was before: an error is corrected
 once, not once a message. Levels of neighbouring nodes meet as queries they share move from one to the other.
 
-Sources do not tick evenly, so in a single interval rates cannot be met exactly. Each query has a balance of SIC it is
-owed, and an interval's capacity goes to those owed the most time of their rate.
+Sources tick unevenly, so in a single interval rates cannot be met exactly; `penstock.core.due` meets them over time.
 
 It knows nothing more than BALANCE-SIC does but the number of a query's fragments, which is in its deployment. It counts
 work, not tuples. A weight of 2 asks for twice the SIC.
@@ -29,16 +28,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from penstock.core.balance import Floats, Ints
+from penstock.core.buffer import Buffer, Decision, Known
+from penstock.core.due import Due, Offered
 from penstock.core.fair_share import fill
 from penstock.core.settings import duration_s
-from penstock.core.shedder import Buffer, Decision, Known, keep_derived, whole_tuples
 from penstock.core.sic import SLIDE_S, STW_S
 from penstock.errors import PenstockError
 
-#: How much of what a query is owed is remembered a second later: debts that could not be met are let go.
-_OWED_MEMORY = 0.5
-#: Rates below this share of what is offered still weigh as much, or no room left would ever be theirs.
-_LEAST_RATE = 1e-4
+#: Messages older than so many source time windows say nothing: the query is taken to get everywhere what it gets here.
+_STALE_WINDOWS = 3
 
 
 class WaterLevelShedder:
@@ -80,66 +78,28 @@ class WaterLevelShedder:
         self._stw_s = duration_s("stw_s", stw_s)
         self._interval_s = duration_s("interval_s", interval_s)
         self._lag_s = lag_s
-        self._offered = Smoothed(queries, stw_s, interval_s)
-        self._work = Smoothed(queries, stw_s, interval_s)
-        self._room = Smoothed(1, stw_s, interval_s)
-        self._accepted = Accepted(queries, stw_s, interval_s)
-        self._owed = np.zeros(queries)
+        self._offered = Offered(queries, self._stw_s / self._interval_s)
+        self._due = Due(queries, self._interval_s)
+        self._accepted = Accepted(queries, self._stw_s, self._interval_s)
 
     def select(self, buffer: Buffer, capacity: float, known: Known, now_s: float) -> Decision:
-        """Derived batches first; the others by what their queries are owed."""
-        kept, left = keep_derived(buffer, capacity)
-        source = np.flatnonzero(~buffer.derived)
-        owner, each, work = buffer.owner[source], buffer.sic[source], buffer.work[source]
-        tuples = buffer.tuples[source]
-        queries = self._fragments.size
-        self._offered.add(np.bincount(owner, tuples * each, minlength=queries))
-        self._work.add(np.bincount(owner, tuples * work, minlength=queries))
-        self._room.add(np.array([left]))
-        rates = self._rates(known, now_s)
-        self._owed = self._owed * _OWED_MEMORY**self._interval_s + rates * (self._interval_s / self._stw_s)
-        weight = np.maximum(rates, _LEAST_RATE * self._offered.mean + 1e-300)
-        shares, _ = fill(left, owner, tuples * each, tuples * work, -self._owed, weight)
-        kept[source] = whole_tuples(shares, tuples, work, left)
-        accepted = np.bincount(owner, kept[source] * each, minlength=queries)
-        self._owed -= accepted
-        self._accepted.add(accepted, now_s)
+        """Decide rates from what is known, and serve queries by them."""
+        self._offered.add(buffer, capacity)
+        kept = self._due.serve(buffer, capacity, self._rates(known, now_s))
+        self._accepted.add(self._due.accepted, now_s)
         return Decision(kept)
 
     def _rates(self, known: Known, now_s: float) -> Floats:
-        """SIC of each query to accept in a source time window."""
+        """SIC of each query to accept in an interval."""
         windows = self._stw_s / self._interval_s
-        offered, work = self._offered.mean * windows, self._work.mean * windows
-        told = ~np.isnan(known.sic)
-        seen_s = np.where(np.isnan(known.told_s), now_s, known.told_s) - self._lag_s
-        start = np.where(told, known.sic - self._fragments * self._accepted.window(seen_s), 0.0)
-        queries = np.arange(offered.size)
-        shares, _ = fill(
-            float(self._room.mean[0]) * windows, queries, self._fragments * offered, work, start, self._weights
-        )
-        return shares * offered
-
-
-class Smoothed:
-    """A mean of amounts over about a window, of those seen as long as there are fewer.
-
-    >>> mean = Smoothed(1, window_s=1.0, interval_s=0.5)
-    >>> for amount in (1.0, 3.0, 5.0):
-    ...     mean.add(np.array([amount]))
-    >>> mean.mean
-    array([3.5])
-    """
-
-    def __init__(self, size: int, window_s: float, interval_s: float) -> None:
-        """Start from nothing."""
-        self._most = max(window_s / interval_s, 1.0)
-        self._count = 0
-        self.mean = np.zeros(size)
-
-    def add(self, amounts: Floats) -> None:
-        """Take in an interval's amounts."""
-        self._count += 1
-        self.mean += (amounts - self.mean) / min(self._count, self._most)
+        told_s = np.where(np.isnan(known.told_s), now_s, known.told_s)
+        told = ~np.isnan(known.sic) & (told_s > now_s - _STALE_WINDOWS * self._stw_s)
+        own = self._accepted.window(told_s - self._lag_s)
+        start = np.where(told, known.sic - self._fragments * own, 0.0)
+        queries = np.arange(start.size)
+        lifted = self._fragments * self._offered.sic * windows
+        shares, _ = fill(self._offered.room, queries, lifted, self._offered.work, start, self._weights)
+        return shares * self._offered.sic
 
 
 class Accepted:
@@ -153,8 +113,8 @@ class Accepted:
     """
 
     def __init__(self, queries: int, stw_s: float, interval_s: float) -> None:
-        """Remember four windows: messages that are older are as good as none."""
-        self._slots = int(np.ceil(4 * stw_s / interval_s)) + 1
+        """Remember a window before the oldest message that counts, and some room for its way."""
+        self._slots = int(np.ceil((_STALE_WINDOWS + 2) * stw_s / interval_s)) + 1
         self._steps = max(round(stw_s / interval_s), 1)
         self._interval_s = interval_s
         self._sums = np.zeros((self._slots, queries))

@@ -51,9 +51,11 @@ class Sums(NamedTuple):
 class Numbers(Protocol):
     """How to calculate with one kind of numbers."""
 
-    unknown: Any  #: NaN or null
+    @property
+    def unknown(self) -> Any:  # noqa: ANN401 - arrays or columns
+        """NaN or null."""
 
-    def sqrt(self, value: Any, /) -> Any:  # noqa: ANN401 - arrays or columns
+    def sqrt(self, value: Any, /) -> Any:  # noqa: ANN401
         """The square root."""
 
     def ratio(self, above: Any, below: Any, /) -> Any:  # noqa: ANN401
@@ -125,7 +127,7 @@ def summed(
     aa, ab, bb = g * a * a, g * a * b, g * b * b
     if coins is not None:
         _, cluster = np.unique(coins, return_inverse=True)
-        u, v, root = (np.bincount(cluster, np.sqrt(g) * one) for one in (a, b, np.ones(len(g))))
+        u, v, root = (_by(cluster, np.sqrt(g) * one) for one in (a, b, np.ones(len(g))))
         aa, ab, bb, g = u * u, u * v, v * v, root * root
     return Sums(
         rows=present.sum(-1),
@@ -143,3 +145,7 @@ def summed(
         most=np.where(present, a, -np.inf).max(-1, initial=-np.inf),
         wrong=(present & ~sound).sum(-1),
     )
+
+
+def _by(cluster: NDArray[np.int64], values: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(np.bincount(cluster, values), np.float64)

@@ -2,15 +2,17 @@ r"""How much work a second an application can be given, so that rows of all its 
 
 Nobody tells the capacity. Micro-batches that bring $W$ of work a second, each with an overhead $o$ that does not depend
 on its rows, have a length $T$ with $T = o + T\,W/C$. So what is done a second, $W = C (1 - o/T)$, is below the capacity
-$C$, and the more so the shorter batches are. The most that was done a second of late is taken for $C$; what a state
-$(W, T)$ then says about the overhead gives the work at which rows wait as long as they should, $T^*$:
+$C$, and the more so the shorter batches are. The most that was done a second of late is taken for $C$, or the pace of
+operators while they work if that is higher; what a state $(W, T)$ then says about the overhead gives the work at which
+rows wait as long as they should, $T^*$:
 
 $$W^* = C - \frac{T}{T^*} (C - W)$$
 
 The budget goes half way there, once a cycle. Where $T = T^*$ it stays, whatever is wrong with $C$.
 
 A batch that was too long lets too much wait for the next one, so until batches are short again less is kept: the share
-$T^* / T$ of the budget. Without it a single long batch would be felt for many.
+$T^* / T$ of the budget. Without it a single long batch would be felt for many. But where the overhead alone takes
+longer than the target, to shed more is to win little: a fourth of the capacity is always given.
 
 As long as no wait exceeds the target there is no budget, and it ends when it covers all that comes.
 """
@@ -25,28 +27,29 @@ GAIN = 0.5
 FORGET_PER_S = 0.003
 #: While waits are short more is tried, up to this share of what is done: machines may get faster.
 TRY_SHARE = 0.05
-#: However long rows wait, so much of what is done is planned for.
-LEAST_SHARE = 0.2
+#: However long rows wait, so much of the capacity is planned for.
+LEAST_SHARE = 0.25
 
 
 class WorkBudget:
     """The work a second that fits.
 
     >>> budget = WorkBudget(target_s=2.0)
-    >>> budget.follow(0.0, wait_s=1.0, cycle_s=1.0, done_per_s=1.2, comes_per_s=1.2)
+    >>> budget.follow(0.0, wait_s=1.0, cycle_s=1.0, done_per_s=1.2, comes_per_s=1.2, pace_per_s=1.8)
     >>> budget.per_s is None  # nobody waits too long
     True
-    >>> budget.follow(1.0, wait_s=3.6, cycle_s=3.6, done_per_s=1.8, comes_per_s=3.0)
+    >>> budget.follow(1.0, wait_s=3.6, cycle_s=3.6, done_per_s=1.8, comes_per_s=3.0, pace_per_s=1.8)
     >>> round(budget.per_s, 3), round(budget.now_per_s, 3)  # twice the wait aimed at: half of the budget, for now
     (1.8, 0.9)
-    >>> budget.follow(5.0, wait_s=0.9, cycle_s=0.9, done_per_s=1.2, comes_per_s=3.0)
-    >>> round(budget.per_s, 3)  # half the wait aimed at, and 0.58 below capacity: it could be 0.29 below
-    1.645
+    >>> budget.follow(5.0, wait_s=0.9, cycle_s=0.9, done_per_s=1.2, comes_per_s=3.0, pace_per_s=1.8)
+    >>> round(budget.per_s, 3)  # half the wait aimed at, and 0.6 below capacity: it could be 0.3 below
+    1.65
     """
 
-    def __init__(self, target_s: float) -> None:
-        """Start without a budget."""
+    def __init__(self, target_s: float, *, acts: bool = True) -> None:
+        """Start without a budget; if it does not act, waits do not follow from it, nor it from waits."""
         self._aim_s = AIM * duration_s("target_s", target_s)
+        self._acts = acts
         self._capacity = 0.0
         self._seen_s = self._moved_s = 0.0
         self._drain = 1.0
@@ -55,21 +58,43 @@ class WorkBudget:
     @property
     def now_per_s(self) -> float | None:
         """What of the budget may be kept at the moment."""
-        return None if self.per_s is None else self.per_s * self._drain
+        return None if self.per_s is None else max(self.per_s * self._drain, LEAST_SHARE * self._capacity)
 
-    def follow(self, now_s: float, *, wait_s: float, cycle_s: float, done_per_s: float, comes_per_s: float) -> None:
-        """Take in the longest wait of late, the longest cycle, and the work that was done and that came a second."""
+    def follow(
+        self,
+        now_s: float,
+        *,
+        wait_s: float,
+        cycle_s: float,
+        done_per_s: float,
+        comes_per_s: float,
+        pace_per_s: float,
+    ) -> None:
+        """Take in how it goes.
+
+        Args:
+            now_s: The time.
+            wait_s: The longest wait of any query, of late.
+            cycle_s: The longest time from batch to batch.
+            done_per_s: Work that was done a second.
+            comes_per_s: Work that came a second.
+            pace_per_s: Work that operators got done a second while they worked.
+        """
         remembered = self._capacity * (1.0 - FORGET_PER_S) ** max(now_s - self._seen_s, 0.0)
-        self._capacity, self._seen_s = max(remembered, done_per_s), now_s
+        self._capacity, self._seen_s = max(remembered, done_per_s, pace_per_s), now_s
         if self.per_s is None:
             if wait_s * AIM <= self._aim_s or done_per_s <= 0.0:
                 return
-            self.per_s, self._moved_s = done_per_s, now_s
+            self.per_s, self._moved_s = max(done_per_s, LEAST_SHARE * self._capacity), now_s
+        if not self._acts:
+            self.per_s = self._capacity if wait_s * AIM > self._aim_s else None
+            return
         self._drain = min(self._aim_s / max(cycle_s, 1e-9), 1.0)
         if now_s - self._moved_s >= cycle_s:
             ratio = wait_s / self._aim_s
             wanted = self._capacity - ratio * (self._capacity - done_per_s)
-            wanted = max(wanted, done_per_s * (1.0 + TRY_SHARE * (1.0 - ratio) if ratio < 1.0 else LEAST_SHARE))
+            least = done_per_s * (1.0 + TRY_SHARE * (1.0 - ratio)) if ratio < 1.0 else LEAST_SHARE * self._capacity
+            wanted = max(wanted, least)
             self.per_s, self._moved_s = self.per_s + GAIN * (wanted - self.per_s), now_s
         if self.per_s >= comes_per_s and wait_s <= self._aim_s:
             self.per_s, self._drain = None, 1.0

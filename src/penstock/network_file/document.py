@@ -141,27 +141,27 @@ def nearest(word: str, known: Collection[str]) -> str:
     return next(f"{one} comes nearest" for one in known if one.lower() == found[0]) if found else ""
 
 
-def read(path: str | Path) -> Document:
-    """Read a file."""
+def read(path: str | Path, kind: str = "network file", needs: str = "inputs, boxes and outputs") -> Document:
+    """Read a file of a kind, which needs some keys at least."""
     try:
         content = Path(path).read_bytes()
     except OSError as error:
         why = error.strerror or str(error)
-        raise PenstockError.setting("network file", str(path), "the path of a YAML file", why) from None
+        raise PenstockError.setting(kind, str(path), "the path of a YAML file", why) from None
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise PenstockError(f"{path}, line {line} is not UTF-8: save the file in that encoding") from None
-    return parse(str(path), text)
+    return parse(str(path), text, needs)
 
 
-def parse(file: str, text: str) -> Document:
+def parse(file: str, text: str, needs: str = "inputs, boxes and outputs") -> Document:
     """The values of a text."""
     try:
         root = yaml.compose(text, _Loader)
         if root is None:
-            raise PenstockError(f"{file} is empty: give inputs, boxes and outputs")
+            raise PenstockError(f"{file} is empty: give {needs}")
         return Document(file, _Builder(file).value(root, ()), root)
     except yaml.reader.ReaderError as error:
         line, what = (

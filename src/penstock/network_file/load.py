@@ -31,7 +31,7 @@ _LINE = LossTolerance([(100.0, 1.0), (0.0, 0.0)])
 #: What stands in for a selectivity until it is learned; others are 1.
 _FILTER_SELECTIVITY = 0.5
 #: Options without which a sink has nowhere to write to.
-_SINK_NEEDS = {
+SINK_NEEDS = {
     "parquet": ("path",),
     "json": ("path",),
     "csv": ("path",),
@@ -300,7 +300,7 @@ def _check_output(document: Document, where: Where, output: OutputKeys) -> None:
         raise document.refused((*where, "loss_tolerance"), "either loss_tolerance or value", fix)
     if output.envelope and output.loss_tolerance is None:
         raise document.refused((*where, "envelope"), "it with loss_tolerance alone")
-    for option in _SINK_NEEDS.get(output.to.format, ()):
+    for option in SINK_NEEDS.get(output.to.format, ()):
         if option not in output.to.options:
             raise document.missing((*where, "to", "options", option), f"it to write {output.to.format}")
 

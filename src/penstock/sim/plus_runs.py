@@ -12,10 +12,11 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from penstock.core.buffer import Buffer, Known, whole_tuples
 from penstock.core.density import Classes, allot
 from penstock.core.jain import fairness
 from penstock.core.qos import LossTolerance
-from penstock.core.shedder import BalanceSicShedder, Buffer, Known, whole_tuples
+from penstock.core.shedder import BalanceSicShedder
 from penstock.core.sic import STW_S
 from penstock.sim import aurora_runs, las_runs, osg_runs
 from penstock.sim.value_network import VALUES, ValueNetwork

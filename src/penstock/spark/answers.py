@@ -57,7 +57,7 @@ class Columns:
         """What the body makes of them, as a struct.
 
         They go through a list of one, so that the body has names for them: written out wherever they are used, they
-        would keep Spark's optimizer busy for a minute.
+        would take Spark's optimizer many times as long.
         """
         kind = type(found)
 
@@ -134,7 +134,7 @@ def grouped(df: DataFrame, by: str | Column | Sequence[str | Column], **named: C
     """
     if not named:
         raise PenstockError("no answer is asked for: give one by its name, such as n=answers.count()")
-    columns = list(by) if isinstance(by, list | tuple) else [by]
+    columns: list[Any] = list(by) if isinstance(by, list | tuple) else [by]
     return df.groupBy(*columns).agg(*(answer.alias(name) for name, answer in named.items()))
 
 
@@ -192,8 +192,8 @@ def _warn(name: str, why: str) -> None:
 def _column(setting: str, given: str | Column) -> Column:
     if isinstance(given, str) and given.strip():
         return F.col(given)
-    if hasattr(given, "alias"):
-        return given  # type: ignore[return-value] - a column, of classic Spark or of Connect
+    if not isinstance(given, str) and hasattr(given, "alias"):
+        return given
     raise PenstockError.setting(setting, given, "the name of a column, or a column")
 
 
@@ -212,7 +212,7 @@ def _hit(where: str | Column | None) -> Column:
 
 
 def _answer(
-    equation: Callable[[Sums, Quantile, Columns], Column],
+    equation: Callable[[Sums, Quantile, Any], Any],
     values: tuple[Column, Column],
     weight: str,
     confidence: float,

@@ -37,6 +37,8 @@ SIC_UNIT = 1e-18
 NO_PLAN, UNREADABLE = -1, -2
 
 _KEEP_ALL = [KEEP_ALL] * BUCKETS
+#: What stands for the thresholds of a plan and what rows carry when there is no plan.
+_NO_TABLE: tuple[list[int], tuple[int, ...]] = (_KEEP_ALL, ())
 #: A read that fails is tried once more, so much later.
 _RETRY_S = 0.05
 #: The newest version seen, by folder: workers live on from batch to batch.
@@ -82,7 +84,7 @@ def control_row(folder: str, place: str, start: Start | None = None) -> list[int
     """
     begin_s = time.perf_counter()
     logs = _Logs(folder, place, start)
-    version, (limits, sic), bound = _in_force(logs, _batch(), logs.table, (_KEEP_ALL, ()))
+    version, (limits, sic), bound = _in_force(logs, _batch(), logs.table, _NO_TABLE)
     thin = bound.backlog if bound else None
     times_s = (bound.bound_s, thin.grace_s, thin.fresh_s) if bound and thin else (0.0, 0.0, 0.0)
     return [*limits, version, _us(time.perf_counter() - begin_s), *map(_us, times_s), *sic]

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 from penstock.core.balanced import Balanced
 from penstock.core.balanced_planner import BalancedPlanner
-from penstock.core.bucket_costs import BUCKETS
 from penstock.core.fair_planner import FairPlanner, Policy, Prefer, Terms
 from penstock.core.jain import jain
 from penstock.core.planner import SOURCE
@@ -40,6 +39,8 @@ if TYPE_CHECKING:
     from penstock.core.worth import Worth
     from penstock.report import Report
 
+#: Sources that a query may have: the gate counts each.
+MOST_SOURCES = 64
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 
@@ -86,7 +87,7 @@ class Fair:
         self._metrics_server: WSGIServer | None = None
 
     def _planner_of(self, policy: Policy | Balanced) -> FairPlanner:
-        common = {"window_s": self.window_s, "salt": self.salt}
+        common = {"window_s": self.window_s, "salt": self.salt, "acts": self.mode == "enforce"}
         if not isinstance(policy, Balanced):
             one_of("policy", policy, ("balance_sic", "random"))
             return FairPlanner(self.target.limit_s, policy=policy, **common)  # type: ignore[arg-type]  # as named
@@ -141,8 +142,8 @@ class Fair:
             raise PenstockError.setting("sources", sources, "the names of the query's sources, at least one")
         for one in names:
             _name("sources", one)
-        if len(set(names)) < len(names) or len(names) > BUCKETS:
-            raise PenstockError.setting("sources", names, f"each name once, at most {BUCKETS}")
+        if len(set(names)) < len(names) or len(names) > MOST_SOURCES:
+            raise PenstockError.setting("sources", names, f"each name once, at most {MOST_SOURCES}")
         one_of("prefer", prefer, ("any", "sic"))
         terms = Terms(names, float(weight), prefer)
         own = None if self.balanced is None else replace(self.balanced, key=key, value=value, seed=self.salt)
@@ -178,10 +179,13 @@ class Fair:
 
     @property
     def jain(self) -> float | None:
-        """How even that is: Jain's index of SIC over weight, 1 if all are alike; None before the first reports."""
+        """How even that is: Jain's index of SIC over weight, of queries that lack something; None before reports."""
         found = self.sic
+        if not found:
+            return None
         # A query that has everything cannot be given more, whatever its weight.
-        return jain([min(sic / self.queries[name].terms.weight, 1.0) for name, sic in found.items()]) if found else None
+        short = [sic / self.queries[name].terms.weight for name, sic in found.items() if sic < 1.0]
+        return jain(short) if short else 1.0
 
     def summary(self) -> str:
         """How it stands, one line a query."""

@@ -13,12 +13,15 @@ from penstock.core.bucket_costs import BUCKETS
 from penstock.core.thresholds import BACKLOG_NUMBER, KEEP_ALL, MOST_REASONS, REASON_BITS
 from penstock.spark.control_table import FORMAT, PlanTable
 from penstock.spark.pass_on import SIC
+from penstock.spark.quarantine import PART, PARTS, PLAN_VERSION, REASON_NUMBER
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructType
 
     from penstock.spark.binding import Start
     from penstock.spark.columns import RowColumns
+    from penstock.spark.quarantine import Writer
     from penstock.spark.sic_columns import SicOfRows
     from penstock.spark.store import Store
 
@@ -55,7 +58,7 @@ def control(df: DataFrame, store: Store, place: str, start: Start | None = None)
     return table.select("control").scalar()
 
 
-def gated(
+def gated(  # noqa: PLR0913 - settings of one gate, given by name
     df: DataFrame,
     control: Column,
     columns: RowColumns,
@@ -65,11 +68,13 @@ def gated(
     made_by: str,
     dry: bool,
     sic: SicOfRows | None = None,
+    quarantine: Writer | None = None,
 ) -> DataFrame:
     """The rows that pass, with their weights; in a dry run all rows, tagged.
 
     In a stream the gate counts: rows in, rows shed by reason and the plan they were judged by arrive in the query's
     progress under `metric`. With `sic` rows also carry their source information content, which is summed there too.
+    With a quarantine, rows that a stream sheds go there.
     """
     must_keep = columns.must_keep(df)
     bucket = columns.bucket(df) if sic is None or sic.by_class else sic.bucket(df)
@@ -95,6 +100,7 @@ def gated(
         # no source of a stream comes near; a batch has nobody to count for.
         judged = judged.withColumn(_PASSES, passes)
         passes = F.col(_PASSES)
+        shed = judged.filter(~passes)
         counts = _counts(must_keep is not None)
         if sic is not None:
             counts += sic.sums(F.col(_PASSES), columns.arrival_s(df))
@@ -111,7 +117,26 @@ def gated(
     weighed = judged.withColumn(columns.weight, weight).withMetadata(
         columns.weight, {MADE_BY: made_by, MADE_IN: THIS_PROCESS}
     )
-    return weighed.drop(_CONTROL, _THRESHOLD, _PLAN, _READ_US, _MUST_KEEP, _PASSES)
+    admitted = weighed.drop(_CONTROL, _THRESHOLD, _PLAN, _READ_US, _MUST_KEEP, _PASSES)
+    if quarantine is None or dry or not df.isStreaming:
+        return admitted
+    return admitted.union(_quarantined(shed, df.columns, columns.coin(df, salt), quarantine, admitted.schema))
+
+
+def _quarantined(shed: DataFrame, names: list[str], coin: Column, quarantine: Writer, schema: StructType) -> DataFrame:
+    """Nothing, once the shed rows are in quarantine.
+
+    Which part a row is in follows from its coin alone, and all rows of a part meet in one task, however the source
+    deals rows to tasks: at a replay, too, which may be on another number of cores.
+    """
+    reason = F.col(_THRESHOLD).bitwiseAND(F.lit(REASON_BITS)).cast("int")
+    marked = shed.select(
+        *(F.col(f"`{name}`") for name in names),
+        reason.alias(REASON_NUMBER),
+        F.col(_PLAN).alias(PLAN_VERSION),
+        (coin % F.lit(PARTS)).cast("int").alias(PART),
+    )
+    return marked.repartition(PARTS, PART).mapInArrow(quarantine, schema)
 
 
 def _by_age(threshold: Column, arrival_s: Column | None) -> Column:

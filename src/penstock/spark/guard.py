@@ -31,9 +31,13 @@ from penstock.spark.checks import (
 from penstock.spark.columns import RowColumns
 from penstock.spark.controller import PROBE, Controller, Dealing
 from penstock.spark.dealing import FromLog, Given
+from penstock.spark.forward import Forward
 from penstock.spark.gate import MADE_BY, MADE_IN, THIS_PROCESS, WOULD_SHED, control, gated
 from penstock.spark.measured import measured, unmeasured
+from penstock.spark.prepare import prepared, staged
+from penstock.spark.quarantine import Place
 from penstock.spark.remote import store_for
+from penstock.spark.replay import calm
 from penstock.spark.settings import read_yaml
 from penstock.totals import Totals
 
@@ -54,6 +58,7 @@ if TYPE_CHECKING:
     from penstock.plan import Costs
     from penstock.report import Report
     from penstock.spark.measured import Form
+    from penstock.spark.quarantine import Writer
     from penstock.spark.store import Store
 
 Mode = Literal["enforce", "dry_run", "off"]
@@ -91,6 +96,7 @@ class Guard:
         weight: str = "weight",
         name: str = "guard",
         fine: bool = False,
+        quarantine: str | os.PathLike[str] | None = None,
     ) -> None:
         """Say what to hold, and which columns say what.
 
@@ -112,6 +118,8 @@ class Guard:
             fine: Also shed inside the measured operator, row by row, what comes too late within its batch. It holds the
                 target through bursts that the gate meets a batch too late; its verdicts depend on the clock and may
                 differ at a replay. For `MeanQueueLatency` and functions of `form="row"`.
+            quarantine: Where shed rows go, each once, with reason, plan and batch: a folder, `table:NAME` or
+                `kafka:TOPIC@HOST:PORT`; `penstock.replay` brings them back. If not given, they are gone.
         """
         self.name = guard_name(name)
         self.mode = one_of("mode", mode, ("enforce", "dry_run", "off"))
@@ -138,10 +146,17 @@ class Guard:
             local_folder("checkpoint", checkpoint)  # Refused here if it is none.
         self._checkpoint = checkpoint
         self._types: tuple[tuple[str, ...], tuple[str, ...]] = (), ()
+        self._quarantine = None if quarantine is None else Place.of(quarantine)
+        if self._quarantine is not None:
+            self._quarantine.refuse_inside(checkpoint)
+            if fine:
+                raise PenstockError("quarantine does not go with fine=True: what is shed row by row is not caught")
         self._grouped: tuple[str, int] | None = None
         self._store: Store | None = None
         self._controller: Controller | None = None
         self._metrics_server: WSGIServer | None = None
+        self._forward: Forward | None = None
+        self._session: SparkSession | None = None
         self._token = uuid.uuid4().hex  # tells this guard's state on a worker from that of any other
         self._metrics = f"penstock_gate_{self.name}", f"{PROBE}{self.name}"
 
@@ -168,6 +183,7 @@ class Guard:
             metric=self._metrics[0],
             made_by=self.name,
             dry=self.mode == "dry_run",
+            quarantine=self._quarantine_writer(df),
         )
         self._types = self._columns.types(df)
         # Last, so that a mistake in the settings leaves nothing behind.
@@ -256,6 +272,7 @@ class Guard:
             del _watched[watched]
         _watched[str(query.id)] = self.name, self._controller
         self._controller.start()
+        self._start_forward()
         if not query.isActive:
             logging.getLogger("penstock").warning("query %s has ended already: there is nothing to guard", query.id)
         return self
@@ -291,7 +308,14 @@ class Guard:
     @property
     def alarms(self) -> tuple[str, ...]:
         """What needs a person: a target that cannot be held, say. As of the last batch."""
-        return self._controller.alarms if self._controller else ()
+        forward = self._forward.alarm if self._forward else None
+        alarms = self._controller.alarms if self._controller else ()
+        return alarms if forward is None else (*alarms, forward)
+
+    @property
+    def calm(self) -> bool:
+        """Whether there is room for rows from quarantine: the guard has shed nothing for a while."""
+        return calm(self._stored().plans(), time.time())
 
     def report(self) -> Report | None:
         """The Report of the last batch; None before the first."""
@@ -331,6 +355,9 @@ class Guard:
         """Stop planning; if the query goes on, it keeps every row from now on."""
         if self._controller is not None:
             self._controller.stop()
+        forward, self._forward = self._forward, None
+        if forward is not None:
+            forward.stop()
         self._close_metrics()
 
     def _close_metrics(self) -> None:
@@ -360,6 +387,20 @@ class Guard:
                 raise PenstockError(
                     f"the stream has a column {WOULD_SHED} already: rename it, the guard's dry run needs the name"
                 )
+
+    def _quarantine_writer(self, df: DataFrame) -> Writer | None:
+        """What writes shed rows, once the place for them is known to be usable."""
+        if self._quarantine is None or self.mode != "enforce":
+            return None
+        self._session = df.sparkSession
+        return prepared(self._quarantine, df, self._stored(df.sparkSession), self._columns.weight, self.name)
+
+    def _start_forward(self) -> None:
+        """Bring shed rows on from their folder, if they are to go elsewhere."""
+        if self._quarantine is None or self._quarantine.kind == "folder" or self._session is None:
+            return
+        if self._forward is None or self._forward.alarm is not None:
+            self._forward = Forward(self._session, staged(self._quarantine, self._stored()), self._quarantine)
 
     def _start(self) -> Start | None:
         return None if self.target.fresh_s is None else Start(time.time(), self.target.fresh_s)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import sys
@@ -31,6 +32,8 @@ _LOCAL = {
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "OFF",
 }
+#: They print whole stacks.
+_TALKATIVE = ("SQLQueryContextLogger", "DataFrameQueryContextLogger", "py4j.clientserver")
 #: A socket's path has room for 103 bytes on some systems; Spark takes 42 of them for the name.
 _LONGEST_SOCKET_FOLDER = 60
 
@@ -60,6 +63,12 @@ def local_session(
         session = builder.getOrCreate()
     source.register(session)
     return session
+
+
+def silence_stacks() -> None:
+    """Let Spark's loggers not print whole stacks where one line is told."""
+    for name in _TALKATIVE:
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
 @contextmanager

@@ -105,7 +105,7 @@ def join(
         left_matches: How many partners a row of the left side finds, on average.
         right_matches: How many partners a row of the right side finds, on average.
     """
-    keys = list(column_names("on", on))  # type: ignore[arg-type]  # one or several
+    keys = list(column_names("on", on))
     parts = []
     sides = []
     for side, df, matches in (("left", left, left_matches), ("right", right, right_matches)):

@@ -33,7 +33,7 @@ class Board:
 
     def __init__(self, folders: Sequence[Path], clock: Callable[[], float] = time.time) -> None:
         """Follow what is in these folders, and what will be."""
-        self.folders = [folder.absolute() for folder in folders]
+        self.folders = list(folders)
         self._clock = clock
         self._followed: dict[Path, Followed] = {}
         self._searched_s: float | None = None
@@ -42,7 +42,7 @@ class Board:
     def refuse_nothing(self) -> None:
         """Raise an error if one of the folders has no log in it."""
         for folder in self.folders:
-            if next(_logs(folder), None) is None:
+            if next(_logs(folder.absolute()), None) is None:
                 raise PenstockError.setting(
                     "CHECKPOINT",
                     str(folder),
@@ -61,11 +61,13 @@ class Board:
                 one.look(now_s)
 
     def _search(self) -> None:
-        for root in self.folders:
+        for given in self.folders:
+            root = given.absolute()
             for folder, kind in _logs(root):
                 if folder not in self._followed and len(self._followed) < MOST_LOGS:
                     identity = hashlib.blake2s(str(folder).encode(errors="replace"), digest_size=6).hexdigest()
-                    self._followed[folder] = kind(identity, _name(folder, root), folder)
+                    self._followed[folder] = made = kind(identity, _name(folder, root), folder)
+                    made.shown_as = str(given / _checkpoint(folder, root).relative_to(root))
 
     def news(self, cursors: dict[str, Cursor]) -> list[Json]:
         """What somebody has not seen yet, by their cursors, which move on."""
@@ -121,9 +123,10 @@ def _kind(folder: Path) -> type[Followed] | None:
 
 def _name(folder: Path, root: Path) -> str:
     """What tells a log from others: the checkpoint's name, or where it lies below the folder that was named."""
-    checkpoint = folder.parent if folder.name == "penstock" else folder
-    try:
-        below = checkpoint.relative_to(root).as_posix()
-    except ValueError:
-        below = "."
-    return checkpoint.name if below == "." else below
+    below = _checkpoint(folder, root).relative_to(root).as_posix()
+    return _checkpoint(folder).name if below == "." else below
+
+
+def _checkpoint(folder: Path, root: Path | None = None) -> Path:
+    """The checkpoint that a guard's folder lies under, unless that is above what was named."""
+    return folder.parent if folder.name == "penstock" and folder != root else folder

@@ -76,6 +76,7 @@ class Followed:
     def __init__(self, identity: str, name: str, folder: Path) -> None:
         """Follow what lies in this folder."""
         self.identity, self.name, self.folder = identity, name, folder
+        self.shown_as = str(folder)  #: the folder as a person knows it
         self.points, self.decisions = Growing(MOST_POINTS), Growing(MOST_DECISIONS)
         self.generation = 0
         self._head: Json = {}

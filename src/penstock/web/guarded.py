@@ -161,7 +161,7 @@ class GuardedQuery(Followed):
         state = "gone" if self._gone else words.state(watch, self._ended, last, self.plan, now_s)
         sic = dict(last.sic) if last else {}
         return {
-            "folder": str(self.folder),
+            "folder": self.shown_as,
             "state": state,
             "trouble": self._gone,
             "verdict": words.verdict(watch, recent, state),

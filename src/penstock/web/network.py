@@ -106,7 +106,7 @@ class FollowedNetwork(Followed):
     def _shown(self, now_s: float) -> Json:
         last = self._last
         return {
-            "folder": str(self.folder),
+            "folder": self.shown_as,
             "state": self._state(now_s),
             "trouble": self._gone,
             "verdict": self._verdict(),

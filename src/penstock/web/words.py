@@ -57,22 +57,28 @@ def verdict(watch: Watch | None, recent: Sequence[Report], shown_state: str) -> 
     mean_s = sum(one.rows * one.mean_s for one in waited) / max(sum(one.rows for one in waited), 1)
     over = shown_state != "running"
     held = f"{share(kept, rows_in)} of rows {'were' if over else 'are'} kept"
-    wait, when = ("waited", "At the end ") if over else ("wait", "Now ")
+    wait = "waited" if over else "wait"
+    when = {"running": "", "ended": "in its last 10 s: "}.get(shown_state, "when last seen: ")
     if watch is not None and watch.target_rows_per_s is not None:
         span_s = sum(one.duration_s for one in recent)
         rate = kept / span_s if span_s else 0.0
         level = "good" if rate <= MISS * watch.target_rows_per_s else "bad"
-        return {"level": level, "text": f"{when}{rate:,.0f} rows a second let through; {held}."}
+        return {"level": level, "text": _sentence(f"{when}{rate:,.0f} rows a second let through; {held}")}
     if not waited:
-        return {"level": "none", "text": f"How long rows wait was not measured; {held}."}
+        return {"level": "none", "text": _sentence(f"{when}how long rows wait was not measured; {held}")}
     limit_s = watch.target_s if watch else None
     found_s = max(one.max_s for one in waited) if watch and watch.target == "MaxLag" else mean_s
     text = f"rows {wait} {seconds(found_s)}"
     if limit_s is None:
-        return {"level": "none", "text": f"{when}{text}; {held}."}
+        return {"level": "none", "text": _sentence(f"{when}{text}; {held}")}
     good = found_s <= MISS * limit_s
     judged = "within target" if good else "above target"
-    return {"level": "good" if good else "bad", "text": f"{when}{judged}: {text} of {seconds(limit_s)}; {held}."}
+    said = _sentence(f"{when}{judged}, {text} of {seconds(limit_s)}; {held}")
+    return {"level": "good" if good else "bad", "text": said}
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def reasons(table: KeepTable) -> list[dict[str, object]]:

@@ -29,21 +29,25 @@ HELD = 1_000_000
 class Outputs:
     """The sinks of a network's outputs; those in memory are read with `table`."""
 
-    def __init__(self, sinks: dict[str, Sink]) -> None:
-        """Write the rows of each output to its sink."""
-        self._sinks = sinks
+    def __init__(self, sinks: dict[str, Sink], place: str = "outputs.{}") -> None:
+        """Write the rows of each output to its sink; errors name it as its place in the file."""
+        self._sinks, self._place = sinks, place
         self._held: dict[str, dict[tuple[int, str], pa.Table]] = {}
 
     def write(self, output: str, df: DataFrame, batch: int, stage: str = "") -> None:
-        """Write one batch; of an output that several stages write to, `stage` says whose."""
-        try:
-            self._write(output, df, batch, stage)
-        except SPARK_ERRORS as error:
-            raise PenstockError(f"outputs.{output} cannot be written: {line_of(error)}") from None
-
-    def _write(self, output: str, df: DataFrame, batch: int, stage: str) -> None:
+        """Write one batch of a network; of an output that several stages write to, `stage` says whose."""
         own = [F.col(quoted(name)) for name in df.columns if name not in HIDDEN]
-        sink, rows = self._sinks[output], df.select(*own, WEIGHT)
+        self.write_rows(output, df.select(*own, WEIGHT), batch, stage)
+
+    def write_rows(self, output: str, rows: DataFrame, batch: int, stage: str = "") -> None:
+        """Write rows as they are."""
+        try:
+            self._write(output, rows, batch, stage)
+        except SPARK_ERRORS as error:
+            raise PenstockError(f"{self._place.format(output)} cannot be written: {line_of(error)}") from None
+
+    def _write(self, output: str, rows: DataFrame, batch: int, stage: str) -> None:
+        sink = self._sinks[output]
         if sink.format == "memory":
             held = self._held.setdefault(output, {})
             held[batch, stage] = _nullable(rows.toArrow())

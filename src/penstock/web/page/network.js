@@ -98,7 +98,7 @@ function drawn(network, last) {
     h("h3", {}, title),
     h("p", { class: "note" }, "Rows a second above each arc, load below it; the thicker the arc, the more load. A red disc is a drop. A dashed arc carries no rows."),
     h("div", { class: "net scroll", tabindex: "0", role: "region", "aria-label": "Drawing of the network", style: { maxHeight: "none" } },
-      s("svg", { role: "img", "aria-label": told, width: network.width, height: network.height, viewBox: `0 0 ${network.width} ${network.height}` }, parts)),
+      s("svg", { role: "img", "aria-label": told, style: { maxWidth: `${network.width}px`, minWidth: `${Math.min(network.width, 760)}px` }, viewBox: `0 0 ${network.width} ${network.height}` }, parts)),
   ];
 }
 

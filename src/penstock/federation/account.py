@@ -1,0 +1,265 @@
+"""Where every row went: at each site, batch by batch, and over all sites together.
+
+At a site, rows in = kept + shed for each input. On a link, rows that the sender has sent up to the part that the reader
+has read last = rows in at the reader; what comes after that part is under way. Both are counted independently, by
+different processes, so what does not add up is lost or doubled, and is told.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from penstock.errors import PenstockError
+from penstock.log import Log
+from penstock.message import Count, Message, Name, Record, Seconds, Share, Text, refusal
+
+ACCOUNT, STARTS = "account", "starts"
+
+
+@dataclass(frozen=True, slots=True)
+class InputCount(Record):
+    """Rows of an input; `link` is where they come from, as `site.fragment`, and `mark` the last part that was read."""
+
+    rows_in: Count = 0
+    kept: Count = 0
+    shed: Count = 0
+    link: Text = ""
+    mark: Text = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FragmentCount(Record):
+    """What a fragment gave: rows, by part if they were sent, and the SIC of what it worked on."""
+
+    query: Name
+    rows_out: Count = 0
+    part_rows: tuple[Count, ...] = ()
+    sic: Seconds = 0.0
+    seconds: Seconds = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class BatchAccount(Message):
+    """One batch, and all batches of the epoch up to it.
+
+    Attributes:
+        site: Whose it is.
+        epoch: In which epoch.
+        batch: The micro-batch.
+        time_s: When it ended.
+        elapsed_s: Time over which its rows came.
+        inputs: What came in, by input.
+        fragments: What came out, by fragment.
+        total_inputs: Both for the whole epoch up to this batch.
+        total_fragments: As `total_inputs`.
+        give: The share of its rows that each query is given.
+        sic: The SIC measured on results, by query whose root is here.
+        levels: The SIC of each query as the site sees it: what it gives and what others have told.
+    """
+
+    site: Name
+    epoch: Count
+    batch: Count
+    time_s: Seconds
+    elapsed_s: Seconds
+    inputs: Mapping[Name, InputCount]
+    fragments: Mapping[Name, FragmentCount]
+    total_inputs: Mapping[Name, InputCount]
+    total_fragments: Mapping[Name, FragmentCount]
+    give: Mapping[Name, Share]
+    sic: Mapping[Name, Share]
+    levels: Mapping[Name, Share]
+
+    def _check(self) -> None:
+        for name, one in self.inputs.items():
+            if one.rows_in != one.kept + one.shed:
+                raise refusal(f"inputs[{name!r}]", one, "rows_in = kept + shed")
+
+
+class AccountLog(Log[BatchAccount]):
+    """Accounts by batch, of one epoch."""
+
+    _kind, _word, _number = BatchAccount, "account", "batch"
+
+
+@dataclass(frozen=True, slots=True)
+class Start(Message):
+    """A start of a site.
+
+    Attributes:
+        number: From 0 on.
+        epoch: Grows when the site starts without its checkpoint.
+        site: Its name.
+        made_of: A hash of what it runs: with another one a checkpoint cannot be used.
+    """
+
+    number: Count
+    epoch: Count
+    site: Name
+    made_of: Text
+
+
+class StartLog(Log[Start]):
+    """Starts by number."""
+
+    _kind, _word, _number = Start, "start", "number"
+
+
+def added(total: Mapping[str, InputCount], more: Mapping[str, InputCount]) -> dict[str, InputCount]:
+    """Totals with one more batch; a batch without rows of a link leaves its mark as it was."""
+    found = dict(total)
+    for name, one in more.items():
+        last = total.get(name, InputCount())
+        found[name] = InputCount(
+            last.rows_in + one.rows_in, last.kept + one.kept, last.shed + one.shed, one.link, one.mark or last.mark
+        )
+    return found
+
+
+def added_fragments(total: Mapping[str, FragmentCount], more: Mapping[str, FragmentCount]) -> dict[str, FragmentCount]:
+    """The same for fragments."""
+    found = dict(total)
+    for name, one in more.items():
+        last = total.get(name, FragmentCount(one.query))
+        found[name] = FragmentCount(
+            one.query, last.rows_out + one.rows_out, (), last.sic + one.sic, last.seconds + one.seconds
+        )
+    return found
+
+
+@dataclass
+class LinkCount:
+    """A link: rows sent, read, under way, and those that do not add up."""
+
+    sent: int = 0
+    read: int = 0
+    under_way: int = 0
+    lost: int = 0
+
+    @property
+    def exact(self) -> bool:
+        """Whether each row that was sent was read once, or still may be."""
+        return self.lost == 0 and self.under_way >= 0
+
+
+@dataclass
+class Federation:
+    """The account of several sites.
+
+    Attributes:
+        inputs: By site and input.
+        links: By sending site and fragment.
+        results: Rows that roots have delivered, by query.
+        faults: What does not add up, in words.
+    """
+
+    inputs: dict[str, InputCount] = field(default_factory=dict)
+    links: dict[str, LinkCount] = field(default_factory=dict)
+    results: Counter[str] = field(default_factory=Counter)
+    faults: list[str] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, Any]:
+        """For machines."""
+        return {
+            "inputs": {
+                name: {"rows_in": one.rows_in, "kept": one.kept, "shed": one.shed} for name, one in self.inputs.items()
+            },
+            "links": {
+                name: {"sent": one.sent, "read": one.read, "under_way": one.under_way, "lost": one.lost}
+                for name, one in self.links.items()
+            },
+            "results": dict(self.results),
+            "faults": self.faults,
+            "balances": not self.faults,
+        }
+
+
+class SiteAccount:
+    """The accounts in a site's folder, all epochs."""
+
+    def __init__(self, folder: Path) -> None:
+        """Read them."""
+        path = folder / ACCOUNT
+        names = (
+            sorted(one.name for one in path.iterdir() if re.fullmatch(r"[0-9]{18}", one.name)) if path.is_dir() else []
+        )
+        self.logs = {int(name): AccountLog(path / name) for name in names}
+        self.last = {epoch: entry for epoch, log in self.logs.items() if (entry := log.latest())}
+        if not self.last:
+            raise PenstockError.setting("--account", str(folder), "the folder of a site that has run a batch")
+        self.site = next(iter(self.last.values())).site
+
+    def entries(self) -> list[BatchAccount]:
+        """Every batch, oldest first."""
+        return [one for log in self.logs.values() for one in log.entries()]
+
+    def inputs(self) -> dict[str, InputCount]:
+        """Totals of all epochs."""
+        total: dict[str, InputCount] = {}
+        for entry in self.last.values():
+            total = added(total, entry.total_inputs)
+        return total
+
+    def fragments(self) -> dict[str, FragmentCount]:
+        """Totals of all epochs."""
+        total: dict[str, FragmentCount] = {}
+        for entry in self.last.values():
+            total = added_fragments(total, entry.total_fragments)
+        return total
+
+    def sent_up_to(self, fragment: str, mark: str) -> int | None:
+        """Rows that a fragment had sent when it had sent a part; None if that part is not known."""
+        if not mark:
+            return 0
+        epoch, batch, part = int(mark[:18]), int(mark[19:37]), int(mark[38:44])
+        entry = self.logs[epoch].get(batch) if epoch in self.logs else None
+        if entry is None or fragment not in entry.total_fragments:
+            return None
+        before = sum(
+            last.total_fragments[fragment].rows_out
+            for earlier, last in self.last.items()
+            if earlier < epoch and fragment in last.total_fragments
+        )
+        rows = entry.fragments[fragment].part_rows
+        return before + entry.total_fragments[fragment].rows_out - sum(rows[part + 1 :])
+
+
+def add_up(folders: Iterable[Path]) -> Federation:
+    """The account over the folders of sites."""
+    sites = {one.site: one for one in map(SiteAccount, folders)}
+    found = Federation()
+    for name, site in sites.items():
+        for key, one in site.inputs().items():
+            found.inputs[f"{name}.{key}"] = one
+            if one.rows_in != one.kept + one.shed:
+                found.faults.append(f"{name}.{key}: {one.rows_in} rows in, {one.kept} kept and {one.shed} shed")
+        for fragment, made in site.fragments().items():
+            roots = [last.fragments.get(fragment) for last in site.last.values()]
+            if not any(one is not None and one.part_rows for one in roots):
+                found.results[made.query] += made.rows_out
+    for key, one in list(found.inputs.items()):
+        if one.link:
+            _add_link(found, sites, key, one)
+    return found
+
+
+def _add_link(found: Federation, sites: Mapping[str, SiteAccount], key: str, one: InputCount) -> None:
+    sender, _, fragment = one.link.partition(".")
+    if sender not in sites:
+        found.faults.append(f"{key}: the account of {sender}, which sends it rows, is not among the folders")
+        return
+    made = sites[sender].fragments().get(fragment, FragmentCount("?"))
+    up_to = sites[sender].sent_up_to(fragment, one.mark)
+    if up_to is None:
+        # It may be read before its sender has written the batch down.
+        found.faults.append(f"{key}: it has read part {one.mark} of {one.link}, of which its sender has no account")
+        return
+    count = LinkCount(made.rows_out, one.rows_in, made.rows_out - up_to, up_to - one.rows_in)
+    found.links[f"{one.link} -> {key}"] = count
+    if not count.exact:
+        found.faults.append(
+            f"{key}: of {up_to} rows that {one.link} had sent up to the part that was read last, {one.rows_in} came"
+        )

@@ -1,0 +1,215 @@
+"""All that goes between a site and the others, in one thread: rows out of outboxes, rows into inboxes, and news.
+
+Spark never waits for the transport: it reads inboxes and writes outboxes, which are folders of the site. While the
+transport is away, news expire, the site is fair among its own queries, and rows wait. What comes is held against the
+site's own file; what does not fit is refused and counted.
+"""
+
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from penstock.core.news import News
+from penstock.core.others import Known, Others
+from penstock.errors import PenstockError
+from penstock.federation.boxes import Inbox, Outbox
+from penstock.federation.bus import MOST_BYTES, Bus, Delivery
+from penstock.federation.parcel import opened
+from penstock.federation.site_file import Link, SiteFile
+
+_logger = logging.getLogger("penstock")
+
+#: News are a few tens of bytes a field, with names of up to 60.
+NEWS_BYTES = 600
+#: News are believed for so many intervals, but not less long than this.
+EXPIRY_INTERVALS, EXPIRY_S = 5, 10.0
+#: Starts of a site, each with numbers of its own.
+_PER_START = 2**32
+
+
+class Exchange:
+    """A site's side of the transport.
+
+    Attributes:
+        inboxes: By link.
+        outboxes: By fragment.
+        counts: Messages taken, refused and ignored, by what they were.
+    """
+
+    def __init__(
+        self,
+        file: SiteFile,
+        bus: Bus,
+        folder: Path,
+        parts: Mapping[str, float],
+        *,
+        epoch: int = 1,
+        start: int = 0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Serve the site of a file.
+
+        Args:
+            file: Whom it hears and whose rows it takes.
+            bus: The transport.
+            folder: Where boxes are kept.
+            parts: The share of each query's sources that are read at the site.
+            epoch: The site's epoch.
+            start: How often it was started before.
+            clock: By which news grow old.
+        """
+        self._file, self._bus, self._parts, self._clock = file, bus, dict(parts), clock
+        self._epoch, self._sequence = epoch, start * _PER_START
+        self.inboxes = {link: Inbox(folder / "inbox" / link.site / link.fragment) for link in file.links_in}
+        self.outboxes = {
+            link.fragment: Outbox(folder / "outbox" / link.fragment, file.site, link.fragment, epoch)
+            for link in file.links_out
+        }
+        self._others = Others(max(EXPIRY_S, EXPIRY_INTERVALS * file.interval_s), self._parts)
+        self.counts: Counter[str] = Counter()
+        self._lock = threading.Lock()
+        self._give: dict[str, float] = {}
+        self._sic: dict[str, float] = {}
+        self._told_s = float("-inf")
+        self._listens = False
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def say(self, give: Mapping[str, float], sic: Mapping[str, float]) -> None:
+        """What the site gives its queries from now on, and the SIC of results of those whose root is here."""
+        with self._lock:
+            self._give, self._sic, self._told_s = dict(give), dict(sic), float("-inf")
+
+    def known(self) -> dict[str, Known]:
+        """What others give, by query."""
+        with self._lock:
+            now_s = self._clock()
+            return {query: self._others.known(query, now_s) for query in self._file.queries}
+
+    def measured(self) -> dict[str, float]:
+        """The SIC measured on results, by query, as the sites of their roots have told."""
+        with self._lock:
+            now_s = self._clock()
+            told = {query: self._others.sic(query, now_s) for query in self._file.queries}
+            return {query: sic for query, sic in told.items() if sic is not None} | self._sic
+
+    def heard_from(self) -> frozenset[str]:
+        """The sites whose news are believed at the moment."""
+        with self._lock:
+            return self._others.heard_from(self._clock())
+
+    def start(self) -> None:
+        """Serve in a thread, until `stop`."""
+        self._thread = threading.Thread(target=self._serve, name="penstock-exchange", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Send what waits, if the transport takes it at once, and end."""
+        self._over.set()
+        if self._thread is not None:
+            self._thread.join(30.0)
+        self._bus.close()
+
+    def round(self, wait_s: float = 0.0) -> None:
+        """Send what is to be sent, take what has come."""
+        if not self._listens:
+            news: dict[str, int | None] = {_news_channel(peer): None for peer in self._file.peers}
+            self._bus.listen(news | {link.channel: inbox.position for link, inbox in self.inboxes.items()})
+            self._listens = True
+        self._tell()
+        self._forward()
+        for one in self._bus.poll(wait_s):
+            self._take(one)
+
+    def _serve(self) -> None:
+        last = False
+        while not last:
+            last = self._over.is_set()  # one more round for what came since
+            try:
+                self.round(0.0 if last else 0.2)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the site goes on alone and tries again
+                self._failed(error)
+                if not last:
+                    self._over.wait(0.5)
+
+    def _failed(self, error: Exception) -> None:
+        self.counts["transport errors"] += 1
+        if self.counts["transport errors"] == 1:
+            _logger.warning("site %s: %s; it goes on alone, and tries again", self._file.site, error)
+
+    def _tell(self) -> None:
+        with self._lock:
+            now_s = self._clock()
+            if not self._give or now_s - self._told_s < self._file.interval_s:
+                return
+            self._told_s = now_s
+            give, sic = self._give, self._sic
+        for query in self._file.queries:
+            self._sequence += 1
+            # A site with a root but no source of a query has nothing to give, but its SIC to tell.
+            told = News(
+                self._file.site,
+                query,
+                give.get(query, 0.0),
+                self._parts.get(query, 0.0),
+                sic.get(query),
+                self._epoch,
+                self._sequence,
+                time.time(),
+            )
+            self._bus.tell(_news_channel(self._file.site), told.to_json().encode())
+            self.counts["news told"] += 1
+
+    def _forward(self) -> None:
+        for fragment, outbox in self.outboxes.items():
+            for path in outbox.waiting():
+                for message in outbox.messages(path):
+                    self._bus.send(Link(self._file.site, fragment).channel, message)
+                path.unlink()
+                self.counts["batches sent"] += 1
+
+    def _take(self, one: Delivery) -> None:
+        link = next((link for link in self.inboxes if link.channel == one.channel), None)
+        kind = "news" if link is None else "rows"
+        try:
+            payload = _small(one.payload, NEWS_BYTES if link is None else MOST_BYTES)
+            if link is None:
+                self._hear(one.channel, payload)
+            else:
+                parcel, lines = opened(payload, link.site, link.fragment)
+                self.counts["rows taken" if self.inboxes[link].take(parcel, lines) else "rows ignored: doubled"] += 1
+        except PenstockError as error:
+            self.counts[f"{kind} refused"] += 1
+            if self.counts[f"{kind} refused"] == 1:
+                _logger.warning("site %s: a message on %s is refused: %s", self._file.site, one.channel, error)
+        if link is not None:
+            self.inboxes[link].read_up_to(one.position)
+
+    def _hear(self, channel: str, payload: bytes) -> None:
+        try:
+            news = News.from_json(payload.decode())
+        except UnicodeDecodeError:
+            raise PenstockError("the message is no text") from None
+        if _news_channel(news.site) != channel:
+            raise PenstockError.setting("site", news.site, "the site whose channel it is")
+        if news.query not in self._file.queries:
+            self.counts["news refused: unknown query"] += 1
+            return
+        with self._lock:
+            verdict = self._others.hear(news, self._clock())
+        if verdict == "too much":
+            raise PenstockError.setting("part", news.part, "no more of a query than there is")
+        self.counts["news taken" if verdict == "taken" else "news ignored: old"] += 1
+
+
+def _small(payload: bytes | None, most_bytes: int) -> bytes:
+    if payload is None or len(payload) > most_bytes:
+        raise PenstockError(f"the message is larger than {most_bytes} bytes")
+    return payload
+
+
+def _news_channel(site: str) -> str:
+    return f"news.{site}"

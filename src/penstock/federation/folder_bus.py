@@ -1,0 +1,146 @@
+"""A transport in a folder, for sites that share a file system: a channel is a folder, a message a numbered file.
+
+A message appears at one stroke, under the next free number. Nothing in a message is ever part of a path.
+"""
+
+import os
+import re
+import stat
+import time
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+
+from penstock.federation.bus import MOST_BYTES, BusError, Delivery
+
+_FILE = re.compile(r"[0-9]{20}\.message")
+#: Messages are kept for so long, as a broker does; a site that was away for longer finds them gone.
+RETENTION_S = 24 * 3600.0
+#: How often old ones are looked for, in messages sent, and how many that may be lost are kept.
+_CLEAN_EVERY, _KEPT_TOLD = 50, 50
+#: Time between two looks, and messages read at a look.
+_LOOK_S, _AT_ONCE = 0.05, 200
+
+
+class FolderBus:
+    """Channels in a folder.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     bus = FolderBus(Path(folder))
+    ...     bus.send("rows.west.cov", b"hello")
+    ...     bus.listen({"rows.west.cov": 0})
+    ...     bus.poll(0.0)
+    [Delivery(channel='rows.west.cov', position=1, payload=b'hello')]
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Use this folder, which is made when it is needed."""
+        self._folder = folder
+        self._positions: dict[str, int] = {}
+        self._sent: dict[str, int] = {}
+
+    def listen(self, positions: Mapping[str, int | None]) -> None:
+        """Read these channels from now on."""
+        self._positions = {
+            channel: self._end(channel) if position is None else position for channel, position in positions.items()
+        }
+
+    def poll(self, wait_s: float) -> list[Delivery]:
+        """What has come; waits a while if there is nothing."""
+        until_s = time.monotonic() + wait_s
+        while True:
+            found = [one for channel in self._positions for one in self._new(channel)]
+            if found or time.monotonic() >= until_s:
+                return found
+            time.sleep(min(_LOOK_S, wait_s))
+
+    def send(self, channel: str, payload: bytes) -> None:
+        """Send a message: it is durable when this returns."""
+        self._put(channel, payload, durable=True)
+
+    def tell(self, channel: str, payload: bytes) -> None:
+        """Send a message that may be lost."""
+        self._put(channel, payload, durable=False)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _put(self, channel: str, payload: bytes, *, durable: bool) -> None:
+        folder = self._folder / channel
+        temp = folder / f".{uuid.uuid4().hex}.tmp"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            number = self._sent.get(channel, 0) or self._end(channel)
+            try:
+                with temp.open("xb") as file:
+                    file.write(payload)
+                    file.flush()
+                    if durable:
+                        os.fsync(file.fileno())
+                number = _published(temp, folder, number)
+            finally:
+                temp.unlink(missing_ok=True)
+            self._sent[channel] = number + 1
+            if number % _CLEAN_EVERY == 0:
+                self._clean(folder, None if durable else number - _KEPT_TOLD)
+        except OSError as error:
+            raise BusError(f"transport folder {self._folder}: {error.strerror or error}") from None
+
+    def _new(self, channel: str) -> list[Delivery]:
+        position = self._positions[channel]
+        try:
+            numbers = [number for number in self._numbers(channel) if number >= position][:_AT_ONCE]
+            found = [Delivery(channel, number + 1, _read(self._folder / channel / _name(number))) for number in numbers]
+        except FileNotFoundError:
+            return []  # cleaned away just now
+        except OSError as error:
+            raise BusError(f"transport folder {self._folder}: {error.strerror or error}") from None
+        if numbers:
+            self._positions[channel] = numbers[-1] + 1
+        return found
+
+    def _numbers(self, channel: str) -> list[int]:
+        try:
+            names = [path.name for path in (self._folder / channel).iterdir()]
+        except FileNotFoundError:
+            return []
+        return sorted(int(name[:20]) for name in names if _FILE.fullmatch(name))
+
+    def _end(self, channel: str) -> int:
+        return max(self._numbers(channel), default=-1) + 1
+
+    def _clean(self, folder: Path, before: int | None) -> None:
+        """Delete what is too old, but never the last: its number is the channel's end."""
+        oldest_s = time.time() - RETENTION_S
+        for number in self._numbers(folder.name)[:-1]:
+            path = folder / _name(number)
+            if (before is not None and number < before) or (before is None and path.stat().st_mtime < oldest_s):
+                path.unlink(missing_ok=True)
+            elif before is None:
+                return
+
+
+def _name(number: int) -> str:
+    return f"{number:020d}.message"
+
+
+def _published(temp: Path, folder: Path, number: int) -> int:
+    """Give a message the next number; a second writer of the same site may have been quicker."""
+    while True:
+        try:
+            os.link(temp, folder / _name(number))
+        except FileExistsError:
+            number += 1
+        else:
+            return number
+
+
+def _read(path: Path) -> bytes | None:
+    """A message; None for one that is too large, or no file at all."""
+    status = path.lstat()
+    if not stat.S_ISREG(status.st_mode) or status.st_size > MOST_BYTES:
+        return None
+    with path.open("rb") as file:
+        content = file.read(MOST_BYTES + 1)
+    return content if len(content) <= MOST_BYTES else None

@@ -1,0 +1,105 @@
+r"""A batch of derived rows on its way: a line that says whose, which and how much it is worth, then a row a line.
+
+Each row is a JSON object as Spark writes it. All rows of a batch carry the same SIC, equation 3 of THEMIS: what came in
+divided by how many come out. A batch without rows still carries its SIC: a filter that nothing passes has read
+everything.
+
+>>> parcel = Parcel("west", "cov", epoch=1, batch=7, part=0, parts=1, rows=2, sic=0.5)
+>>> message = written(parcel, ['{"a":1}', '{"a":2}'])
+>>> opened(message, "west", "cov") == (parcel, ['{"a":1}', '{"a":2}'])
+True
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from penstock.errors import PenstockError
+from penstock.federation.bus import MOST_BYTES
+from penstock.message import Count, Message, Name, Share, refusal
+
+#: For the first line.
+_HEAD_BYTES = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel(Message):
+    """What the first line says.
+
+    Attributes:
+        site: Who sends it.
+        fragment: Whose rows these are.
+        epoch: The epoch of the site.
+        batch: The site's micro-batch.
+        part: Which part of the batch, from 0.
+        parts: How many parts it has.
+        rows: How many rows are in this part.
+        sic: Their SIC together.
+    """
+
+    site: Name
+    fragment: Name
+    epoch: Count
+    batch: Count
+    part: Count
+    parts: Count
+    rows: Count
+    sic: Share
+
+    def _check(self) -> None:
+        if self.part >= self.parts:
+            raise refusal("part", self.part, f"one below parts, {self.parts}")
+        if max(self.epoch, self.batch, self.parts) >= 10**18:
+            raise refusal("batch", max(self.epoch, self.batch, self.parts), "numbers below 10**18")
+
+    @property
+    def key(self) -> str:
+        """A name that is in order, and says whether it is the last part."""
+        last = "z" if self.part == self.parts - 1 else "a"
+        return f"{self.epoch:018d}-{self.batch:018d}-{self.part:06d}{last}"
+
+
+def written(parcel: Parcel, lines: Sequence[str]) -> bytes:
+    """The message."""
+    return "\n".join([parcel.to_json(), *lines]).encode()
+
+
+def parts(lines: Sequence[str], most_bytes: int = MOST_BYTES - _HEAD_BYTES) -> Iterator[list[str]]:
+    """The rows of a batch in pieces that fit a message; at least one, though it be empty.
+
+    >>> list(parts(["aaa", "bbb", "ccc"], most_bytes=8)), list(parts([]))
+    ([['aaa', 'bbb'], ['ccc']], [[]])
+    """
+    piece: list[str] = []
+    size = 0
+    for line in lines:
+        length = len(line.encode()) + 1
+        if length > most_bytes:
+            raise PenstockError(f"a row of {length:,} bytes is too long for a link: {most_bytes:,} are allowed")
+        if size + length > most_bytes:
+            yield piece
+            piece, size = [], 0
+        piece.append(line)
+        size += length
+    yield piece
+
+
+def opened(message: bytes, site: str, fragment: str) -> tuple[Parcel, list[str]]:
+    """What is in a message that should come from a fragment of a site; an error if it is anything else."""
+    try:
+        head, *lines = message.decode().split("\n")
+    except UnicodeDecodeError:
+        raise PenstockError("the message is no text") from None
+    parcel = Parcel.from_json(head)
+    if (parcel.site, parcel.fragment) != (site, fragment):
+        raise refusal("fragment", f"{parcel.site}.{parcel.fragment}", f"{site}.{fragment}, whose channel it came by")
+    if len(lines) != parcel.rows:
+        raise refusal("rows", parcel.rows, f"the number of lines that follow, {len(lines)}")
+    for line in lines:
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            row = None
+        if not isinstance(row, dict):
+            raise refusal("row", line, "a JSON object")
+    return parcel, lines

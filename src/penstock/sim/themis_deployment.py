@@ -1,0 +1,200 @@
+"""Who runs what where: sites with capacities, queries split into fragments, their sources and the links between them.
+
+A fragment of a query reads sources of its own. Fragments of AVG-all send to one root, those of TOP-5 and COV form a
+chain (THEMIS, section 7). Each fragment of a query is on another site. Sites are equal; how many fragments a site gets
+follows a Zipf law, so some have much more to do than others.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.errors import PenstockError
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A query of Table 1's complex workload: sources of a fragment, how fragments hang together, what each sends on."""
+
+    sources: int
+    shape: str  #: `tree`: all send to the root; `chain`: each to the next
+    output_tuples: int  #: derived tuples that a fragment sends on every second
+
+
+KINDS = {"avg_all": Kind(10, "tree", 1), "top_5": Kind(20, "chain", 5), "cov": Kind(2, "chain", 1)}
+
+
+@dataclass(frozen=True)
+class Sources:
+    """How sources send.
+
+    Attributes:
+        batches_per_s: Of each source.
+        tuples_per_batch: All batches are alike.
+        grain: Tuples of a batch are kept or shed so many at a time; 1 is tuple by tuple, more is quicker.
+        burst: What a source's rate is multiplied with in a burst; 1 for steady sources.
+        rest: What it is multiplied with between bursts.
+        burst_share: Of the time that a source is in a burst.
+        burst_s: How long a burst lasts on average.
+    """
+
+    batches_per_s: float = 3.0
+    tuples_per_batch: int = 50
+    grain: int = 10
+    burst: float = 1.0
+    rest: float = 1.0
+    burst_share: float = 0.1
+    burst_s: float = 1.0
+
+    @property
+    def steady(self) -> bool:
+        """Whether the rate never changes."""
+        return self.burst == self.rest == 1.0
+
+    @property
+    def tuples_per_s(self) -> float:
+        """Of one source, on average."""
+        mean = self.burst_share * self.burst + (1.0 - self.burst_share) * self.rest
+        return self.batches_per_s * self.tuples_per_batch * mean
+
+
+#: Table 2.
+LOCAL, EMULAB = Sources(5.0, 80), Sources(3.0, 50)
+#: Section 7.4: ten times the rate for a tenth of the time, on top of the usual rate, or with the mean left as it was.
+BURSTY = replace(EMULAB, burst=10.0)
+BURSTY_SAME_MEAN = replace(EMULAB, burst=10.0 / 1.9, rest=1.0 / 1.9)
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """A federation, as arrays by site, by fragment and by query.
+
+    Attributes:
+        capacity: Work a site can do in a second; a tuple is one unit of work unless queries have costs of their own.
+        fragment_query: The query of each fragment.
+        fragment_site: Where each fragment runs.
+        fragment_downstream: The fragment that gets its output; -1 for a query's root.
+        fragment_sources: How many sources each fragment reads.
+        fragment_output: Derived tuples that it sends on every second.
+        query_cost: Work that a tuple of a query needs.
+        data_delay_s: From a fragment to the next one.
+        message_delay_s: From a query's coordinator to the site of each of its fragments.
+        sources: How all sources send.
+    """
+
+    capacity: Floats
+    fragment_query: Ints
+    fragment_site: Ints
+    fragment_downstream: Ints
+    fragment_sources: Ints
+    fragment_output: Ints
+    query_cost: Floats
+    data_delay_s: Floats
+    message_delay_s: Floats
+    sources: Sources
+
+    @property
+    def queries(self) -> int:
+        """How many there are."""
+        return len(self.query_cost)
+
+    @property
+    def query_sources(self) -> Ints:
+        """How many sources each query has."""
+        return np.bincount(self.fragment_query, self.fragment_sources, self.queries).astype(np.int64)
+
+    @property
+    def query_fragments(self) -> Ints:
+        """How many fragments each query has."""
+        return np.bincount(self.fragment_query, minlength=self.queries)
+
+    @property
+    def source_work(self) -> Floats:
+        """Work that each fragment's sources ask for in a second, were nothing shed."""
+        return self.fragment_sources * self.sources.tuples_per_s * self.query_cost[self.fragment_query]
+
+    @property
+    def derived_work(self) -> Floats:
+        """Work in a second, by site, for what fragments send to each other."""
+        sending = np.flatnonzero(self.fragment_downstream >= 0)
+        work = self.fragment_output[sending] * self.query_cost[self.fragment_query[sending]]
+        return np.bincount(self.fragment_site[self.fragment_downstream[sending]], work, len(self.capacity)).astype(
+            float
+        )
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to draw a deployment from.
+
+    Attributes:
+        sites: How many; all have the same capacity.
+        kinds: Of the queries, by name, in turn.
+        fragments: Of each query.
+        capacity_share: All sites' capacity, as a share of what all sources ask for without bursts.
+        capacity_per_s: Of one site, in tuples a second, in place of the share.
+        zipf: Skew of fragments over sites.
+        delay_s: Of all links, for data and for messages.
+        message_delay_s: Of messages, if it is another.
+        costs: Work for a tuple is drawn from these, by query.
+        sources: How sources send.
+    """
+
+    sites: int
+    kinds: Sequence[str]
+    fragments: Sequence[int]
+    capacity_share: float | None = None
+    capacity_per_s: float | None = None
+    zipf: float = 0.0
+    delay_s: float = 0.005
+    message_delay_s: float | None = None
+    costs: Sequence[float] = (1.0,)
+    sources: Sources = EMULAB
+
+
+def deploy(plan: Plan, rng: np.random.Generator) -> Deployment:
+    """Draw where fragments go.
+
+    >>> plan = Plan(sites=3, kinds=["avg_all", "cov"], fragments=[3, 2], capacity_share=0.5)
+    >>> found = deploy(plan, np.random.default_rng(0))
+    >>> found.fragment_downstream.tolist()  # a tree, then a chain
+    [-1, 0, 0, 4, -1]
+    >>> found.fragment_sources.tolist(), float(found.capacity.sum())
+    ([10, 10, 10, 2, 2], 2550.0)
+    """
+    if max(plan.fragments) > plan.sites:
+        raise PenstockError.setting("fragments", max(plan.fragments), f"at most {plan.sites}, one for each site")
+    weights = np.arange(1, plan.sites + 1, dtype=np.float64) ** -plan.zipf
+    query, downstream, site, number = [], [], [], 0
+    for which, (kind, count) in enumerate(zip(plan.kinds, plan.fragments, strict=True)):
+        query += [which] * count
+        if KINDS[kind].shape == "tree":
+            downstream += [-1] + [number] * (count - 1)
+        else:
+            downstream += [*range(number + 1, number + count), -1]
+        site += rng.choice(plan.sites, count, replace=False, p=weights / weights.sum()).tolist()
+        number += count
+    of_query = [KINDS[kind] for kind in plan.kinds]
+    cost = rng.choice(plan.costs, len(of_query)) if len(plan.costs) > 1 else np.full(len(of_query), plan.costs[0])
+    found = Deployment(
+        capacity=np.ones(plan.sites),
+        fragment_query=np.asarray(query, np.int64),
+        fragment_site=np.asarray(site, np.int64),
+        fragment_downstream=np.asarray(downstream, np.int64),
+        fragment_sources=np.asarray([of_query[one].sources for one in query], np.int64),
+        fragment_output=np.asarray([of_query[one].output_tuples for one in query], np.int64),
+        query_cost=cost.astype(np.float64),
+        data_delay_s=np.full(number, plan.delay_s),
+        message_delay_s=np.full(number, plan.delay_s if plan.message_delay_s is None else plan.message_delay_s),
+        sources=plan.sources,
+    )
+    if plan.capacity_per_s is not None:
+        return replace(found, capacity=np.full(plan.sites, plan.capacity_per_s))
+    usual = replace(found, sources=replace(plan.sources, burst=1.0, rest=1.0)).source_work.sum()
+    each = (plan.capacity_share or 1.0) * usual / plan.sites
+    return replace(found, capacity=np.full(plan.sites, each))

@@ -1,0 +1,1 @@
+"""One site of a federation as a Spark application."""

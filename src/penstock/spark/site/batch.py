@@ -1,0 +1,149 @@
+"""One micro-batch of a site: count what came, keep what the plan says, run each fragment's SQL on what was kept.
+
+The operator window of a fragment is its batch. So equation 3 of THEMIS needs nothing of the user's SQL: what a batch
+brings in of SIC is shared by the rows that come out of it.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
+
+from penstock.errors import PenstockError
+from penstock.federation.account import InputCount
+from penstock.spark.network.drops import INPUT, kept_by, quoted
+from penstock.spark.network.failures import SPARK_ERRORS, line_of
+from penstock.spark.network.plan import Drop
+from penstock.spark.site.streams import FILE, SIC, WEIGHT
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from penstock.federation.site_file import Fragment, SiteFile
+    from penstock.spark.site.plan import SitePlan
+
+
+@dataclass
+class Worked:
+    """A fragment's result, held until it is written.
+
+    Attributes:
+        rows: The result, with its SIC; None if nothing came, for then the SQL is not run.
+        count: How many rows it has.
+        sic: What came in, and so goes out.
+        kept: How many rows it was made of.
+        seconds: How long that took.
+    """
+
+    rows: DataFrame | None
+    count: int
+    sic: float
+    kept: int
+    seconds: float
+
+
+class Batch:
+    """The rows of a micro-batch; `close` lets go of them."""
+
+    def __init__(self, file: SiteFile, rows: DataFrame) -> None:
+        """Hold the rows, which are read several times."""
+        self._file, self._rows = file, rows.persist()
+        self._held = [self._rows]
+
+    def came(self) -> dict[str, int]:
+        """Rows in, by input."""
+        counts = [_sum(self._own(name)).alias(f"c{n}") for n, name in enumerate(self._file.inputs)]
+        found = self._rows.agg(*counts).first()
+        return {name: int(found[n] or 0) for n, name in enumerate(self._file.inputs)} if found else {}
+
+    def counted(self, plan: SitePlan) -> tuple[dict[str, InputCount], dict[str, float]]:
+        """What the plan keeps: rows of each input, and the SIC that they bring."""
+        columns = []
+        for n, name in enumerate(self._file.inputs):
+            own, kept = self._own(name), self._kept(name, plan)
+            columns += [
+                _sum(own).alias(f"in{n}"),
+                _sum(own & kept).alias(f"kept{n}"),
+                F.sum(F.when((F.col(INPUT) == name) & kept, self._sic(name, plan))).alias(f"sic{n}"),
+                F.max(F.when(F.col(INPUT) == name, F.col(FILE))).alias(f"file{n}"),
+            ]
+        found = self._rows.agg(*columns).first()
+        if found is None:
+            raise PenstockError("Spark has counted nothing")
+        counts, sic = {}, {}
+        for n, (name, (_, one)) in enumerate(self._file.inputs.items()):
+            rows_in, kept_rows = int(found[f"in{n}"] or 0), int(found[f"kept{n}"] or 0)
+            link = "" if one.link is None else f"{one.link.site}.{one.link.fragment}"
+            mark = str(found[f"file{n}"] or "").removesuffix(".json")
+            counts[name] = InputCount(rows_in, kept_rows, rows_in - kept_rows, link, mark)
+            sic[name] = float(found[f"sic{n}"] or 0.0)
+        return counts, sic
+
+    def worked(
+        self, fragment: Fragment, plan: SitePlan, counts: Mapping[str, InputCount], sic: Mapping[str, float]
+    ) -> Worked:
+        """Run a fragment's SQL on the rows that are kept."""
+        begun_s = time.monotonic()
+        names = {name: f"{fragment.name}.{name}" for name in fragment.inputs}
+        sic_in = min(sum(sic[name] for name in names.values()), 1.0)
+        kept = sum(counts[name].kept for name in names.values())
+        if not kept:
+            return Worked(None, 0, sic_in, 0, 0.0)
+        made = sql(
+            self._rows.sparkSession, self._file, fragment, {n: self._view(key, plan) for n, key in names.items()}
+        )
+        result = made.persist()
+        self._held.append(result)
+        try:
+            count = result.count()
+        except SPARK_ERRORS as error:
+            raise PenstockError(f"fragments.{fragment.name}.sql failed: {line_of(error)}") from None
+        each = sic_in / count if count else 0.0
+        rows = result.select(*(quoted(name) for name in result.columns if name.lower() != SIC), F.lit(each).alias(SIC))
+        return Worked(rows, count, sic_in, kept, time.monotonic() - begun_s)
+
+    def close(self) -> None:
+        """Let go of what is held."""
+        for one in self._held:
+            one.unpersist()
+
+    def _own(self, name: str) -> Column:
+        return (F.col(INPUT) == name) & F.col(quoted(name)).isNotNull()
+
+    def _kept(self, name: str, plan: SitePlan) -> Column:
+        """Whether a row is kept; what only brings the SIC of an empty batch always is."""
+        keep = plan.keep.get(name, 1.0)
+        if keep >= 1.0:
+            return F.lit(True)  # noqa: FBT003 - a literal
+        place = f"{self._file.site}.{name}"
+        return F.col(quoted(name)).isNull() | kept_by(Drop(place, keep=keep), self._rows, name)
+
+    def _sic(self, name: str, plan: SitePlan) -> Column:
+        return F.lit(plan.sic[name]) if name in plan.sic else F.coalesce(F.col(SIC), F.lit(0.0))
+
+    def _view(self, name: str, plan: SitePlan) -> DataFrame:
+        own = self._rows.filter(self._own(name) & self._kept(name, plan))
+        weight = 1.0 / plan.keep[name] if plan.keep.get(name) else 1.0
+        return own.select(f"{quoted(name)}.*", F.lit(weight).alias(WEIGHT), self._sic(name, plan).alias(SIC))
+
+
+def sql(spark: SparkSession, file: SiteFile, fragment: Fragment, views: Mapping[str, DataFrame]) -> DataFrame:
+    """A fragment's SQL over its inputs."""
+    for name, view in views.items():
+        view.createOrReplaceTempView(name)
+    try:
+        made = spark.sql(fragment.sql)
+        _ = made.schema
+    except SPARK_ERRORS as error:
+        at = file.document.at(("fragments", fragment.name, "sql"))
+        raise PenstockError(f"{at} cannot be run: {line_of(error)}") from None
+    return made
+
+
+def _sum(condition: Column) -> Column:
+    return F.sum(F.when(condition, F.lit(1)).otherwise(F.lit(0)))

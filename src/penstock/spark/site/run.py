@@ -1,0 +1,334 @@
+"""A site that runs: one streaming query over all its inputs, whose every batch is planned, worked, sent and accounted.
+
+A batch's plan is on disk before it acts, and put there once: a replay keeps the same rows. Its results are in outboxes
+and sinks, and its account is on disk, before Spark counts it as done; all three are the same if they are made again. If
+planning fails, rows flow.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+import time
+from collections import deque
+from typing import TYPE_CHECKING
+
+import xxhash
+from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
+from pyspark.sql.types import StructType
+
+from penstock.core.others import Known
+from penstock.core.site_planner import SitePlanner
+from penstock.errors import PenstockError
+from penstock.federation.account import (
+    ACCOUNT,
+    STARTS,
+    AccountLog,
+    BatchAccount,
+    FragmentCount,
+    InputCount,
+    SiteAccount,
+    Start,
+    StartLog,
+    added,
+    added_fragments,
+)
+from penstock.federation.exchange import Exchange
+from penstock.federation.folder_bus import FolderBus
+from penstock.federation.kafka_bus import KafkaBus
+from penstock.spark.network.failures import SPARK_ERRORS, line_of
+from penstock.spark.network.sinks import Outputs
+from penstock.spark.site.batch import Batch, sql
+from penstock.spark.site.plan import SitePlan, SitePlanLog
+from penstock.spark.site.streams import SIC, WEIGHT, inputs, together
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from penstock.federation.bus import Bus
+    from penstock.federation.site_file import Fragment, SiteFile
+    from penstock.spark.site.batch import Worked
+
+_logger = logging.getLogger("penstock")
+
+#: Batches whose plans and accounts are kept.
+HISTORY, PURGE_EVERY = 10_000, 100
+
+
+class SiteRun:
+    """A site.
+
+    Attributes:
+        exchange: Its side of the transport.
+        planner: What it has learned.
+        accounts: The account of each batch of this run.
+        errors: Errors that were met and survived.
+        query: The streaming query.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        file: SiteFile,
+        folder: Path,
+        *,
+        bus: Bus | None = None,
+        on_batch: Callable[[BatchAccount], None] | None = None,
+    ) -> None:
+        """Run the site of a file, with checkpoint, boxes, plans and accounts in `folder`."""
+        self._spark, self._file, self._folder, self._on_batch = spark, file, folder, on_batch
+        self.planner = SitePlanner(
+            file.planned,
+            file.queries,
+            rows_per_s=file.capacity,
+            busy_share=file.budget,
+            window_s=file.window_s,
+            policy=file.policy,
+        )
+        start = _started(file, folder)
+        self._epoch = start.epoch
+        self.exchange = Exchange(
+            file, bus or _bus(file), folder, self.planner.parts, epoch=start.epoch, start=start.number
+        )
+        self._frames = inputs(spark, file, {link: box.folder for link, box in self.exchange.inboxes.items()})
+        _check_sql(spark, file, self._frames)
+        self._plans = SitePlanLog(folder / "plans" / f"{start.epoch:018d}")
+        self._log = AccountLog(folder / ACCOUNT / f"{start.epoch:018d}")
+        self.outputs = Outputs(
+            {name: one.sink for name, one in file.fragments.items() if one.sink is not None}, "fragments.{}.to"
+        )
+        self._recent: dict[str, deque[tuple[float, float]]] = {}
+        self._last_s: float | None = None
+        self.accounts: list[BatchAccount] = []
+        self.errors = 0
+        self.query: StreamingQuery | None = None
+
+    def start(self, *, once: bool = False) -> None:
+        """Start the query and the exchange; with `once`, work off what is there now, and end."""
+        for link, inbox in self.exchange.inboxes.items():
+            inbox.forget(self._read_before(link.site, link.fragment))
+        self.exchange.start()
+        writer = together(self._frames).writeStream.queryName(f"site {self._file.site}")
+        writer = writer.option("checkpointLocation", str(self._checkpoint)).foreachBatch(self._run_batch)
+        trigger = (
+            {"availableNow": True} if once else {"processingTime": f"{round(self._file.interval_s * 1e3)} milliseconds"}
+        )
+        self.query = writer.trigger(**trigger).start()
+
+    @property
+    def active(self) -> bool:
+        """Whether the query runs."""
+        return self.query is not None and self.query.isActive
+
+    def refuse_failure(self) -> None:
+        """Raise an error in one line if the query has failed."""
+        error = None if self.query is None or self.query.isActive else self.query.exception()
+        if error is not None:
+            raise PenstockError(f"site {self._file.site} failed: {line_of(error)}")
+
+    def stop(self) -> None:
+        """Stop the query, send what it has left, and hang up."""
+        if self.query is not None:
+            self.query.stop()
+        self.exchange.stop()
+
+    @property
+    def _checkpoint(self) -> Path:
+        return self._folder / "checkpoint"
+
+    def _run_batch(self, rows: DataFrame, number: int) -> None:
+        begun_s = time.monotonic()
+        batch = Batch(self._file, rows)
+        try:
+            self._forget(number)
+            plan = self._planned(batch, number)
+            counts, sic = batch.counted(plan)
+            worked: dict[str, Worked] = {}
+            parts: dict[str, list[int]] = {}
+            for name, fragment in self._file.fragments.items():
+                worked[name] = batch.worked(fragment, plan, counts, sic)
+                parts[name] = self._written(fragment, worked[name], number)
+            account = self._accounted(number, plan, counts, worked, parts)
+        finally:
+            batch.close()
+        took_s = time.monotonic() - begun_s
+        seconds = {name: one.seconds for name, one in worked.items()}
+        self.planner.learn(seconds, {name: one.kept for name, one in worked.items()}, took_s - sum(seconds.values()))
+        self.exchange.say(plan.give, account.sic)
+        self.accounts.append(account)
+        if self._on_batch is not None:
+            self._on_batch(account)
+
+    def _planned(self, batch: Batch, number: int) -> SitePlan:
+        """The plan of a batch: the one of its first attempt, or a new one, which is on disk before it acts."""
+        try:
+            plan = self._plans.get(number)
+            if plan is None:
+                plan = self._decide(batch.came(), number)
+                if not self._plans.add(number, plan):
+                    plan = self._plans.get(number) or plan
+        except (OSError, PenstockError) as error:
+            self.errors += 1
+            _logger.warning("site %s: %s; rows flow", self._file.site, error)
+            return SitePlan(number, time.time(), self._file.interval_s, {}, {}, {}, {}, "rows flow")
+        return plan
+
+    def _decide(self, came: Mapping[str, int], number: int) -> SitePlan:
+        now_s = time.time()
+        if self._last_s is None:
+            before = self._plans.get(number - 1)
+            self._last_s = now_s - self._file.interval_s if before is None else min(before.decided_s, now_s)
+        elapsed_s = max(now_s - self._last_s, 1e-3)
+        self._last_s = now_s
+        known = self.exchange.known()
+        shares = self.planner.decide(came, elapsed_s, known)
+        levels = {
+            query: min(known.get(query, Known(0.0, 0.0)).sic + self.planner.parts[query] * give, 1.0)
+            for query, give in shares.give.items()
+        }
+        return SitePlan(number, now_s, elapsed_s, shares.keep, shares.sic, shares.give, levels, self._file.policy)
+
+    def _written(self, fragment: Fragment, made: Worked, number: int) -> list[int]:
+        """Give a fragment's rows to its sink, or to its outbox: then, rows by part."""
+        if fragment.sink is not None:
+            if made.rows is not None:
+                self.outputs.write_rows(fragment.name, made.rows, number)
+            return []
+        lines: list[str] = []
+        if made.rows is not None and made.count:
+            text = made.rows.drop(SIC).select(F.to_json(F.struct("*")).alias("row")).toArrow()
+            lines = text.column("row").to_pylist()
+        return self.exchange.outboxes[fragment.name].put(number, lines, made.sic) if lines or made.sic else [0]
+
+    def _accounted(
+        self,
+        number: int,
+        plan: SitePlan,
+        counts: dict[str, InputCount],
+        worked: Mapping[str, Worked],
+        parts: Mapping[str, list[int]],
+    ) -> BatchAccount:
+        fragments = {
+            name: FragmentCount(self._file.fragments[name].query, one.count, tuple(parts[name]), one.sic, one.seconds)
+            for name, one in worked.items()
+        }
+        last = self._log.get(number - 1)
+        account = BatchAccount(
+            self._file.site,
+            self._epoch,
+            number,
+            time.time(),
+            plan.elapsed_s,
+            counts,
+            fragments,
+            added(last.total_inputs if last else {}, counts),
+            added_fragments(last.total_fragments if last else {}, fragments),
+            plan.give,
+            self._measured(fragments, plan.elapsed_s),
+            plan.levels,
+        )
+        if not self._log.add(number, account):
+            account = self._log.get(number) or account
+        return account
+
+    def _measured(self, fragments: Mapping[str, FragmentCount], elapsed_s: float) -> dict[str, float]:
+        """The SIC of results over the last window, of queries whose root is here."""
+        found = {}
+        for name, one in self._file.fragments.items():
+            if one.sink is not None:
+                recent = self._recent.setdefault(name, deque())
+                recent.append((elapsed_s, fragments[name].sic))
+                while len(recent) > 1 and sum(s for s, _ in recent) - recent[0][0] >= self._file.window_s:
+                    recent.popleft()
+                total_s = sum(s for s, _ in recent)
+                found[one.query] = min(sum(sic for _, sic in recent) * self._file.window_s / total_s, 1.0)
+        return found
+
+    def _forget(self, number: int) -> None:
+        """The batch before is done for good: what it has read can go, and what is long past."""
+        last = self._log.get(number - 1)
+        for name, one in last.total_inputs.items() if last else ():
+            link = self._file.inputs[name][1].link
+            if link is not None and one.mark:
+                self.exchange.inboxes[link].forget(one.mark)
+        if number % PURGE_EVERY == 0:
+            self._plans.purge(number - HISTORY)
+            self._log.purge(number - HISTORY)
+
+    def _read_before(self, site: str, fragment: str) -> str:
+        """The last part of a link that an earlier epoch has read: after a reset it is not to be read again."""
+        try:
+            earlier = SiteAccount(self._folder)
+        except PenstockError:
+            return ""
+        return max(
+            (
+                one.mark
+                for epoch, last in earlier.last.items()
+                if epoch < self._epoch
+                for one in last.total_inputs.values()
+                if one.link == f"{site}.{fragment}"
+            ),
+            default="",
+        )
+
+
+def _bus(file: SiteFile) -> Bus:
+    one = file.transport
+    if one.folder is not None:
+        return FolderBus(one.folder)
+    return KafkaBus(str(one.kafka), one.prefix, one.client)
+
+
+def _started(file: SiteFile, folder: Path) -> Start:
+    """Write down that the site starts: in its last epoch if its checkpoint is there, else in a new one.
+
+    A new epoch is also later than any that the site had in a folder that is lost, by its clock.
+    """
+    log = StartLog(folder / STARTS)
+    last = log.latest()
+    made_of = xxhash.xxh64_hexdigest(json.dumps(_made_of(file), sort_keys=True).encode())
+    if last is not None and last.site != file.site:
+        raise PenstockError.setting("folder", str(folder), f"a folder for site {file.site}; this one is of {last.site}")
+    checkpoint = folder / "checkpoint"
+    if last is not None and checkpoint.exists() and last.made_of != made_of:
+        raise PenstockError(
+            f"{folder} holds the checkpoint of other inputs: delete {checkpoint} to begin anew, or give another folder"
+        )
+    reset = last is None or not checkpoint.exists()
+    if last is None:
+        shutil.rmtree(checkpoint, ignore_errors=True)
+    epoch = max((last.epoch if last else 0) + 1, int(time.time())) if reset or last is None else last.epoch
+    start = Start(log.next_version(), epoch, file.site, made_of)
+    log.add(start.number, start)
+    return start
+
+
+def _made_of(file: SiteFile) -> dict[str, object]:
+    """What Spark's checkpoint depends on."""
+    return {
+        name: [one.link.channel if one.link else "", one.source.format if one.source else "", one.schema or ""]
+        for name, (_, one) in file.inputs.items()
+    }
+
+
+def _check_sql(spark: SparkSession, file: SiteFile, frames: Mapping[str, DataFrame]) -> None:
+    """Find mistakes in SQL before anything runs."""
+    for fragment in file.fragments.values():
+        views = {}
+        for name in fragment.inputs:
+            kind = frames[f"{fragment.name}.{name}"].schema[f"{fragment.name}.{name}"].dataType
+            if not isinstance(kind, StructType):
+                raise PenstockError.setting("the rows of an input", kind, "a struct")
+            empty = spark.createDataFrame([], kind)
+            views[name] = empty.withColumns({WEIGHT: F.lit(1.0), SIC: F.lit(0.0)})
+        try:
+            sql(spark, file, fragment, views)
+        except SPARK_ERRORS as error:
+            at = file.document.at(("fragments", fragment.name, "sql"))
+            raise PenstockError(f"{at} cannot be run: {line_of(error)}") from None

@@ -1,0 +1,225 @@
+"""Planners of several sites on virtual time, with news that come late, twice, out of order, or not at all."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+import pytest
+
+from penstock.core.jain import jain
+from penstock.core.news import News
+from penstock.core.others import Others
+from penstock.core.site_planner import Shares, SiteInput, SitePlanner, SiteQuery
+from penstock.core.site_shares import Demand, fair_shares
+
+INTERVAL_S = 1.0
+#: Sources by site and query, with rows a second: chains and trees over three sites, of which `east` is starved.
+SOURCES = {
+    "west": {"a": 400, "b": 200, "d": 300},
+    "north": {"a": 300, "c": 200, "e": 100},
+    "east": {"b": 300, "c": 300, "e": 500},
+}
+CAPACITY = {"west": 500.0, "north": 350.0, "east": 200.0}
+COUNT = {query: sum(query in one for one in SOURCES.values()) for query in "abcde"}
+
+
+@dataclass
+class Site:
+    """A planner, and what it has heard."""
+
+    name: str
+    policy: str = "balance"
+    alive: bool = True
+    epoch: int = 1
+    sequence: int = 0
+    give: dict[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.restart()
+
+    def restart(self) -> None:
+        inputs = {f"{query}-in": SiteInput(query, query, source=True) for query in SOURCES[self.name]}
+        queries = {query: SiteQuery(COUNT[query]) for query in SOURCES[self.name]}
+        capacity = CAPACITY[self.name]
+        self.planner = SitePlanner(inputs, queries, rows_per_s=capacity, policy=self.policy)  # type: ignore[arg-type]
+        self.others = Others(10.0, self.planner.parts)
+
+    def step(self, now_s: float) -> list[News]:
+        rows = {f"{query}-in": round(rate * INTERVAL_S) for query, rate in SOURCES[self.name].items()}
+        known = {query: self.others.known(query, now_s) for query in SOURCES[self.name]}
+        shares: Shares = self.planner.decide(rows, INTERVAL_S, known)
+        self.give = shares.give
+        work = sum(shares.keep[name] * count for name, count in rows.items())
+        assert work <= CAPACITY[self.name] * INTERVAL_S * (1.0 + 1e-6)
+        self.sequence += 1
+        return [
+            News(self.name, query, give, self.planner.parts[query], None, self.epoch, self.sequence, now_s)
+            for query, give in shares.give.items()
+        ]
+
+
+class Federation:
+    """Sites, and a transport that may lose, delay and double what it carries."""
+
+    def __init__(self, policy: str = "balance", *, delay_s: float = 1.0, lost: float = 0.0, twice: float = 0.0) -> None:
+        self.sites = {name: Site(name, policy) for name in SOURCES}
+        self.delay_s, self.lost, self.twice, self.cut = delay_s, lost, twice, False
+        self.now_s = 0.0
+        self._under_way: list[tuple[float, int, News]] = []
+        self._chance = random.Random(1)  # noqa: S311 - a seeded one
+
+    def run(self, seconds: float) -> list[float]:
+        """Jain's index of all queries' SIC at each interval."""
+        found = []
+        end_s = self.now_s + seconds
+        while self.now_s < end_s:
+            self.now_s += INTERVAL_S
+            self._deliver()
+            for site in self.sites.values():
+                if site.alive:
+                    for news in site.step(self.now_s):
+                        self._send(news)
+            found.append(jain(list(self.sic().values())))
+        return found
+
+    def sic(self) -> dict[str, float]:
+        alive = [site for site in self.sites.values() if site.alive]
+        return {q: sum(site.give.get(q, 0.0) / COUNT[q] for site in alive) for q in COUNT}
+
+    def _send(self, news: News) -> None:
+        for _ in range(2 if self._chance.random() < self.twice else 1):
+            if not self.cut and self._chance.random() >= self.lost:
+                at_s = self.now_s + self._chance.uniform(0.2, 1.8) * self.delay_s
+                self._under_way.append((at_s, self._chance.randrange(10**9), news))
+
+    def _deliver(self) -> None:
+        due = sorted(one for one in self._under_way if one[0] <= self.now_s)
+        self._under_way = [one for one in self._under_way if one[0] > self.now_s]
+        for _, _, news in due:
+            for site in self.sites.values():
+                if site.name != news.site and site.alive and news.query in SOURCES[site.name]:
+                    site.others.hear(news, self.now_s)
+
+
+@pytest.mark.parametrize("delay_s", [0.0, 1.0, 3.0])
+def test_sites_that_share_queries_come_to_the_same_sic(delay_s: float) -> None:
+    federation, by_chance = Federation(delay_s=delay_s), Federation("random", delay_s=delay_s)
+    fair, unfair = federation.run(60.0), by_chance.run(60.0)
+
+    assert min(fair[30:]) > 0.95
+    assert min(fair[30:]) > max(unfair[30:]) + 0.02
+    assert min(federation.sic().values()) > 1.1 * min(by_chance.sic().values())
+
+
+def test_a_site_that_is_starved_is_helped_by_those_it_shares_queries_with() -> None:
+    federation = Federation()
+    federation.run(60.0)
+    west, east = federation.sites["west"].give, federation.sites["east"].give
+
+    assert west["b"] > west["d"] + 0.05, "b is starved at east, so west gives it more than a query of its own"
+    assert east["b"] < west["b"]
+
+
+def test_news_that_are_lost_or_come_twice_and_out_of_order_change_little() -> None:
+    federation = Federation(delay_s=2.0, lost=0.3, twice=0.3)
+    found = federation.run(120.0)
+
+    assert min(found[60:]) > 0.95
+    assert sum(site.others.ignored["old"] for site in federation.sites.values()) > 20
+
+
+def test_without_a_transport_sites_are_fair_among_their_own_queries_and_converge_again() -> None:
+    federation = Federation()
+    before = federation.run(60.0)[-1]
+    federation.cut = True
+    federation.run(20.0)
+    for site in federation.sites.values():
+        gives = list(site.give.values())
+        assert max(gives) - min(gives) < 0.01, "local fairness"
+    federation.cut = False
+
+    assert min(federation.run(60.0)[30:]) == pytest.approx(before, abs=0.02)
+
+
+def test_a_site_that_was_killed_and_restarted_is_believed_again() -> None:
+    federation = Federation()
+    before = federation.run(60.0)[-1]
+    east = federation.sites["east"]
+    east.alive, east.give = False, {}
+    federation.run(20.0)
+    east.alive = True
+    east.restart()
+    east.epoch, east.sequence = 2, 0
+
+    assert min(federation.run(60.0)[30:]) == pytest.approx(before, abs=0.02)
+
+
+def test_clocks_that_differ_change_nothing() -> None:
+    def told(skew_s: float) -> float:
+        others = Others(10.0)
+        others.hear(News("west", "a", 0.4, 0.5, None, 1, 1, max(100.0 + skew_s, 0.0)), now_s=100.0)
+        return others.known("a", now_s=105.0).sic
+
+    assert told(-5.0) == told(0.0) == told(5.0) == pytest.approx(0.2)
+
+
+def test_a_sequence_out_of_this_world_silences_a_site_only_until_it_expires() -> None:
+    others = Others(10.0)
+    assert others.hear(News("west", "a", 1.0, 0.5, None, 2**62, 2**62, 0.0), now_s=0.0) == "taken"
+    assert others.hear(News("west", "a", 0.4, 0.5, None, 1, 8, 0.0), now_s=5.0) == "old"
+    assert others.hear(News("west", "a", 0.4, 0.5, None, 1, 9, 0.0), now_s=11.0) == "taken"
+    assert others.known("a", now_s=12.0).sic == pytest.approx(0.2)
+
+
+def test_sites_cannot_claim_more_of_a_query_than_there_is() -> None:
+    others = Others(10.0, own_parts={"a": 0.5})
+    assert others.hear(News("west", "a", 0.4, 0.6, None, 1, 1, 0.0), now_s=0.0) == "too much"
+    assert others.hear(News("west", "a", 0.4, 0.25, None, 1, 2, 0.0), now_s=0.0) == "taken"
+    assert others.hear(News("north", "a", 0.4, 0.3, None, 1, 1, 0.0), now_s=0.0) == "too much"
+    assert others.ignored == {"too much": 2}
+
+
+def test_shares_meet_the_budget_and_no_poorer_query_could_be_helped() -> None:
+    chance = random.Random(3)  # noqa: S311 - a seeded one
+    for _ in range(300):
+        demands = {}
+        for query in range(chance.randint(1, 6)):
+            part = chance.choice([0.0, 0.25, 0.5, 0.75])
+            sic = part * chance.random()
+            demands[str(query)] = Demand(chance.uniform(1.0, 100.0), sic, part, chance.choice([1.0, 1.0, 2.0]))
+        total = sum(one.work for one in demands.values())
+        budget = chance.uniform(0.05, 1.2) * total
+        shares = fair_shares(demands, budget)
+        spent = sum(demands[query].work * share for query, share in shares.items())
+        assert spent == pytest.approx(min(budget, total))
+        level = {q: (one.others_sic + shares[q] * (1.0 - one.others_part)) / one.weight for q, one in demands.items()}
+        poorest = min((level[q] for q in demands if shares[q] < 1.0 - 1e-9), default=float("inf"))
+        assert all(level[q] <= poorest + 1e-6 for q in demands if shares[q] > 1e-9)
+
+
+def test_rows_of_other_sites_are_kept_while_there_is_work_for_them() -> None:
+    inputs = {"own": SiteInput("f", "a", source=True), "link": SiteInput("f", "a", source=False)}
+    planner = SitePlanner(inputs, {"a": SiteQuery(2)}, rows_per_s=100.0)
+    few = planner.decide({"own": 200, "link": 20}, 1.0, {})
+    assert few.keep == {"own": pytest.approx(0.4), "link": 1.0}
+
+    many = SitePlanner(inputs, {"a": SiteQuery(2)}, rows_per_s=100.0).decide({"own": 200, "link": 400}, 1.0, {})
+    assert many.keep == {"own": 0.0, "link": 0.25}
+
+
+def test_costs_are_learned_and_the_time_that_all_else_takes_is_left_free() -> None:
+    inputs = {"own": SiteInput("f", "a", source=True)}
+    planner = SitePlanner(inputs, {"a": SiteQuery(1)}, busy_share=0.6)
+    assert planner.decide({"own": 1000}, 1.0, {}).keep["own"] == 1.0, "nothing is known yet"
+    for _ in range(30):
+        share = planner.decide({"own": 1000}, 1.0, {}).keep["own"]
+        planner.learn({"f": 0.1 + 0.001 * 1000 * share}, {"f": round(1000 * share)}, other_s=0.2)
+
+    assert 0.1 + 0.001 * 1000 * share + 0.2 == pytest.approx(0.6, abs=0.02)
+
+
+def test_after_a_stop_what_waits_is_thinned_to_one_window() -> None:
+    inputs = {"own": SiteInput("f", "a", source=True)}
+    planner = SitePlanner(inputs, {"a": SiteQuery(1)}, rows_per_s=100.0, window_s=10.0)
+    assert planner.decide({"own": 6000}, 30.0, {}).keep["own"] == pytest.approx(0.5 / 3.0)

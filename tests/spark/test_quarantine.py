@@ -1,0 +1,208 @@
+"""What a guard sheds is not lost: it lands in quarantine, once, and a replay makes the result whole."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+import pytest
+
+import penstock as ps
+from penstock.cli import main
+from penstock.core.planner import SOURCE
+from penstock.plan import KeepTable, Plan
+
+F = pytest.importorskip("pyspark.sql.functions")
+from penstock.spark.binding import LEASE_S  # noqa: E402 - needs Spark
+from penstock.spark.quarantine import Sign  # noqa: E402
+from penstock.spark.replay import calm  # noqa: E402
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+ROWS, BATCH, SALT = 3000, 1000, 11
+TABLE = KeepTable(SOURCE, keep=(0.2, 1.0, 0.5, 0.7), reasons=("dear keys", "", "second", "second"))
+TARGET = ps.Throughput(1_000_000)
+
+
+class Silent:
+    """A policy without an opinion: plans are written by hand."""
+
+    name, seed, alarms = "silent", SALT, ()
+
+    def planner(self, target: object) -> Silent:  # noqa: ARG002 - blind to it
+        return self
+
+    def decide(self, report: ps.Report, now_s: float) -> None:  # noqa: ARG002 - no opinion
+        return None
+
+    def release(self, version: int, now_s: float, note: str) -> None:  # noqa: ARG002 - no opinion
+        return None
+
+
+def guard(folder: Path, **settings: Any) -> ps.Guard:
+    given = {"key": "key", "row": "row", "checkpoint": folder / "checkpoint", "quarantine": folder / "shed"}
+    return ps.Guard(TARGET, Silent(), **(given | settings))
+
+
+def put_plan(of: ps.Guard, table: KeepTable = TABLE) -> None:
+    # Of the future, so that its lease outlasts a slow machine.
+    plan = Plan(of.plans().next_version(), "by hand", time.time() + 600.0, SALT, gates=(table,))
+    assert of.plans().add(plan.version, plan)
+
+
+def pipeline(df: DataFrame) -> DataFrame:
+    return df.filter("key % 5 <> 1").select("row", "key", (F.col("value") * 2).alias("value"), "weight")
+
+
+def run(spark: SparkSession, of: ps.Guard, folder: Path, rows: int = ROWS) -> None:
+    stream = spark.readStream.format("penstock").options(available=rows, rows_per_batch=BATCH, rate=100_000, seed=3)
+    query = (
+        stream.load()
+        .transform(of.admit)
+        .transform(pipeline)
+        .writeStream.format("parquet")
+        .option("path", str(folder / "sink"))
+        .option("checkpointLocation", str(folder / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    with of.watch(query):
+        assert query.awaitTermination(240)
+
+
+@pytest.fixture(scope="module")
+def shed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A query that has shed some of its rows."""
+    from penstock.spark import source  # noqa: PLC0415 - needs Spark
+
+    source.register(spark)
+    folder = tmp_path_factory.mktemp("shed")
+    of = guard(folder)
+    put_plan(of)
+    run(spark, of, folder)
+    return folder
+
+
+def test_every_row_is_either_kept_or_in_quarantine_and_says_why(shed: Path) -> None:
+    lost = pq.read_table(shed / "shed").to_pandas()
+    kept = pq.read_table(shed / "sink").to_pandas()
+    assert len(lost) > ROWS / 5
+    assert lost["row"].is_unique
+    assert not set(lost["row"]) & set(kept["row"])
+    assert (lost["penstock_plan"] == 0).all()
+    assert (lost["penstock_batch"] == lost["row"] // BATCH).all()
+    assert set(lost["penstock_reason"]) == {"dear keys", "second"}
+    assert lost["penstock_query"].nunique() == 1
+
+
+def test_a_replay_makes_the_result_whole_and_happens_once(spark: SparkSession, shed: Path) -> None:
+    room = iter([False, True, True, False])
+    done = ps.replay(spark, shed / "shed", shed / "again", pipeline, when=lambda: next(room, True))
+    assert done.rows == pq.read_table(shed / "shed").num_rows
+
+    whole = ps.whole(spark.read.parquet(str(shed / "sink")), spark.read.parquet(str(shed / "again")))
+    source = spark.read.format("penstock").options(available=ROWS, rate=100_000, seed=3, start=0).load()
+    unshed = pipeline(source.withColumn("weight", F.lit(1.0)))
+    both = {tuple(row) for row in whole.collect()}
+    assert both == {tuple(row) for row in unshed.collect()}
+    assert whole.count() == len(both), "no row twice"
+    assert whole.agg(F.sum("weight")).first()[0] == len(both), "nor counted twice"
+
+    with pytest.raises(ps.PenstockError, match="all have been replayed"):
+        ps.replay(spark, shed / "shed", shed / "again", pipeline)
+
+
+def test_a_table_gets_them_and_what_waits_for_it_can_be_replayed(spark: SparkSession, tmp_path: Path) -> None:
+    of = guard(tmp_path, quarantine="table:shed_rows")
+    put_plan(of)
+    try:
+        run(spark, of, tmp_path, BATCH)
+        in_table = spark.table("shed_rows").select("row", "penstock_reason", "penstock_plan").collect()
+    finally:
+        spark.sql("DROP TABLE IF EXISTS shed_rows")
+    staged = pq.read_table(of.folder / "quarantine").to_pandas()
+    assert sorted(row["row"] for row in in_table) == sorted(staged["row"])
+    assert {row["penstock_reason"] for row in in_table} == {"dear keys", "second"}
+
+    got: list[tuple[float, ...]] = []
+    done = ps.replay(
+        spark, of.folder / "quarantine", lambda df, _: got.extend(map(tuple, df.select("row", "weight").collect()))
+    )
+    assert sorted(got) == [(row, 1.0) for row in sorted(staged["row"])]
+    assert done == (len(staged), 1)
+
+
+def test_mistakes_are_told_before_a_query_runs(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "data.csv").touch()
+    stream = spark.readStream.format("penstock").option("available", 10).load()
+    for settings, line in (
+        ({"quarantine": tmp_path / "checkpoint" / "shed"}, "give a folder outside the checkpoint"),
+        ({"quarantine": tmp_path / "checkpoint"}, "give a folder outside the checkpoint"),
+        ({"checkpoint": None}, "quarantine is given without checkpoint"),
+        ({"quarantine": "kafka:shed"}, "give 'kafka:TOPIC@HOST:PORT'; a topic needs bootstrap servers"),
+        ({"quarantine": "table:"}, "give the table's name"),
+        ({"quarantine": 3}, "give a folder, 'table:NAME' or 'kafka:TOPIC@HOST:PORT'"),
+        ({"quarantine": "s3://bucket/shed"}, "give a folder of a file system that is mounted here"),
+        ({"quarantine": tmp_path / "file" / "shed"}, "give a folder that can be written; the system says: Not a dir"),
+        ({"quarantine": tmp_path / "other"}, "give an empty folder, or a quarantine; there is data.csv"),
+        ({"quarantine": "table:no_such_schema.shed"}, "give a table that is there or can be made; Spark says:"),
+        ({"quarantine": "kafka:shed@127.0.0.1:1"}, "give a topic that Spark can reach; Spark says:"),
+    ):
+        with pytest.raises(ps.PenstockError, match=line) as told:
+            guard(tmp_path, **settings).admit(stream)
+        assert "\n" not in str(told.value)
+    with pytest.raises(ps.PenstockError, match="quarantine needs a stream"):
+        guard(tmp_path).admit(spark.read.format("penstock").options(available=10).load())
+    fine = {"target": ps.MeanQueueLatency("1 s"), "policy": ps.LoadAware(), "fine": True}
+    with pytest.raises(ps.PenstockError, match="does not go with fine=True"):
+        ps.Guard(**fine, row="row", checkpoint=tmp_path / "checkpoint", quarantine=tmp_path / "shed")
+
+    with pytest.raises(ps.PenstockError, match="give the quarantine of a guard"):
+        ps.replay(spark, tmp_path / "other", tmp_path / "again")
+    guard(tmp_path).admit(stream)
+    with pytest.raises(ps.PenstockError, match="none has been shed yet"):
+        ps.replay(spark, tmp_path / "shed", tmp_path / "again")
+    with pytest.raises(ps.PenstockError, match="rows there have another schema"):
+        guard(tmp_path).admit(stream.drop("cost_ms"))
+    (tmp_path / "shed" / "some.parquet").touch()
+    (tmp_path / "sink" / "_spark_metadata").mkdir(parents=True)
+    with pytest.raises(ps.PenstockError, match="give a folder of its own; another query writes into this one"):
+        ps.replay(spark, tmp_path / "shed", tmp_path / "sink")
+    with pytest.raises(ps.PenstockError, match="give a folder outside the quarantine"):
+        ps.replay(spark, tmp_path / "shed", tmp_path / "shed" / "again")
+
+
+def test_calm_means_that_nothing_is_shed_and_has_not_been_for_a_while(tmp_path: Path) -> None:
+    log = ps.PlanLog(tmp_path)
+    assert calm(log, 0.0)
+    log.add(0, Plan(0, "by hand", 100.0, SALT, gates=(TABLE,)))
+    assert not calm(log, 120.0)
+    assert calm(log, 100.0 + LEASE_S + 1.0), "the lease has run out: rows flow"
+    log.add(1, Plan.keep_all(1, "by hand", 110.0))
+    assert not calm(log, 115.0)
+    assert calm(log, 121.0)
+
+
+def test_the_command_tells_mistakes_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Sign("guard", "weight", "{}").put(tmp_path / "shed")
+    for given, line in (
+        ([tmp_path, "--into", tmp_path / "again"], "DIR = .* is not usable: give the quarantine of a guard"),
+        ([tmp_path / "shed", "--into", "kafka:shed"], "--into = 'kafka:shed' is not usable"),
+        ([tmp_path / "shed", "--into", "x", "--pipeline", "no:such"], "--pipeline = 'no:such' is not usable"),
+        ([tmp_path / "shed", "--into", "x", "--when-calm", tmp_path], "there are no plans in it"),
+    ):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("sys.argv", ["penstock", "replay", *map(str, given)])
+            with pytest.raises(SystemExit) as ended:
+                main()
+        said = capsys.readouterr().err
+        assert ended.value.code == 2
+        assert re.search(line, said)
+        assert said.count("\n") == 1

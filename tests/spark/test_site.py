@@ -1,0 +1,125 @@
+"""One site of a federation on Spark: from its file to results, with shedding, a link to itself, and its account."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from penstock.errors import PenstockError
+from penstock.federation.account import SiteAccount, add_up
+from penstock.federation.site_file import load
+from penstock.spark.site.run import SiteRun
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+DEADLINE_S = 120.0
+SITE = """\
+site: west
+sites: [west, north]
+transport: {folder: bus}
+folder: state
+interval: 500 ms
+window: 4 s
+capacity: 300
+queries:
+  avg: {sources: 1}
+  top: {sources: 2, weight: 1}
+fragments:
+  avg-part:
+    query: avg
+    inputs:
+      cpu: {format: rate, options: {rowsPerSecond: 400, numPartitions: 1}}
+    sql: SELECT value % 4 AS host, count(*) AS n, sum(penstock_weight) AS weight FROM cpu GROUP BY value % 4
+  avg-root:
+    query: avg
+    inputs:
+      part: {from: avg-part, site: west, schema: 'host bigint, n bigint, weight double'}
+    sql: SELECT sum(n) AS n, sum(weight) AS weight FROM part
+    to: {format: memory}
+  top-part:
+    query: top
+    inputs:
+      net: {format: rate, options: {rowsPerSecond: 200, numPartitions: 1}}
+    sql: SELECT value FROM net WHERE value % 50 = 0
+"""
+
+
+def wait_until(condition: Callable[[], Any], run: SiteRun) -> None:
+    deadline_s = time.monotonic() + DEADLINE_S
+    while not condition():
+        run.refuse_failure()
+        assert time.monotonic() < deadline_s, "it did not happen"
+        time.sleep(0.05)
+
+
+def test_a_site_sheds_fairly_sends_itself_rows_and_goes_on_after_a_reset(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "west.yaml"
+    path.write_text(SITE)
+    file = load(path)
+    first = SiteRun(spark, file, file.folder)
+    first.start()
+    wait_until(lambda: len(first.accounts) >= 8 and (first.outputs.table("avg-root") or ()), first)
+    first.stop()
+    first.refuse_failure()
+
+    assert first.errors == 0
+    last = first.accounts[-1]
+    # 400 + 200 rows a second come, 300 can be done, and top's other source gives, as far as is known, as much.
+    assert last.give["avg"] == pytest.approx(last.give["top"], abs=0.02)
+    assert 0.3 < last.give["avg"] < 0.7
+    for account in first.accounts:
+        for count in account.inputs.values():
+            assert count.rows_in == count.kept + count.shed
+    # Rows on the link carry what they stand for.
+    table = first.outputs.table("avg-root").to_pydict()
+    kept = last.total_inputs["avg-part.cpu"].kept
+    assert 0 < sum(table["n"]) <= kept
+    assert 0.0 < max(table["penstock_sic"]) <= 1.0
+    assert 0.0 < last.sic["avg"] <= 1.0
+
+    # A checkpoint that is gone begins a new epoch: what the link holds and was not read yet is read once.
+    shutil.rmtree(file.folder / "checkpoint")
+    second = SiteRun(spark, file, file.folder)
+    second.start()
+    wait_until(lambda: len(second.accounts) >= 3, second)
+    second.stop()
+    wait_until(lambda: not second.active, second)
+
+    assert second.accounts[0].epoch > first.accounts[0].epoch
+    assert second.accounts[0].batch == 0
+    found = add_up([file.folder])
+    assert found.faults == []
+    link = found.links["west.avg-part -> west.avg-root.part"]
+    assert (link.lost, link.sent - link.read) == (0, link.under_way)
+    assert link.read > 0
+    assert SiteAccount(file.folder).site == "west"
+
+
+def test_mistakes_in_sql_and_inputs_are_told_before_anything_runs(spark: SparkSession, tmp_path: Path) -> None:
+    for old, new, told in (
+        (
+            "SELECT value FROM net",
+            "SELECT valu FROM net",
+            r"site.yaml, line \d+, fragments.top-part.sql cannot be run: .*valu",
+        ),
+        ("'host bigint, n", "'host big, n", r"inputs.part cannot be read: "),
+        (
+            "format: rate, options: {rowsPerSecond: 400",
+            "format: no, options: {rowsPerSecond: 400",
+            r"inputs.cpu cannot",
+        ),
+    ):
+        path = tmp_path / "site.yaml"
+        path.write_text(SITE.replace(old, new))
+        file = load(path)
+        with pytest.raises(PenstockError, match=told):
+            SiteRun(spark, file, tmp_path / "state")

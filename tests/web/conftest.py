@@ -1,0 +1,26 @@
+"""What tests of the page share: a browser."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.components import debian_browser
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api")
+    program, environment = debian_browser()
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(
+            executable_path=str(program),
+            env={**os.environ, **environment},
+            args=["--no-sandbox"],  # whoever tests may be root, in a container
+        )
+        yield browser
+        browser.close()
