@@ -376,6 +376,7 @@ def test_the_commands_are_the_documented_ones() -> None:
         "penstock bench grains",
         "penstock bench roadmap",
         "penstock bench density",
+        "penstock bench balanced",
         "penstock bench balance",
         "penstock bench grouping",
         "penstock bench fair",

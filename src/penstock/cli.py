@@ -443,6 +443,16 @@ def bench_grouping(
     )
 
 
+@bench.command("balanced")
+def bench_balanced(
+    *, repeats: Repeats = 3, learn: Learn = 30.0, measure: Measure = 40.0, json_file: Json = None
+) -> None:
+    """What policies deliver to three queries that differ in cost and worth, at twice the load; 7 minutes a repeat."""
+    cli_bench.require_spark()
+    run = partial(cli_bench.run_balanced, repeats, learn, measure)
+    _bench_on_spark("balanced", cli_bench.balanced_steps(repeats), run, cli_bench.show_balanced, json_file)
+
+
 @bench.command("fair")
 def bench_fair(*, settle: Learn = 30.0, measure: Measure = 40.0, json_file: Json = None) -> None:
     """How even the results of four overloaded queries are: Fair, random shedding, a guard each, and Spark's pools."""
