@@ -383,7 +383,6 @@ def test_the_commands_are_the_documented_ones() -> None:
         "penstock bench gate",
         "penstock bench idle",
         "penstock bench latency",
-        "penstock bench fair",
         "penstock bench federation",
         "penstock dashboard",
         "penstock demo",
