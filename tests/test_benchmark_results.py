@@ -268,7 +268,7 @@ def test_the_bars_were_reached() -> None:
 
 
 BALANCED = RESULTS / "balanced.json"
-WAYS = {
+BALANCED_WAYS = {
     "random": "random",
     "load_aware": "`LoadAware`, a guard each",
     "semantic": "by value, a guard each",
@@ -286,7 +286,7 @@ def balanced_table() -> str:
     ]
     for row in found["rows"]:
         cells = " | ".join(f"{row[name]['median']:.3f}" for name in ("mean", "worst", "jain"))
-        lines.append(f"| {WAYS[row['way']]} | {cells} | {row['windows_within_target']:.0%} |")
+        lines.append(f"| {BALANCED_WAYS[row['way']]} | {cells} | {row['windows_within_target']:.0%} |")
     worst, mean = (
         f"{ratio['median']:.2f} ({ratio['min']:.2f} to {ratio['max']:.2f})"
         for ratio in (found["worst_over_balance_sic"], found["mean_over_random"])
