@@ -3,10 +3,10 @@
 
 RUN = . scripts/env.sh &&
 
-.PHONY: help setup maven demo kafka test kills lint format tour docs results bench clean
+.PHONY: help setup maven demo kafka federation test kills lint format tour docs results bench clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 
 setup: ## make .venv with all packages; find Java 17+ or install it
 	@sh scripts/setup.sh
@@ -19,6 +19,9 @@ demo: setup ## an overloaded Spark stream, unguarded and guarded, and a report
 
 kafka: maven ## the demo's stream from Kafka to Kafka, with a broker of its own, and its account
 	@$(RUN) python examples/kafka/run.py
+
+federation: setup ## three sites that share queries, over a folder, and the account over all of them
+	@$(RUN) python examples/federation/run.py
 
 test: maven ## every check: lint, types, layers, docs, examples, unit and Spark tests
 	@$(RUN) python -m pytest $(ARGS)
