@@ -9,6 +9,7 @@ import pytest
 from penstock.core.fair_planner import ALIKE, UNFAIR, FairPlanner, Terms
 from penstock.core.jain import jain
 from penstock.core.planner import SOURCE
+from penstock.core.shared_knowledge import SharedKnowledge
 from penstock.core.work_budget import WorkBudget
 from penstock.report import Latency, Report
 
@@ -244,3 +245,164 @@ def test_a_slow_start_is_no_reason_to_shed_all() -> None:
     assert plan is not None
     # A hundred rows of 0.01 s a second come, and two can be done at a time.
     assert plan.gate(SOURCE) is None or plan.gate(SOURCE).keep[0] >= 0.4
+
+
+def batch(number: int, start_s: float, end_s: float, rows: int, **more: object) -> Report:
+    """A batch of one source, of which all rows are kept and take 10 ms each."""
+    given = {
+        "rows_kept": rows,
+        "busy_s": 0.01 * rows,
+        "cost_sketch": b"",
+        "boxes": {"a": {"rows_in": rows, "rows_out": rows, "busy_s": 0.0}},
+    }
+    return Report(sequence=number, start_s=start_s, end_s=end_s, rows_in=rows, **given | more)
+
+
+def overloaded(planner: FairPlanner, name: str, seconds: int = 40, ahead_s: float = 0.0) -> list[float]:
+    """Batches of 4 s, without shedding; the shares that plans give, as the clock here tells the time."""
+    shares = []
+    for number in range(seconds // 4):
+        start_s = 4.0 * number
+        plan = planner.decide(name, batch(number, start_s, start_s + 4.0, 400), start_s + 4.0 + ahead_s)
+        if plan is not None:
+            shares.append(plan.gate(SOURCE).keep[0] if plan.gate(SOURCE) else 1.0)
+    return shares
+
+
+def test_a_query_that_waits_for_its_trigger_is_no_reason_to_shed() -> None:
+    planner = FairPlanner(TARGET_S)
+    planner.join("hourly", Terms(("a",)))
+    for number in range(6):
+        start_s = 30.0 * number
+        waited = Latency(100, 15.5, 31.0)  # half of the time between two triggers, and half of the batch
+        report = batch(number, start_s, start_s + 1.0, 100, queuing=waited, span_s=1.0)
+        plan = planner.decide("hourly", report, start_s + 1.0)
+        assert plan is None or not plan.gates
+    assert planner.budget.per_s is None
+    (alarm,) = planner.alarms("hourly")
+    assert "rows of query 'hourly' wait 15.50 s, most of it before their batch is triggered" in alarm
+    assert "\n" not in alarm
+
+
+def test_rows_that_wait_for_work_after_a_pause_are_a_reason_to_shed() -> None:
+    planner = FairPlanner(TARGET_S)
+    planner.join("bursts", Terms(("a",)))
+    for number in range(6):
+        start_s = 15.0 * number
+        waited = Latency(500, 5.1, 10.0)  # all came just before the batch, which takes 10 s
+        plan = planner.decide(
+            "bursts", batch(number, start_s, start_s + 10.0, 500, queuing=waited, span_s=10.0), start_s + 10.0
+        )
+    assert planner.budget.per_s is not None
+    assert plan is None or plan.gates
+
+
+def test_a_clock_ahead_of_that_of_batches_stops_no_plan() -> None:
+    planner = FairPlanner(TARGET_S)
+    planner.join("one", Terms(("a",)))
+    planner.join("other", Terms(("a",)))
+    shares = overloaded(planner, "one", ahead_s=3600.0)
+    assert shares[-1] < 1.0
+
+
+def test_a_query_that_runs_again_is_given_a_plan_again() -> None:
+    planner = FairPlanner(TARGET_S)
+    planner.join("one", Terms(("a",)))
+    overloaded(planner, "one")
+    last = batch(99, 40.0, 44.0, 400)
+    planner.decide("one", last, 44.0)
+    planner.join("one", Terms(("a",)))
+    assert planner.plan("one") is None
+    assert planner.decide("one", batch(100, 48.0, 52.0, 400, backlog_rows=400), 52.0) is not None
+
+
+def test_a_query_that_has_ended_leaves_its_work_to_the_others() -> None:
+    planner = FairPlanner(TARGET_S)
+    for name in ("one", "other"):
+        planner.join(name, Terms(("a",)))
+    for number in range(10):
+        start_s = 4.0 * number
+        for name in ("one", "other"):
+            planner.decide(name, batch(number, start_s, start_s + 4.0, 400), start_s + 4.0)
+    both = planner.plan("one").gate(SOURCE).keep[0]
+    planner.leave("other")
+    alone = planner.decide("one", batch(10, 40.0, 44.0, 400), 44.0)
+    assert alone is not None
+    assert alone.gate(SOURCE) is None or alone.gate(SOURCE).keep[0] > 1.2 * both
+
+
+def test_work_told_in_another_unit_is_the_same_work() -> None:
+    """A query comes that has no operator to tell of its work: by length of batches, eight slots do the work of one."""
+    planner = FairPlanner(TARGET_S)
+    planner.join("told", Terms(("a",)))
+    for number in range(10):
+        start_s = 4.0 * number
+        planner.decide("told", batch(number, start_s, start_s + 4.0, 400, busy_s=32.0, span_s=4.0), start_s + 4.0)
+    before = planner.plan("told").gate(SOURCE).keep[0]
+    planner.join("untold", Terms(("a",)))
+    for number in range(3):
+        start_s = 40.0 + number
+        planner.decide("untold", batch(number, start_s, start_s + 0.5, 1, cost_sketch=None), start_s + 0.5)
+    planner.decide("told", batch(10, 41.0, 45.0, 400, busy_s=32.0, span_s=4.0), 45.0)
+    assert planner.plan("told").gate(SOURCE).keep[0] == pytest.approx(before, rel=0.3)
+
+
+def test_after_standing_still_the_second_batch_tells_the_rate() -> None:
+    known = SharedKnowledge(("a",), window_s=10.0)
+    for number in range(4):
+        known.learn(batch(number, 2.0 * number, 2.0 * number + 1.0, 10))
+    known.learn(batch(4, 1000.0, 1002.0, 200))
+    known.learn(batch(5, 1002.0, 1004.0, 200))
+    assert known.rates["a"] > 5.0
+    known.learn(batch(6, 1004.0, 1006.0, 200))
+    known.learn(batch(7, 1006.0, 1008.0, 200))
+    assert known.rates == {"a": 100.0}
+
+
+def test_batches_of_which_nothing_is_kept_leave_the_cost_known() -> None:
+    known = SharedKnowledge(("a",), window_s=10.0)
+    for number in range(3):
+        known.learn(batch(number, 2.0 * number, 2.0 * number + 1.0, 10))
+    for number in range(3, 20):
+        known.learn(
+            batch(
+                number,
+                2.0 * number,
+                2.0 * number + 1.0,
+                10,
+                rows_kept=0,
+                rows_shed={"more": 10},
+                busy_s=0.0,
+                cost_sketch=None,
+            )
+        )
+    assert known.measured
+    assert known.cost_s == pytest.approx(0.01)
+
+
+def test_a_target_that_shedding_cannot_hold_is_an_alarm() -> None:
+    planner = FairPlanner(TARGET_S)
+    planner.join("old", Terms(("a",)))
+    kept = 100
+    for number in range(30):
+        start_s, waited = 1.0 * number, Latency(kept, 900.0, 901.0)
+        shed = {"more": 100 - kept} if kept < 100 else {}
+        report = batch(
+            number,
+            start_s,
+            start_s + 1.0,
+            100,
+            rows_kept=kept,
+            rows_shed=shed,
+            busy_s=0.01 * kept,
+            span_s=0.005 * kept,
+            queuing=waited,
+        )
+        plan = planner.decide("old", report, start_s + 1.0)
+        if plan is not None and plan.gates:
+            kept = round(100 * plan.gate(SOURCE).keep[0])
+        assert number > 4 or not planner.alarms("old"), "it is too early to say so"
+    assert kept == pytest.approx(50, abs=5)  # a fourth of what two slots could do
+    (alarm,) = planner.alarms("old")
+    assert "rows of query 'old' wait 900.00 s though as much is shed as ever will be" in alarm
+    assert "\n" not in alarm

@@ -94,12 +94,18 @@ class FairPlanner:
         In a dry run nobody `acts` on plans, and waits say nothing about them.
         """
         self.policy, self.salt, self.window_s = policy, salt, window_s
+        self.target_s = target_s
         self.budget = WorkBudget(target_s, acts=acts)
         self._members: dict[str, _Member] = {}
+        self._by_length: bool | None = None  # in which unit the budget is
 
     def join(self, name: str, terms: Terms) -> None:
-        """Let a query take part."""
+        """Let a query take part; one that did before begins anew, as if nothing were known of it."""
         self._members[name] = _Member(terms, SharedKnowledge(terms.sources, self.window_s))
+
+    def leave(self, name: str) -> None:
+        """The query has ended: from now on the others share what there is."""
+        self._members[name].known.forget()
 
     def plan(self, name: str) -> Plan | None:
         """The query's plan in force; None before the first."""
@@ -115,7 +121,10 @@ class FairPlanner:
         own.known.learn(report)
         if not own.known.ready:
             return None
-        present = {one: member for one, member in self._members.items() if member.known.present(now_s)}
+        # By the clock that batches go by, which with Spark Connect is not the one here.
+        present = {
+            one: member for one, member in self._members.items() if one == name or member.known.present(report.end_s)
+        }
         self._follow(present, now_s)
         shares = self._shares(present)
         own.alarms = tuple(self._alarms(name, report, present))
@@ -144,14 +153,18 @@ class FairPlanner:
         return own.plan
 
     def _follow(self, present: Mapping[str, _Member], now_s: float) -> None:
+        by_length = not _told(present)
+        if self._by_length is not None and by_length is not self._by_length:
+            self.budget.convert(_rate_of_exchange(present, by_length=by_length))
+        self._by_length = by_length
         costs_s = self._costs_s(present)
         self.budget.follow(
             now_s,
-            wait_s=max(member.known.wait_s for member in present.values()),
-            cycle_s=max(member.known.cycle_s for member in present.values()),
+            wait_s=max(member.known.queued_s for member in present.values()),
+            cycle_s=max(member.known.working_s for member in present.values()),
             done_per_s=sum(costs_s[name] * member.known.kept_per_s for name, member in present.items()),
             comes_per_s=sum(costs_s[name] * sum(member.known.rates.values()) for name, member in present.items()),
-            pace_per_s=max(member.known.pace_per_s for member in present.values()) if _told(present) else 0.0,
+            pace_per_s=0.0 if by_length else max(member.known.pace_per_s for member in present.values()),
         )
 
     def _costs_s(self, present: Mapping[str, _Member]) -> dict[str, float]:
@@ -211,25 +224,44 @@ class FairPlanner:
 
     def _alarms(self, name: str, report: Report, present: Mapping[str, _Member]) -> list[str]:
         own = self._members[name]
+        found = []
+        if own.known.wait_s > self.target_s >= own.known.queued_s:
+            found.append(
+                f"rows of query {name!r} wait {own.known.wait_s:.2f} s, most of it before their batch is triggered, "
+                f"which shedding cannot shorten: give it a shorter trigger, or a target above {self.target_s:g} s"
+            )
         budget = self.budget.per_s
         if budget is None:
-            return []
+            return found
         costs_s = self._costs_s(present)
-        must = sum(
+        must_be_done = sum(
             member.known.must_keep * costs_s[one] * sum(member.known.rates.values()) for one, member in present.items()
         )
-        if must > budget and own.known.must_keep > 0.0:
-            line = (
+        if must_be_done > budget and own.known.must_keep > 0.0:
+            found.append(
                 f"keep of query {name!r} matches {report.rows_must_keep} of {report.rows_in} rows, and the rows that "
                 "queries must keep are more work together than the application can do: narrow keep or add cores"
             )
-            return [line]
-        return []
+        elif must_be_done <= budget and self.budget.at_least and own.known.queued_s > self.target_s:
+            found.append(
+                f"rows of query {name!r} wait {own.known.queued_s:.2f} s though as much is shed as ever will be: they "
+                f"are old when they come, or a batch alone takes that long; give a target above {self.target_s:g} s"
+            )
+        return found
 
 
 def _told(present: Mapping[str, _Member]) -> bool:
     """Whether every query has an operator that tells how long it worked."""
     return all(member.known.measured for member in present.values())
+
+
+def _rate_of_exchange(present: Mapping[str, _Member], *, by_length: bool) -> float | None:
+    """What work told by operators is by the length of batches, or the other way; None if no query tells both."""
+    known = [member.known for member in present.values() if member.known.cost_s > 0.0 and member.known.length_s > 0.0]
+    told, lengths = (sum(one.kept_per_s * getattr(one, kind) for one in known) for kind in ("cost_s", "length_s"))
+    if told <= 0.0 or lengths <= 0.0:
+        return None
+    return lengths / told if by_length else told / lengths
 
 
 def _differs(plan: Plan, table: KeepTable | None, sic: RowSic) -> bool:

@@ -29,8 +29,9 @@ class _Batch(NamedTuple):
     must_keep: int
     busy_s: float
     span_s: float  #: how long any task worked
-    measured: bool  #: whether an operator told how long it worked; otherwise the batch's length is all that is known
     wait_s: float
+    stood_still: bool  #: whether the query had nothing to do for long before it
+    waited_for_trigger_s: float  #: the part of the wait in which the query did nothing: its trigger had not come
 
 
 class SharedKnowledge:
@@ -53,6 +54,10 @@ class SharedKnowledge:
         #: Work of a row that is kept, by the length of batches. Each has a part that does not depend on its rows, so
         #: the fewer there are, the dearer each seems: the least of late is nearest to the truth.
         self.length_s = 0.0
+        #: Work of a row that is kept, by what its operator told; what was known last if no row of late was kept.
+        self.cost_s = 0.0
+        #: Whether an operator tells how long it works; otherwise the length of batches is all that is known.
+        self.measured = False
 
     def learn(self, report: Report) -> None:
         """Take in one batch."""
@@ -62,6 +67,10 @@ class SharedKnowledge:
         came_s = 0.0 if before is None else report.start_s - before.start_s
         if before is None and report.backlog_rows:
             came_s = report.rows_in * report.duration_s / report.backlog_rows
+        pause_s = 0.0 if before is None else max(report.start_s - before.end_s, 0.0)
+        wait_s = report.queuing.mean_s if report.queuing else (came_s + report.duration_s) / 2.0 + report.lag_s
+        # Rows that come while nothing is done wait for half of that. They were no older than this when it was over.
+        age_s = max(wait_s - report.delay_s - report.span_s / 2.0, 0.0)
         self._batches.append(
             _Batch(
                 report.start_s,
@@ -72,8 +81,9 @@ class SharedKnowledge:
                 report.rows_must_keep,
                 report.busy_s,
                 report.span_s,
-                report.cost_sketch is not None,
-                report.queuing.mean_s if report.queuing else (came_s + report.duration_s) / 2.0 + report.lag_s,
+                wait_s,
+                before is not None and not self.present(report.start_s),
+                min(pause_s / 2.0, age_s),
             )
         )
         if report.rows_kept and before is not None:  # The first batch of a run is like no other.
@@ -81,6 +91,10 @@ class SharedKnowledge:
             self.length_s = min(each_s, SOFTEN * self.length_s) if self.length_s else each_s
         while len(self._batches) > LEAST_BATCHES and self._batches[0].end_s < self._batches[-1].end_s - self._window_s:
             self._batches.popleft()
+        # A batch of which nothing came as far as the operator teaches nothing about it.
+        self.measured = self.measured or report.cost_sketch is not None
+        kept = sum(batch.kept for batch in self._batches)
+        self.cost_s = sum(batch.busy_s for batch in self._batches) / kept if kept else self.cost_s
 
     def forget(self) -> None:
         """The query stands still: what comes next may be different."""
@@ -99,22 +113,15 @@ class SharedKnowledge:
         return any(batch.came_s > 0.0 for batch in self._batches)
 
     @property
-    def measured(self) -> bool:
-        """Whether an operator told how long it worked."""
-        return any(batch.measured for batch in self._batches)
-
-    @property
     def rates(self) -> dict[str, float]:
-        """Rows a second of each source, before the gate."""
+        """Rows a second of each source, before the gate.
+
+        When a query stood still, nobody knows when its rows began to come again; other batches tell, if there are any.
+        """
         known = [batch for batch in self._batches if batch.came_s > 0.0]
+        known = [batch for batch in known if not batch.stood_still] or known
         came_s = sum(batch.came_s for batch in known)
         return {name: sum(batch.rows[name] for batch in known) / came_s if known else 0.0 for name in self._sources}
-
-    @property
-    def cost_s(self) -> float:
-        """Work of a row that is kept, by what its operator told."""
-        kept = sum(batch.kept for batch in self._batches)
-        return sum(batch.busy_s for batch in self._batches) / kept if kept else 0.0
 
     @property
     def kept_per_s(self) -> float:
@@ -137,11 +144,27 @@ class SharedKnowledge:
     @property
     def wait_s(self) -> float:
         """Mean wait of the rows of a batch, of late: the median of three batches."""
-        waits = [batch.wait_s for batch in list(self._batches)[-LEAST_BATCHES:]]
-        return float(np.median(waits)) if waits else 0.0
+        return self._of_late([batch.wait_s for batch in self._batches])
+
+    @property
+    def queued_s(self) -> float:
+        """The part of it that is due to work: that for a trigger which has not come yet is left out.
+
+        To shed rows does not shorten the rest.
+        """
+        return self._of_late([batch.wait_s - batch.waited_for_trigger_s for batch in self._batches])
 
     @property
     def cycle_s(self) -> float:
         """Time from batch to batch, of late."""
-        times = [max(batch.came_s, batch.end_s - batch.start_s) for batch in list(self._batches)[-LEAST_BATCHES:]]
-        return float(np.median(times)) if times else 0.0
+        return self._of_late([max(batch.came_s, batch.end_s - batch.start_s) for batch in self._batches])
+
+    @property
+    def working_s(self) -> float:
+        """The same without pauses between batches."""
+        lengths_s = [batch.end_s - batch.start_s for batch in self._batches]
+        before_s = [0.0, *lengths_s]
+        return self._of_late([max(pair) for pair in zip(lengths_s, before_s, strict=False)])
+
+    def _of_late(self, values: Sequence[float]) -> float:
+        return float(np.median(values[-LEAST_BATCHES:])) if values else 0.0

@@ -29,6 +29,8 @@ FORGET_PER_S = 0.003
 TRY_SHARE = 0.05
 #: However long rows wait, so much of the capacity is planned for.
 LEAST_SHARE = 0.25
+#: Half way at a time it never comes there quite.
+NEARLY = 1.1
 
 
 class WorkBudget:
@@ -59,6 +61,26 @@ class WorkBudget:
     def now_per_s(self) -> float | None:
         """What of the budget may be kept at the moment."""
         return None if self.per_s is None else max(self.per_s * self._drain, LEAST_SHARE * self._capacity)
+
+    @property
+    def at_least(self) -> bool:
+        """Whether it has come, in some cycles, down to what is always given however long rows wait."""
+        return self.per_s is not None and self.per_s <= NEARLY * LEAST_SHARE * self._capacity
+
+    def convert(self, rate: float | None) -> None:
+        """From now on work is told in another unit, of which there are so many to one; None: nobody knows how many.
+
+        >>> budget = WorkBudget(target_s=2.0)
+        >>> budget.follow(1.0, wait_s=3.6, cycle_s=1.8, done_per_s=1.8, comes_per_s=3.0, pace_per_s=1.8)
+        >>> budget.convert(0.5)
+        >>> round(budget.per_s, 3)
+        0.9
+        """
+        if rate is None:
+            self._capacity, self._drain, self.per_s = 0.0, 1.0, None
+            return
+        self._capacity *= rate
+        self.per_s = None if self.per_s is None else self.per_s * rate
 
     def follow(
         self,
