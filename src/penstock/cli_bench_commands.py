@@ -38,6 +38,10 @@ from penstock.sim.grains import GRAIN_RUNS, bench_grains
 
 _GROUPING_REPEATS = 3
 
+#: Runs a benchmark, telling of each step that is done; and shows what came out.
+_Run = Callable[[Callable[[], None]], dict[str, Any]]
+_Show = Callable[[Console, dict[str, Any]], None]
+
 bench = typer.Typer(help="Measure speed on this machine.", no_args_is_help=True)
 
 
@@ -87,16 +91,8 @@ def bench_shedding_grains(*, seed: Seed = 0, json_file: Json = None) -> None:
 @bench.command("roadmap")
 def bench_roadmap(*, boxes: Boxes = 1000, repeats: Repeats = 9, seed: Seed = 0, json_file: Json = None) -> None:
     """How long a road map of a random network takes to build and to read, against a linear program at every change."""
-    json_file = check_outputs(None, json_file)
-    with progress_bar() as progress:
-        done = partial(progress.advance, progress.add_task("road map", total=repeats))
-        result = cli_aurora.bench(boxes, repeats, seed, done)
-    result["machine"] = hardware.describe()
-    cli_aurora.show(SCREEN, result)
-    SCREEN.print(f"Measured on {hardware.in_one_line(result['machine'])}.", highlight=False)
-    contents = {json_file: json_bytes(result)} if json_file else {}
-    write_files(contents)
-    print_files(contents)
+    run = partial(cli_aurora.bench, boxes, repeats, seed)
+    _bench("road map", repeats, run, cli_aurora.show, json_file)
 
 
 @bench.command("density")
@@ -104,16 +100,8 @@ def bench_density(
     *, classes: ClassCount = 100_000, repeats: Repeats = 9, seed: Seed = 0, json_file: Json = None
 ) -> None:
     """How long Balanced takes to allot work to many classes of rows, for alpha 0, 1, 2 and infinity."""
-    json_file = check_outputs(None, json_file)
-    with progress_bar() as progress:
-        done = partial(progress.advance, progress.add_task("density", total=repeats))
-        result = cli_plus.bench_density(classes, repeats, seed, done)
-    result["machine"] = hardware.describe()
-    cli_plus.show_density(SCREEN, result)
-    SCREEN.print(f"Measured on {hardware.in_one_line(result['machine'])}.", highlight=False)
-    contents = {json_file: json_bytes(result)} if json_file else {}
-    write_files(contents)
-    print_files(contents)
+    run = partial(cli_plus.bench_density, classes, repeats, seed)
+    _bench("density", repeats, run, cli_plus.show_density, json_file)
 
 
 @bench.command("gate")
@@ -188,16 +176,8 @@ def bench_balance(
     *, fragments: Fragments = 2000, repeats: Repeats = 101, seed: Seed = 0, json_file: Json = None
 ) -> None:
     """How long an overloaded node takes to decide what it keeps, fairly and at random."""
-    json_file = check_outputs(None, json_file)
-    with progress_bar() as progress:
-        done = partial(progress.advance, progress.add_task("balance", total=repeats))
-        result = cli_bench.run_balance(fragments, repeats, seed, done)
-    result["machine"] = hardware.describe()
-    cli_bench.show_balance(SCREEN, result)
-    SCREEN.print(f"Measured on {hardware.in_one_line(result['machine'])}.", highlight=False)
-    contents = {json_file: json_bytes(result)} if json_file else {}
-    write_files(contents)
-    print_files(contents)
+    run = partial(cli_bench.run_balance, fragments, repeats, seed)
+    _bench("balance", repeats, run, cli_bench.show_balance, json_file)
 
 
 @bench.command("federation")
@@ -218,14 +198,12 @@ def bench_federation(
     _bench_on_spark("federation", 2, run, cli_bench.show_federation, json_file)
 
 
-def _bench_on_spark(
-    name: str,
-    steps: int,
-    run: Callable[[Callable[[], None]], dict[str, Any]],
-    show: Callable[[Console, dict[str, Any]], None],
-    json_file: Path | None,
-) -> None:
+def _bench_on_spark(name: str, steps: int, run: _Run, show: _Show, json_file: Path | None) -> None:
     cli_bench.require_spark()
+    _bench(name, steps, run, show, json_file)
+
+
+def _bench(name: str, steps: int, run: _Run, show: _Show, json_file: Path | None) -> None:
     json_file = check_outputs(None, json_file)
     with progress_bar() as progress:
         result = run(partial(progress.advance, progress.add_task(name, total=steps)))
