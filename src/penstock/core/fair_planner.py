@@ -261,7 +261,7 @@ def _rate_of_exchange(present: Mapping[str, _Member], *, by_length: bool) -> flo
     told, lengths = (sum(one.kept_per_s * getattr(one, kind) for one in known) for kind in ("cost_s", "length_s"))
     if told <= 0.0 or lengths <= 0.0:
         return None
-    return lengths / told if by_length else told / lengths
+    return float(lengths / told if by_length else told / lengths)
 
 
 def _differs(plan: Plan, table: KeepTable | None, sic: RowSic) -> bool:
