@@ -46,6 +46,7 @@ results: setup ## rerun the papers' experiments for the documentation
 	@$(RUN) penstock reproduce aurora --runs 100 --out docs/papers/aurora
 	@$(RUN) penstock reproduce osg --runs 100 --out docs/papers/osg
 	@$(RUN) penstock reproduce themis --runs 10 --out docs/papers/themis
+	@$(RUN) penstock reproduce plus --runs 40 --out docs/papers/plus
 
 bench: setup ## what the guard costs and what it holds: more than an hour
 	@$(RUN) penstock bench gate && penstock bench idle && penstock bench grains && penstock bench roadmap && penstock bench latency && penstock bench grouping
