@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -174,10 +176,31 @@ def test_nothing_to_select_from() -> None:
     assert balance_sic(0, {"a": [(5, 0.1)]}).kept == {"a": [0]}
 
 
-@pytest.mark.parametrize("batch", [(-1, 0.1), (1.5, 0.1), (1, -0.1), (1, float("nan"))])
-def test_a_batch_that_cannot_be_is_refused(batch: tuple[int, float]) -> None:
-    with pytest.raises(PenstockError, match="batch of query 'a'"):
-        balance_sic(5, {"a": [batch]})
+NAN, INFINITE = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [(-1, 0.1), (1.5, 0.1), (1, -0.1), (1, NAN), (NAN, 0.1), (INFINITE, 0.1), (2**70, 0.1), (1, "x"), (1,), 3, "ab"],
+)
+def test_a_batch_that_cannot_be_is_refused(batch: Any) -> None:
+    for solve in (balance_sic, max_min):
+        if solve is max_min and batch in {(1.5, 0.1), (2**70, 0.1)}:
+            continue  # parts of a tuple, and as many as you like
+        with pytest.raises(PenstockError, match="batch of query 'a'") as caught:
+            solve(5, {"a": [batch]})
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("sic", [INFINITE, NAN, "x", None])
+def test_a_sic_that_cannot_be_is_refused(sic: Any) -> None:
+    for solve in (balance_sic, max_min):
+        with pytest.raises(PenstockError, match="known_sic of query 'a'"):
+            solve(5, {"a": [(5, 0.1)]}, known_sic={"a": sic})
+
+
+def test_any_capacity_is_room_enough() -> None:
+    assert balance_sic(1e30, {"a": [(5, 0.1)]}).kept == {"a": [5]}
 
 
 def test_a_capacity_or_pick_that_cannot_be_is_refused() -> None:
@@ -185,3 +208,5 @@ def test_a_capacity_or_pick_that_cannot_be_is_refused() -> None:
         balance_sic(-1, {"a": [(5, 0.1)]})
     with pytest.raises(PenstockError, match="pick = 'best' is not usable"):
         balance_sic(1, {"a": [(5, 0.1)]}, pick="best")  # type: ignore[arg-type]
+    with pytest.raises(PenstockError, match="pick = "):
+        balance_sic(1, {"a": [(5, 0.1)]}, pick=["best"])  # type: ignore[arg-type]

@@ -91,5 +91,7 @@ def test_what_cannot_be_is_refused() -> None:
         max_min(-1, {"a": [(10, 0.01)]})
     with pytest.raises(PenstockError, match="weights"):
         max_min(1, {"a": [(10, 0.01)]}, weights={"a": 0.0})
+    with pytest.raises(PenstockError, match="weights of query 'a' = inf is not usable"):
+        max_min(1, {"a": [(10, 0.01)]}, weights={"a": np.inf})
     with pytest.raises(PenstockError, match="batch of query 'a'"):
         max_min(1, {"a": [(10, -0.01)]})

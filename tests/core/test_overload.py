@@ -36,6 +36,16 @@ def test_a_slower_node_has_a_lower_threshold() -> None:
     assert (fast.excess(2000), slow.excess(2000)) == (0, 750)
 
 
+def test_a_slow_first_call_does_not_shut_a_node_for_ever() -> None:
+    detector = OverloadDetector(interval_s=0.25)
+    detector.learn(tuples=2, busy_s=30.0)
+    for _ in range(60):
+        kept = min(1000, detector.threshold or 1000)
+        detector.learn(tuples=kept, busy_s=kept * 1e-3)
+
+    assert detector.threshold == pytest.approx(250, rel=0.05)
+
+
 def test_settings_that_cannot_be_are_refused() -> None:
     with pytest.raises(PenstockError, match="alpha = 0 is not usable"):
         TupleCost(alpha=0)

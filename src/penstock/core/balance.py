@@ -34,6 +34,8 @@ Pick = Literal["valuable", "proportional"]
 SAME_SIC = 1e-12
 #: With room for fewer tuples than this, every iteration is made.
 LEAP_ROOM = 1000
+#: More than any buffer has, and few enough to be counted exactly.
+MOST_TUPLES = 2**50
 #: Leaps to levels at which queries stand after the first ones: each leaves less to walk.
 _MORE_LEAPS = 4
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -87,7 +89,11 @@ def balance_sic(
     >>> balance_sic(9, {"slow": [(10, 0.1)], "fast": [(40, 0.025)]}, known_sic={"slow": 2.0}).kept
     {'slow': [0], 'fast': [9]}
     """
-    told = known_sic if known_sic and update_sic else {}
+    told = {
+        query: number(f"known_sic of query {query!r}", sic, -np.inf)
+        for query, sic in (known_sic or {}).items()
+        if update_sic
+    }
     flat = [(at, *_batch(query, batch)) for at, query in enumerate(queries) for batch in queries[query]]
     owner = np.array([query for query, _, _ in flat], dtype=np.int64)
     tuples = np.array([size for _, size, _ in flat], dtype=np.int64)
@@ -104,11 +110,15 @@ def balance_sic(
 
 
 def _batch(query: object, batch: Sequence[float]) -> tuple[int, float]:
-    tuples, sic = batch[0], batch[1]
-    if tuples != int(tuples) or tuples < 0 or not 0.0 <= sic < np.inf:
+    try:
+        tuples, sic = batch
+        usable = 0 <= tuples <= MOST_TUPLES and tuples == int(tuples) and 0.0 <= sic < np.inf
+    except (TypeError, ValueError):
+        usable = False
+    if not usable:
         raise PenstockError.setting(
             f"batch of query {query!r}",
-            (tuples, sic),
+            batch,
             "a whole number of tuples from 0 up and the SIC of each from 0 up",
         )
     return int(tuples), float(sic)
@@ -132,9 +142,9 @@ def climb(
     Batch i has `tuples[i]` tuples of `sic[i]` each and belongs to query `owner[i]`; a query starts from `start`.
     Tuples without SIC are kept only if capacity is left at the end.
     """
-    room = int(number("capacity", capacity, 0.0))
+    room = int(min(number("capacity", capacity, 0.0), MOST_TUPLES))
     seed = int64("seed", seed)
-    if pick not in {"valuable", "proportional"}:
+    if pick not in ("valuable", "proportional"):
         raise PenstockError.setting("pick", pick, "'valuable' or 'proportional'")
     # Among equals at random, or the same sources of a query would always be the ones shed.
     order = np.lexsort((drawn(seed, owner.size), -sic, owner))

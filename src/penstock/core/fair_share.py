@@ -30,6 +30,8 @@ Ints: TypeAlias = NDArray[np.int64]
 
 #: Batches whose SIC for their work differs by less than this share are equals.
 _EQUAL = 1e-9
+#: A weight of 0 would ask for nothing, and less than this for less than can be told from it.
+_LEAST_WEIGHT = 1e-9
 #: SIC below this is none.
 _NOTHING = 1e-15
 
@@ -77,10 +79,12 @@ def max_min(
     flat = [(at, *_batch(query, batch)) for at, query in enumerate(queries) for batch in queries[query]]
     owner = np.array([entry[0] for entry in flat], dtype=np.int64)
     tuples, sic, work = np.array([entry[1:] for entry in flat], dtype=np.float64).reshape(-1, 3).T
-    start = np.array([(known_sic or {}).get(query, 0.0) for query in queries], dtype=np.float64)
-    weight = np.array([(weights or {}).get(query, 1.0) for query in queries], dtype=np.float64)
-    if not (weight > 0.0).all():
-        raise PenstockError("weights are not usable: give numbers above 0")
+    start = np.array(
+        [number(f"known_sic of query {query!r}", (known_sic or {}).get(query, 0.0), -np.inf) for query in queries]
+    )
+    weight = np.array(
+        [number(f"weights of query {query!r}", (weights or {}).get(query, 1.0), _LEAST_WEIGHT) for query in queries]
+    )
     kept, level = fill(budget, owner, tuples * sic, tuples * work, start, weight)
     after = start + np.bincount(owner, kept * tuples * sic, minlength=start.size)
     shares = iter(kept.round(15).tolist())
@@ -93,10 +97,14 @@ def max_min(
 
 
 def _batch(query: object, batch: Sequence[float]) -> tuple[float, float, float]:
-    tuples, sic, work = (*batch, 1.0)[:3]
-    if not all(0.0 <= part < np.inf for part in (tuples, sic, work)):
+    try:
+        tuples, sic, work = batch if len(batch) == 3 else (*batch, 1.0)  # noqa: PLR2004 - work is told as well
+        usable = all(0.0 <= part < np.inf for part in (tuples, sic, work))
+    except (TypeError, ValueError):
+        usable = False
+    if not usable:
         raise PenstockError.setting(
-            f"batch of query {query!r}", tuple(batch), "(tuples, SIC of each, work of each), all from 0 up"
+            f"batch of query {query!r}", batch, "(tuples, SIC of each, work of each), all from 0 up"
         )
     return tuples, sic, work
 

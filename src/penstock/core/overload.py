@@ -39,7 +39,10 @@ class TupleCost:
         self.mean_s = taken_s if self.mean_s is None else self.mean_s + self._alpha * (taken_s - self.mean_s)
 
     def capacity(self, interval_s: float) -> int | None:
-        """Tuples that can be processed in an interval; None as long as nothing was measured.
+        """Tuples that can be processed in an interval, at least one; None as long as nothing was measured.
+
+        A node that keeps nothing measures nothing: after one call as slow as a first one often is, it would never keep
+        anything again.
 
         >>> cost = TupleCost()
         >>> cost.capacity(0.25)
@@ -47,7 +50,7 @@ class TupleCost:
         >>> cost.capacity(0.25)
         125
         """
-        return None if self.mean_s is None else int(duration_s("interval_s", interval_s) / self.mean_s)
+        return None if self.mean_s is None else max(int(duration_s("interval_s", interval_s) / self.mean_s), 1)
 
 
 class OverloadDetector:

@@ -69,7 +69,7 @@ class SourceTimeWindow:
     def __init__(self, stw_s: float = STW_S, slide_s: float = SLIDE_S, *, start_s: float | None = None) -> None:
         """Start empty at `start_s`; if that is not told, with the slide of the first amount."""
         self.stw_s = duration_s("stw_s", stw_s)
-        self.slide_s = duration_s("slide_s", min(slide_s, stw_s))
+        self.slide_s = min(duration_s("slide_s", slide_s), self.stw_s)
         self._start_s = start_s
         self._slides: deque[list[float]] = deque()
         self._sum = 0.0

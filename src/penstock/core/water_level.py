@@ -31,7 +31,7 @@ from penstock.core.balance import Floats, Ints
 from penstock.core.buffer import Buffer, Decision, Known
 from penstock.core.due import Due, Offered
 from penstock.core.fair_share import fill
-from penstock.core.settings import duration_s
+from penstock.core.settings import duration_s, number
 from penstock.core.sic import SLIDE_S, STW_S
 from penstock.errors import PenstockError
 
@@ -73,11 +73,11 @@ class WaterLevelShedder:
         self._fragments = np.maximum(np.asarray(fragments, dtype=np.float64), 1.0)
         queries = self._fragments.size
         self._weights = np.broadcast_to(np.asarray(weights, dtype=np.float64), (queries,))
-        if not (self._weights > 0.0).all():
+        if not ((self._weights > 0.0) & (self._weights < np.inf)).all():
             raise PenstockError("weights are not usable: give numbers above 0")
         self._stw_s = duration_s("stw_s", stw_s)
         self._interval_s = duration_s("interval_s", interval_s)
-        self._lag_s = lag_s
+        self._lag_s = number("lag_s", lag_s, 0.0)
         self._offered = Offered(queries, self._stw_s / self._interval_s)
         self._due = Due(queries, self._interval_s)
         self._accepted = Accepted(queries, self._stw_s, self._interval_s)
