@@ -3,10 +3,10 @@
 
 RUN = . scripts/env.sh &&
 
-.PHONY: help setup maven demo kafka test kills lint format tour docs results bench clean
+.PHONY: help setup maven demo kafka federation test kills lint format tour docs results bench clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 
 setup: ## make .venv with all packages; find Java 17+ or install it
 	@sh scripts/setup.sh
@@ -19,6 +19,9 @@ demo: setup ## an overloaded Spark stream, unguarded and guarded, and a report
 
 kafka: maven ## the demo's stream from Kafka to Kafka, with a broker of its own, and its account
 	@$(RUN) python examples/kafka/run.py
+
+federation: setup ## three sites that share queries, over a folder, and the account over all of them
+	@$(RUN) python examples/federation/run.py
 
 test: maven ## every check: lint, types, layers, docs, examples, unit and Spark tests
 	@$(RUN) python -m pytest $(ARGS)
@@ -42,6 +45,8 @@ results: setup ## rerun the papers' experiments for the documentation
 	@$(RUN) penstock reproduce las --runs 1000 --out docs/papers/las
 	@$(RUN) penstock reproduce aurora --runs 100 --out docs/papers/aurora
 	@$(RUN) penstock reproduce osg --runs 100 --out docs/papers/osg
+	@$(RUN) penstock reproduce themis --runs 10 --out docs/papers/themis
+	@$(RUN) penstock reproduce plus --runs 40 --out docs/papers/plus
 
 bench: setup ## what the guard costs and what it holds: more than an hour
 	@$(RUN) penstock bench gate && penstock bench idle && penstock bench grains && penstock bench roadmap && penstock bench latency && penstock bench grouping

@@ -265,3 +265,36 @@ def test_the_bars_were_reached() -> None:
     assert all(row["windows_within_target"] >= 0.95 for row in las)
     oracle = {row["overload"]: row["kept"] for row in rows if row["policy"] == "full_knowledge"}
     assert all(row["kept"] >= 0.95 * oracle[row["overload"]] for row in las)
+
+
+BALANCED = RESULTS / "balanced.json"
+BALANCED_WAYS = {
+    "random": "random",
+    "load_aware": "`LoadAware`, a guard each",
+    "semantic": "by value, a guard each",
+    "balance_sic": "`Fair`, BALANCE-SIC",
+    "balanced": "`Fair`, `Balanced(alpha=1)`",
+}
+
+
+def balanced_table() -> str:
+    """One row a policy, and the two ratios that matter."""
+    found = result("balanced")
+    lines = [
+        "| twice the load, target 2 s | mean utility | worst query | Jain | windows within target |",
+        "|---|---|---|---|---|",
+    ]
+    for row in found["rows"]:
+        cells = " | ".join(f"{row[name]['median']:.3f}" for name in ("mean", "worst", "jain"))
+        lines.append(f"| {BALANCED_WAYS[row['way']]} | {cells} | {row['windows_within_target']:.0%} |")
+    worst, mean = (
+        f"{ratio['median']:.2f} ({ratio['min']:.2f} to {ratio['max']:.2f})"
+        for ratio in (found["worst_over_balance_sic"], found["mean_over_random"])
+    )
+    told = f"Worst query over BALANCE-SIC's: {worst}. Mean over random's: {mean}."
+    return "\n".join([*lines, "", told, "", f"*`penstock bench balanced` on {in_one_line(found['machine'])}.*"])
+
+
+@pytest.mark.skipif(not BALANCED.exists(), reason="the benchmark needs a calm machine and was not run on one yet")
+def test_the_page_shows_the_benchmark_of_balanced() -> None:
+    assert balanced_table() in (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")

@@ -137,7 +137,7 @@ BAD_USE: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
     ((*LAS, "--fast"), ("--fast",)),
     ((*LAS, "now"), ("now",)),
     (("reproduce", "spark"), ("spark",)),
-    (("replay",), ("replay",)),
+    (("rewind",), ("rewind",)),
     (("--quiet",), ("--quiet",)),
 ]
 
@@ -369,21 +369,28 @@ def test_the_commands_are_the_documented_ones() -> None:
         "penstock reproduce las",
         "penstock reproduce aurora",
         "penstock reproduce osg",
+        "penstock reproduce themis",
         "penstock reproduce plus",
         "penstock bench",
         "penstock bench sim",
         "penstock bench grains",
         "penstock bench roadmap",
         "penstock bench density",
+        "penstock bench balanced",
         "penstock bench balance",
         "penstock bench grouping",
+        "penstock bench fair",
         "penstock bench gate",
         "penstock bench idle",
         "penstock bench latency",
+        "penstock bench federation",
         "penstock dashboard",
         "penstock demo",
+        "penstock replay",
         "penstock roadmap",
         "penstock run",
+        "penstock site",
+        "penstock whatif",
     }
 
 
@@ -418,6 +425,11 @@ def test_reproduce_aurora_has_the_documented_options() -> None:
 
 def test_reproduce_osg_has_the_documented_options() -> None:
     spellings = {spelling for option in COMMANDS["penstock reproduce osg"].params for spelling in option.opts}
+    assert spellings >= {"--figure", "--runs", "--seed", "--data", "--json", "--out"}
+
+
+def test_reproduce_themis_has_the_documented_options() -> None:
+    spellings = {spelling for option in COMMANDS["penstock reproduce themis"].params for spelling in option.opts}
     assert spellings >= {"--figure", "--runs", "--seed", "--data", "--json", "--out"}
 
 

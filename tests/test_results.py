@@ -161,3 +161,47 @@ def test_every_figure_of_osg_has_its_data_and_picture(figure: str) -> None:
 def test_what_penstock_promises_of_grouping_was_measured() -> None:
     claims = json.loads((OSG / "osg-plus.json").read_text(encoding="utf-8"))["claims"]
     assert [claim["claim"] for claim in claims if not claim["holds"]] == []
+
+
+THEMIS = ROOT / "docs" / "papers" / "themis"
+SHEDDERS = {
+    "max_min": "the optimum, with all knowledge",
+    "penstock": "Penstock",
+    "balance_sic": "BALANCE-SIC, as published",
+    "random": "random",
+}
+
+
+def fairness_table() -> str:
+    figure = json.loads((THEMIS / "themis-plus.json").read_text(encoding="utf-8"))
+    lines = ["| | Jain's index, every instant | poorest query | mean SIC | oscillation |", "|---|---|---|---|---|"]
+    for shedder, name in SHEDDERS.items():
+        (row,) = [row for row in figure["rows"] if (row["case"], row["shedder"]) == ("equal costs", shedder)]
+        cells = (row["jain_instant"], row["sic_min"], row["sic_mean"])
+        lines.append(f"| {name} | {' | '.join(f'{cell:.3f}' for cell in cells)} | {row['oscillation']:.1%} |")
+    runs = figure["parameters"]["runs"]
+    source = (
+        "*18 sites, about 2,000 fragments, Zipf 0.5, capacity 0.3 of demand: means of "
+        f"{runs} runs; `penstock reproduce themis --runs {runs}` on {in_one_line(figure['machine'])}.*"
+    )
+    return "\n".join([*lines, "", source])
+
+
+def test_the_page_on_themis_shows_the_results_of_figure_plus() -> None:
+    assert fairness_table() in (ROOT / "docs" / "papers" / "themis.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("figure", ["6", "7", "8", "9", "10", "11", "12", "13", "14", "comparison", "overhead", "plus"])
+def test_every_figure_of_themis_has_its_data_and_picture(figure: str) -> None:
+    data = json.loads((THEMIS / f"themis-{figure}.json").read_text(encoding="utf-8"))
+    assert (data["paper"], data["figure"]) == ("themis", figure)
+    assert data["rows"]
+    assert data["claims"]
+    assert (THEMIS / f"themis-{figure}.png").read_bytes().startswith(b"\x89PNG")
+    for claim in data["claims"]:
+        assert claim["measured"] in (THEMIS / "claims.md").read_text(encoding="utf-8")
+
+
+def test_what_penstock_promises_of_fairness_was_measured() -> None:
+    claims = json.loads((THEMIS / "themis-plus.json").read_text(encoding="utf-8"))["claims"]
+    assert [claim["claim"] for claim in claims if not claim["holds"]] == []

@@ -49,18 +49,21 @@ def show(folder: Path, servers: str | None, seconds: float) -> int:
         )
         for site in SITES
     ]
+    folders = [folder / "out" / site for site in SITES]
+    until_s = None  # time counts from when all have run a batch: three JVMs may take long to start
     try:
-        until_s = time.monotonic() + seconds
-        while time.monotonic() < until_s and all(one.poll() is None for one in running):
+        while all(one.poll() is None for one in running) and (until_s is None or time.monotonic() < until_s):
             time.sleep(0.5)
+            if until_s is None and all(any(one.glob("account/*/*.account")) for one in folders):
+                until_s = time.monotonic() + seconds
     except KeyboardInterrupt:
         pass
     for one in running:
         if one.poll() is None:
             one.send_signal(signal.SIGINT)
     ended = [one.wait() for one in running]
-    folders = [word for site in SITES for word in ("--account", str(folder / "out" / site))]
-    return max(*ended, subprocess.run([*PENSTOCK, "site", *folders], check=False).returncode)
+    words = [word for one in folders for word in ("--account", str(one))]
+    return max(*ended, subprocess.run([*PENSTOCK, "site", *words], check=False).returncode)
 
 
 def bench(folder: Path, wire: FolderWire | KafkaWire, given: argparse.Namespace) -> int:
@@ -80,7 +83,7 @@ def bench(folder: Path, wire: FolderWire | KafkaWire, given: argparse.Namespace)
 def main() -> int:
     """Do what was asked, and leave nothing behind; the number of the process's end."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=90.0)
+    parser.add_argument("--seconds", type=float, default=60.0)
     for flag in ("--kafka", "--bench", "--faults"):
         parser.add_argument(flag, action="store_true")
     parser.add_argument("--settle", type=float, default=Effort.settle_s)

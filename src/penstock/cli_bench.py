@@ -77,6 +77,41 @@ def run_series(done: Callable[[], None]) -> dict[str, Any]:
         return bench_series(Path(folder), Series(), done)
 
 
+def run_balanced(repeats: int, settle_s: float, measure_s: float, done: Callable[[], None]) -> dict[str, Any]:
+    """Run the benchmark of utility per cycle across queries."""
+    from penstock.spark.bench.balanced import Effort, bench_balanced  # noqa: PLC0415 - the other commands need no Spark
+
+    effort = Effort(repeats, settle_s=settle_s, measure_s=measure_s)
+    with tempfile.TemporaryDirectory(prefix="penstock-", ignore_cleanup_errors=True) as folder:
+        return bench_balanced(Path(folder), effort, done)
+
+
+def balanced_steps(repeats: int) -> int:
+    """How many runs it tells as done."""
+    from penstock.spark.bench.balanced import Effort  # noqa: PLC0415 - the other commands need no Spark
+
+    return Effort(repeats).steps
+
+
+def show_balanced(out: Console, result: dict[str, Any]) -> None:
+    """What each way delivered to the queries."""
+    queries = list(result["parameters"]["queries"])
+    table = Table("policy", "mean utility", "worst query", "Jain", *queries, "windows within target", "wait, s")
+    for row in result["rows"]:
+        own = [f"{row['utility'][name]['median']:.2f}" for name in queries]
+        wait = "-" if row["wait_s"] is None else f"{row['wait_s']['median']:.2f} ({row['wait_s']['max']:.2f} at most)"
+        cells = [f"{row[name]['median']:.3f}" for name in ("mean", "worst", "jain")]
+        table.add_row(row["way"], *cells, *own, f"{row['windows_within_target']:.0%}", wait)
+    out.print(table)
+    for name, words in (
+        ("worst_over_balance_sic", "Worst query, balanced over BALANCE-SIC"),
+        ("mean_over_random", "Mean, balanced over random"),
+    ):
+        if (ratio := result[name]) is not None:
+            spread = f"({ratio['min']:.2f} to {ratio['max']:.2f})"
+            out.print(f"{words}: {ratio['median']:.2f} {spread}.", highlight=False)
+
+
 def run_fair(settle_s: float, measure_s: float, done: Callable[[], None]) -> dict[str, Any]:
     """Run the benchmark of fair sharing."""
     from penstock.spark.bench.fair import Effort, bench_fair  # noqa: PLC0415 - the other commands need no Spark

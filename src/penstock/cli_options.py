@@ -68,6 +68,14 @@ OsgRuns = Annotated[
         parser=_number(int, "a whole number from 1 up", lambda runs: runs >= 1),
     ),
 ]
+ThemisRuns = Annotated[
+    int,
+    typer.Option(
+        help="Independent runs for each point.",
+        metavar="R",
+        parser=_number(int, "a whole number from 1 up", lambda runs: runs >= 1),
+    ),
+]
 StreamRows = Annotated[
     int | None,
     typer.Option(

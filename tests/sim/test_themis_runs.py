@@ -123,7 +123,7 @@ def test_news_is_never_seen_before_its_delay_has_passed(delay_s: float) -> None:
             told = ~np.isnan(known.told_s)
             assert (told == ~np.isnan(known.sic)).all()
             assert (known.told_s[told] <= now_s - delay_s + 1e-9).all()
-            assert (known.told_s[told] > now_s - delay_s - 0.25 - 1e-9).all()  # and not much later
+            assert (known.told_s[told] > now_s - delay_s - 0.5 - 1e-9).all()  # and not much later
             steps = np.rint(known.told_s[told] / 0.25).astype(int) - 1
             assert (known.sic[told] == federation.sic[steps, queries[told]]).all()
     assert not np.isnan(spies[0].calls[-1][2].sic).any()
@@ -135,7 +135,8 @@ def test_what_a_fragment_sends_takes_its_links_delay() -> None:
     for delay_s in (0.005, 2.0):
         _, spies = watched(deploy(replace(chain, delay_s=delay_s), rng(6)), 8.0)
         first[delay_s] = min(now_s for spy in spies for buffer, _, _, now_s in spy.calls if buffer.derived.any())
-    assert first[2.0] == pytest.approx(first[0.005] + 1.75)  # 0.005 s is one interval, 2 s are eight
+    # 0.005 s is one interval, 2 s are eight, and each may miss one more decision.
+    assert first[2.0] - first[0.005] == pytest.approx(1.75, abs=0.25 + 1e-9)
 
 
 def test_batches_come_whole_to_the_random_shedder_and_together_to_the_others() -> None:

@@ -15,11 +15,12 @@ from penstock.core.bucket_costs import BUCKETS, BucketCosts
 from penstock.core.gate import coins, judge
 from penstock.core.hashing import xxhash64_ints
 from penstock.core.planner import SOURCE
-from penstock.plan import KeepTable, Plan
+from penstock.plan import KeepTable, Plan, RowSic
 
 functions = pytest.importorskip("pyspark.sql.functions")
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -43,11 +44,24 @@ def rows() -> pa.Table:
     )
 
 
-def test_spark_and_numpy_judge_rows_of_every_worth_alike(spark: SparkSession, tmp_path: Path) -> None:
-    guard = ps.Guard(TARGET, ps.Balanced(key="key", value=WORTH, seed=SALT), row="row", checkpoint=tmp_path)
+def guarded(folder: Path) -> ps.Guard:
+    return ps.Guard(TARGET, ps.Balanced(key="key", value=WORTH, seed=SALT), row="row", checkpoint=folder)
+
+
+def shared(folder: Path) -> ps.Guard:
+    fair = ps.Fair("2 s", policy=ps.Balanced(alpha="inf"), seed=SALT)
+    return fair.query("alerts", key="key", value=WORTH, row="row", checkpoint=folder)
+
+
+@pytest.mark.parametrize("make", [guarded, shared])
+def test_spark_and_numpy_judge_rows_of_every_worth_alike(
+    spark: SparkSession, tmp_path: Path, make: Callable[[Path], ps.Guard]
+) -> None:
+    guard = make(tmp_path)
     keep = np.random.default_rng(2).uniform(0.05, 1.0, BUCKETS)
     table = KeepTable(SOURCE, keep=tuple(keep.tolist()), reasons=("by hand",))
-    assert guard.plans().add(1, Plan(1, "by hand", time.time() + 600.0, SALT, gates=(table,)))
+    sic = RowSic(SOURCE, (0.001,))
+    assert guard.plans().add(1, Plan(1, "by hand", time.time() + 600.0, SALT, gates=(table,), sic=(sic,)))
     given = rows()
     found = spark.createDataFrame(given).transform(guard.admit).select("row", "weight").toArrow().sort_by("row")
     prices = np.array([math.nan if price is None else price for price in given["price"].to_pylist()])
@@ -55,6 +69,15 @@ def test_spark_and_numpy_judge_rows_of_every_worth_alike(spark: SparkSession, tm
     expected = judge(table, key_hashes=strata, coins=coins(SALT, given["row"].to_numpy()))
     assert found["row"].to_pylist() == np.flatnonzero(expected.kept).tolist()
     np.testing.assert_allclose(found["weight"].to_numpy(), expected.weights[expected.kept])
+
+
+def test_what_differs_between_queries_is_given_to_each() -> None:
+    with pytest.raises(ps.PenstockError, match=r"give them to fair\.query"):
+        ps.Fair("2 s", policy=ps.Balanced(value=WORTH))
+    with pytest.raises(ps.PenstockError, match=r"value = .* is not usable: give it only together with policy=Balanced"):
+        ps.Fair("2 s").query("alerts", value=WORTH)
+    with pytest.raises(ps.PenstockError, match="policy = 'unfair' is not usable: give one of balance_sic, random"):
+        ps.Fair("2 s", policy="unfair")
 
 
 def test_costs_are_learned_by_worth(spark: SparkSession, tmp_path: Path) -> None:
@@ -77,7 +100,7 @@ def test_costs_are_learned_by_worth(spark: SparkSession, tmp_path: Path) -> None
     )
     with guard.watch(query, reports.append):
         query.awaitTermination()
-        deadline_s = time.monotonic() + 60.0
+        deadline_s = time.monotonic() + 300.0
         while guard.watching and time.monotonic() < deadline_s:
             time.sleep(0.05)
     assert sum(report.rows_kept for report in reports) == 400

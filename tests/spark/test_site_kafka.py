@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-DEADLINE_S = 120.0
+DEADLINE_S = 300.0
 SITE = """\
 site: {site}
 sites: [west, north]

@@ -121,10 +121,7 @@ class FairPlanner:
         own.known.learn(report)
         if not own.known.ready:
             return None
-        # By the clock that batches go by, which with Spark Connect is not the one here.
-        present = {
-            one: member for one, member in self._members.items() if one == name or member.known.present(report.end_s)
-        }
+        present = self._present(name, report)
         self._follow(present, now_s)
         shares = self._shares(present)
         own.alarms = tuple(self._alarms(name, report, present))
@@ -151,6 +148,12 @@ class FairPlanner:
             return None
         own.plan = Plan(version, self.policy, now_s, self.salt, sic=own.plan.sic, expected=Effect(1.0), note=note)
         return own.plan
+
+    def _present(self, name: str, report: Report) -> dict[str, _Member]:
+        """Who takes part, by the clock that batches go by: with Spark Connect that is not the one here."""
+        return {
+            one: member for one, member in self._members.items() if one == name or member.known.present(report.end_s)
+        }
 
     def _follow(self, present: Mapping[str, _Member], now_s: float) -> None:
         by_length = not _told(present)
@@ -261,7 +264,7 @@ def _rate_of_exchange(present: Mapping[str, _Member], *, by_length: bool) -> flo
     told, lengths = (sum(one.kept_per_s * getattr(one, kind) for one in known) for kind in ("cost_s", "length_s"))
     if told <= 0.0 or lengths <= 0.0:
         return None
-    return lengths / told if by_length else told / lengths
+    return float(lengths / told if by_length else told / lengths)
 
 
 def _differs(plan: Plan, table: KeepTable | None, sic: RowSic) -> bool:

@@ -12,7 +12,8 @@ The budget goes half way there, once a cycle. Where $T = T^*$ it stays, whatever
 
 A batch that was too long lets too much wait for the next one, so until batches are short again less is kept: the share
 $T^* / T$ of the budget. Without it a single long batch would be felt for many. But where the overhead alone takes
-longer than the target, to shed more is to win little: a fourth of the capacity is always given.
+longer than the target, to shed more is to win little: half of the capacity is always given, which makes batches twice
+as long as their overhead.
 
 As long as no wait exceeds the target there is no budget, and it ends when it covers all that comes.
 """
@@ -28,9 +29,11 @@ FORGET_PER_S = 0.003
 #: While waits are short more is tried, up to this share of what is done: machines may get faster.
 TRY_SHARE = 0.05
 #: However long rows wait, so much of the capacity is planned for.
-LEAST_SHARE = 0.25
+LEAST_SHARE = 0.5
 #: Half way at a time it never comes there quite.
 NEARLY = 1.1
+#: A slow start is over after so many cycles.
+SOME_CYCLES = 4
 
 
 class WorkBudget:
@@ -55,6 +58,7 @@ class WorkBudget:
         self._capacity = 0.0
         self._seen_s = self._moved_s = 0.0
         self._drain = 1.0
+        self._low = 0
         self.per_s: float | None = None
 
     @property
@@ -64,8 +68,8 @@ class WorkBudget:
 
     @property
     def at_least(self) -> bool:
-        """Whether it has come, in some cycles, down to what is always given however long rows wait."""
-        return self.per_s is not None and self.per_s <= NEARLY * LEAST_SHARE * self._capacity
+        """Whether it has been, for some cycles, down to what is always given however long rows wait."""
+        return self.per_s is not None and self._low >= SOME_CYCLES
 
     def convert(self, rate: float | None) -> None:
         """From now on work is told in another unit, of which there are so many to one; None: nobody knows how many.
@@ -118,5 +122,6 @@ class WorkBudget:
             least = done_per_s * (1.0 + TRY_SHARE * (1.0 - ratio)) if ratio < 1.0 else LEAST_SHARE * self._capacity
             wanted = max(wanted, least)
             self.per_s, self._moved_s = self.per_s + GAIN * (wanted - self.per_s), now_s
+            self._low = self._low + 1 if self.per_s <= NEARLY * LEAST_SHARE * self._capacity else 0
         if self.per_s >= comes_per_s and wait_s <= self._aim_s:
             self.per_s, self._drain = None, 1.0

@@ -123,9 +123,8 @@ class Deployment:
         """Work in a second, by site, for what fragments send to each other."""
         sending = np.flatnonzero(self.fragment_downstream >= 0)
         work = self.fragment_output[sending] * self.query_cost[self.fragment_query[sending]]
-        return np.bincount(self.fragment_site[self.fragment_downstream[sending]], work, len(self.capacity)).astype(
-            float
-        )
+        at = self.fragment_site[self.fragment_downstream[sending]]
+        return np.bincount(at, work, len(self.capacity)).astype(np.float64)
 
 
 @dataclass(frozen=True)

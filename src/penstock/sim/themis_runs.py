@@ -36,9 +36,13 @@ class Clock:
         """The source time window in intervals."""
         return round(self.stw_s / self.interval_s)
 
-    def intervals(self, delay_s: Floats) -> Ints:
-        """Until what is sent at the end of an interval can be used, which is at the end of a later one."""
-        return np.maximum(np.ceil(delay_s / self.interval_s - 1e-9), 1).astype(np.int64)
+    def intervals(self, delay_s: Floats, apart: Floats) -> Ints:
+        """Until what one site sends as it decides can be used by another that decides later, `apart` of an interval.
+
+        >>> Clock(0.25).intervals(np.array([0.005, 0.05, 0.05]), np.array([0.5, 0.5, 0.9])).tolist()
+        [1, 1, 2]
+        """
+        return np.maximum(np.ceil(delay_s / self.interval_s + apart - 1e-9), 1).astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -108,8 +112,8 @@ class Federation:
         self._sent = np.zeros((clock.stw, groups), np.int64)
         self._in_window = np.zeros(groups, np.int64)
         self._phase_s = rng.random(deployment.queries)[deployment.fragment_query] * WINDOW_S
-        self._data_delay = clock.intervals(deployment.data_delay_s)
-        self._message_delay = clock.intervals(deployment.message_delay_s)
+        self._data_delay = clock.intervals(deployment.data_delay_s, rng.random(fragments))
+        self._message_delay = clock.intervals(deployment.message_delay_s, rng.random(fragments))
         self._on_the_way = np.zeros((int(self._data_delay.max(initial=1)) + 1, fragments))
         self._open = np.zeros(fragments)
         self._results = np.zeros((clock.stw, deployment.queries))

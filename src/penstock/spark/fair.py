@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
+from penstock.core.balanced import Balanced
+from penstock.core.balanced_planner import BalancedPlanner
 from penstock.core.fair_planner import FairPlanner, Policy, Prefer, Terms
 from penstock.core.jain import jain
 from penstock.core.planner import SOURCE
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from penstock.core.worth import Worth
     from penstock.report import Report
     from penstock.report_log import Watch
 
@@ -55,6 +58,7 @@ class Fair:
         target: How long rows of every query may wait on average.
         window_s: The source time window over which SIC is counted.
         queries: The queries by name.
+        balanced: The policy, if work is shared by utility.
     """
 
     def __init__(
@@ -62,7 +66,7 @@ class Fair:
         target: str | float | MeanQueueLatency,
         *,
         window: str | float = STW_S,
-        policy: Policy = "balance_sic",
+        policy: Policy | Balanced = "balance_sic",
         mode: Mode = "enforce",
         seed: int = 0,
     ) -> None:
@@ -72,25 +76,28 @@ class Fair:
             target: How long rows may wait on average, as seconds or text such as `2 s`.
             window: The source time window: longer than a row's way from source to result, several times the target.
             policy: `balance_sic`: equal shares of source information; `random`: the same share of rows for all, to
-                compare with.
+                compare with; `Balanced(alpha=...)`: work goes where it brings most utility, and no query falls behind.
             mode: `enforce`, `dry_run` or `off`.
             seed: Which rows go.
         """
         self.target = target if isinstance(target, MeanQueueLatency) else _target(target)
         self.window_s = duration_s("window", window)
         self.mode = one_of("mode", mode, ("enforce", "dry_run", "off"))
-        one_of("policy", policy, ("balance_sic", "random"))
         self.salt = int64("seed", seed)
-        self.planner = FairPlanner(
-            self.target.limit_s,
-            window_s=self.window_s,
-            policy=policy,
-            salt=self.salt,
-            acts=self.mode == "enforce",
-        )
+        self.balanced = policy if isinstance(policy, Balanced) else None
+        self.planner = self._planner_of(policy)
         self.lock = threading.Lock()
         self.queries: dict[str, FairQuery] = {}
         self._metrics_server: WSGIServer | None = None
+
+    def _planner_of(self, policy: Policy | Balanced) -> FairPlanner:
+        common = {"window_s": self.window_s, "salt": self.salt, "acts": self.mode == "enforce"}
+        if not isinstance(policy, Balanced):
+            one_of("policy", policy, ("balance_sic", "random"))
+            return FairPlanner(self.target.limit_s, policy=policy, **common)
+        if policy.key or policy.worth is not None:
+            raise PenstockError("key and value of Balanced differ from query to query: give them to fair.query")
+        return BalancedPlanner(self.target.limit_s, policy, **common)
 
     def query(  # noqa: PLR0913 - each is one setting of a user's
         self,
@@ -104,6 +111,8 @@ class Fair:
         row: str | Sequence[str] = (),
         checkpoint: str | os.PathLike[str] | None = None,
         weight_column: str = "weight",
+        key: str | Sequence[str] = (),
+        value: str | Worth | None = None,
     ) -> FairQuery:
         """Let a query take part.
 
@@ -118,7 +127,12 @@ class Fair:
             row: Column or columns that tell rows apart, as for a guard.
             checkpoint: The query's checkpoint folder, under which its plans are kept.
             weight_column: Name of the column with each kept row's weight.
+            key: With `Balanced`, column or columns by which costs are told apart.
+            value: With `Balanced`, what rows are worth: a column of utilities from 0 to 1, or `Worth`.
         """
+        if self.balanced is None and (key or value is not None):
+            setting, given = ("key", key) if key else ("value", value)
+            raise PenstockError.setting(setting, given, "it only together with policy=Balanced(...)")
         if _name("name", name) in self.queries:
             raise PenstockError(f"there is a query {name!r} already: give each query a name of its own")
         try:
@@ -136,13 +150,29 @@ class Fair:
             raise PenstockError.setting("sources", names, f"each name once, at most {MOST_SOURCES}")
         one_of("prefer", prefer, ("any", "sic"))
         terms = Terms(names, float(weight), prefer)
+        own = None if self.balanced is None else replace(self.balanced, key=key, value=value, seed=self.salt)
         made = FairQuery(
-            self, name, terms, arrival=arrival, keep=keep, row=row, checkpoint=checkpoint, weight_column=weight_column
+            self,
+            name,
+            terms,
+            own or LoadAware(seed=self.salt),
+            arrival=arrival,
+            keep=keep,
+            row=row,
+            checkpoint=checkpoint,
+            weight_column=weight_column,
         )
-        with self.lock:
-            self.planner.join(name, terms)
+        self.join(made)
         self.queries = {**self.queries, name: made}  # Whoever goes through them meanwhile sees those of before.
         return made
+
+    def join(self, query: FairQuery) -> None:
+        """Let a query begin anew, as if nothing were known of it; its `watch` does."""
+        with self.lock:
+            if isinstance(self.planner, BalancedPlanner):
+                self.planner.join(query.name, query.terms, worth=query.worth)
+            else:
+                self.planner.join(query.name, query.terms)
 
     def __getitem__(self, name: str) -> FairQuery:
         """The query of that name."""
@@ -230,12 +260,13 @@ class FairQuery(Guard):
         fair: Fair,
         name: str,
         terms: Terms,
+        policy: Balanced | LoadAware,
         *,
         weight_column: str,
         **settings: Any,  # noqa: ANN401 - those of a guard
     ) -> None:
         """Made by `Fair.query`."""
-        super().__init__(fair.target, LoadAware(seed=fair.salt), mode=fair.mode, weight=weight_column, **settings)
+        super().__init__(fair.target, policy, mode=fair.mode, weight=weight_column, **settings)
         self.name, self.terms = name, terms
         if self._columns.weight.lower() == SIC:
             raise PenstockError.setting(
@@ -244,6 +275,11 @@ class FairQuery(Guard):
         self._fair = fair
         self._gates: dict[str, str | None] = {}
         self._metrics = f"penstock_gate_{name}", f"{PROBE}{name}"
+
+    @property
+    def worth(self) -> Worth | None:
+        """What its rows are worth, if they differ."""
+        return self._columns.worth
 
     @property
     def sic(self) -> float | None:
@@ -270,7 +306,7 @@ class FairQuery(Guard):
             raise PenstockError.setting("source", source, f"one of {', '.join(self.terms.sources)}")
         self._refuse_another_guards_rows(df)
         gate = f"{self._metrics[0]}_{source}" if source is not None else self._metrics[0]
-        sic = SicOfRows(self.terms.sources, source, by)
+        sic = SicOfRows(self.terms.sources, source, by, by_class=isinstance(self._policy, Balanced))
         if self.mode == "off":
             return sic.without_plan(super().admit(df))
         admitted = gated(
@@ -303,7 +339,7 @@ class FairQuery(Guard):
         stored, planner = self._stored(), MemberPlanner(self._fair.planner, self.name, self._fair.lock)
         reports = stored.reports(str(query.id))
         reports.write(self._sign(str(query.id)))
-        planner.join(self.terms)  # What an earlier run of the query has left says nothing about this one.
+        self._fair.join(self)  # What an earlier run of the query has left says nothing about this one.
         return FairController(
             query,
             planner,
@@ -325,12 +361,16 @@ class FairQuery(Guard):
         return replace(super()._sign(query), policy=self._fair.planner.policy)
 
     def _claim_folder(self) -> None:
-        own = {
+        own: dict[str, Any] = {
             "name": self.name,
             "sources": list(self.terms.sources),
             "row": list(self._columns.row),
             "salt": self._salt,
         }
+        if isinstance(self._policy, Balanced):
+            worth = self._columns.worth
+            own["key"] = list(self._columns.key)
+            own["value"] = worth and [worth.column, [list(one) for one in worth.intervals]]
         self._stored().claim(own)
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from threading import Lock
 
-    from penstock.core.fair_planner import FairPlanner, Terms
+    from penstock.core.fair_planner import FairPlanner
     from penstock.plan import Plan
     from penstock.spark.progress import Progress
 
@@ -37,11 +37,6 @@ class MemberPlanner:
         """A plan for the query's next batch, or None to go on with the one in force."""
         with self._lock:
             return self._planner.decide(self._name, report, now_s)
-
-    def join(self, terms: Terms) -> None:
-        """Begin anew, as if nothing were known of the query."""
-        with self._lock:
-            self._planner.join(self._name, terms)
 
     def release(self, version: int, now_s: float, note: str) -> Plan | None:
         """A plan that keeps everything."""

@@ -77,7 +77,7 @@ def gated(  # noqa: PLR0913 - settings of one gate, given by name
     With a quarantine, rows that a stream sheds go there.
     """
     must_keep = columns.must_keep(df)
-    bucket = columns.bucket(df) if sic is None else sic.bucket(df)
+    bucket = columns.bucket(df) if sic is None or sic.by_class else sic.bucket(df)
     if df.isStreaming:
         judged = df.withColumn(_CONTROL, _once(control)).withColumns(
             {

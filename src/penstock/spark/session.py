@@ -69,6 +69,8 @@ def silence_stacks() -> None:
     """Let Spark's loggers not print whole stacks where one line is told."""
     for name in _TALKATIVE:
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+    # Spark's bridge tells a Ctrl-C with its stack, and to no logger of its own.
+    logging.getLogger().addFilter(lambda record: not record.getMessage().startswith("KeyboardInterrupt while"))
 
 
 @contextmanager

@@ -37,11 +37,13 @@ class SicOfRows:
         sources: Names of all sources of the query, in the order of the plan's buckets.
         source: The one source that all rows come from; `None`: a column tells.
         by: The column that tells; its values are names of sources.
+        by_class: Whether the plan's buckets are those of a guard, by what rows cost and are worth, and not sources.
     """
 
     sources: tuple[str, ...]
     source: str | None
     by: str | None = None
+    by_class: bool = False
 
     def bucket(self, df: DataFrame) -> Column:
         """The number of the row's source; a row of no known source is taken for one of the last."""

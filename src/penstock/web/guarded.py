@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
+from penstock.core.jain import jain
 from penstock.core.planner import SOURCE
 from penstock.errors import PenstockError
 from penstock.journal import Tail
@@ -189,7 +190,7 @@ class GuardedQuery(Followed):
             "renewals": self._renewals,
             "costs": costs.classes(self.known_costs, table),
             "sic": sic,
-            "jain": words.jain(list(sic.values())),
+            "jain": jain(list(sic.values())) if sic else None,
         }
 
 

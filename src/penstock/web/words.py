@@ -93,18 +93,6 @@ def reasons(table: KeepTable) -> list[dict[str, object]]:
     ]
 
 
-def jain(shares: Sequence[float]) -> float | None:
-    r"""Jain's index of fairness, $(\sum x)^2 / (n \sum x^2)$: 1 if all get the same, 1/n if one gets everything.
-
-    >>> jain([0.5, 0.5]), jain([1.0, 0.0]), jain([]), jain([0.0, 0.0])
-    (1.0, 0.5, None, 1.0)
-    """
-    if not shares:
-        return None
-    squares = len(shares) * sum(one * one for one in shares)
-    return sum(shares) ** 2 / squares if squares else 1.0
-
-
 def seconds(length_s: float) -> str:
     """A length of time as a person reads it.
 

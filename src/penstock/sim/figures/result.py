@@ -91,7 +91,7 @@ def to_markdown(title: str, figures: list[Figure], made_by: str, machine: str) -
 
 
 def _table(rows: list[Row]) -> list[str]:
-    names = list(rows[0])
+    names = [name for name, value in rows[0].items() if not isinstance(value, dict) or "mean" in value]
     lines = ["| " + " | ".join(name.replace("_", " ") for name in names) + " |", "|---" * len(names) + "|"]
     return lines + ["| " + " | ".join(_cell(row[name]) for name in names) + " |" for row in rows]
 

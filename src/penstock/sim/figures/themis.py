@@ -13,7 +13,7 @@ from penstock.sim.figures import themis_claims
 from penstock.sim.figures.result import Figure, Row, spread
 from penstock.sim.parallel import Workers
 from penstock.sim.themis_cases import SHEDDERS, Case, measure
-from penstock.sim.themis_correlation import OVERLOADS, correlation_run
+from penstock.sim.themis_correlation import OVERLOADS, Degraded, correlation_run
 from penstock.sim.themis_data import DATASETS, Traces, synthetic_traces
 from penstock.sim.themis_deployment import BURSTY, BURSTY_SAME_MEAN, LOCAL
 from penstock.sim.themis_overhead import TIMED, batch_us
@@ -211,12 +211,20 @@ def tasks(figure: str, runs: int) -> int:
 
 def sweep(effort: Effort, points: Iterable[tuple[Row, Case]]) -> list[Row]:
     """Rows for every point and shedder."""
+    listed = list(points)
+    tasks = [(number, run) for number in range(len(listed)) for run in range(effort.runs)]
+    one = partial(_measured, cases=[case for _, case in listed], seed=effort.seed)
+    found = effort.workers.run(one, tasks, effort.done)
     rows = []
-    for x, case in points:
-        one = partial(measure, case=case, seed=effort.seed)
-        runs: list[dict[str, Fairness]] = effort.workers.run(one, range(effort.runs), effort.done)
+    for number, (x, _) in enumerate(listed):
+        runs = found[number * effort.runs : (number + 1) * effort.runs]
         rows += [{**x, "shedder": name, **_columns([run[name] for run in runs])} for name in SHEDDERS]
     return rows
+
+
+def _measured(task: tuple[int, int], *, cases: Sequence[Case], seed: int) -> dict[str, Fairness]:
+    number, run = task
+    return measure(run, case=cases[number], seed=seed)
 
 
 def _columns(runs: Sequence[Fairness]) -> Row:
@@ -251,24 +259,30 @@ def _traces(effort: Effort) -> Traces:
 
 
 def _correlation(effort: Effort, queries: Sequence[str]) -> list[Row]:
+    cases = [(query, dataset) for query in queries for dataset in DATASETS]
+    tasks = [(*case, run) for case in cases for run in range(effort.runs)]
+    one = partial(_degraded, traces=_traces(effort), seed=effort.seed)
+    found = effort.workers.run(one, tasks, effort.done)
     rows: list[Row] = []
-    for query in queries:
-        for dataset in DATASETS:
-            one = partial(correlation_run, query=query, dataset=dataset, traces=_traces(effort), seed=effort.seed)
-            runs = effort.workers.run(one, range(effort.runs), effort.done)
-            for number, overload in enumerate(OVERLOADS):
-                points = [run[number] for run in runs]
-                rows.append(
-                    {
-                        "query": query,
-                        "dataset": dataset,
-                        "queries": overload,
-                        "shedder": "random",
-                        "sic": spread(point.sic for point in points)["mean"],
-                        "error": spread(point.error for point in points)["mean"],
-                    }
-                )
+    for at, (query, dataset) in enumerate(cases):
+        runs = found[at * effort.runs : (at + 1) * effort.runs]
+        for number, overload in enumerate(OVERLOADS):
+            rows.append(
+                {
+                    "query": query,
+                    "dataset": dataset,
+                    "queries": overload,
+                    "shedder": "random",
+                    "sic": spread(run[number].sic for run in runs)["mean"],
+                    "error": spread(run[number].error for run in runs)["mean"],
+                }
+            )
     return rows
+
+
+def _degraded(task: tuple[str, str, int], *, traces: Traces, seed: int) -> list[Degraded]:
+    query, dataset, run = task
+    return correlation_run(run, query=query, dataset=dataset, traces=traces, seed=seed)
 
 
 def _data_parameters(effort: Effort) -> Row:

@@ -277,8 +277,8 @@ def _rank_correlation(rows: list[Row]) -> float:
     known = [row for row in rows if np.isfinite(row["error"])]
     if len({row["error"] for row in known}) <= 1:
         return -1.0
-    ranks = [np.argsort(np.argsort([row[name] for row in known])).astype(float) for name in ("sic", "error")]
-    return float(np.corrcoef(ranks[0], ranks[1])[0, 1])
+    sic, error = (np.argsort(np.argsort([row[name] for row in known])).astype(np.float64) for name in ("sic", "error"))
+    return float(np.corrcoef(sic, error)[0, 1])
 
 
 def _near_one(rows: list[Row], claim: str) -> Claim:
@@ -349,7 +349,7 @@ def _errors(rows: list[Row], query: str, datasets: Sequence[str]) -> list[float]
 
 
 def _most(rows: list[Row], query: str) -> float:
-    return float(max(row["error"] for row in _of(rows, query=query) if np.isfinite(row["error"])))
+    return max(float(row["error"]) for row in _of(rows, query=query) if np.isfinite(row["error"]))
 
 
 def _mean(values: Iterable[float]) -> float:

@@ -54,8 +54,8 @@ class Effort:
     overload: float = 2.0  #: times the work that cores could do
     settle_s: float = 30.0
     measure_s: float = 40.0
-    target: str = "2 s"
-    window_s: float = 10.0
+    target: str = "5 s"
+    window_s: float = 20.0
     work: Work = "busy"
     shapes: Sequence[Shape] = SHAPES
 

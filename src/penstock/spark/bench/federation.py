@@ -152,6 +152,7 @@ class SiteProcess:
         self.folder.mkdir(parents=True, exist_ok=True)
         conf = [word for one in _CONF for word in ("--conf", one)]
         command = [sys.executable, "-c", _PROGRAM, str(self._skew_s), "site", str(self._path), "--cores", "1", *conf]
+        command += ["--json", str(self.folder / "site.json")]
         with (self.folder / "site.log").open("ab") as log:
             self._process = subprocess.Popen(  # noqa: S603 - a command of our own
                 command, stdout=log, stderr=log, env=os.environ | _SMALL_JVM, start_new_session=True
@@ -246,12 +247,12 @@ class RunningFederation:
             at_s += 1.0
         return rows
 
-    def refused(self) -> dict[str, dict[str, int]]:
-        """Messages by site and what became of them, as its log tells at the end."""
+    def messages(self) -> dict[str, dict[str, int]]:
+        """What became of the messages that each site has had since its last start."""
         return {
-            name: json.loads(path.read_text())
-            for name in SITES
-            if (path := self.folder / name / "messages.json").exists()
+            name: json.loads(path.read_text())["messages"]
+            for name, site in self.sites.items()
+            if (path := site.folder / "site.json").exists()
         }
 
 
@@ -306,6 +307,7 @@ def bench_faults(folder: Path, effort: Effort, wire: Wire, done: Callable[[], No
         "parameters": _parameters(effort, wire) | {"skewed": SKEWED, "skew_s": SKEW_S, "bad_messages": sent},
         "rows": rows,
         "account": _account(federation),
+        "messages": federation.messages(),
     }
 
 
