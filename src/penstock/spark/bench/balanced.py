@@ -137,7 +137,8 @@ def run(spark: SparkSession, way: Way, effort: Effort, folder: Path) -> dict[str
     """All queries in one way: what each delivered, and how long rows waited."""
     with ExitStack() as stack:
         running = _started(spark, way, effort, folder, stack)
-        _wait_for(running, lambda: all(query.lastProgress for _, _, query in running), FIRST_S)
+        # However long Spark takes to start: time is counted from when every query has done a batch.
+        _wait_for(running, lambda: all(guard.report() for _, guard, _ in running), FIRST_S)
         begin_s = time.time() + effort.settle_s
         # One batch more than is measured, so that the last window is whole.
         _wait_for(running, lambda: False, effort.settle_s + effort.measure_s + 3.0)
