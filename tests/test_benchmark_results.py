@@ -295,6 +295,6 @@ def balanced_table() -> str:
     return "\n".join([*lines, "", told, "", f"*`penstock bench balanced` on {in_one_line(found['machine'])}.*"])
 
 
-@pytest.mark.skipif(not BALANCED.exists(), reason="the benchmark needs a calm machine and was not run on one yet")
-def test_the_page_shows_the_benchmark_of_balanced() -> None:
-    assert balanced_table() in (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+def test_the_page_shows_the_benchmark_of_balanced_or_says_that_there_is_none() -> None:
+    shown = balanced_table() if BALANCED.exists() else "no run of either is kept here yet"
+    assert shown in (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
