@@ -39,7 +39,7 @@ def show(folder: Path, servers: str | None, seconds: float) -> int:
         text = (HERE / f"{site}.yaml").read_text()
         if servers is not None:
             text = re.sub(r"transport: .*", f"transport: {{kafka: '{servers}'}}", text)
-        (folder / f"{site}.yaml").write_text(text.replace("path: out/", f"path: {folder}/out/"))
+        (folder / f"{site}.yaml").write_text(text)
     conf = ["--conf", "spark.driver.memory=600m", "--conf", "spark.sql.shuffle.partitions=1"]
     running = [
         subprocess.Popen(

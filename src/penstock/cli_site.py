@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import signal
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
+from penstock.errors import PenstockError
 from penstock.federation.account import BatchAccount, add_up
 from penstock.federation.site_file import SiteFile, load
+from penstock.output import writable_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,13 +54,20 @@ def run(path: Path, settings: Settings, console: Console) -> dict[str, Any]:
     """Run a site until its time is up; the run in numbers."""
     file = load(path)
     folder = (settings.folder or file.folder).absolute()
+    if settings.folder is None:
+        writable_folder(file.document.at(("folder",)) if file.document.has(("folder",)) else "folder", folder)
     from penstock.spark.session import local_session, silence_stacks  # noqa: PLC0415 - other commands need no Spark
     from penstock.spark.site.run import SiteRun  # noqa: PLC0415
 
     silence_stacks()
     conf = dict(_pair(one) for one in settings.conf)
     console.print(f"Starting Spark for site {file.site} ...", highlight=False)
-    spark = local_session(folder / "spark", cores=settings.cores, app=f"penstock site {file.site}", settings=conf)
+    try:
+        spark = local_session(folder / "spark", cores=settings.cores, app=f"penstock site {file.site}", settings=conf)
+    except ConnectionError:  # Ctrl-C reaches Java as well
+        raise PenstockError(
+            f"Spark ended while site {file.site} was starting: nothing was done; start it again"
+        ) from None
     # PySpark's own handler cancels jobs from within whatever call is under way, which breaks that call.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -66,7 +76,8 @@ def run(path: Path, settings: Settings, console: Console) -> dict[str, Any]:
         _until_over(made, settings)
         return facts(file, made)
     finally:
-        spark.stop()
+        with suppress(ConnectionError):
+            spark.stop()
 
 
 def _until_over(made: SiteRun, settings: Settings) -> None:

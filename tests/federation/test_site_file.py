@@ -111,6 +111,21 @@ def test_options_of_kafka_pass_through_and_are_not_shown(tmp_path: Path) -> None
         ("{format: memory}", "{format: parquet}", "to.options.path is missing: give it to write parquet"),
         ("    sql: SELECT 1 AS one FROM cpu\n", "", "fragments.avg-part.sql is missing: give a query in Spark SQL"),
         ("      cpu: {format", "      c-pu: {format", "give a name as SQL has it"),
+        (
+            "{from: avg-far, site: north",
+            "{from: avg-part, site: west",
+            "avg-part feeds itself, from avg-part to avg-part",
+        ),
+        (
+            "      far: {from",
+            "      CPU: {from",
+            "inputs = 'CPU' is not usable: give names that differ from cpu by more",
+        ),
+        (
+            "  avg-root:\n",
+            "  AVG-part:\n",
+            "fragments = 'AVG-part' is not usable: give names that differ from avg-part",
+        ),
         ("rate, options", "rate, site: north, options", "inputs.cpu.site = 'north' is not usable: give it with from"),
     ],
 )
@@ -127,6 +142,30 @@ def test_a_mistake_is_one_line_with_file_line_and_field(tmp_path: Path, old: str
 def test_a_file_that_is_not_there_is_told_as_a_site_file(tmp_path: Path) -> None:
     with pytest.raises(PenstockError, match=r"^site file = '.*none.yaml' is not usable: give the path of a YAML file"):
         load(tmp_path / "none.yaml")
+
+
+def test_paths_are_beside_the_file_unless_they_are_absolute(tmp_path: Path) -> None:
+    for path, found in {
+        "out/avg": f"{tmp_path}/sub/out/avg",
+        "/srv/avg": "/srv/avg",
+        "s3a://bucket/avg": "s3a://bucket/avg",
+    }.items():
+        file = made(tmp_path, TEXT.replace("{format: memory}", f"{{format: parquet, options: {{path: '{path}'}}}}"))
+        sink = file.fragments["avg-root"].sink
+        assert sink is not None
+        assert sink.options["path"] == found
+
+
+def test_two_roots_do_not_write_to_one_folder(tmp_path: Path) -> None:
+    root = TEXT[TEXT.index("  avg-root:") :].replace("{format: memory}", "{format: json, options: {path: here}}")
+    both = (
+        TEXT[: TEXT.index("  avg-root:")]
+        + root
+        + root.replace("avg-root", "max-root").replace("query: avg", "query: max")
+    )
+    both = both.replace("weight: 2}", "weight: 2}\n  max: {sources: 1}")
+    with pytest.raises(PenstockError, match="give a folder of its own; fragment avg-root has this one"):
+        made(tmp_path, both)
 
 
 def test_more_sources_here_than_the_query_has_are_refused(tmp_path: Path) -> None:

@@ -3,10 +3,12 @@
 A site trusts this file alone. What others may tell it, and what rows it takes from whom, follows from it.
 """
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -204,10 +206,14 @@ def load(path: str | Path) -> SiteFile:
     document = read(path, "site file", "site, sites, transport, queries and fragments")
     given = keys.checked(document, SiteKeys)
     _check_sites(document, given)
-    transport = _transport(document, given, Path(path).absolute().parent)
-    folder = Path(path).absolute().parent / (given.folder or f"out/{given.site}")
-    fragments = {name: _fragment(document, name, one, given) for name, one in given.fragments.items()}
+    _check_names(document, given)
+    beside = Path(path).absolute().parent
+    transport = _transport(document, given, beside)
+    folder = beside / (given.folder or f"out/{given.site}")
+    fragments = {name: _fragment(document, name, one, given, beside) for name, one in given.fragments.items()}
     _check_queries(document, given)
+    _check_sinks(document, fragments)
+    _check_order(document, given.site, fragments)
     return SiteFile(
         site=given.site,
         peers=tuple(name for name in given.sites if name != given.site),
@@ -254,7 +260,50 @@ def _transport(document: Document, given: SiteKeys, beside: Path) -> Transport:
     return Transport(None if one.folder is None else beside / one.folder, one.kafka, one.prefix, one.client)
 
 
-def _fragment(document: Document, name: str, given: FragmentKeys, site: SiteKeys) -> Fragment:
+def _check_names(document: Document, given: SiteKeys) -> None:
+    """Names become folders, topics and columns, which do not all tell upper case from lower."""
+    named: list[tuple[Where, list[str]]] = [
+        (("sites",), given.sites),
+        (("queries",), list(given.queries)),
+        (("fragments",), list(given.fragments)),
+        *((("fragments", name, "inputs"), list(one.inputs)) for name, one in given.fragments.items()),
+    ]
+    for where, names in named:
+        for name, other in itertools.combinations(names, 2):
+            if name.lower() == other.lower():
+                raise PenstockError.setting(
+                    document.at(where), other, f"names that differ from {name} by more than case"
+                )
+
+
+def _check_sinks(document: Document, fragments: Mapping[str, Fragment]) -> None:
+    taken: dict[str, str] = {}
+    for name, one in fragments.items():
+        path = one.sink.options.get("path") if one.sink else None
+        if path is not None and taken.setdefault(path, name) != name:
+            raise document.refused(
+                ("fragments", name, "to", "options", "path"),
+                f"a folder of its own; fragment {taken[path]} has this one",
+            )
+
+
+def _check_order(document: Document, site: str, fragments: Mapping[str, Fragment]) -> None:
+    """Rows that come back to where they came from would never end."""
+    feeds = {
+        name: [link.fragment for link in (part.link for part in one.inputs.values()) if link and link.site == site]
+        for name, one in fragments.items()
+    }
+    try:
+        TopologicalSorter(feeds).prepare()
+    except CycleError as error:
+        circle = error.args[1]
+        told = " to ".join(circle)
+        raise PenstockError(
+            f"{document.at(('fragments', circle[0]))} feeds itself, from {told}: take one of these links out"
+        ) from None
+
+
+def _fragment(document: Document, name: str, given: FragmentKeys, site: SiteKeys, beside: Path) -> Fragment:
     where: Where = ("fragments", name)
     if given.query not in site.queries:
         known = ", ".join(site.queries)
@@ -262,18 +311,27 @@ def _fragment(document: Document, name: str, given: FragmentKeys, site: SiteKeys
     for option in SINK_NEEDS.get(given.to.format, ()) if given.to else ():
         if given.to is not None and option not in given.to.options:
             raise document.missing((*where, "to", "options", option), f"it to write {given.to.format}")
-    inputs = {key: _input(document, (*where, "inputs", key), one, site) for key, one in given.inputs.items()}
-    sink = None if given.to is None else Sink(given.to.format, given.to.options)
+    inputs = {key: _input(document, (*where, "inputs", key), one, site, beside) for key, one in given.inputs.items()}
+    sink = None if given.to is None else Sink(given.to.format, _absolute(given.to.options, beside))
     return Fragment(name, given.query, inputs, given.sql, sink)
 
 
-def _input(document: Document, where: Where, given: InputKeys, site: SiteKeys) -> FragmentInput:
+def _absolute(options: Mapping[str, str], beside: Path) -> dict[str, str]:
+    """A path is one beside the file, as all others in it, unless it is absolute or has a scheme."""
+    path = options.get("path")
+    if path is None or "://" in path or path.startswith(("/", "file:")):
+        return dict(options)
+    return {**options, "path": str(beside / path)}
+
+
+def _input(document: Document, where: Where, given: InputKeys, site: SiteKeys, beside: Path) -> FragmentInput:
     if (given.sender is None) == (given.format is None):
         raise document.refused(where, "either format, for a source, or from and site, for rows of another fragment")
     if given.sender is None:
         if given.site is not None:
             raise document.refused((*where, "site"), "it with from alone")
-        return FragmentInput(Source(given.format, given.options, given.columns, None), None, given.columns)
+        options = _absolute(given.options, beside)
+        return FragmentInput(Source(given.format, options, given.columns, None), None, given.columns)
     if not re.fullmatch(_LABEL, given.sender):
         raise document.refused((*where, "from"), _NAME)
     if given.options:

@@ -29,9 +29,12 @@ HELD = 1_000_000
 class Outputs:
     """The sinks of a network's outputs; those in memory are read with `table`."""
 
-    def __init__(self, sinks: dict[str, Sink], place: str = "outputs.{}") -> None:
-        """Write the rows of each output to its sink; errors name it as its place in the file."""
-        self._sinks, self._place = sinks, place
+    def __init__(self, sinks: dict[str, Sink], place: str = "outputs.{}", *, within: str = "stage") -> None:
+        """Write the rows of each output to its sink; errors name it as its place in the file.
+
+        In a folder, what is `within` a stage, or an epoch, lies in a folder named after it.
+        """
+        self._sinks, self._place, self._within = sinks, place, within
         self._held: dict[str, dict[tuple[int, str], pa.Table]] = {}
 
     def write(self, output: str, df: DataFrame, batch: int, stage: str = "") -> None:
@@ -67,7 +70,7 @@ class Outputs:
             message = rows.select(*key, F.to_json(F.struct("*")).alias("value"))
             message.write.format("kafka").options(**sink.options).save()
         else:
-            part = f"stage={stage}/batch={batch}" if stage else f"batch={batch}"
+            part = f"{self._within}={stage}/batch={batch}" if stage else f"batch={batch}"
             path = f"{sink.options['path'].rstrip('/')}/{part}"
             rest = {name: value for name, value in sink.options.items() if name != "path"}
             rows.write.format(sink.format).options(**rest).mode("overwrite").save(path)

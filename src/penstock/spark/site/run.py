@@ -100,7 +100,9 @@ class SiteRun:
         self._plans = SitePlanLog(folder / "plans" / f"{start.epoch:018d}")
         self._log = AccountLog(folder / ACCOUNT / f"{start.epoch:018d}")
         self.outputs = Outputs(
-            {name: one.sink for name, one in file.fragments.items() if one.sink is not None}, "fragments.{}.to"
+            {name: one.sink for name, one in file.fragments.items() if one.sink is not None},
+            "fragments.{}.to",
+            within="epoch",
         )
         self._recent: dict[str, deque[tuple[float, float]]] = {}
         self._last_s: float | None = None
@@ -197,7 +199,7 @@ class SiteRun:
         """Give a fragment's rows to its sink, or to its outbox: then, rows by part."""
         if fragment.sink is not None:
             if made.rows is not None:
-                self.outputs.write_rows(fragment.name, made.rows, number)
+                self.outputs.write_rows(fragment.name, made.rows, number, str(self._epoch))
             return []
         lines: list[str] = []
         if made.rows is not None and made.count:
