@@ -130,12 +130,14 @@ def fair_steps() -> int:
 def show_fair(out: Console, result: dict[str, Any]) -> None:
     """How even the results of all queries were, in each way."""
     names = list(result["parameters"]["queries"])
-    table = Table("way", "Jain", "Jain by instant", "mean SIC", "poorest", *names)
+    table = Table("way", "Jain", "by instant", "mean SIC", "poorest")
+    by_query = Table("SIC", *names)
     for row in result["rows"]:
         numbers = (row[name] for name in ("jain", "jain_instant", "sic_mean", "sic_min"))
-        told = ("no result in time" if one is None else f"{one:.3f}" for one in numbers)
-        table.add_row(row["way"], *told, *(f"{row['sic'][name]:.3f}" for name in names))
+        table.add_row(row["way"], *("no result in time" if one is None else f"{one:.3f}" for one in numbers))
+        by_query.add_row(row["way"], *(f"{row['sic'][name]:.3f}" for name in names))
     out.print(table)
+    out.print(by_query)
 
 
 def run_federation(
