@@ -90,6 +90,7 @@ def main() -> int:
     parser.add_argument("--measure", type=float, default=Effort.measure_s)
     parser.add_argument("--json")
     given = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # or sites would go on for themselves
     with ExitStack() as stack:
         folder = Path(tempfile.mkdtemp(prefix="penstock-federation-"))
         stack.callback(shutil.rmtree, folder, ignore_errors=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import tempfile
 from importlib.util import find_spec
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 
 from penstock.errors import PenstockError
+from penstock.federation.kafka_bus import KafkaBus
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -150,6 +152,9 @@ def run_federation(
         raise PenstockError.setting(
             "--kafka", servers, "it without --faults", "examples/federation/run.py stops a broker"
         )
+    if servers is not None:
+        KafkaBus(servers, "penstock", {}).reach()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # or sites would go on for themselves
     with tempfile.TemporaryDirectory(prefix="penstock-", ignore_cleanup_errors=True) as folder:
         wire = federation.FolderWire(Path(folder) / "wire") if servers is None else federation.KafkaWire(servers)
         run = federation.bench_faults if faults else federation.bench_federation

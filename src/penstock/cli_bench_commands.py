@@ -183,7 +183,7 @@ def bench_balance(
 @bench.command("federation")
 def bench_federation(
     *,
-    settle: Annotated[float, typer.Option(help="Seconds before measuring begins.", min=0.0, metavar="S")] = 40.0,
+    settle: Learn = 40.0,
     measure: Measure = 60.0,
     kafka: Annotated[
         str | None, typer.Option(help="A Kafka broker between the sites, in place of a folder.", metavar="HOST:PORT")

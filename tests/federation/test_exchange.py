@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -308,23 +310,56 @@ def test_a_folder_holds_messages_in_order_and_ignores_all_else(tmp_path: Path) -
     FolderBus(tmp_path).send("c", b"2")  # a second writer, who knows no better
     bus.send("c", b"3")
     (tmp_path / "c" / "notes.txt").write_text("hello")
-    (tmp_path / "c" / f"{7:020d}.message").symlink_to("/etc/passwd")
-    (tmp_path / "c" / f"{8:020d}.message").write_bytes(b"x" * (MOST_BYTES + 1))
+    (tmp_path / "c" / f"{10**18:020d}.message").symlink_to("/etc/passwd")
+    (tmp_path / "c" / f"{10**18 + 1:020d}.message").write_bytes(b"x" * (MOST_BYTES + 1))
 
-    assert other.poll(0.0) == [
-        Delivery("c", 1, b"1"),
-        Delivery("c", 2, b"2"),
-        Delivery("c", 3, b"3"),
-        Delivery("c", 8, None),
-        Delivery("c", 9, None),
-    ]
+    found = other.poll(0.0)
+    assert [one.payload for one in found] == [b"1", b"2", b"3", None, None]
+    assert [one.position - found[0].position for one in found[:3]] == [0, 1, 2]
+    assert found[-1] == Delivery("c", 10**18 + 2, None)
     assert other.poll(0.0) == []
+
+
+def test_a_channel_that_was_deleted_is_read_anew(sites: Sites) -> None:
+    for batch in range(3):
+        sites.west.outboxes["part"].put(batch, ROWS, 0.1)
+    sites.west.round()
+    sites.north.round()
+    shutil.rmtree(sites.folder / "bus")
+
+    west = sites.site("west")
+    for batch in range(3, 8):
+        west.outboxes["part"].put(batch, ROWS, 0.1)
+    west.round()
+    sites.site("north").round()
+    assert len(sites.inbox) == 8 * len(ROWS)
+
+
+def test_a_batch_that_cannot_be_read_is_set_aside_and_the_site_goes_on(sites: Sites) -> None:
+    (sites.folder / "west" / "outbox" / "part" / "torn.parcel").write_bytes(b"{")
+    sites.west.outboxes["part"].put(0, ROWS, 0.1)
+    sites.west.round()
+    sites.north.round()
+    assert len(sites.inbox) == len(ROWS)
+    assert sites.west.counts["batches set aside"] == 1
+    assert (sites.folder / "west" / "outbox" / "part" / "torn.unreadable").exists()
+
+
+def test_an_epoch_that_is_far_ahead_is_refused(sites: Sites) -> None:
+    parcel = Parcel("west", "part", int(time.time()) + 2 * 86_400, 0, 0, 1, 2, 0.1)
+    sites.forge("rows.west.part", written(parcel, ROWS))
+    sites.north.round()
+    assert sites.north.counts["rows refused"] == 1
+    assert sites.inbox == []
 
 
 def test_a_row_too_long_for_a_message_is_told(tmp_path: Path) -> None:
     outbox = Outbox(tmp_path, "west", "part", 1)
-    with pytest.raises(PenstockError, match=r"^a row of .* bytes is too long for a link"):
+    with pytest.raises(
+        PenstockError, match=r"^fragments.part: a row of .* bytes is too long for a link.*shorter rows$"
+    ):
         outbox.put(0, ["x" * MOST_BYTES], 0.1)
+    assert outbox.waiting() == []
 
 
 def test_a_message_of_news_is_a_few_tens_of_bytes_a_field() -> None:

@@ -229,7 +229,14 @@ class SiteAccount:
 
 def add_up(folders: Iterable[Path]) -> Federation:
     """The account over the folders of sites."""
-    sites = {one.site: one for one in map(SiteAccount, folders)}
+    sites: dict[str, SiteAccount] = {}
+    for folder in folders:
+        account = SiteAccount(folder)
+        if account.site in sites:
+            raise PenstockError.setting(
+                "--account", str(folder), f"one folder a site; another is of {account.site} as well"
+            )
+        sites[account.site] = account
     found = Federation()
     for name, site in sites.items():
         for key, one in site.inputs().items():

@@ -30,13 +30,21 @@ class Outbox:
         final = self._folder / f"{whole.key}{_PARCEL}"
         if final.exists():
             _, lines = opened(final.read_bytes(), self._site, self._fragment)
-        else:
+        try:
+            counts = [len(piece) for piece in parts(lines)]
+        except PenstockError as error:
+            raise PenstockError(f"fragments.{self._fragment}: {error}; make its sql give shorter rows") from None
+        if not final.exists():
             place(final, written(whole, lines))
-        return [len(piece) for piece in parts(lines)]
+        return counts
 
     def waiting(self) -> list[Path]:
         """The batches to be sent, oldest first."""
         return sorted(path for path in self._folder.iterdir() if path.suffix == _PARCEL)
+
+    def set_aside(self, path: Path) -> None:
+        """Keep a batch that cannot be sent out of the way of the others."""
+        path.rename(path.with_suffix(".unreadable"))
 
     def messages(self, path: Path) -> list[bytes]:
         """A batch in parts, as they are sent."""

@@ -26,6 +26,8 @@ _logger = logging.getLogger("penstock")
 NEWS_BYTES = 600
 #: News are believed for so many intervals, but not less long than this.
 EXPIRY_INTERVALS, EXPIRY_S = 5, 10.0
+#: An epoch is the second in which it began, by the clock of its site; so far ahead of ours that clock may be.
+EPOCH_AHEAD_S = 24 * 3600.0
 #: Starts of a site, each with numbers of its own.
 _PER_START = 2**32
 
@@ -119,10 +121,13 @@ class Exchange:
             news: dict[str, int | None] = {_news_channel(peer): None for peer in self._file.peers}
             self._bus.listen(news | {link.channel: inbox.position for link, inbox in self.inboxes.items()})
             self._listens = True
-        self._tell()
-        self._forward()
-        for one in self._bus.poll(wait_s):
-            self._take(one)
+        # What cannot be sent must not keep from hearing.
+        try:
+            self._tell()
+            self._forward()
+        finally:
+            for one in self._bus.poll(wait_s):
+                self._take(one)
 
     def _serve(self) -> None:
         last = False
@@ -166,7 +171,16 @@ class Exchange:
     def _forward(self) -> None:
         for fragment, outbox in self.outboxes.items():
             for path in outbox.waiting():
-                for message in outbox.messages(path):
+                try:
+                    messages = outbox.messages(path)
+                except PenstockError as error:
+                    _logger.warning(
+                        "site %s: batch %s is set aside, for it cannot be sent: %s", self._file.site, path, error
+                    )
+                    outbox.set_aside(path)
+                    self.counts["batches set aside"] += 1
+                    continue
+                for message in messages:
                     self._bus.send(Link(self._file.site, fragment).channel, message)
                 path.unlink()
                 self.counts["batches sent"] += 1
@@ -180,6 +194,8 @@ class Exchange:
                 self._hear(one.channel, payload)
             else:
                 parcel, lines = opened(payload, link.site, link.fragment)
+                if parcel.epoch > time.time() + EPOCH_AHEAD_S:
+                    raise PenstockError.setting("epoch", parcel.epoch, "one that has begun, by the clock, within a day")
                 self.counts["rows taken" if self.inboxes[link].take(parcel, lines) else "rows ignored: doubled"] += 1
         except PenstockError as error:
             self.counts[f"{kind} refused"] += 1

@@ -48,6 +48,16 @@ class KafkaBus:
             ) from None
         self._made: set[str] = set()
 
+    def reach(self) -> None:
+        """An error in one line if no broker answers."""
+        try:
+            self._admin.AdminClient(self._common).list_topics(timeout=_ADMIN_S)
+        except self._kafka.KafkaException as error:
+            told = _line(error)
+            raise PenstockError.setting(
+                "kafka", self._common["bootstrap.servers"], "a broker that answers", told
+            ) from None
+
     def listen(self, positions: Mapping[str, int | None]) -> None:
         """Read these channels from now on."""
         self._make([self._topic(channel) for channel in positions])

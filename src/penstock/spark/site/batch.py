@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
+from pyspark.sql.types import StructType
 
 from penstock.errors import PenstockError
 from penstock.federation.account import InputCount
@@ -54,6 +55,7 @@ class Batch:
         """Hold the rows, which are read several times."""
         self._file, self._rows = file, rows.persist()
         self._held = [self._rows]
+        self.blank: dict[str, int] = {}  #: Rows of links that have no column of their schema, by input.
 
     def came(self) -> dict[str, int]:
         """Rows in, by input."""
@@ -71,6 +73,7 @@ class Batch:
                 _sum(own & kept).alias(f"kept{n}"),
                 F.sum(F.when((F.col(INPUT) == name) & kept, self._sic(name, plan))).alias(f"sic{n}"),
                 F.max(F.when(F.col(INPUT) == name, F.col(FILE))).alias(f"file{n}"),
+                _sum(own & self._is_blank(name)).alias(f"blank{n}"),
             ]
         found = self._rows.agg(*columns).first()
         if found is None:
@@ -80,6 +83,8 @@ class Batch:
             rows_in, kept_rows = int(found[f"in{n}"] or 0), int(found[f"kept{n}"] or 0)
             link = "" if one.link is None else f"{one.link.site}.{one.link.fragment}"
             mark = str(found[f"file{n}"] or "").removesuffix(".json")
+            if one.link is not None and found[f"blank{n}"]:
+                self.blank[name] = int(found[f"blank{n}"])
             counts[name] = InputCount(rows_in, kept_rows, rows_in - kept_rows, link, mark)
             sic[name] = float(found[f"sic{n}"] or 0.0)
         return counts, sic
@@ -114,6 +119,12 @@ class Batch:
 
     def _own(self, name: str) -> Column:
         return (F.col(INPUT) == name) & F.col(quoted(name)).isNotNull()
+
+    def _is_blank(self, name: str) -> Column:
+        """Whether a row has no value at all: so Spark reads JSON that does not fit a schema."""
+        kind = self._rows.schema[name].dataType
+        names = kind.names if isinstance(kind, StructType) else []
+        return F.coalesce(*(F.col(f"{quoted(name)}.{quoted(column)}").cast("string") for column in names)).isNull()
 
     def _kept(self, name: str, plan: SitePlan) -> Column:
         """Whether a row is kept; what only brings the SIC of an empty batch always is."""

@@ -106,6 +106,7 @@ class SiteRun:
         )
         self._recent: dict[str, deque[tuple[float, float]]] = {}
         self._last_s: float | None = None
+        self._blank: set[str] = set()
         self.accounts: list[BatchAccount] = []
         self.errors = 0
         self.query: StreamingQuery | None = None
@@ -150,6 +151,7 @@ class SiteRun:
             self._forget(number)
             plan = self._planned(batch, number)
             counts, sic = batch.counted(plan)
+            self._warn_of_blanks(batch.blank)
             worked: dict[str, Worked] = {}
             parts: dict[str, list[int]] = {}
             for name, fragment in self._file.fragments.items():
@@ -165,6 +167,18 @@ class SiteRun:
         self.accounts.append(account)
         if self._on_batch is not None:
             self._on_batch(account)
+
+    def _warn_of_blanks(self, blank: Mapping[str, int]) -> None:
+        for name, rows in blank.items():
+            if name not in self._blank:
+                self._blank.add(name)
+                _logger.warning(
+                    "site %s: %d rows of input %s have no column of its schema, so all are null: "
+                    "give the columns that the sender's sql gives",
+                    self._file.site,
+                    rows,
+                    name,
+                )
 
     def _planned(self, batch: Batch, number: int) -> SitePlan:
         """The plan of a batch: the one of its first attempt, or a new one, which is on disk before it acts."""

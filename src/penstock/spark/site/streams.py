@@ -50,6 +50,10 @@ def inputs(spark: SparkSession, file: SiteFile, inboxes: Mapping[Link, Path]) ->
 
 def _link(spark: SparkSession, name: str, inbox: Path, columns: str) -> DataFrame:
     row = StructType.fromDDL(columns)
+    names = row.fieldNames() if isinstance(row, StructType) else []
+    taken = next((column for column in names if column.lower() in (*_COMMON, WEIGHT)), None)
+    if taken:
+        raise PenstockError.setting(f"a column in the schema of {name}", taken, "another name: this one is taken")
     schema = StructType([StructField(SIC, DoubleType()), StructField(_ROW, row)])
     df = spark.readStream.schema(schema).json(str(inbox))
     file = F.col("_metadata.file_name")
