@@ -107,7 +107,8 @@ class RunsBeside:
 
     def _said(self, name: str) -> Path:
         assert self._folder is not None
-        return Path(self._folder.name) / f"{name}.txt"
+        number = list(BESIDE).index(name)  # a path with a space or a comma in it is not for every tool
+        return Path(self._folder.name) / f"run-{number}.txt"
 
 
 RUNS = RunsBeside()

@@ -30,7 +30,7 @@ QUERIES = 2
 KILLS = int(os.environ.get("PENSTOCK_KILLS", "6")) // QUERIES
 #: Every fifth run is killed while it starts; the others once they have worked at a few batches, so that plans are in
 #: force: one half of them at a random moment, the other in the midst of a batch, which is then replayed.
-EARLY_EVERY, LONGEST_START_S, LONGEST_WORK_S, FEW_BATCHES = 5, 4.0, 2.0, 3
+EARLY_EVERY, LONGEST_START_S, LONGEST_WORK_S, FEW_BATCHES, FEW_PLANS = 5, 4.0, 2.0, 3, 3
 LONGEST_WAIT_S = 120.0
 SCRIPT = Path(__file__).with_name("killed_query.py")
 SEED, RATE = 5, 2000
@@ -38,6 +38,10 @@ SEED, RATE = 5, 2000
 
 def bindings_in(folder: Path) -> list[Path]:
     return list((folder / "checkpoint" / "penstock" / "bindings").glob("*/*.binding"))
+
+
+def plans_in(folder: Path) -> list[Path]:
+    return list((folder / "checkpoint" / "penstock" / "plans").glob("*"))
 
 
 def given_bytes(folder: Path) -> int:
@@ -53,7 +57,7 @@ def wait_until(condition: Callable[[], bool]) -> None:
 
 def run_and_kill(folder: Path, after_s: float, *, early: bool, within_a_batch: bool) -> None:
     """Start the query, and some time after its start or its first batches kill driver and JVM without warning."""
-    before = len(bindings_in(folder))
+    before, plans_before = len(bindings_in(folder)), len(plans_in(folder))
     process = subprocess.Popen(
         [sys.executable, str(SCRIPT), str(folder)],
         env={**os.environ, **quick_start()},
@@ -66,7 +70,12 @@ def run_and_kill(folder: Path, after_s: float, *, early: bool, within_a_batch: b
         assert process.stdout is not None
         running = process.stdout.readline()
         if not early:
-            wait_until(lambda: len(bindings_in(folder)) >= before + FEW_BATCHES)
+            wait_until(
+                lambda: (
+                    len(bindings_in(folder)) >= before + FEW_BATCHES
+                    and len(plans_in(folder)) >= plans_before + FEW_PLANS
+                )
+            )
         with suppress(subprocess.TimeoutExpired):
             process.wait(timeout=after_s)
         if within_a_batch:
