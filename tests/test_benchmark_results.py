@@ -226,6 +226,76 @@ def test_the_bars_of_fair_shares_were_reached() -> None:
         assert rows["fair"]["sic_min"] >= rows[way]["sic_min"]
 
 
+def fair_line() -> str:
+    found = result("fair")
+    given = found["parameters"]
+    jain = {row["way"]: row["jain"] and f"{row['jain']:.3f}" for row in found["rows"]}
+    pools = jain["pools"] or "no result comes in time"
+    return (
+        f"`Fair`, {len(given['queries'])} queries that bring {given['overload']:g} times the work of {given['cores']} "
+        f"cores: Jain's index of what results rest on is {jain['fair']}. It is {jain['random']} if whole batches of a "
+        f"source are dropped at random, {jain['random_rows']} if single rows are, {jain['alone']} with a guard for "
+        f"each query; with Spark's FAIR pools {pools} (`penstock bench fair` on {in_one_line(found['machine'])})."
+    )
+
+
+def fair_ages_line() -> str:
+    found = result("fair")
+    ages_s = {row["way"]: [age_s for age_s in row["wait_s"].values() if age_s is not None] for row in found["rows"]}
+    told = {way: f"{min(ages):.1f} to {max(ages):.1f} s" for way, ages in ages_s.items()}
+    return (
+        f"When their batch had ended, rows were {told['fair']} old on average with `Fair`, {told['random']} and "
+        f"{told['random_rows']} with the two random ways, {told['alone']} with a guard for each query, and "
+        f"{told['pools']} with pools."
+    )
+
+
+def federation_line() -> str:
+    found = result("federation")
+    given, rows = found["parameters"], {row["policy"]: row for row in found["rows"]}
+    scarce = min(given["capacity_rows_per_s"][site] / given["rows_per_s"][site] for site in given["sites"])
+    jain, poorest = (
+        f"{rows['balance'][name]:.3f}, and {rows['random'][name]:.3f} with random shedding"
+        for name in ("jain_instant", "poorest")
+    )
+    account, transport = rows["balance"]["account"], given["transport"]
+    return (
+        f"`penstock site`, {len(given['sites'])} sites over {transport.capitalize()}, one of which can take "
+        f"{scarce:.0%} of its rows: Jain's index of {len(given['queries'])} queries at each instant is {jain}; the SIC "
+        f"of the poorest is {poorest}. Of {account['rows_in']:,} rows {account['shed']:,} were shed and "
+        f"{account['lost']:,} lost (`examples/federation/run.py --bench --{transport}` on "
+        f"{in_one_line(found['machine'])})."
+    )
+
+
+def themis_line() -> str:
+    found = json.loads((ROOT / "docs" / "papers" / "themis" / "themis-plus.json").read_text(encoding="utf-8"))
+    given, rows = found["parameters"], {row["shedder"]: row for row in found["rows"] if row["case"] == "equal costs"}
+    jain, poorest, swing = (
+        f"{rows['penstock'][name]:{form}} against {rows['balance_sic'][name]:{form}}"
+        for name, form in (("jain_instant", ".3f"), ("sic_min", ".3f"), ("oscillation", ".1%"))
+    )
+    return (
+        f"THEMIS' 18 sites with {given['capacity_share']:g} of the capacity that they need, Penstock's shedder against "
+        f"BALANCE-SIC as published: Jain's index at every instant {jain}; SIC of the poorest query {poorest}, where "
+        f"the optimum is {rows['max_min']['sic_min']:.3f}; oscillation {swing} of the mean "
+        f"(`penstock reproduce themis --figure plus --runs {given['runs']}`)."
+    )
+
+
+@pytest.mark.parametrize("shown", [fair_line, federation_line, themis_line])
+def test_the_readme_shows_how_even_queries_are(shown: Any) -> None:
+    assert shown() in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_page_says_how_old_rows_of_fair_queries_get() -> None:
+    assert fair_ages_line() in (ROOT / "docs" / "policies" / "fair.md").read_text(encoding="utf-8")
+
+
+def test_the_page_shows_the_benchmark_of_the_federation() -> None:
+    assert federation_line() in (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize("page", ["benchmarks.md", "policies/roadmap.md"])
 def test_the_pages_show_the_benchmark_of_road_maps(page: str) -> None:
     assert roadmap_line() in (ROOT / "docs" / page).read_text(encoding="utf-8")

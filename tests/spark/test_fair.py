@@ -149,6 +149,16 @@ def test_without_shedding_all_queries_rest_on_everything_and_results_say_so(
     assert {value for value in sink(tmp_path)["quality"].to_pylist() if value is not None} == {1.0}
 
 
+def test_a_source_may_have_several_streams(spark: SparkSession, tmp_path: Path) -> None:
+    fair = ps.Fair("1 h")
+    query = fair.query("one", row="row", checkpoint=tmp_path / "checkpoint")
+    first, second = (rows(spark, seed).transform(query.admit) for seed in (0, 1))
+    run(first.unionByName(second).transform(query.results), tmp_path, query)
+    assert query.errors == 0
+    assert sink(tmp_path).num_rows == 2 * ROWS
+    assert sum(report.boxes["source"].rows_in for report in query.history()) == query.totals.rows_in == 2 * ROWS
+
+
 def test_a_planner_that_fails_lets_rows_flow(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -173,6 +183,16 @@ def test_joins_and_batches_conserve_what_their_rows_carry(spark: SparkSession) -
     assert [
         row["sic"] for row in sic.join(left, spark.createDataFrame([(1, "a")], "key int, name string"), "key").collect()
     ] == [0.25]
+    weighed = left.withColumn("weight", functions.lit(2.0)), right.withColumn("weight", functions.lit(4.0))
+    for given, expected in (({}, 8.0), ({"one_coin": True}, 4.0)):
+        pairs = sic.join(*weighed, "key", right_matches=1.0, left_matches=2.0, **given)
+        assert pairs.columns == ["key", "sic", "weight"]
+        assert {row["weight"] for row in pairs.collect()} == {expected}
+    alone = sic.join(weighed[0], weighed[1].filter("key = 1"), "key", "left").orderBy("key")
+    assert [(row["sic"], row["weight"]) for row in alone.collect()] == [(0.375, 8.0), (0.25, 2.0)]
+    assert sic.join(*weighed, "key", "left_semi").columns == ["key", "sic", "weight"]
+    with pytest.raises(ps.PenstockError, match="the right side of the join has a column 'weight' but no sic"):
+        sic.join(weighed[0], weighed[1].drop("sic"), "key")
     top = sic.spread(left.orderBy("key").limit(1).select("key"), left)
     assert [row["sic"] for row in top.collect()] == [0.5]
     unknown = left.select("key", functions.lit(None).cast("double").alias("sic"), functions.lit(1.0).alias("weight"))
@@ -195,6 +215,7 @@ def test_joins_and_batches_conserve_what_their_rows_carry(spark: SparkSession) -
         (lambda: ps.Fair("2 s", window=0), "window = 0 is not usable"),
         (lambda: ps.Fair("2 s", policy="best"), "policy = 'best' is not usable: give one of balance_sic, random"),
         (lambda: ps.Fair("2 s").query("a b"), "name = 'a b' is not usable: give names of letters"),
+        (lambda: ps.Fair("2 s").query("7up"), "hyphens that begin with a letter or underscore"),
         (lambda: ps.Fair("2 s").query("a", weight=0), "weight = 0 is not usable: give a number above 0"),
         (lambda: ps.Fair("2 s").query("a", weight="2"), "weight = '2' is not usable: give a number above 0"),
         (lambda: ps.Fair("2 s").query("a", sources=5), "sources = 5 is not usable: give the names"),
@@ -224,6 +245,7 @@ def test_names_are_given_once_and_sources_by_name(spark: SparkSession) -> None:
         (lambda: fair.query("a"), "there is a query 'a' already"),
         (lambda: fair["b"], "give the name of one of the queries: 'a'"),
         (lambda: stream.transform(query.admit), "query 'a' has 2 sources: say which one rows are of"),
+        (lambda: stream.transform(query.admit, "x", by="key"), "source = 'x' and by = 'key' are given both"),
         (lambda: stream.transform(query.admit, "z"), "source = 'z' is not usable: give one of x, y"),
         (lambda: stream.transform(query.admit, by="kind"), "by = 'kind' is not usable: give a column of the stream"),
         (lambda: stream.transform(query.results), "have no column sic"),

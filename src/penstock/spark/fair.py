@@ -292,12 +292,18 @@ class FairQuery(Guard):
 
         Args:
             df: The rows.
-            source: The source they are of; may be left out if the query has only one.
+            source: The source they are of; may be left out if the query has only one. Each of several streams of a
+                source is admitted under its name.
             by: A column that says which source a row is of, if the stream has several.
         """
+        if source is not None and by is not None:
+            raise PenstockError(
+                f"source = {source!r} and by = {by!r} are given both: give source if all rows are of one, by if a "
+                "column tells"
+            )
         if by is None and source is None and len(self.terms.sources) == 1:
             source = self.terms.sources[0]
-        if (source is None) == (by is None):
+        if source is None and by is None:
             raise PenstockError(
                 f"query {self.name!r} has {len(self.terms.sources)} sources: say which one rows are of, as in "
                 f".transform(query.admit, {self.terms.sources[0]!r}), or which column tells, with by="
@@ -305,10 +311,10 @@ class FairQuery(Guard):
         if source is not None and source not in self.terms.sources:
             raise PenstockError.setting("source", source, f"one of {', '.join(self.terms.sources)}")
         self._refuse_another_guards_rows(df)
-        gate = f"{self._metrics[0]}_{source}" if source is not None else self._metrics[0]
         sic = SicOfRows(self.terms.sources, source, by, by_class=isinstance(self._policy, Balanced))
         if self.mode == "off":
             return sic.without_plan(super().admit(df))
+        gate = self._gate_of(source)
         admitted = gated(
             df,
             control(df, self._stored(df.sparkSession), SOURCE, self._start()),
@@ -319,9 +325,15 @@ class FairQuery(Guard):
             dry=self.mode == "dry_run",
             sic=sic,
         )
-        self._gates[gate] = source
+        self._gates = {**self._gates, gate: source}  # The thread that watches goes through those of before.
         self._claim_folder()
         return admitted
+
+    def _gate_of(self, source: str | None) -> str:
+        """A name for another gate: Spark takes none twice in a query, and a source may have several streams."""
+        first = f"{self._metrics[0]}_{source}" if source is not None else self._metrics[0]
+        earlier = sum(one == source for one in self._gates.values())
+        return f"{first}.{earlier + 1}" if earlier else first  # No name of a source has a dot.
 
     def results(self, df: DataFrame) -> DataFrame:
         """Observe what results rest on, for `DataFrame.transform`.
@@ -380,5 +392,7 @@ def _target(given: object) -> MeanQueueLatency:
 
 def _name(setting: str, given: object) -> str:
     if not isinstance(given, str) or not _NAME.fullmatch(given):
-        raise PenstockError.setting(setting, given, "names of letters, digits, underscores and hyphens")
+        raise PenstockError.setting(
+            setting, given, "names of letters, digits, underscores and hyphens that begin with a letter or underscore"
+        )
     return given

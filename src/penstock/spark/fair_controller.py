@@ -13,7 +13,7 @@ from penstock.spark.sic import delivered
 from penstock.spark.sic_columns import CAME, PASSED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from threading import Lock
 
     from penstock.core.fair_planner import FairPlanner
@@ -92,11 +92,7 @@ class FairController(Controller):
             return None
         report = together(list(parts.values()))
         sources = {gate: source for gate, source in self._gates().items() if gate in parts}
-        boxes = {
-            name: BoxStatistics(rows_in, rows_out, 0.0)
-            for gate, source in sources.items()
-            for name, (rows_in, rows_out) in rows_by_source(progress.observed[gate], source, parts[gate]).items()
-        }
+        boxes = boxes_of(rows_by_source(progress.observed[gate], own, parts[gate]) for gate, own in sources.items())
         counts = [progress.observed[gate] for gate in parts]
         queuing = report.queuing or waits(counts, report)
         return replace(report, boxes=boxes, queuing=queuing, sic=self._sic(progress, counts))
@@ -135,6 +131,20 @@ def rows_by_source(counts: Mapping[str, Any], source: str | None, report: Report
         return {source: (report.rows_in, report.rows_kept)}
     names = [name.removeprefix(CAME) for name in counts if name.startswith(CAME)]
     return {name: (int(counts[f"{CAME}{name}"] or 0), int(counts[f"{PASSED}{name}"] or 0)) for name in names}
+
+
+def boxes_of(gates: Iterable[Mapping[str, tuple[int, int]]]) -> dict[str, BoxStatistics]:
+    """Rows that came and that passed by source, over all gates: a source that has several streams has several.
+
+    >>> {name: (box.rows_in, box.rows_out) for name, box in boxes_of([{"cpu": (8, 4)}, {"cpu": (2, 1)}]).items()}
+    {'cpu': (10, 5)}
+    """
+    sums: dict[str, tuple[int, int]] = {}
+    for gate in gates:
+        for name, (rows_in, rows_out) in gate.items():
+            before_in, before_out = sums.get(name, (0, 0))
+            sums[name] = before_in + rows_in, before_out + rows_out
+    return {name: BoxStatistics(rows_in, rows_out, 0.0) for name, (rows_in, rows_out) in sums.items()}
 
 
 def waits(counts: list[Mapping[str, Any]], report: Report) -> Latency | None:

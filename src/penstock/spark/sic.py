@@ -21,13 +21,14 @@ from __future__ import annotations
 
 import uuid
 from functools import reduce
+from operator import add, mul
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 
 from penstock.core.settings import number
 from penstock.errors import PenstockError
-from penstock.spark.checks import column_names, one_of
+from penstock.spark.checks import column_name, column_names, one_of
 from penstock.spark.pass_on import SIC, PassOnArrow, PassOnPandas, PassOnRow
 
 if TYPE_CHECKING:
@@ -93,11 +94,18 @@ def join(
     *,
     left_matches: float = 1.0,
     right_matches: float = 1.0,
+    weight: str = "weight",
+    one_coin: bool = False,
 ) -> DataFrame:
     """Both sides joined by columns of the same name; a result carries the sum of what its two rows carry.
 
     A row that finds several partners must share out what it carries, and nobody knows beforehand how many it will find:
     say so, or aggregate both sides to one row for each key and window first, which makes it exact.
+
+    If both sides have weights, a result's weight is their product: a pair is there if both gates kept their row, so
+    counts and sums of results are right on average. That holds for gates that decide independently. Rows that are alike
+    in the columns that tell rows apart, the query's `row`, have the same coin, so if all of these are among `on`,
+    partners are kept together: say `one_coin=True`, and the weight is the larger of the two.
 
     Args:
         left: One side; without a column `sic` it carries nothing, as a table does.
@@ -106,23 +114,37 @@ def join(
         how: As in `DataFrame.join`.
         left_matches: How many partners a row of the left side finds, on average.
         right_matches: How many partners a row of the right side finds, on average.
+        weight: Name of the column with the weights, the query's `weight_column`.
+        one_coin: Whether partners have the same coin.
     """
-    keys = list(column_names("on", on))
-    parts = []
-    sides = []
-    for side, df, matches in (("left", left, left_matches), ("right", right, right_matches)):
-        several = number(f"{side}_matches", matches, 1e-9)
-        if SIC not in df.columns:
-            sides.append(df)
-            continue
-        own = f"__penstock_sic_{side}"
-        parts.append(F.coalesce(F.col(own), F.lit(0.0)) / F.lit(several))
-        sides.append(df.withColumnRenamed(SIC, own))
-    joined = sides[0].join(sides[1], keys, how)
-    if not parts:
+    keys, weight = list(column_names("on", on)), column_name("weight", weight)
+    matches = {
+        "left": number("left_matches", left_matches, 1e-9),
+        "right": number("right_matches", right_matches, 1e-9),
+    }
+    sides = {"left": left, "right": right}
+    carrying = [side for side, df in sides.items() if SIC in df.columns]
+    if not carrying:
         raise PenstockError("neither side of the join has a column sic: put a query's admit in front of one of them")
-    carried = reduce(lambda one, other: one + other, parts)
-    return joined.withColumn(SIC, carried).drop("__penstock_sic_left", "__penstock_sic_right")
+    both_weigh = weight not in keys and all(weight in df.columns for df in sides.values())
+    if both_weigh and len(carrying) < len(sides):
+        (table,) = sides.keys() - set(carrying)
+        raise PenstockError(f"the {table} side of the join has a column {weight!r} but no {SIC}: rename that column")
+    own = {side: {SIC: f"__penstock_sic_{side}"} for side in carrying}
+    if both_weigh:
+        own = {side: names | {weight: f"__penstock_weight_{side}"} for side, names in own.items()}
+    one, other = (df.withColumnsRenamed(own[side]) if side in own else df for side, df in sides.items())
+    joined = one.join(other, keys, how)
+    present = {side: names for side, names in own.items() if names[SIC] in joined.columns}  # of a semi join, one side
+    # An outer join may lack one of the two rows.
+    shares = [F.coalesce(F.col(names[SIC]), F.lit(0.0)) / F.lit(matches[side]) for side, names in present.items()]
+    made = joined.withColumn(SIC, reduce(add, shares, F.lit(0.0)))
+    if both_weigh:
+        weights = [F.coalesce(F.col(names[weight]), F.lit(1.0)) for names in present.values()]
+        larger, product = F.greatest(*weights, F.lit(0.0)), reduce(mul, weights)
+        made = made.withColumn(weight, larger if one_coin else product)
+        made = made.withMetadata(weight, left.schema[weight].metadata or {})  # By it a second guard is refused.
+    return made.drop(*(name for names in own.values() for name in names.values()))
 
 
 def spread(results: DataFrame, rows: DataFrame) -> DataFrame:
