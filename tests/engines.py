@@ -19,9 +19,19 @@ from tests import class_archive
 ROOT = Path(__file__).parents[1]
 ENGINES = ("local-cluster", "connect")
 AT_ONCE = 2
-#: On other engines: an alarm about keep is the planner's own and takes long to come about, one zone is enough, and so
-#: are of grouping one test with a stream and one with a batch.
-ON_ENGINES = "not must_keep_rows_beyond and not America and (test_guard or a_stream_learns or a_batch_goes_by)"
+#: What is not tried on other engines: what the planner, the columns' checks and the plans' files do by themselves, a
+#: second time zone, and of grouping all but one test with a stream and one with a batch.
+_NOT_ON_ENGINES = (
+    "must_keep_rows_beyond",
+    "America",
+    "columns_that_do_not_fit",
+    "backlog_that_is_replayed",
+    "serves_one_query_after_the_other",
+    "off_leaves_nothing",
+    "checkpoint_of_another_guard",
+    "odd",
+)
+ON_ENGINES = f"not ({' or '.join(_NOT_ON_ENGINES)}) and (test_guard or a_stream_learns or a_batch_goes_by)"
 #: Each run by its name: the engine, the files, and what else pytest is told.
 BESIDE = {
     **{
