@@ -13,7 +13,7 @@ sys.path.insert(0, str(ROOT))
 
 from tests.components import debian_browser  # noqa: E402 - found by the line above
 
-from penstock.sim.recorded import sample  # noqa: E402
+from penstock.sim.kept_run import sample  # noqa: E402
 from penstock.web.board import Board  # noqa: E402
 from penstock.web.serve import Page  # noqa: E402
 
