@@ -215,3 +215,23 @@ def test_a_token_is_asked_for_and_leaves_the_address(chromium: Any, writer: Writ
         expect(tile(page, "Rows in")).to_contain_text("1,000")
         assert page.url == local
     context.close()
+
+
+def test_a_link_on_a_page_elsewhere_opens_it(chromium: Any, writer: Writer) -> None:
+    """As in a chat or a notebook: a cookie that is sent to this site's own requests alone would not come along."""
+    context = chromium.new_context()
+    page = context.new_page()
+    with Page(Board([writer.checkpoint]), host="0.0.0.0", port=0).beside() as address:  # noqa: S104 - what is tested
+        local = f"http://127.0.0.1:{address.port}/"
+        link = f'<a href="{local}?token={address.token}">here</a>'
+        page.route("http://chat.example/", lambda route: route.fulfill(body=link, content_type="text/html"))
+        page.goto("http://chat.example/")
+        page.get_by_text("here").click()
+        expect(tile(page, "Rows in")).to_contain_text("1,000")
+    context.close()
+
+
+def test_an_address_with_a_strange_end_shows_the_page(visit: Visit) -> None:
+    page = visit.open(f"{visit.address.url}#%")
+    expect(tile(page, "Rows in")).to_contain_text("1,000")
+    assert visit.wrong == []

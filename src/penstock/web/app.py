@@ -76,7 +76,9 @@ def app(
         return JSONResponse(found)
 
     async def events(_: Request) -> Response:
-        return StreamingResponse(_events(board, closing), media_type="text/event-stream")
+        # A proxy in between would gather events before it hands them on; nginx is told not to by this.
+        at_once = {"X-Accel-Buffering": "no"}
+        return StreamingResponse(_events(board, closing), media_type="text/event-stream", headers=at_once)
 
     routes = [
         Route("/", part("index.html")),

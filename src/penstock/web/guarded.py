@@ -56,6 +56,7 @@ class GuardedQuery(Followed):
         self._unreadable = 0
         self._gone = ""
         self._starts: list[float] = []
+        self._classes: list[Json] = []
 
     @property
     def plans(self) -> PlanTail:
@@ -86,6 +87,8 @@ class GuardedQuery(Followed):
             self._take_plan(plan)
         for text in lines:
             self._take_line(text)
+        if plans or lines:  # to put reports together takes most of a look
+            self._classes = costs.classes(self.known_costs, self.plan.gate(SOURCE) if self.plan else None)
 
     def _read(self) -> tuple[list[str], list[Plan]]:
         """New lines of the newest journal, and new plans."""
@@ -156,7 +159,6 @@ class GuardedQuery(Followed):
     def _shown(self, now_s: float) -> Json:
         """What is not a list that grows."""
         last = self._recent[-1] if self._recent else None
-        table = self.plan.gate(SOURCE) if self.plan else None
         watch = self.watch
         recent = [one for one in self._recent if last and one.end_s >= last.end_s - RECENT_S]
         state = "gone" if self._gone else words.state(watch, self._ended, last, self.plan, now_s)
@@ -165,7 +167,7 @@ class GuardedQuery(Followed):
             "folder": self.shown_as,
             "state": state,
             "trouble": self._gone,
-            "verdict": words.verdict(watch, recent, state),
+            "verdict": words.verdict(watch, recent, state, self._since_s(recent)),
             "guard": watch.guard if watch else "",
             "mode": watch.mode if watch else "",
             "policy": watch.policy if watch else (self.plan.policy if self.plan else ""),
@@ -188,10 +190,18 @@ class GuardedQuery(Followed):
             "rows_would_shed": dict(self._totals.rows_would_shed),
             "plan": self.plan.version if self.plan else None,
             "renewals": self._renewals,
-            "costs": costs.classes(self.known_costs, table),
+            "costs": self._classes,
             "sic": sic,
             "jain": jain(list(sic.values())) if sic else None,
         }
+
+    def _since_s(self, recent: list[Report]) -> float:
+        """From when on rows could have been let through that went into these batches."""
+        if not recent:
+            return 0.0
+        earlier = list(self._recent)[: -len(recent)]
+        ended_s = [one.end_s for one in earlier[-1:]] + self._starts[-1:]
+        return min(max(ended_s), recent[0].start_s) if earlier else recent[0].start_s
 
 
 def _newest(folder: Path) -> Path | None:

@@ -85,7 +85,10 @@ function jain(shares) {
 function tiles(head, points) {
   const last = points[points.length - 1];
   const recent = { some: last ? points.filter((one) => one.t >= last.t - RECENT_S) : [] };
-  const span = recent.some.reduce((all, one) => all + one.d, 0) || 1;
+  // From the end of the batch before them, as far as the query ran: a trigger may leave time between batches.
+  const before = points[points.length - recent.some.length - 1], started = head.starts[head.starts.length - 1] || 0;
+  const first = last ? recent.some[0].t - recent.some[0].d : 0, from = before ? Math.min(Math.max(before.t, started), first) : first;
+  const span = last && last.t > from ? last.t - from : 1;
   const waited = mean(recent, (one) => one.mean_s, (one) => one.kept), longest = most(recent, (one) => one.max_s);
   const lag = head.target_kind === "MaxLag", held = lag ? longest : waited;
   const level = head.target_s && held !== null ? head.verdict.level : "";
