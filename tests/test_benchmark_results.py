@@ -350,9 +350,9 @@ BALANCED_WAYS = {
 def balanced_table() -> str:
     """One row a policy, and the two ratios that matter."""
     found = result("balanced")
+    target_s = found["parameters"]["target_s"]
     lines = [
-        f"| twice the load, target {found['parameters']['target_s']:g} s | mean utility | worst query | Jain "
-        "| windows within target |",
+        f"| twice the load, target {target_s:g} s | mean utility | worst query | Jain | windows within target |",
         "|---|---|---|---|---|",
     ]
     for row in found["rows"]:
@@ -378,8 +378,10 @@ def density_table() -> str:
     alphas = list(dict.fromkeys(alpha for _, alpha in ms))
     head = " | ".join(f"alpha {alpha}" for alpha in alphas)
     lines = [f"| queries | {head} |", "|---" * (len(alphas) + 1) + "|"]
-    for queries in dict.fromkeys(queries for queries, _ in ms):
-        lines.append(f"| {queries:,} | {' | '.join(f'{ms[queries, alpha]:.0f} ms' for alpha in alphas)} |")
+    lines += [
+        f"| {queries:,} | {' | '.join(f'{ms[queries, alpha]:.0f} ms' for alpha in alphas)} |"
+        for queries in dict.fromkeys(queries for queries, _ in ms)
+    ]
     asked = found["parameters"]
     told = f"Keep shares of {asked['classes']:,} classes, medians of {asked['repeats']} repeats"
     return "\n".join([*lines, "", f"*{told}: `penstock bench density` on {in_one_line(found['machine'])}.*"])
