@@ -189,9 +189,23 @@ def test_fairness_is_shown_only_if_reports_tell_of_it(visit: Visit, writer: Writ
     expect(tile(page, "Rows in")).to_contain_text("1 batches")
     panel = page.get_by_role("region", name="Fairness between queries")
     expect(panel).to_be_hidden()
-    writer.batch(sic={"<i>one</i>": 0.5, "two": 0.5})
+    writer.batch(sic={"<i>one</i>": 0.5})
     expect(panel).to_be_visible()
     expect(panel).to_contain_text("SIC <i>one</i>")
+
+
+def test_fairness_is_between_all_queries_that_are_shown(visit: Visit, writer: Writer) -> None:
+    other = Writer(writer.checkpoint.parent / "other", query="else")
+    other.start()
+    other.batch(sic={"poor": 0.2})
+    writer.batch(sic={"rich": 0.6})
+    page = visit.open()
+    for name in ("ck", "other"):
+        page.get_by_role("tab", name=name).click()
+        panel = page.get_by_role("region", name="Fairness between queries")
+        chart = panel.get_by_role("img", name="SIC poor 0.2, SIC rich 0.6, Jain's index 0.8.")
+        expect(chart).to_be_visible()
+    assert visit.wrong == []
 
 
 def test_the_page_says_when_its_server_is_gone(chromium: Any, writer: Writer) -> None:

@@ -35,6 +35,7 @@ PARTS = {
     "dashboard.css": "text/css",
     "dashboard.js": "text/javascript",
     "chart.js": "text/javascript",
+    "fair.js": "text/javascript",
     "guard.js": "text/javascript",
     "parts.js": "text/javascript",
     "network.js": "text/javascript",

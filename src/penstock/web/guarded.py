@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from penstock.core.jain import jain
 from penstock.core.planner import SOURCE
 from penstock.errors import PenstockError
 from penstock.journal import Tail
@@ -162,7 +161,6 @@ class GuardedQuery(Followed):
         watch = self.watch
         recent = [one for one in self._recent if last and one.end_s >= last.end_s - RECENT_S]
         state = "gone" if self._gone else words.state(watch, self._ended, last, self.plan, now_s)
-        sic = dict(last.sic) if last else {}
         return {
             "folder": self.shown_as,
             "state": state,
@@ -191,8 +189,6 @@ class GuardedQuery(Followed):
             "plan": self.plan.version if self.plan else None,
             "renewals": self._renewals,
             "costs": self._classes,
-            "sic": sic,
-            "jain": jain(list(sic.values())) if sic else None,
         }
 
     def _since_s(self, recent: list[Report]) -> float:

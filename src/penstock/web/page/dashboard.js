@@ -40,7 +40,7 @@ function show() {
   const head = log.head;
   put(view.hero, [head.verdict, head.state, head.target, head.policy, head.mode, head.folder, head.alarms, head.errors, head.unreadable, range], () => hero(log));
   const last = log.points[log.points.length - 1];
-  view.body.update(log, last && range !== Infinity ? log.points.filter((one) => one.t >= last.t - range) : log.points);
+  view.body.update(log, last && range !== Infinity ? log.points.filter((one) => one.t >= last.t - range) : log.points, [...logs.values()]);
   document.title = `${log.name}: ${head.verdict.text}`;
 }
 

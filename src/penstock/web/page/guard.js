@@ -1,6 +1,7 @@
 // A guarded query: latency against its target, rows kept and shed, backlog, costs, plans, and why a row was dropped.
 
 import { Chart, mean, most, sum } from "./chart.js";
+import { Fairness } from "./fair.js";
 import { bar, clock, count, h, put, seconds, share, table, tile, total } from "./parts.js";
 
 const SHED = 6;
@@ -43,14 +44,7 @@ export class GuardView {
       format: count,
       series: () => [{ ...purple, name: "rows", of: (group) => most(group, (one) => one.waiting) }],
     });
-    this.fair = new Chart("Fairness between queries", "Source information content of each query's results, and Jain's index over them: 1 is even.", {
-      format: (value) => (value === null ? "–" : Number(value.toFixed(2)).toString()),
-      series: (head) => [
-        ...Object.keys(head.sic).map((query, at) => ({ name: `SIC ${query}`, kind: "line", faint: Object.keys(head.sic).length > SHED, color: `var(--shed-${at % SHED})`, of: (group) => mean(group, (one) => one.sic[query]) })),
-        { name: "Jain's index", kind: "line", color: "var(--ink)", of: (group) => mean(group, (one) => one.jain) },
-      ],
-    });
-    this.fair.panel.classList.add("wide");
+    this.fair = new Fairness();
     this.reasons = h("div", { class: "panel" });
     this.costs = h("div", { class: "panel" });
     this.plans = h("div", { class: "panel wide" });
@@ -58,7 +52,7 @@ export class GuardView {
     this.node = h("div", {}, this.tiles, h("div", { class: "grid" }, this.latency.panel, this.rows.panel, this.age.panel, this.waiting.panel, this.fair.panel, this.reasons, this.costs, this.why.panel, this.plans));
   }
 
-  update(log, points) {
+  update(log, points, logs) {
     const head = log.head;
     put(this.tiles, [head.batches, head.state, head.plan], () => tiles(head, log.points));
     this.latency.update(points, head.starts, head);
@@ -67,19 +61,12 @@ export class GuardView {
     this.age.panel.hidden = !aged;
     this.waiting.panel.hidden = aged;
     (aged ? this.age : this.waiting).update(points, head.starts, head);
-    this.fair.panel.hidden = !Object.keys(head.sic).length;
-    if (!this.fair.panel.hidden) this.fair.update(points.map((one) => ({ ...one, jain: jain(Object.values(one.sic)) })), head.starts, head);
+    this.fair.update(log, logs, points.length ? points[0].t : 0);
     put(this.reasons, [head.rows_shed, head.rows_would_shed, head.rows_in], () => byReason(head));
     put(this.costs, head.costs, () => costs(head));
     put(this.plans, [log.decisions.length, log.decisions[log.decisions.length - 1], head.renewals], () => plans(log, head));
     this.why.update(log);
   }
-}
-
-function jain(shares) {
-  const squares = shares.length * shares.reduce((all, one) => all + one * one, 0);
-  if (!shares.length) return null;
-  return squares ? shares.reduce((all, one) => all + one, 0) ** 2 / squares : 1;
 }
 
 function tiles(head, points) {
