@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from penstock.core.bucket_costs import BucketCosts
     from penstock.plan import Plan
 
-#: Costs are those that so many of the last reports have measured.
-COST_REPORTS = 40
+#: Costs are those of so many of the last reports that bring some.
+COST_REPORTS = 6
+#: So many of the last reports are at hand.
+RECENT_REPORTS = 40
 #: What the verdict looks back on.
 RECENT_S = 10.0
 
@@ -50,7 +52,9 @@ class GuardedQuery(Followed):
         self._ended: End | None = None
         self._alarms = Alarms(0.0)
         self._totals = Totals()
-        self._recent: deque[Report] = deque(maxlen=COST_REPORTS)
+        self._first_s: float | None = None  # when the first of the batches began that are summed up
+        self._recent: deque[Report] = deque(maxlen=RECENT_REPORTS)
+        self._sketches: deque[bytes] = deque(maxlen=COST_REPORTS)
         self._renewals = 0
         self._unreadable = 0
         self._gone = ""
@@ -65,7 +69,7 @@ class GuardedQuery(Followed):
     @property
     def known_costs(self) -> BucketCosts:
         """What rows have cost lately."""
-        return costs.merged(one.cost_sketch for one in self._recent if one.cost_sketch)
+        return costs.merged(self._sketches)
 
     def look(self, now_s: float) -> None:
         """See what is new."""
@@ -135,7 +139,10 @@ class GuardedQuery(Followed):
             return  # A replayed batch: it was judged by the same plan, row for row.
         self._ended = None
         self._recent.append(report)
+        if report.cost_sketch:
+            self._sketches.append(report.cost_sketch)
         self._totals.add(report)
+        self._first_s = report.start_s if self._first_s is None else self._first_s
         self.points.add(
             {
                 "n": report.sequence,
@@ -180,6 +187,7 @@ class GuardedQuery(Followed):
             "alarms": list(self._alarms.alarms),
             "errors": self._alarms.errors,
             "unreadable": self._unreadable,
+            "since_s": self._first_s,
             "batches": self._totals.batches,
             "rows_in": self._totals.rows_in,
             "rows_kept": self._totals.rows_kept,

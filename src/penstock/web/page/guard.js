@@ -82,7 +82,7 @@ function tiles(head, points) {
   const shed = total(head.rows_shed), would = total(head.rows_would_shed);
   return [
     tile(lag ? "Longest wait" : "Mean wait", seconds(held), head.target_s ? `target ${seconds(head.target_s)}` : "no latency target", level),
-    tile("Rows in", `${count(sum(recent, (one) => one.in) / span)}/s`, `${count(head.rows_in)} in ${count(head.batches)} batches`),
+    tile("Rows in", `${count(sum(recent, (one) => one.in) / span)}/s`, `${count(head.rows_in)} in ${count(head.batches)} batches${head.since_s === null ? "" : ` since ${clock(head.since_s)}`}`),
     tile("Kept", share(head.rows_in ? head.rows_kept / head.rows_in : null), `${count(head.rows_kept)} rows`),
     head.mode === "dry_run" ? tile("Would be shed", count(would), "a dry run keeps every row") : tile("Shed", count(shed), head.rows_in ? `${share(shed / head.rows_in)} of all rows` : ""),
     last && last.waiting && !last.age_s ? tile("Backlog", count(last.waiting), "rows wait at the source") : tile("Oldest in backlog", seconds(last ? last.age_s : null), last ? `${count(last.waiting)} rows wait` : ""),
