@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from penstock.core.gate import Verdicts, coins, judge
+from penstock.core.gate import Verdicts, coins, gate_salt, judge
 from penstock.core.hashing import bucket, xxhash64, xxhash64_ints
 from penstock.core.thresholds import MOST_REASONS, thresholds
 from penstock.plan import KeepTable
@@ -138,6 +138,22 @@ def test_weights_estimate_the_number_of_rows_without_bias(share: float) -> None:
     verdicts = judge(table(share), key_hashes=rows, coins=coins(5, rows))
     deviation = np.sqrt(len(rows) * (1 - share) / share)
     assert abs(verdicts.weights.sum() - len(rows)) < 5 * deviation
+
+
+def test_weights_of_two_gates_multiply_if_their_names_differ_or_one_is_behind_the_other() -> None:
+    rows, half = np.arange(40_000), table(0.5)
+    hashes = xxhash64_ints(rows)
+    first = judge(half, key_hashes=hashes, coins=coins(gate_salt(3, "guard"), rows))
+    for salt, right in (
+        (gate_salt(3, "other"), True),
+        (gate_salt(3, "guard", weighted=True), True),
+        (gate_salt(4, "guard"), True),
+        (gate_salt(3, "guard"), False),
+    ):
+        second = judge(half, key_hashes=hashes, coins=coins(salt, rows), weights=first.weights)
+        total = second.weights[first.kept & second.kept].sum()
+        # Each of 40,000 rows weighs 4 with probability 1/4.
+        assert (abs(total - 40_000) < 5 * np.sqrt(40_000 * 3.0)) == right
 
 
 def test_another_salt_chooses_other_rows() -> None:

@@ -15,6 +15,7 @@ from penstock.core.answers import Quantile
 from penstock.core.planner import SOURCE
 from penstock.core.weighted_sums import Arrays, summed
 from penstock.plan import KeepTable, Plan
+from penstock.spark.gate import MADE_BY
 
 F = pytest.importorskip("pyspark.sql.functions")
 
@@ -162,6 +163,10 @@ def test_where_nothing_is_known_a_warning_says_so(spark: SparkSession) -> None:
         joined = answers.join(left, right, "user")
     assert len(told) == 1
     assert [tuple(row) for row in joined.collect()] == [(1, 8.0), (1, 8.0)]
+    one_name = [side.withMetadata("weight", {MADE_BY: "guard"}) for side in (left, right)]
+    with pytest.warns(PenstockWarning, match="weights that guard 'guard' made on both sides") as told:
+        answers.join(*one_name, "user")
+    assert [one.filename for one in told] == [__file__] * 2
     whole = right.drop("weight")
     assert answers.join(left, whole, "user").agg(F.sum("weight")).first()[0] == 4.0  # and no warning
     with pytest.raises(PenstockError, match="how = 'left' is not usable"):

@@ -17,7 +17,7 @@ import pytest
 
 import penstock as ps
 from penstock.core.backlog import TOO_OLD, age_thresholds
-from penstock.core.gate import coins, judge
+from penstock.core.gate import coins, gate_salt, judge
 from penstock.core.hashing import xxhash64_ints, xxhash64_strings
 from penstock.core.planner import SOURCE
 from penstock.plan import Backlog, Binding, KeepTable, Plan
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 TARGET = ps.MeanQueueLatency("1 h")
 ROWS, BATCH = 4000, 1000
 SALT = 11
+COIN_SALT = gate_salt(SALT, "guard")
 RESULT = "row bigint, key bigint, weight double, value double"
 KEEP = (0.1, 0.9, 0.0, 1.0, 0.5, 0.3, 0.7, 0.2)
 TABLE = KeepTable(
@@ -120,7 +121,7 @@ def passed_on(row: dict[str, Any]) -> dict[str, Any]:
 def numpy_verdicts(rows: int = ROWS, table: KeepTable = TABLE) -> tuple[Any, Any]:
     numbers = np.arange(rows)
     keys = Population().batch(numbers, numbers)["key"].to_numpy()
-    return keys, judge(table, key_hashes=xxhash64_ints(keys), coins=coins(SALT, numbers), must_keep=keys == 3)
+    return keys, judge(table, key_hashes=xxhash64_ints(keys), coins=coins(COIN_SALT, numbers), must_keep=keys == 3)
 
 
 def test_a_stream_keeps_the_rows_that_numpy_keeps_with_the_same_weights_and_accounts_for_all(
@@ -223,7 +224,7 @@ def test_a_backlog_at_the_start_is_thinned_by_age_as_numpy_thins_it(spark: Spark
     verdicts = judge(
         everything,
         key_hashes=xxhash64_ints(keys),
-        coins=coins(SALT, np.arange(BATCH)),
+        coins=coins(COIN_SALT, np.arange(BATCH)),
         must_keep=keys == 3,
         by_age=age_thresholds(bound.backlog, arrivals_s, bound.bound_s),
     )
@@ -344,6 +345,24 @@ def test_weights_multiply_onto_those_that_come_in(spark: SparkSession, tmp_path:
     assert 900 < found.num_rows < 1100
 
 
+def test_guards_one_behind_the_other_toss_coins_of_their_own(spark: SparkSession, tmp_path: Path) -> None:
+    """With one coin the second gate would keep all that the first has kept, and weights would double for nothing."""
+    own = {name: guard(tmp_path / name, target=ps.Throughput(5)) for name in ("first", "second")}
+    for one in own.values():
+        put_plan(one, KeepTable(SOURCE, keep=(0.5,), reasons=("half",)))
+    rows = spark.range(10_000).selectExpr("id as row", "id % 7 as key")
+    # As if the first wrote to a topic: there a column's metadata end.
+    handed_on = rows.transform(own["first"].admit).selectExpr("row", "key", "weight + 0.0D as weight")
+    found = handed_on.transform(own["second"].admit).toArrow()
+
+    assert found.num_rows == pytest.approx(2500, abs=5 * 2500**0.5)
+    assert set(found["weight"].to_pylist()) == {4.0}
+    first, second = (
+        coins(gate_salt(SALT, "guard", weighted=weighted), np.arange(10_000)) for weighted in (False, True)
+    )
+    assert sorted(found["row"].to_pylist()) == np.flatnonzero(np.maximum(first, second) < 2**62).tolist()
+
+
 def test_keys_of_text_and_of_several_columns_are_judged_as_numpy_judges_them(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -354,7 +373,7 @@ def test_keys_of_text_and_of_several_columns_are_judged_as_numpy_judges_them(
     found = spark.createDataFrame(rows).transform(own.admit).orderBy("row").toArrow()
 
     hashes = xxhash64_ints(rows["b"].to_numpy(), seed=xxhash64_strings(rows["a"]))
-    verdicts = judge(TABLE, key_hashes=hashes, coins=coins(SALT, np.arange(3000)))
+    verdicts = judge(TABLE, key_hashes=hashes, coins=coins(COIN_SALT, np.arange(3000)))
     assert np.array_equal(found["row"].to_numpy(), np.flatnonzero(verdicts.kept))
     assert np.array_equal(found["weight"].to_numpy(), verdicts.weights[verdicts.kept])
 

@@ -17,6 +17,7 @@ from penstock.core.answers import Quantile
 from penstock.core.weighted_sums import Sums
 from penstock.errors import PenstockError, PenstockWarning
 from penstock.spark.checks import column_name, column_names
+from penstock.spark.gate import MADE_BY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -160,8 +161,8 @@ def join(
     """Rows of two frames together. If both carry weights these are multiplied, with a warning.
 
     A pair is there if both rows were kept, so its weight is the product, and estimates of counts and sums stay
-    unbiased, given guards with seeds of their own. Pairs with a common row share its coin: of their error nothing is
-    known. With weights on one side only each row keeps its own; if it meets several rows, name what tells rows apart on
+    unbiased, given guards with names of their own: if one name made both weights, a second warning says so. Pairs with
+    a common row share its coin: of their error nothing is known. With weights on one side only each row keeps its own; if it meets several rows, name what tells rows apart on
     its side as `row` in the answers.
     """
     weight = column_name("weight", weight)
@@ -174,6 +175,14 @@ def join(
             "how", how, "'inner' where both sides carry weights", "a row without a partner may have lost it"
         )
     _warn("join", "pairs with a common row were kept or shed together: estimates hold on average, intervals do not")
+    makers = [(df.schema[weight].metadata or {}).get(MADE_BY) for df in (left, right)]
+    if makers[0] is not None and makers[0] == makers[1]:
+        warnings.warn(
+            f"answers.join multiplies weights that guard {makers[0]!r} made on both sides: rows that are equal in what "
+            "tells rows apart toss one coin there; give each side's guard a name of its own",
+            PenstockWarning,
+            stacklevel=2,
+        )
     theirs = "__penstock_weight"
     joined = left.join(right.withColumnRenamed(weight, theirs), on, how)
     product = F.coalesce(F.col(weight), F.lit(1.0)) * F.coalesce(F.col(theirs), F.lit(1.0))
