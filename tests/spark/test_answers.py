@@ -189,7 +189,7 @@ def test_where_nothing_is_known_a_warning_says_so(spark: SparkSession) -> None:
         answers.join(left, right, "user", "left")
     # A row whose partner was shed would look as if it had none.
     for one, other, how in ((left, whole, "full"), (left, whole, "right"), (whole, left, "left_anti")):
-        with pytest.raises(PenstockError, match=f"how = '{how}' is not usable: give 'inner'.* side"):
+        with pytest.raises(PenstockError, match=f"how = '{how}' is not usable: give one of inner.* side carries"):
             answers.join(one, other, "user", how)
     assert answers.join(whole, left, "user", "right").count() == 3
 

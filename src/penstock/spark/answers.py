@@ -28,11 +28,10 @@ if TYPE_CHECKING:
 WEIGHT = "weight"
 #: Joins after which weights are right, by the sides that have them: a row whose partner was shed must not look alone.
 _SOUND = {
-    frozenset({"left"}): {"inner", "left", "leftouter", "semi", "leftsemi", "anti", "leftanti"},
-    frozenset({"right"}): {"inner", "right", "rightouter"},
-    frozenset({"left", "right"}): {"inner"},
+    ("left",): ("inner", "left", "leftsemi", "leftanti", "semi", "anti"),
+    ("right",): ("inner", "right"),
+    ("left", "right"): ("inner",),
 }
-_USABLE = {"left": "'inner', 'left', 'left_semi' or 'left_anti'", "right": "'inner' or 'right'"}
 _COIN, _U, _V, _G = "coin", "u", "v", "g"
 
 
@@ -197,17 +196,18 @@ def join(
     """
     weight = column_name("weight", weight)
     keys = [on] if isinstance(on, str) else on
-    sides = {name for name, df in (("left", left), ("right", right)) if weight in df.columns}
-    if weight in keys or not sides:
+    weighted = tuple(side for side, df in (("left", left), ("right", right)) if weight in df.columns)
+    if weight in keys or not weighted:
         return left.join(right, on, how)
-    if str(how).lower().replace("_", "") not in _SOUND[frozenset(sides)]:
-        accepted = f"{_USABLE[min(sides)]} where the {min(sides)} side carries weights"
-        if len(sides) > 1:
-            accepted = "'inner' where both sides carry weights"
+    usable = _SOUND[weighted]
+    if str(how).lower().replace("_", "").replace("outer", "") not in usable:
+        where = "both sides carry" if len(weighted) > 1 else f"the {weighted[0]} side carries"
+        accepted = f"one of {', '.join(usable)} where {where} weights"
         raise PenstockError.setting("how", how, accepted, "a row without a partner may have lost it")
-    if len(sides) == 1:
+    if len(weighted) == 1:
         return left.join(right, on, how)
-    _warn("join", "pairs with a common row were kept or shed together: estimates hold on average, intervals do not")
+    why = "pairs with a common row were kept or shed together: estimates hold on average, intervals do not"
+    _warn("join", why, above=1)
     makers = [(df.schema[weight].metadata or {}).get(MADE_BY) for df in (left, right)]
     if makers[0] is not None and makers[0] == makers[1]:
         warnings.warn(
@@ -223,12 +223,14 @@ def join(
 
 
 def _unbounded(name: str, value: str | Column, why: str) -> Column:
-    _warn(name, why)
+    _warn(name, why, above=2)
     return _column("value", value)
 
 
-def _warn(name: str, why: str) -> None:
-    warnings.warn(f"answers.{name} of rows behind a gate has no bound: {why}", PenstockWarning, stacklevel=4)
+def _warn(name: str, why: str, *, above: int) -> None:
+    """Warn at the line that called the function so many calls above."""
+    line = f"answers.{name} of rows behind a gate has no bound: {why}"
+    warnings.warn(line, PenstockWarning, stacklevel=2 + above)
 
 
 def _column(setting: str, given: str | Column) -> Column:
