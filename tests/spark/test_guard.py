@@ -20,6 +20,7 @@ from penstock.core.backlog import TOO_OLD, age_thresholds
 from penstock.core.gate import coins, gate_salt, judge
 from penstock.core.hashing import xxhash64_ints, xxhash64_strings
 from penstock.core.planner import SOURCE
+from penstock.core.profile import RateProfile
 from penstock.plan import Backlog, Binding, KeepTable, Plan
 from penstock.spark.binding import LEASE_S, bindings_of
 from penstock.spark.fine import TOO_LATE
@@ -216,7 +217,8 @@ def test_a_backlog_at_the_start_is_thinned_by_age_as_numpy_thins_it(spark: Spark
 
     first, bound = own.history()[0], bindings(own, query).get(0)
     assert (bound.plan_version, bound.backlog) == (None, Backlog(grace_s=30.0, fresh_s=2.0))
-    arrivals_s = (round(start_s * 1e6) + 1000 * np.arange(BATCH)) / 1e6
+    after_s = RateProfile.constant(1000).arrival_s(np.arange(BATCH))
+    arrivals_s = (round(start_s * 1e6) + (after_s * 1e6).astype(np.int64)) / 1e6
     keys, everything = (
         Population().batch(np.arange(BATCH), np.arange(BATCH))["key"].to_numpy(),
         KeepTable(SOURCE, keep=(1.0,), reasons=("",)),
@@ -232,6 +234,7 @@ def test_a_backlog_at_the_start_is_thinned_by_age_as_numpy_thins_it(spark: Spark
     kept = found.filter(functions_of_arrow.less(found["row"], BATCH))
     assert np.array_equal(kept["row"].to_numpy(), np.flatnonzero(verdicts.kept))
     assert np.array_equal(kept["weight"].to_numpy(), verdicts.weights[verdicts.kept])
+    assert verdicts.weights.max() > 1000.0, "an old row must be among them, or its weight was not looked at"
     assert dict(first.rows_shed) == verdicts.shed_by_reason(everything) == {TOO_OLD: first.rows_in - first.rows_kept}
     assert first.rows_kept < BATCH / 10
     # What follows is judged by plans that know what rows cost.
