@@ -374,6 +374,7 @@ def test_the_commands_are_the_documented_ones() -> None:
         "penstock bench",
         "penstock bench sim",
         "penstock bench grains",
+        "penstock bench answers",
         "penstock bench roadmap",
         "penstock bench density",
         "penstock bench balanced",

@@ -34,6 +34,7 @@ from penstock.cli_telling import SCREEN, check_outputs, jobs_or_cores, json_byte
 from penstock.errors import PenstockError
 from penstock.output import write_files
 from penstock.sim.bench import PAPER_RUNS, bench_sim
+from penstock.sim.coverage import CASES, LEAST, MOST, bench_coverage
 from penstock.sim.grains import GRAIN_RUNS, bench_grains
 
 _GROUPING_REPEATS = 3
@@ -66,6 +67,30 @@ def bench_simulator(*, runs: Runs = 200, jobs: Jobs = 0, json_file: Json = None)
         highlight=False,
     )
     SCREEN.print(f"Measured on {hardware.in_one_line(result['machine'])}.", highlight=False)
+    contents = {json_file: json_bytes(result)} if json_file else {}
+    write_files(contents)
+    print_files(contents)
+
+
+@bench.command("answers")
+def bench_answers(*, runs: Runs = 20_000, seed: Seed = 0, json_file: Json = None) -> None:
+    """How often intervals of 95 percent hold the true value, of groups that are drawn and shed by chance."""
+    json_file = check_outputs(None, json_file)
+    with progress_bar() as progress:
+        result = bench_coverage(runs, seed, partial(progress.advance, progress.add_task("answers", total=len(CASES))))
+    found = {(row["question"], row["case"]): row for row in result["rows"]}
+    table = Table("held, in percent", *(case.name for case in CASES))
+    for question in dict.fromkeys(row["question"] for row in result["rows"]):
+        cells = [found[question, case.name] for case in CASES]
+        told = [f"{100.0 * one['coverage']:.1f}" for one in cells]
+        table.add_row(
+            question, *(text if one["promised"] else f"({text})" for text, one in zip(told, cells, strict=True))
+        )
+    table.add_row("effective rows", *(f"{found['count', case.name]['effective_rows']:.0f}" for case in CASES))
+    SCREEN.print(table)
+    SCREEN.print(
+        f"In brackets: beyond what is promised, {100 * LEAST:.0f} to {100 * MOST:.0f} percent.", highlight=False
+    )
     contents = {json_file: json_bytes(result)} if json_file else {}
     write_files(contents)
     print_files(contents)

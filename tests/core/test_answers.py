@@ -20,12 +20,6 @@ if TYPE_CHECKING:
 
 TRIALS = 4000
 NUMBERS, Q = Arrays(), Quantile(0.95)
-VALUES = {
-    "even": lambda random, shape: random.uniform(0.0, 1.0, shape),
-    "skewed": lambda random, shape: random.exponential(1.0, shape),
-    "both signs": lambda random, shape: random.normal(0.2, 1.0, shape),
-    "below zero": lambda random, shape: -random.exponential(1.0, shape),
-}
 
 
 def sampled(
@@ -44,44 +38,13 @@ def coverage(answer: Answer, true: NDArray[np.float64]) -> float:
     return float(np.mean((answer.low <= true) & (true <= answer.high)))
 
 
-@pytest.mark.parametrize(
-    ("rows", "shares", "must_keep"),
-    [(40, (0.5,), 0.0), (200, (0.1,), 0.0), (400, (0.2, 0.5, 1.0), 0.0), (400, (0.1, 0.3), 0.2)],
-    ids=["twenty rows kept", "one in ten", "strata", "rows that must be kept"],
-)
-def test_intervals_hold_what_they_promise(rows: int, shares: tuple[float, ...], must_keep: float) -> None:
-    random, weights, kept = sampled(7, rows, shares, must_keep)
-
-    counted = summed(weights, np.ones_like(weights), present=kept)
-    assert 0.93 <= coverage(total(counted, Q, NUMBERS, counted=True), np.full(TRIALS, rows)) <= 0.97
-    for name, draw in VALUES.items():
-        values = draw(random, weights.shape)
-        sums = summed(weights, values, present=kept)
-        assert 0.93 <= coverage(total(sums, Q, NUMBERS), values.sum(-1)) <= 0.97, f"sum, {name}"
-        assert 0.925 <= coverage(ratio(sums, Q, NUMBERS), values.mean(-1)) <= 0.97, f"mean, {name}"
-        below = random.uniform(0.5, 1.5, weights.shape)
-        both = summed(weights, values * below, below, present=kept)
-        true = (values * below).sum(-1) / below.sum(-1)
-        assert 0.92 <= coverage(ratio(both, Q, NUMBERS), true) <= 0.97, f"ratio, {name}"
-
-
-@pytest.mark.parametrize("part", [0.03, 0.5, 0.97])
-def test_counts_under_a_condition_and_shares_hold_too(part: float) -> None:
-    random, weights, kept = sampled(8, 400, (0.2, 0.4))
-    hit = (random.random(weights.shape) < part).astype(np.float64)
-    sums = summed(weights, hit, present=kept)
-
-    assert 0.92 <= coverage(total(sums, Q, NUMBERS, counted=True), hit.sum(-1)) <= 0.98
-    assert 0.92 <= coverage(share(sums, Q, NUMBERS), hit.mean(-1)) <= 0.98
-
-
 @pytest.mark.parametrize("confidence", [0.8, 0.99])
 def test_another_confidence_is_held_as_well(confidence: float) -> None:
     random, weights, kept = sampled(9, 300, (0.2,))
     values = random.exponential(1.0, weights.shape)
     answer = total(summed(weights, values, present=kept), Quantile(confidence), NUMBERS)
 
-    assert coverage(answer, values.sum(-1)) == pytest.approx(confidence, abs=0.02)
+    assert coverage(answer, values.sum(-1)) == pytest.approx(confidence, abs=0.015)
 
 
 def test_estimates_and_their_variances_are_unbiased() -> None:
@@ -97,7 +60,7 @@ def test_estimates_and_their_variances_are_unbiased() -> None:
 
 
 def test_the_gates_own_coins_are_as_good_as_dice() -> None:
-    rows, groups = 400, 1000
+    rows, groups = 200, 5000
     table = KeepTable("source", keep=(0.2, 0.6), reasons=("over capacity",))
     numbers = np.arange(rows * groups)
     verdicts = judge(table, key_hashes=xxhash64_ints(numbers % 7), coins=coins(3, numbers))
@@ -108,6 +71,19 @@ def test_the_gates_own_coins_are_as_good_as_dice() -> None:
     )
 
     assert 0.93 <= coverage(total(sums, Q, NUMBERS, counted=True), np.full(groups, rows)) <= 0.97
+
+
+def test_a_condition_that_few_rows_meet_is_not_taken_to_be_rare_only_where_it_was_seen() -> None:
+    """Rows seen are mostly those of the stratum that is kept half; what they weigh says little of the other's."""
+    random, weights, kept = sampled(13, 400, (0.05, 0.5))
+    hits = (random.random(weights.shape) < 0.05).astype(np.float64)
+    answer = total(summed(weights, hits, present=kept), Q, NUMBERS, counted=True)
+
+    assert 0.93 <= coverage(answer, hits.sum(-1)) <= 0.97
+    # Those that were kept for certain are counted, and rounding does not put the low end above them.
+    known = total(summed(np.array([1.0, 1.0, 3.0]), np.array([1.0, 1.0, 0.0])), Q, NUMBERS, counted=True)
+    assert (known.estimate, known.low) == (2.0, 2.0)
+    assert known.high > 3.0
 
 
 def test_rows_that_share_a_coin_count_as_one() -> None:
@@ -144,6 +120,27 @@ def test_weight_one_everywhere_is_exact() -> None:
 
     assert total(sums, Q, NUMBERS) == (4.5, 0.0, 4.5, 4.5, 3, 3)
     assert ratio(sums, Q, NUMBERS) == (1.5, 0.0, 1.5, 1.5, 3, 3)
+
+
+def test_rows_that_are_certain_beside_shed_ones_are_not_called_exact() -> None:
+    """A group of which only rows of keys that are kept whole, or must be kept, are left: who knows what was shed."""
+    keep = KeepTable("source", keep=(1.0, 0.01), reasons=("", "costly keys"))
+    rows = np.arange(20)
+    verdicts = judge(keep, key_hashes=rows, coins=coins(5, rows), must_keep=rows == 3)
+    assert np.array_equal(verdicts.kept, (rows % 2 == 0) | (rows == 3)), "all that could be shed was"
+    weights = verdicts.weights[verdicts.kept]
+    for answer in (
+        total(summed(weights, np.ones(11)), Q, NUMBERS, counted=True),
+        total(summed(weights, rows[verdicts.kept] + 0.0), Q, NUMBERS),
+        ratio(summed(weights, rows[verdicts.kept] + 0.0), Q, NUMBERS),
+        share(summed(weights, rows[verdicts.kept] % 2.0), Q, NUMBERS),
+    ):
+        assert np.isnan([answer.error, answer.low, answer.high]).all()
+        assert answer.rows == 11
+    # With a row left to chance the others are as certain as ever.
+    told = total(summed(np.append(weights, 4.0), np.ones(12)), Q, NUMBERS, counted=True)
+    assert told == total(summed(np.append(np.ones(11), 4.0), np.ones(12)), Q, NUMBERS, counted=True)
+    assert np.isfinite(told).all()
 
 
 def test_rows_seen_are_a_floor_and_known_rows_add_no_error() -> None:

@@ -10,7 +10,7 @@ from penstock.core.arrival import EARLIEST_S
 from penstock.core.backlog import GRACE_S, TOO_OLD, age_thresholds, rule
 from penstock.core.gate import Verdicts, coins, judge
 from penstock.core.target import MaxLag, MeanQueueLatency, Throughput
-from penstock.core.thresholds import BACKLOG_NUMBER, KEEP_ALL, REASON_BITS
+from penstock.core.thresholds import BACKLOG_NUMBER, CERTAIN, REASON_BITS
 from penstock.errors import PenstockError
 from penstock.plan import Backlog, Binding, KeepTable
 
@@ -30,7 +30,7 @@ def test_a_row_is_kept_with_what_is_fresh_over_its_age(fresh_s: float, age_s: fl
     limit = int(age_thresholds(rule(fresh_s), np.array([NOW_S - age_s]), NOW_S)[0])
     age_s = NOW_S - (NOW_S - age_s)  # as far as a clock can tell
     if age_s <= max(GRACE_S, fresh_s):
-        assert limit == KEEP_ALL
+        assert limit == CERTAIN
     else:
         assert (limit + 1) / 2.0**63 == pytest.approx(fresh_s / age_s, rel=1e-9)
         assert limit & REASON_BITS == BACKLOG_NUMBER
@@ -38,7 +38,7 @@ def test_a_row_is_kept_with_what_is_fresh_over_its_age(fresh_s: float, age_s: fl
 
 @pytest.mark.parametrize("strange_s", [math.nan, math.inf, -math.inf, 0.0, EARLIEST_S - 1.0, NOW_S + 1e9, NOW_S])
 def test_a_row_whose_time_of_arrival_cannot_be_right_has_no_age(strange_s: float) -> None:
-    assert age_thresholds(rule(2.0), np.array([strange_s]), NOW_S).tolist() == [KEEP_ALL]
+    assert age_thresholds(rule(2.0), np.array([strange_s]), NOW_S).tolist() == [CERTAIN]
 
 
 def test_of_a_day_rows_of_three_quarters_of_a_minute_are_kept_and_weights_tell_how_many_there_were() -> None:

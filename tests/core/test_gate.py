@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from penstock.core.gate import Verdicts, coins, judge
+from penstock.core.gate import Verdicts, coins, gate_salt, judge
 from penstock.core.hashing import bucket, xxhash64, xxhash64_ints
-from penstock.core.thresholds import MOST_REASONS, thresholds
+from penstock.core.thresholds import CERTAIN, CERTAIN_WEIGHT, KEEP_ALL, MOST_REASONS, thresholds
 from penstock.plan import KeepTable
 
 SHARES = st.floats(0, 1) | st.sampled_from([0.0, 1.0])
@@ -50,8 +50,9 @@ def coin_of(row: int, salt: int) -> int:
 @given(st.lists(SHARES, min_size=1, max_size=7))
 def test_thresholds_let_their_shares_of_all_coins_pass_but_for_the_bits_of_the_reason(shares: list[float]) -> None:
     for share, limit in zip(shares, thresholds(table(*shares)).tolist(), strict=True):
-        assert abs(max(limit + 1, 0) - Fraction(share) * 2**63) < MOST_REASONS
-        assert share < 1.0 or limit == 2**63 - 1
+        slack = 2**11 + 1 if limit >= CERTAIN else MOST_REASONS
+        assert abs(max(limit + 1, 0) - Fraction(share) * 2**63) < slack
+        assert share < 1.0 or limit >= CERTAIN
         assert share > 0.0 or limit < 0
 
 
@@ -86,7 +87,7 @@ def test_a_must_keep_row_is_kept_with_weight_one_and_changes_no_other(
     must_keep = np.array(marked)
     verdicts, plain = judged(shares, salt, must_keep), judged(shares, salt)
     assert verdicts.kept[must_keep].all()
-    assert (verdicts.weights[must_keep] == 1.0).all()
+    assert (verdicts.weights[must_keep] == (CERTAIN_WEIGHT if min(shares) < 1.0 - 2.0**-52 else 1.0)).all()
     assert np.array_equal(verdicts.kept[~must_keep], plain.kept[~must_keep])
     assert np.array_equal(verdicts.weights[~must_keep], plain.weights[~must_keep])
 
@@ -129,7 +130,7 @@ def test_weights_of_earlier_stages_multiply() -> None:
     assert np.array_equal(verdicts.weights, plain.weights * before)
     must_keep = np.full(len(ROWS), fill_value=True)
     kept = judge(table(0.5), key_hashes=KEY_HASHES, coins=coins(3, ROWS), must_keep=must_keep, weights=before)
-    assert np.array_equal(kept.weights, before)
+    assert np.array_equal(kept.weights, before * CERTAIN_WEIGHT)
 
 
 @pytest.mark.parametrize("share", [0.01, 0.3, 0.9])
@@ -138,6 +139,33 @@ def test_weights_estimate_the_number_of_rows_without_bias(share: float) -> None:
     verdicts = judge(table(share), key_hashes=rows, coins=coins(5, rows))
     deviation = np.sqrt(len(rows) * (1 - share) / share)
     assert abs(verdicts.weights.sum() - len(rows)) < 5 * deviation
+
+
+def test_a_row_kept_for_certain_tells_by_its_weight_whether_others_were_not() -> None:
+    assert 2.0**63 / (CERTAIN + 1.0) == CERTAIN_WEIGHT == np.nextafter(1.0, 2.0)
+    assert thresholds(table(1.0, 1.0)).tolist() == [KEEP_ALL] * 2
+    beside = judged([1.0, 0.5], 3)
+    assert set(beside.weights.tolist()) == {0.0, 2.0, CERTAIN_WEIGHT}
+    # The highest coin of all is kept too, and a plan that sheds nothing leaves no mark.
+    highest = np.array([2**63 - 1])
+    assert judge(table(1.0, 0.0), key_hashes=np.array([0]), coins=highest).kept.all()
+    assert set(judged([1.0, 1.0], 3, ROWS > 5).weights.tolist()) == {1.0}
+
+
+def test_weights_of_two_gates_multiply_if_their_names_differ_or_one_is_behind_the_other() -> None:
+    rows, half = np.arange(40_000), table(0.5)
+    hashes = xxhash64_ints(rows)
+    first = judge(half, key_hashes=hashes, coins=coins(gate_salt(3, "guard"), rows))
+    for salt, right in (
+        (gate_salt(3, "other"), True),
+        (gate_salt(3, "guard", weighted=True), True),
+        (gate_salt(4, "guard"), True),
+        (gate_salt(3, "guard"), False),
+    ):
+        second = judge(half, key_hashes=hashes, coins=coins(salt, rows), weights=first.weights)
+        total = second.weights[first.kept & second.kept].sum()
+        # Each of 40,000 rows weighs 4 with probability 1/4.
+        assert (abs(total - 40_000) < 5 * np.sqrt(40_000 * 3.0)) == right
 
 
 def test_another_salt_chooses_other_rows() -> None:

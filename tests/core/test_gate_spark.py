@@ -10,7 +10,7 @@ import pytest
 
 from penstock.core.gate import coins, judge
 from penstock.core.hashing import xxhash64, xxhash64_strings
-from penstock.core.thresholds import thresholds
+from penstock.core.thresholds import CERTAIN_WEIGHT, thresholds
 from penstock.plan import KeepTable
 
 functions = pytest.importorskip("pyspark.sql.functions")
@@ -34,7 +34,7 @@ def catalyst(table: KeepTable, salt: int) -> tuple[Column, Column]:
     number = f.xxhash64("user").bitwiseAND(f.lit(table.buckets - 1)).cast("int")
     limit = f.get(f.array(*(f.lit(limit) for limit in thresholds(table).tolist())), number)
     passes = f.shiftrightunsigned(f.xxhash64(f.lit(salt).cast("long"), "id"), 1) <= limit
-    weight = f.when(f.col("gold"), 1.0).when(passes, f.lit(2.0**63) / (limit + f.lit(1.0))).otherwise(0.0)
+    weight = f.when(f.col("gold"), CERTAIN_WEIGHT).when(passes, f.lit(2.0**63) / (limit + f.lit(1.0))).otherwise(0.0)
     return passes | f.col("gold"), weight
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import penstock as ps
 from penstock.core.bucket_costs import BUCKETS, BucketCosts
-from penstock.core.gate import coins, judge
+from penstock.core.gate import coins, gate_salt, judge
 from penstock.core.hashing import xxhash64_ints
 from penstock.core.planner import SOURCE
 from penstock.plan import KeepTable, Plan, RowSic
@@ -66,7 +66,7 @@ def test_spark_and_numpy_judge_rows_of_every_worth_alike(
     found = spark.createDataFrame(given).transform(guard.admit).select("row", "weight").toArrow().sort_by("row")
     prices = np.array([math.nan if price is None else price for price in given["price"].to_pylist()])
     strata = WORTH.strata(xxhash64_ints(given["key"].to_numpy()), prices)
-    expected = judge(table, key_hashes=strata, coins=coins(SALT, given["row"].to_numpy()))
+    expected = judge(table, key_hashes=strata, coins=coins(gate_salt(SALT, guard.name), given["row"].to_numpy()))
     assert found["row"].to_pylist() == np.flatnonzero(expected.kept).tolist()
     np.testing.assert_allclose(found["weight"].to_numpy(), expected.weights[expected.kept])
 

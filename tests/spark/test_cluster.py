@@ -19,6 +19,7 @@ pytest.importorskip("pyspark")
 from tests.spark.cluster import Cluster, Started, until
 from tests.spark.committed import KEEP_LOGS, Judge, batch_rows, sink_rows
 
+from penstock.core.gate import gate_salt
 from penstock.log import BindingLog, PlanLog
 from penstock.report import Report
 from penstock.spark.source import Population
@@ -206,7 +207,7 @@ def assert_nothing_lost(pipeline: Pipeline) -> None:
     assert not bindings.skipped()
     committed, in_sink = batch_rows(checkpoint), sink_rows(pipeline.folder / "results")
     assert committed[first][0] == 0, "rows came before the first report"
-    gate = Judge(checkpoint, Population(), rate=RATE, salt=0)
+    gate = Judge(checkpoint, Population(), rate=RATE, salt=gate_salt(0, "cluster"))
     for report in reports:
         batch = report.sequence
         start, stop = committed[batch]

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from penstock.report import Report
 
+SALT = 7
 QUERY = "2f1d"
 COST_S = 0.002
 
@@ -102,6 +103,7 @@ class Bench:
             clock=self.clock,
             on_report=self.reports.append,
             kept_in=ReportLog(self.folder, QUERY),
+            salt=SALT,
         )
 
     def batch(self, rows: int, kept: int | None = None, **more: Any) -> None:
@@ -143,6 +145,7 @@ def test_a_calm_query_is_left_alone(bench: Bench) -> None:
 
 def test_an_overload_gets_a_plan_and_its_end_ends_it(bench: Bench) -> None:
     bench.overload()
+    assert bench.plans.latest().salt == SALT, "that of the gate, whatever the policy's seed"
     for _ in range(6):
         bench.batch(20)
     assert bench.share() == 1.0

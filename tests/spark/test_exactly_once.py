@@ -18,6 +18,7 @@ import pytest
 from tests.engines import quick_start
 from tests.spark.committed import Judge, batch_rows, shed_rows, sink_rows
 
+from penstock.core.gate import gate_salt
 from penstock.core.planner import SOURCE
 from penstock.log import BindingLog, PlanLog
 from penstock.spark.source import Population
@@ -117,7 +118,7 @@ def check(folder: Path) -> tuple[set[tuple[float, ...]], int]:
     (query,) = (checkpoint / "penstock" / "bindings").iterdir()
     plans, bindings = PlanLog(checkpoint / "penstock" / "plans"), BindingLog(query)
     in_sink, in_quarantine = sink_rows(folder / "sink"), shed_rows(folder / "shed")
-    gate = Judge(checkpoint, Population(seed=SEED), rate=RATE, salt=SEED, keep_key=3)
+    gate = Judge(checkpoint, Population(seed=SEED), rate=RATE, salt=gate_salt(SEED, "guard"), keep_key=3)
     judged_by = set[tuple[float, ...]]()
     kept_in_all = np.empty(0, np.int64)
     for batch, (first, last) in batch_rows(checkpoint).items():

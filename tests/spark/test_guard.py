@@ -17,9 +17,10 @@ import pytest
 
 import penstock as ps
 from penstock.core.backlog import TOO_OLD, age_thresholds
-from penstock.core.gate import coins, judge
+from penstock.core.gate import coins, gate_salt, judge
 from penstock.core.hashing import xxhash64_ints, xxhash64_strings
 from penstock.core.planner import SOURCE
+from penstock.core.profile import RateProfile
 from penstock.plan import Backlog, Binding, KeepTable, Plan
 from penstock.spark.binding import LEASE_S, bindings_of
 from penstock.spark.fine import TOO_LATE
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 TARGET = ps.MeanQueueLatency("1 h")
 ROWS, BATCH = 4000, 1000
 SALT = 11
+COIN_SALT = gate_salt(SALT, "guard")
 RESULT = "row bigint, key bigint, weight double, value double"
 KEEP = (0.1, 0.9, 0.0, 1.0, 0.5, 0.3, 0.7, 0.2)
 TABLE = KeepTable(
@@ -120,7 +122,7 @@ def passed_on(row: dict[str, Any]) -> dict[str, Any]:
 def numpy_verdicts(rows: int = ROWS, table: KeepTable = TABLE) -> tuple[Any, Any]:
     numbers = np.arange(rows)
     keys = Population().batch(numbers, numbers)["key"].to_numpy()
-    return keys, judge(table, key_hashes=xxhash64_ints(keys), coins=coins(SALT, numbers), must_keep=keys == 3)
+    return keys, judge(table, key_hashes=xxhash64_ints(keys), coins=coins(COIN_SALT, numbers), must_keep=keys == 3)
 
 
 def test_a_stream_keeps_the_rows_that_numpy_keeps_with_the_same_weights_and_accounts_for_all(
@@ -215,7 +217,8 @@ def test_a_backlog_at_the_start_is_thinned_by_age_as_numpy_thins_it(spark: Spark
 
     first, bound = own.history()[0], bindings(own, query).get(0)
     assert (bound.plan_version, bound.backlog) == (None, Backlog(grace_s=30.0, fresh_s=2.0))
-    arrivals_s = (round(start_s * 1e6) + 1000 * np.arange(BATCH)) / 1e6
+    after_s = RateProfile.constant(1000).arrival_s(np.arange(BATCH))
+    arrivals_s = (round(start_s * 1e6) + (after_s * 1e6).astype(np.int64)) / 1e6
     keys, everything = (
         Population().batch(np.arange(BATCH), np.arange(BATCH))["key"].to_numpy(),
         KeepTable(SOURCE, keep=(1.0,), reasons=("",)),
@@ -223,7 +226,7 @@ def test_a_backlog_at_the_start_is_thinned_by_age_as_numpy_thins_it(spark: Spark
     verdicts = judge(
         everything,
         key_hashes=xxhash64_ints(keys),
-        coins=coins(SALT, np.arange(BATCH)),
+        coins=coins(COIN_SALT, np.arange(BATCH)),
         must_keep=keys == 3,
         by_age=age_thresholds(bound.backlog, arrivals_s, bound.bound_s),
     )
@@ -231,6 +234,7 @@ def test_a_backlog_at_the_start_is_thinned_by_age_as_numpy_thins_it(spark: Spark
     kept = found.filter(functions_of_arrow.less(found["row"], BATCH))
     assert np.array_equal(kept["row"].to_numpy(), np.flatnonzero(verdicts.kept))
     assert np.array_equal(kept["weight"].to_numpy(), verdicts.weights[verdicts.kept])
+    assert verdicts.weights.max() > 1000.0, "an old row must be among them, or its weight was not looked at"
     assert dict(first.rows_shed) == verdicts.shed_by_reason(everything) == {TOO_OLD: first.rows_in - first.rows_kept}
     assert first.rows_kept < BATCH / 10
     # What follows is judged by plans that know what rows cost.
@@ -344,6 +348,24 @@ def test_weights_multiply_onto_those_that_come_in(spark: SparkSession, tmp_path:
     assert 900 < found.num_rows < 1100
 
 
+def test_guards_one_behind_the_other_toss_coins_of_their_own(spark: SparkSession, tmp_path: Path) -> None:
+    """With one coin the second gate would keep all that the first has kept, and weights would double for nothing."""
+    own = {name: guard(tmp_path / name, target=ps.Throughput(5)) for name in ("first", "second")}
+    for one in own.values():
+        put_plan(one, KeepTable(SOURCE, keep=(0.5,), reasons=("half",)))
+    rows = spark.range(10_000).selectExpr("id as row", "id % 7 as key")
+    # As if the first wrote to a topic: there a column's metadata end.
+    handed_on = rows.transform(own["first"].admit).selectExpr("row", "key", "weight + 0.0D as weight")
+    found = handed_on.transform(own["second"].admit).toArrow()
+
+    assert found.num_rows == pytest.approx(2500, abs=5 * 2500**0.5)
+    assert set(found["weight"].to_pylist()) == {4.0}
+    first, second = (
+        coins(gate_salt(SALT, "guard", weighted=weighted), np.arange(10_000)) for weighted in (False, True)
+    )
+    assert sorted(found["row"].to_pylist()) == np.flatnonzero(np.maximum(first, second) < 2**62).tolist()
+
+
 def test_keys_of_text_and_of_several_columns_are_judged_as_numpy_judges_them(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -354,7 +376,7 @@ def test_keys_of_text_and_of_several_columns_are_judged_as_numpy_judges_them(
     found = spark.createDataFrame(rows).transform(own.admit).orderBy("row").toArrow()
 
     hashes = xxhash64_ints(rows["b"].to_numpy(), seed=xxhash64_strings(rows["a"]))
-    verdicts = judge(TABLE, key_hashes=hashes, coins=coins(SALT, np.arange(3000)))
+    verdicts = judge(TABLE, key_hashes=hashes, coins=coins(COIN_SALT, np.arange(3000)))
     assert np.array_equal(found["row"].to_numpy(), np.flatnonzero(verdicts.kept))
     assert np.array_equal(found["weight"].to_numpy(), verdicts.weights[verdicts.kept])
 

@@ -8,9 +8,12 @@ $$\hat\theta = \sum w y, \qquad \hat V(\hat\theta) = \sum w (w - 1) y^2$$
 estimate a total ($y = 1$: a count) and its variance without bias. A ratio $R = \sum w a / \sum w b$ ($b = 1$: a mean)
 is nearly unbiased; to first order its variance is
 
-$$\hat V(\hat R) = \frac{n}{n - 1} \cdot \frac{\sum w (w - 1) (a - \hat R b)^2}{(\sum w b)^2}$$
+$$\hat V(\hat R) = \left(\frac{n}{n - 1}\right)^2 \frac{\sum w (w - 1) (a - \hat R b)^2}{(\sum w b)^2}$$
 
-Rows of weight 1 add nothing to a variance: if all have it, the answer is exact and its error 0.
+(one $n / (n - 1)$ for the ratio that was estimated too, one because each row pulls it towards itself: the jackknife's).
+Rows of weight 1 add nothing to a variance: if all have it, the answer is exact and its error 0. A gate whose plan sheds
+some rows and keeps others for certain gives the latter a hair more than 1 (`thresholds.CERTAIN_WEIGHT`). If only such
+rows are left, all others may have been shed, and the error is unknown, not 0.
 
 **Intervals.** Where few rows are kept an estimate is skewed, and a symmetric interval lies too low. The variance of a
 total of numbers that are not negative grows in step with the total itself, so all $\theta$ are taken for which
@@ -22,6 +25,9 @@ least that of the rows seen. Means and ratios have the same interval. Where valu
 $\pm q$ errors. A share of rows, a mean of 0 and 1, has Wilson's own,
 
 $$(\hat R - R)^2 \le q^2 \, \kappa \, R (1 - R), \qquad \kappa = \frac{\sum w (w - 1)}{(\sum w)^2}$$
+
+A count under a condition that few rows meet knows little of what such rows weigh: those of strata that are kept
+rarely are seen rarely. To those seen, `PRIOR` more are added that weigh what rows of the group do on average.
 
 $q$ is the normal quantile for counts and shares, where only one number is unknown. For the rest it is that of Student's
 distribution, because the variance is estimated too, with as many degrees of freedom as rows would give that weigh the
@@ -58,6 +64,8 @@ if TYPE_CHECKING:
 LEAST_FREEDOM = 1.0
 #: What sums of squares are off by, at most, as a share of them.
 ROUNDING = 1e-12
+#: Rows that are added to those that meet a condition, to know what such rows weigh: Wilson adds as many, $q^2$.
+PRIOR = 4.0
 
 
 class Answer(NamedTuple):
@@ -135,8 +143,10 @@ def total(sums: Sums, quantile: Quantile, numbers: Numbers, *, counted: bool = F
     sampled = sums.a - sums.certain
     scale = numbers.ratio(sums.aa, sampled)
     if counted:
-        # No row that counts: what it would weigh is what the others do.
-        scale = numbers.choose(sampled == 0.0, numbers.ratio(sums.bb, sums.b - sums.certain_b), scale)
+        # What a row of the group adds to the variance, for each row that it stands for.
+        common = numbers.ratio(sums.bb, sums.b - sums.certain_b)
+        more = (common + 1.0) * PRIOR
+        scale = numbers.ratio(sums.aa + more * common, sampled + more)
         q, known = quantile.normal, sums.g > 0.0
     else:
         q, known = quantile.student(numbers.larger(n, LEAST_FREEDOM)), sums.aa > 0.0
@@ -144,6 +154,7 @@ def total(sums: Sums, quantile: Quantile, numbers: Numbers, *, counted: bool = F
     def told(found: Found) -> Answer:
         low, high = _score(sums, found, numbers)
         low = numbers.choose(sums.least >= 0.0, numbers.larger(low, sums.seen), low)
+        low = numbers.choose(found.sampled == 0.0, found.estimate, low)  # or rounding might put it above
         high = numbers.choose((sums.least < 0.0) & (sums.most <= 0.0), -numbers.larger(-high, -sums.seen), high)
         return _told(sums, found, (low, high), numbers)
 
@@ -158,7 +169,7 @@ def ratio(sums: Sums, quantile: Quantile, numbers: Numbers) -> Any:  # noqa: ANN
     spread = size - estimate * sums.ab * 2.0
     # A hair less than two, since two rows of one weight may come out so; a hair more than none, to leave out rounding.
     known = (n - 1.0 >= LEAST_FREEDOM - ROUNDING) & (spread > size * ROUNDING)
-    variance = numbers.ratio(spread * n, (n - 1.0) * sums.b * sums.b)
+    variance = numbers.ratio(spread * n * n, (n - 1.0) * (n - 1.0) * sums.b * sums.b)
     q = quantile.student(numbers.larger(n - 1.0, LEAST_FREEDOM))
     found = Found(estimate, estimate, numbers.sqrt(variance), numbers.ratio(variance, estimate), q, n, known)
     return numbers.given(found, lambda found: _told(sums, found, _score(sums, found, numbers), numbers))
@@ -191,7 +202,7 @@ def _score(sums: Sums, found: Found, numbers: Numbers) -> tuple[Any, Any]:
 
 def _told(sums: Sums, found: Found, ends: tuple[Any, Any], numbers: Numbers) -> Answer:
     """The answer: without error if no row was left to chance, without what is not known or what wrong weights spoil."""
-    exact = sums.g == 0.0
+    exact = (sums.g == 0.0) & (sums.beside == 0)
 
     def told(value: Any, if_exact: Any) -> Any:  # noqa: ANN401 - arrays or columns
         chosen = numbers.choose(exact, if_exact, numbers.choose(found.known, value, numbers.unknown))

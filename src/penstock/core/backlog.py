@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.arrival import EARLIEST_S
-from penstock.core.thresholds import BACKLOG_NUMBER, KEEP_ALL, REASON_BITS
+from penstock.core.thresholds import BACKLOG_NUMBER, CERTAIN, REASON_BITS
 from penstock.plan import Backlog
 
 #: Why such rows are shed.
@@ -41,10 +41,12 @@ def rule(fresh_s: float) -> Backlog:
 def age_thresholds(backlog: Backlog, arrivals_s: NDArray[np.float64], bound_s: float) -> NDArray[np.int64]:
     """The threshold of each row by its age alone; what arrived before the year 2000, or is not known, has no age.
 
+    Young rows are kept for certain, beside others that may not be.
+
     >>> [hex(limit) for limit in age_thresholds(rule(2.0), np.array([1e9 - 29.0, 1e9 - 32.0, 0.0]), 1e9)]
-    ['0x7fffffffffffffff', '0x7ffffffffffffff', '0x7fffffffffffffff']
+    ['0x7ffffffffffff7ff', '0x7ffffffffffffff', '0x7ffffffffffff7ff']
     """
     old = (arrivals_s >= EARLIEST_S) & (arrivals_s < bound_s - backlog.grace_s)
     shares = np.divide(backlog.fresh_s, bound_s - arrivals_s, out=np.zeros(len(arrivals_s)), where=old)
     limits = ((shares * 2.0**63).astype(np.int64) - 1) & ~np.int64(REASON_BITS) | np.int64(BACKLOG_NUMBER)
-    return np.where(old, limits, np.int64(KEEP_ALL))
+    return np.where(old, limits, np.int64(CERTAIN))

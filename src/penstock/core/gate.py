@@ -1,8 +1,12 @@
 r"""The gate: a plan's keep table applied to rows, here over NumPy arrays.
 
-A row passes when its coin, a hash of the plan's salt and its identity, is at most the threshold of its key's bucket.
+A row passes when its coin, a hash of the gate's salt and its identity, is at most the threshold of its key's bucket.
 No dice are rolled: the same row under the same plan always gets the same verdict, and a lower share keeps a subset of
-what a higher one keeps. A kept row's weight is multiplied by 1 / share.
+what a higher one keeps. A kept row's weight is multiplied by 1 / share, which is a hair above 1 for a row kept for
+certain beside others that are not (`core.thresholds`).
+
+Weights of a row that passes two gates may be multiplied only if their coins are independent. So a gate's salt is drawn
+from its name as well as from the seed (`gate_salt`).
 
 $$\text{keep} \iff u \le \theta_b, \quad u = \mathrm{xxhash64}(\text{salt}, \text{row}) \ggg 1, \quad
 \theta_b = \lfloor 2^{63} s_b \rfloor - 1, \quad b = \mathrm{pmod}(\mathrm{xxhash64}(\text{key}), B)$$
@@ -17,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.backlog import TOO_OLD
-from penstock.core.hashing import SPARK_SEED, bucket, xxhash64_ints
-from penstock.core.thresholds import thresholds
+from penstock.core.hashing import SPARK_SEED, bucket, xxhash64, xxhash64_ints
+from penstock.core.thresholds import CERTAIN, CERTAIN_WEIGHT, KEEP_ALL, thresholds
 from penstock.plan import KeepTable
 
 
@@ -41,6 +45,17 @@ class Verdicts:
         if too_old := int(np.sum(~self.kept & self.aged)):
             shed[TOO_OLD] = too_old
         return shed
+
+
+def gate_salt(seed: int, name: str, *, weighted: bool = False) -> int:
+    """The salt of a gate's coins, from what is the same after a restart: its seed, its name, and what it stands behind.
+
+    `weighted` says that rows come with weights, from a gate before this one, which may well have the same name.
+
+    >>> len({gate_salt(0, "guard"), gate_salt(1, "guard"), gate_salt(0, "other"), gate_salt(0, "guard", weighted=True)})
+    4
+    """
+    return xxhash64(seed, name, "weighted") if weighted else xxhash64(seed, name)
 
 
 def coins(salt: int, rows: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
@@ -73,13 +88,13 @@ def judge(
     """
     buckets = bucket(key_hashes, table.buckets)
     limits = thresholds(table)[buckets]
-    aged = np.zeros(len(limits), np.bool_) if by_age is None else by_age < limits
+    aged = np.zeros(len(limits), np.bool_) if by_age is None else (by_age < limits) & (by_age < CERTAIN)
     if by_age is not None:
         limits = np.minimum(limits, by_age)
-    kept = coins <= limits
+    kept = (coins <= limits) | (limits >= CERTAIN)
     # 2**63 / (limit + 1) is 1 / share, as Catalyst computes it from the threshold alone.
     factors = np.divide(2.0**63, limits + 1.0, out=np.zeros(len(limits)), where=kept)
     if must_keep is not None:
-        factors = np.where(must_keep, 1.0, factors)
+        factors = np.where(must_keep, np.where(limits == KEEP_ALL, 1.0, CERTAIN_WEIGHT), factors)
         kept = kept | must_keep
     return Verdicts(kept, factors if weights is None else factors * weights, buckets, aged)

@@ -5,6 +5,11 @@ $\theta = \lfloor 2^{63} s \rfloor - 1$. The lowest three bits of a threshold sa
 bucket's rows are shed: they change the share by less than $2^{-59}$ and spare the gate a second look-up. Seven of the
 reasons are the table's own; the last one is that of a row's age (`core.backlog`).
 
+A table that sheds some rows keeps others for certain, and a weight of 1 would not tell these from rows of a time when
+nothing was shed. If only such rows are left of a group, nobody could say whether there were others. So a bucket that
+is kept whole beside others that are not has a threshold of its own, `CERTAIN`, which lets every row through and makes
+its weight the next number above 1.
+
 Kept apart from the gate, because a Spark worker reads a table at every micro-batch and must start fast.
 """
 
@@ -16,6 +21,9 @@ from penstock.plan import KeepTable
 
 #: The threshold that lets everything through.
 KEEP_ALL = 2**63 - 1
+#: The same where other rows are shed, and what a row weighs that passes it: 2**63 / (CERTAIN + 1), as doubles have it.
+CERTAIN = 2**63 - 2**11 - 1
+CERTAIN_WEIGHT = 1.0 + 2.0**-52
 #: Reasons that a gate can tell apart, and the bits that number them.
 MOST_REASONS = 8
 REASON_BITS = MOST_REASONS - 1
@@ -28,14 +36,17 @@ def thresholds(table: KeepTable) -> NDArray[np.int64]:
 
     >>> table = KeepTable("source", keep=(0.0, 0.5, 1.0), reasons=("first", "second", ""))
     >>> [hex(number) for number in thresholds(table)]
-    ['-0x8', '0x3ffffffffffffff9', '0x7fffffffffffffff']
+    ['-0x8', '0x3ffffffffffffff9', '0x7ffffffffffff7ff']
+    >>> thresholds(KeepTable("source", keep=(1.0, 1.0), reasons=("",))) == KEEP_ALL
+    array([ True,  True])
     """
     names = reasons(table)
     numbers = np.array([names.index(reason) if reason else 0 for reason in table.reasons], np.int64)
     scaled = np.asarray(table.keep) * 2.0**63
-    # 2**63 - 1024 is the largest double that an integer can hold.
-    whole = np.minimum(scaled, 2.0**63 - 1024.0).astype(np.int64) - 1
-    return np.where(scaled >= 2.0**63, np.int64(KEEP_ALL), (whole & ~np.int64(REASON_BITS)) | numbers)
+    certain = scaled >= CERTAIN + 1
+    whole = np.where(certain, 0.0, scaled).astype(np.int64) - 1
+    limit = np.int64(KEEP_ALL if certain.all() else CERTAIN)
+    return np.where(certain, limit, (whole & ~np.int64(REASON_BITS)) | numbers)
 
 
 def reasons(table: KeepTable) -> tuple[str, ...]:

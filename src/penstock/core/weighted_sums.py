@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+#: A weight up to this is that of a row kept for certain: `thresholds.CERTAIN_WEIGHT`, also after products.
+CERTAIN_AT_MOST = 1.0 + 2.0**-40
+
+
 class Sums(NamedTuple):
     """What a group of rows is summed up to, for numerators a and denominators b; of totals, b is not used.
 
@@ -30,6 +34,7 @@ class Sums(NamedTuple):
         least: Smallest a.
         most: Largest a.
         wrong: Rows whose weight is below 1, infinite or no number.
+        beside: Rows kept for certain by plans that shed others: their weight is a hair above 1.
     """
 
     rows: Any
@@ -46,6 +51,7 @@ class Sums(NamedTuple):
     least: Any
     most: Any
     wrong: Any
+    beside: Any
 
 
 class Numbers(Protocol):
@@ -120,7 +126,8 @@ def summed(
     """
     present = np.broadcast_to(present, weights.shape)
     sound = np.isfinite(weights) & (weights >= 1.0)
-    w = np.where(present & sound, weights, 0.0)
+    certain = weights <= CERTAIN_AT_MOST
+    w = np.where(present & sound, np.where(certain, 1.0, weights), 0.0)
     a = np.where(present, a, 0.0)
     b = np.where(present, np.broadcast_to(b, a.shape), 0.0)
     g = w * np.maximum(w - 1.0, 0.0)
@@ -144,6 +151,7 @@ def summed(
         least=np.where(present, a, np.inf).min(-1, initial=np.inf),
         most=np.where(present, a, -np.inf).max(-1, initial=-np.inf),
         wrong=(present & ~sound).sum(-1),
+        beside=(present & certain & (weights > 1.0)).sum(-1),
     )
 
 

@@ -14,9 +14,10 @@ from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code u
 
 from penstock.core import answers as equations
 from penstock.core.answers import Quantile
-from penstock.core.weighted_sums import Sums
+from penstock.core.weighted_sums import CERTAIN_AT_MOST, Sums
 from penstock.errors import PenstockError, PenstockWarning
 from penstock.spark.checks import column_name, column_names
+from penstock.spark.gate import MADE_BY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,6 +26,12 @@ if TYPE_CHECKING:
 
 #: What rows are weighted by if nothing else is said: the guard's column.
 WEIGHT = "weight"
+#: Joins after which weights are right, by the sides that have them: a row whose partner was shed must not look alone.
+_SOUND = {
+    ("left",): ("inner", "left", "leftsemi", "leftanti", "semi", "anti"),
+    ("right",): ("inner", "right"),
+    ("left", "right"): ("inner",),
+}
 _COIN, _U, _V, _G = "coin", "u", "v", "g"
 
 
@@ -74,6 +81,7 @@ def count(
     weight: str = WEIGHT,
     confidence: float = 0.95,
     row: str | Sequence[str] = (),
+    one_stratum: bool = False,
 ) -> Column:
     """How many rows there are; with `where`, how many meet a condition, in SQL or a column.
 
@@ -82,6 +90,9 @@ def count(
         weight: Column with the weights; null stands for 1.
         confidence: How often the interval is to hold the true value.
         row: Columns that the gate's coin is tossed for, if several rows of a group are equal in them.
+        one_stratum: Whether all rows of a group are kept with the same share, as those of one key of the guard are.
+            Those that were kept for certain then speak for all: the answer is exact, even if a plan shed rows of
+            other groups.
     """
     hit = _hit(where)
     return _answer(
@@ -90,28 +101,44 @@ def count(
         weight,
         confidence,
         row,
+        one_stratum=one_stratum,
     )
 
 
 def sum(  # noqa: A001 - as Spark calls it
-    value: str | Column, *, weight: str = WEIGHT, confidence: float = 0.95, row: str | Sequence[str] = ()
+    value: str | Column,
+    *,
+    weight: str = WEIGHT,
+    confidence: float = 0.95,
+    row: str | Sequence[str] = (),
+    one_stratum: bool = False,
 ) -> Column:
     """The sum of a column; nulls are left out. Arguments as in `count`."""
-    return _answer(equations.total, (_value(value), F.lit(1.0)), weight, confidence, row)
+    return _answer(equations.total, (_value(value), F.lit(1.0)), weight, confidence, row, one_stratum=one_stratum)
 
 
 def mean(
-    value: str | Column, *, weight: str = WEIGHT, confidence: float = 0.95, row: str | Sequence[str] = ()
+    value: str | Column,
+    *,
+    weight: str = WEIGHT,
+    confidence: float = 0.95,
+    row: str | Sequence[str] = (),
+    one_stratum: bool = False,
 ) -> Column:
     """The mean of a column; nulls are left out. Arguments as in `count`."""
-    return _answer(equations.ratio, (_value(value), F.lit(1.0)), weight, confidence, row)
+    return _answer(equations.ratio, (_value(value), F.lit(1.0)), weight, confidence, row, one_stratum=one_stratum)
 
 
 def share(
-    where: str | Column, *, weight: str = WEIGHT, confidence: float = 0.95, row: str | Sequence[str] = ()
+    where: str | Column,
+    *,
+    weight: str = WEIGHT,
+    confidence: float = 0.95,
+    row: str | Sequence[str] = (),
+    one_stratum: bool = False,
 ) -> Column:
     """The share of rows that meet a condition; null counts as no. Arguments as in `count`."""
-    return _answer(equations.share, (_hit(where), F.lit(1.0)), weight, confidence, row)
+    return _answer(equations.share, (_hit(where), F.lit(1.0)), weight, confidence, row, one_stratum=one_stratum)
 
 
 def ratio(
@@ -121,10 +148,11 @@ def ratio(
     weight: str = WEIGHT,
     confidence: float = 0.95,
     row: str | Sequence[str] = (),
+    one_stratum: bool = False,
 ) -> Column:
     """The sum of one column over that of another; a null counts as 0, as it does in `sum(a) / sum(b)`."""
     a, b = (F.coalesce(_value(one), F.lit(0.0)) for one in (above, below))
-    return _answer(equations.ratio, (a, b), weight, confidence, row)
+    return _answer(equations.ratio, (a, b), weight, confidence, row, one_stratum=one_stratum)
 
 
 def grouped(df: DataFrame, by: str | Column | Sequence[str | Column], **named: Column) -> DataFrame:
@@ -159,21 +187,35 @@ def join(
 ) -> DataFrame:
     """Rows of two frames together. If both carry weights these are multiplied, with a warning.
 
+    Joins that show rows without a partner are refused where the partner may have been shed.
+
     A pair is there if both rows were kept, so its weight is the product, and estimates of counts and sums stay
-    unbiased, given guards with seeds of their own. Pairs with a common row share its coin: of their error nothing is
-    known. With weights on one side only each row keeps its own; if it meets several rows, name what tells rows apart on
-    its side as `row` in the answers.
+    unbiased, given guards with names of their own: if one name made both weights, a second warning says so. Pairs with
+    a common row share its coin: of their error nothing is known. With weights on one side only each row keeps its own;
+    if it meets several rows, name what tells rows apart on its side as `row` in the answers.
     """
     weight = column_name("weight", weight)
     keys = [on] if isinstance(on, str) else on
-    both = all(weight in df.columns for df in (left, right))
-    if not both or weight in keys:
+    weighted = tuple(side for side, df in (("left", left), ("right", right)) if weight in df.columns)
+    if weight in keys or not weighted:
         return left.join(right, on, how)
-    if how != "inner":
-        raise PenstockError.setting(
-            "how", how, "'inner' where both sides carry weights", "a row without a partner may have lost it"
+    usable = _SOUND[weighted]
+    if str(how).lower().replace("_", "").replace("outer", "") not in usable:
+        where = "both sides carry" if len(weighted) > 1 else f"the {weighted[0]} side carries"
+        accepted = f"one of {', '.join(usable)} where {where} weights"
+        raise PenstockError.setting("how", how, accepted, "a row without a partner may have lost it")
+    if len(weighted) == 1:
+        return left.join(right, on, how)
+    why = "pairs with a common row were kept or shed together: estimates hold on average, intervals do not"
+    _warn("join", why, above=1)
+    makers = [(df.schema[weight].metadata or {}).get(MADE_BY) for df in (left, right)]
+    if makers[0] is not None and makers[0] == makers[1]:
+        warnings.warn(
+            f"answers.join multiplies weights that guard {makers[0]!r} made on both sides: rows that are equal in what "
+            "tells rows apart toss one coin there; give each side's guard a name of its own",
+            PenstockWarning,
+            stacklevel=2,
         )
-    _warn("join", "pairs with a common row were kept or shed together: estimates hold on average, intervals do not")
     theirs = "__penstock_weight"
     joined = left.join(right.withColumnRenamed(weight, theirs), on, how)
     product = F.coalesce(F.col(weight), F.lit(1.0)) * F.coalesce(F.col(theirs), F.lit(1.0))
@@ -181,12 +223,14 @@ def join(
 
 
 def _unbounded(name: str, value: str | Column, why: str) -> Column:
-    _warn(name, why)
+    _warn(name, why, above=2)
     return _column("value", value)
 
 
-def _warn(name: str, why: str) -> None:
-    warnings.warn(f"answers.{name} of rows behind a gate has no bound: {why}", PenstockWarning, stacklevel=4)
+def _warn(name: str, why: str, *, above: int) -> None:
+    """Warn at the line that called the function so many calls above."""
+    line = f"answers.{name} of rows behind a gate has no bound: {why}"
+    warnings.warn(line, PenstockWarning, stacklevel=2 + above)
 
 
 def _column(setting: str, given: str | Column) -> Column:
@@ -217,9 +261,13 @@ def _answer(
     weight: str,
     confidence: float,
     row: str | Sequence[str],
+    *,
+    one_stratum: bool,
 ) -> Column:
     quantile = Quantile(confidence)
     sums = _sums(*values, F.col(column_name("weight", weight)), column_names("row", row) if row else ())
+    if one_stratum:
+        sums = sums._replace(beside=F.lit(0))
 
     return Columns().given(sums, lambda found: equation(found, quantile, Columns()))
 
@@ -233,7 +281,8 @@ def _sums(a: Column, b: Column, weight: Column, row: tuple[str, ...]) -> Sums:
     given = F.coalesce(weight.cast("double"), F.lit(1.0))
     present = a.isNotNull()
     sound = (given >= 1.0) & (given < float("inf"))
-    w = F.when(present & sound, given)
+    certain = given <= CERTAIN_AT_MOST
+    w = F.when(present & sound, F.when(certain, F.lit(1.0)).otherwise(given))
     g = w * (w - 1.0)
     if row:
         aa, ab, bb, gs, gg = _by_coin(a, b, F.sqrt(g), row)
@@ -254,6 +303,7 @@ def _sums(a: Column, b: Column, weight: Column, row: tuple[str, ...]) -> Sums:
         least=F.min(a),
         most=F.max(a),
         wrong=F.count(F.when(present & ~sound, 1)),
+        beside=F.count(F.when(present & certain & (given > 1.0), 1)),
     )
 
 

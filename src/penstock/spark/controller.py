@@ -91,18 +91,21 @@ class Controller:
         on_report: Callable[[Report], None],
         dealing: Dealing | None = None,
         kept_in: ReportSink | None = None,
+        salt: int | None = None,
     ) -> None:
         """Watch the query.
 
         `names` are those of the gate's and the probe's observed metrics; there need not be a gate. `by_length` says
         that the planner goes by how long work takes. `dealing` says what rows are dealt to partitions by, if they
-        are. `kept_in` is where reports are kept for people to look at.
+        are. `kept_in` is where reports are kept for people to look at. `salt` is that of the gate's coins: plans carry
+        it, whatever the policy's seed, so that they tell which rows passed.
         """
         self._query, self._planner, self._plans, self._bindings = query, planner, plans, bindings
         self._gate, self._probe = names
         self._dry, self._by_length, self._clock, self._on_report = dry, by_length, clock, on_report
         self._dealing = dealing
         self._kept_in = kept_in or NoReports()
+        self._salt = salt
         self._alarms_kept: tuple[tuple[str, ...], int] = (), 0
         self._costs = dealing.in_force if dealing else None  # what every plan carries
         self._real_time = False
@@ -383,6 +386,7 @@ class Controller:
     def _write(self, plan: Plan) -> None:
         """Put the plan into the log under the next free version, with the costs that rows are dealt by."""
         plan = plan if self._costs is None else replace(plan, costs=(self._costs,))
+        plan = plan if self._salt is None else replace(plan, salt=self._salt)
         self._unwritten = plan
         version = self._plans.next_version() if self._in_force is None else self._in_force.version + 1
         while not self._plans.add(version, numbered := replace(plan, version=version)):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 from penstock.core.balanced import Balanced
 from penstock.core.balanced_planner import BalancedPlanner
 from penstock.core.fair_planner import FairPlanner, Policy, Prefer, Terms
+from penstock.core.gate import gate_salt
 from penstock.core.jain import jain
 from penstock.core.planner import SOURCE
 from penstock.core.policy import LoadAware
@@ -78,7 +79,7 @@ class Fair:
             policy: `balance_sic`: equal shares of source information; `random`: the same share of rows for all, to
                 compare with; `Balanced(alpha=...)`: work goes where it brings most utility, and no query falls behind.
             mode: `enforce`, `dry_run` or `off`.
-            seed: Which rows go.
+            seed: Which rows go, together with the name of the query: each tosses coins of its own.
         """
         self.target = target if isinstance(target, MeanQueueLatency) else _target(target)
         self.window_s = duration_s("window", window)
@@ -268,6 +269,7 @@ class FairQuery(Guard):
         """Made by `Fair.query`."""
         super().__init__(fair.target, policy, mode=fair.mode, weight=weight_column, **settings)
         self.name, self.terms = name, terms
+        self._salt = gate_salt(self._seed, name)
         if self._columns.weight.lower() == SIC:
             raise PenstockError.setting(
                 "weight_column", weight_column, f"another name than {SIC}, which rows carry too"
@@ -319,7 +321,7 @@ class FairQuery(Guard):
             df,
             control(df, self._stored(df.sparkSession), SOURCE, self._start()),
             self._columns,
-            salt=self._salt,
+            salt=self._salt_for(df),
             metric=gate,
             made_by=self.name,
             dry=self.mode == "dry_run",
@@ -363,6 +365,7 @@ class FairQuery(Guard):
             clock=time.time,
             on_report=on_report,
             kept_in=reports,
+            salt=self._salt,
             member=self.name,
             leave=planner.leave,
             gates=lambda: self._gates,
@@ -377,7 +380,7 @@ class FairQuery(Guard):
             "name": self.name,
             "sources": list(self.terms.sources),
             "row": list(self._columns.row),
-            "salt": self._salt,
+            "seed": self._seed,
         }
         if isinstance(self._policy, Balanced):
             worth = self._columns.worth

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code u
 
 from penstock.core.arrival import EARLIEST_S
 from penstock.core.bucket_costs import BUCKETS
-from penstock.core.thresholds import BACKLOG_NUMBER, KEEP_ALL, MOST_REASONS, REASON_BITS
+from penstock.core.thresholds import BACKLOG_NUMBER, CERTAIN, CERTAIN_WEIGHT, KEEP_ALL, MOST_REASONS, REASON_BITS
 from penstock.spark.control_table import FORMAT, PlanTable
 from penstock.spark.pass_on import SIC
 from penstock.spark.quarantine import PART, PARTS, PLAN_VERSION, REASON_NUMBER
@@ -91,7 +91,7 @@ def gated(  # noqa: PLR0913 - settings of one gate, given by name
     if sic is not None:
         judged = judged.withColumn(SIC, sic.carried(df, F.col(_CONTROL) if df.isStreaming else control))
     # No coin is tossed for a bucket that is kept whole.
-    passes = (F.col(_THRESHOLD) == F.lit(KEEP_ALL)) | (columns.coin(df, salt) <= F.col(_THRESHOLD))
+    passes = (F.col(_THRESHOLD) >= F.lit(CERTAIN)) | (columns.coin(df, salt) <= F.col(_THRESHOLD))
     if must_keep is not None:
         passes = F.col(_MUST_KEEP) | passes
         judged = judged.withColumn(_MUST_KEEP, must_keep)
@@ -107,7 +107,8 @@ def gated(  # noqa: PLR0913 - settings of one gate, given by name
         judged = judged.observe(metric, *counts)
     factor = F.lit(_TWO_63) / (F.col(_THRESHOLD) + F.lit(1.0))
     if must_keep is not None:
-        factor = F.when(F.col(_MUST_KEEP), F.lit(1.0)).otherwise(factor)
+        certain = F.when(F.col(_THRESHOLD) == F.lit(KEEP_ALL), F.lit(1.0)).otherwise(F.lit(CERTAIN_WEIGHT))
+        factor = F.when(F.col(_MUST_KEEP), certain).otherwise(factor)
     if dry:
         judged = judged.withColumn(WOULD_SHED, ~passes)
         factor = F.lit(1.0)
@@ -147,7 +148,8 @@ def _by_age(threshold: Column, arrival_s: Column | None) -> Column:
     old = (arrival_s >= F.lit(EARLIEST_S)) & (arrival_s < bound_s - grace_s)
     limit = (fresh_s / (bound_s - arrival_s) * F.lit(_TWO_63)).cast("bigint") - F.lit(1)
     by_age = limit.bitwiseAND(F.lit(~REASON_BITS)).bitwiseOR(F.lit(BACKLOG_NUMBER))
-    return F.when(old, F.least(threshold, by_age)).otherwise(threshold)
+    young = F.when(bound_s > 0.0, F.least(threshold, F.lit(CERTAIN))).otherwise(threshold)
+    return F.when(old, F.least(threshold, by_age)).otherwise(young)
 
 
 def _once(value: Column) -> Column:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 
 from penstock.core.balanced import Balanced
+from penstock.core.gate import gate_salt
 from penstock.core.planner import SOURCE
 from penstock.core.policy import BaseLine, FullKnowledge, LoadAware
 from penstock.core.target import Throughput
@@ -114,7 +115,7 @@ class Guard:
             row: Column or columns that tell rows apart: which rows are shed depends on their values. If not given,
                 Kafka's topic, partition and offset, or else all columns.
             weight: Name of the column with each kept row's weight; if the stream has it already, it is multiplied.
-            name: Name of the guard.
+            name: Name of the guard. Guards of different names toss different coins for a row.
             fine: Also shed inside the measured operator, row by row, what comes too late within its batch. It holds the
                 target through bursts that the gate meets a batch too late; its verdicts depend on the clock and may
                 differ at a replay. For `MeanQueueLatency` and functions of `form="row"`.
@@ -138,7 +139,8 @@ class Guard:
             worth=self._policy.worth if isinstance(self._policy, Balanced) else None,
         )
         self._columns.refuse_overlap()
-        self._salt = int(getattr(self._policy, "seed", 0))
+        self._seed = int(getattr(self._policy, "seed", 0))
+        self._salt = gate_salt(self._seed, self.name)
         # Made here, so that a target this policy cannot hold is refused before a query runs.
         self._policy.planner(self.target)
         self._fine = fine_machines(fine, self.target, self._policy)
@@ -179,7 +181,7 @@ class Guard:
             df,
             control(df, self._stored(df.sparkSession), SOURCE, self._start()),
             self._columns,
-            salt=self._salt,
+            salt=self._salt_for(df),
             metric=self._metrics[0],
             made_by=self.name,
             dry=self.mode == "dry_run",
@@ -293,6 +295,7 @@ class Guard:
             on_report=on_report,
             dealing=None if self._grouped is None else Dealing.at(*self._grouped, plans.latest()),
             kept_in=reports,
+            salt=self._salt,
         )
 
     @property
@@ -388,6 +391,11 @@ class Guard:
                     f"the stream has a column {WOULD_SHED} already: rename it, the guard's dry run needs the name"
                 )
 
+    def _salt_for(self, df: DataFrame) -> int:
+        """The salt of the gate's coins, which plans carry from now on."""
+        self._salt = gate_salt(self._seed, self.name, weighted=self._columns.has_weight(df))
+        return self._salt
+
     def _quarantine_writer(self, df: DataFrame) -> Writer | None:
         """What writes shed rows, once the place for them is known to be usable."""
         if self._quarantine is None or self.mode != "enforce":
@@ -430,7 +438,7 @@ class Guard:
             "key": list(self._columns.key),
             "row": list(self._columns.row),
             "cost_column": self._columns.cost,
-            "salt": self._salt,
+            "seed": self._seed,
         }
         if self._columns.worth is not None:
             own["value"] = [self._columns.worth.column, [list(one) for one in self._columns.worth.intervals]]
