@@ -2,8 +2,8 @@ r"""A planner for queries that share one application: work goes where it brings 
 
 `core.fair_planner` shares an application by source information, all rows of a source alike. Here rows are told apart by
 bucket, that is, by what they cost and what they are worth. Of query $q$, $n_{qb}$ rows come a second to bucket $b$,
-each costs $\hat w_{qb}$ (`core.knowledge`) and is worth $u_{qb}$; within the work $B$ that fits (`core.work_budget`)
-`core.density` finds the shares that maximise
+each costs $\hat w_{qb}$ (`core.pooled_costs`) and is worth $u_{qb}$; within the work $B$ that fits
+(`core.work_budget`) `core.density` finds the shares that maximise
 
 $$\sum_q \omega_q \frac{U_q^{1-\alpha}}{1-\alpha}, \qquad U_q = \frac{\sum_b k_{qb}\,n_{qb} u_{qb}}
 {\sum_b n_{qb} u_{qb}} \qquad\text{subject to}\qquad \sum_{q,b} k_{qb}\,n_{qb} \hat w_{qb} \le B$$
@@ -23,6 +23,7 @@ from penstock.core.density import Classes, allot
 from penstock.core.fair_planner import Choice, FairPlanner, Member, Terms
 from penstock.core.knowledge import Knowledge
 from penstock.core.planner import DEAD_BAND, SOURCE
+from penstock.core.pooled_costs import pooled
 from penstock.core.target import MeanQueueLatency
 from penstock.core.worth import Worth
 from penstock.plan import KeepTable
@@ -64,12 +65,14 @@ class BalancedPlanner(FairPlanner):
         self._target = MeanQueueLatency(target_s)
         self._learned: dict[str, Knowledge] = {}
         self._utilities: dict[str, Floats] = {}
+        self._grid: dict[str, tuple[int, int]] = {}  #: places for keys, and grades of worth
 
     def join(self, name: str, terms: Terms, *, worth: Worth | None = None) -> None:
         """Let a query take part, whose rows are worth this."""
         super().join(name, terms)
         self._learned[name] = Knowledge(self._target)
         self._utilities[name] = np.ones(BUCKETS) if worth is None else worth.by_bucket()
+        self._grid[name] = (BUCKETS, 1) if worth is None else (worth.keys, len(worth.utilities))
 
     def learn(self, name: str, report: Report) -> None:
         """Take in a batch, bucket by bucket."""
@@ -102,13 +105,10 @@ class BalancedPlanner(FairPlanner):
         found = {}
         for name, member in present.items():
             learned, rate = self._learned[name], sum(member.known.rates.values())
-            rows = rate * learned.costs.frequencies()
-            if told:
-                level = learned.surprise * learned.reach
-                costs_s = np.where(learned.costs.rows > 0.0, level * learned.costs.costs_s(), 0.0)
-            else:
-                costs_s = np.full(BUCKETS, member.known.length_s)
-            found[name] = Offer(rows, costs_s, self._utilities[name])
+            expected = pooled(learned.costs, *self._grid[name])
+            level = learned.surprise * learned.reach
+            costs_s = level * expected.costs_s if told else np.full(BUCKETS, member.known.length_s)
+            found[name] = Offer(rate * expected.shares, costs_s, self._utilities[name])
         return found
 
     def _keep(self, present: Mapping[str, Member], offers: Mapping[str, Offer]) -> dict[str, Floats]:
