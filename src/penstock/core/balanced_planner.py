@@ -72,7 +72,7 @@ class BalancedPlanner(FairPlanner):
         super().join(name, terms)
         self._learned[name] = Knowledge(self._target)
         self._utilities[name] = np.ones(BUCKETS) if worth is None else worth.by_bucket()
-        self._grid[name] = (BUCKETS, 1) if worth is None else (worth.keys, len(worth.utilities))
+        self._grid[name] = (BUCKETS, 1) if worth is None else worth.grid
 
     def learn(self, name: str, report: Report) -> None:
         """Take in a batch, bucket by bucket."""
