@@ -350,8 +350,9 @@ BALANCED_WAYS = {
 def balanced_table() -> str:
     """One row a policy, and the two ratios that matter."""
     found = result("balanced")
+    target_s = found["parameters"]["target_s"]
     lines = [
-        "| twice the load, target 2 s | mean utility | worst query | Jain | windows within target |",
+        f"| twice the load, target {target_s:g} s | mean utility | worst query | Jain | windows within target |",
         "|---|---|---|---|---|",
     ]
     for row in found["rows"]:
@@ -366,5 +367,26 @@ def balanced_table() -> str:
 
 
 def test_the_page_shows_the_benchmark_of_balanced_or_says_that_there_is_none() -> None:
-    shown = balanced_table() if BALANCED.exists() else "no run of either is kept here yet"
+    shown = balanced_table() if BALANCED.exists() else "no run of the first is kept here yet"
     assert shown in (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+
+
+def density_table() -> str:
+    """One row for each number of queries, a column for each alpha."""
+    found = result("density")
+    ms = {(row["queries"], row["alpha"]): row["ms"]["median"] for row in found["rows"]}
+    alphas = list(dict.fromkeys(alpha for _, alpha in ms))
+    head = " | ".join(f"alpha {alpha}" for alpha in alphas)
+    lines = [f"| queries | {head} |", "|---" * (len(alphas) + 1) + "|"]
+    lines += [
+        f"| {queries:,} | {' | '.join(f'{ms[queries, alpha]:.0f} ms' for alpha in alphas)} |"
+        for queries in dict.fromkeys(queries for queries, _ in ms)
+    ]
+    asked = found["parameters"]
+    told = f"Keep shares of {asked['classes']:,} classes, medians of {asked['repeats']} repeats"
+    return "\n".join([*lines, "", f"*{told}: `penstock bench density` on {in_one_line(found['machine'])}.*"])
+
+
+def test_the_page_shows_how_long_shares_of_many_classes_take_and_that_it_is_not_long() -> None:
+    assert density_table() in (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    assert all(row["ms"]["median"] < 100.0 for row in result("density")["rows"])

@@ -117,6 +117,14 @@ def test_every_kind_of_line_comes_back_as_it_was(tmp_path: Path) -> None:
     assert [line_of(text) for text in Tail(log.journal.path).news()] == written
 
 
+def test_costs_are_written_every_few_seconds(tmp_path: Path) -> None:
+    log = ReportLog(tmp_path, "q")
+    for number in range(25):
+        log.write(Report(sequence=number, start_s=number, end_s=number + 1, rows_in=1, rows_kept=1, cost_sketch=b"c"))
+    found = [line_of(text) for text in Tail(log.journal.path).news()]
+    assert [one.sequence for one in found if one.cost_sketch] == [0, 10, 20]
+
+
 @pytest.mark.parametrize("text", ["", "report", "report {}", "report {tor", "other {}", "watch []"])
 def test_a_line_that_holds_no_message_is_none(text: str) -> None:
     assert line_of(text) is None

@@ -92,6 +92,19 @@ def test_readme_shows_python_that_runs() -> None:
     assert any(block.language == "python" and block.tested for block in blocks(README))
 
 
+def test_every_number_of_the_readme_has_its_command() -> None:
+    measured = README.read_text(encoding="utf-8").split("## What was measured")[1].split("\n## ")[0]
+    parts = re.split(r"\n\n|\n(?=- )", measured)
+    # Bold words open what a table below them was made with, and the table's own last line has the command.
+    told = [part for part in parts if re.search(r"\d\.\d", part) and not part.startswith(("|", "**"))]
+    assert len(told) > 4
+    for part in told:
+        command = re.search(r"`(penstock (?:bench|reproduce) [^`]+|examples/[^`]+)`", part)
+        assert command is not None, part
+        if command[1].startswith("penstock"):
+            parse(shlex.split(command[1])[1:])
+
+
 @pytest.mark.parametrize("page", PAGES, ids=PAGE_NAMES)
 def test_command_lines_exist(page: Path) -> None:
     targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)

@@ -105,6 +105,13 @@ def test_every_form_of_a_log_reads_the_same(tmp_path: Path) -> None:
     assert same(tmp_path / "packed.gz") == expected
 
 
+def test_what_was_recorded_twice_counts_once(tmp_path: Path) -> None:
+    """As when `recentProgress` is added to a file every minute."""
+    lines = CLASSIC.read_text().splitlines()
+    (tmp_path / "log").write_text("\n".join([*lines[:9], *lines[4:]]))
+    assert same(tmp_path / "log") == same(CLASSIC)
+
+
 def test_an_event_log_is_read_whole_rolled_or_packed(tmp_path: Path) -> None:
     expected = same(CLASSIC)[-6:]
     assert same(EVENTS) == expected
@@ -194,6 +201,31 @@ def test_a_log_of_real_time_mode_is_refused(whatif: Command, tmp_path: Path) -> 
     (tmp_path / "log").write_text(json.dumps(progress))
 
     assert "real-time mode" in whatif(tmp_path / "log", "--target", "2s").err
+
+
+@pytest.mark.parametrize(
+    "measured",
+    [{"penstock_probe_guard": {"tasks": ["nonsense"]}}, {"penstock_gate_guard": {"shed_0": "many"}}],
+    ids=["probe", "gate"],
+)
+def test_measures_that_cannot_be_read_are_one_line(whatif: Command, tmp_path: Path, measured: object) -> None:
+    lines = [json.loads(line) | {"observedMetrics": measured} for line in CLASSIC.read_text().splitlines()]
+    (tmp_path / "log").write_text("\n".join(map(json.dumps, lines)))
+
+    result = whatif(tmp_path / "log", "--target", "2s")
+
+    assert result.status == 2
+    assert "measures of a guard that cannot be read" in result.err
+    assert result.err.count("\n") == 1
+
+
+def test_batches_of_one_moment_are_no_trace(whatif: Command, tmp_path: Path) -> None:
+    lines = [json.loads(line) for line in CLASSIC.read_text().splitlines()]
+    for line in lines:
+        line["timestamp"] = lines[0]["timestamp"]
+    (tmp_path / "log").write_text("\n".join(map(json.dumps, lines)))
+
+    assert whatif(tmp_path / "log", "--target", "2s").status == 0
 
 
 def test_a_guarded_log_has_its_own_costs_by_key(whatif: Command, tmp_path: Path) -> None:

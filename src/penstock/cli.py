@@ -194,6 +194,8 @@ def run_network(  # noqa: PLR0913 - one argument an option
     json_file = check_outputs(out, json_file)
     if folder is not None:
         writable_folder("--folder", folder)
+        if out is not None and out.absolute().resolve() == folder.absolute().resolve():
+            raise PenstockError.setting("--out", str(out), "another folder than --folder", "each has a network.json")
     settings = cli_run.Settings(seconds, batches, once, kind, cores, shed, explain, folder)
     page_of = partial(cli_dashboard.beside, SCREEN, wanted=dashboard)
     network, made = cli_run.run(file, settings, SCREEN, lambda folder: page_of([folder]))

@@ -72,8 +72,14 @@ def answer(path: Path, settings: Settings, done: Callable[[], None] = lambda: No
             f"{path} is of real-time mode, in which batches last as long as their trigger says and tell nothing of "
             "costs: give the log of micro-batches"
         )
-    keys, about_keys = _keys(recording, settings)
-    batches = [_batch(progress) for progress in recording.progress]
+    try:
+        keys, about_keys = _keys(recording, settings)
+        batches = [_batch(progress) for progress in recording.progress]
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise PenstockError(
+            f"{path} has measures of a guard that cannot be read ({type(error).__name__}: {error}): give a log of this "
+            "release, or leave observedMetrics out of it"
+        ) from None
     query = recorded(batches, keys, trigger_s=settings.trigger_s, seed=settings.seed)
     target = MeanQueueLatency(settings.target_s)
     outcomes = what_if(query, target, seed=settings.seed, done=done)

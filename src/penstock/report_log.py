@@ -2,9 +2,11 @@
 
 One journal a query, under `reports` in the guard's folder. A line is a word and a message: `watch` when a guard began
 to plan for the query, `report` for each batch, `alarms` when they have changed, `end` when the guard has ended.
+
+Costs by class of keys are most of a report's bytes and change slowly, so only some reports bring them.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -15,6 +17,8 @@ from penstock.report import Report
 
 FOLDER = "reports"
 ENDING = ".journal"
+#: Time between two reports with costs.
+COSTS_EVERY_S = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,9 +102,15 @@ class ReportLog:
     def __init__(self, folder: Path, query: str, most_bytes: int = MOST_BYTES) -> None:
         """Write to the journal of this query in a guard's folder."""
         self.journal = Journal(journal_path(folder, query), most_bytes)
+        self._costs_s: float | None = None  # when costs were written last
 
     def write(self, message: Line) -> None:
         """Append a message; if that cannot be done it is lost, and the journal counts it."""
+        if isinstance(message, Report) and message.cost_sketch:
+            if self._costs_s is not None and 0.0 <= message.end_s - self._costs_s < COSTS_EVERY_S:
+                message = replace(message, cost_sketch=None)
+            else:
+                self._costs_s = message.end_s
         self.journal.append(f"{_WORDS[type(message)]} {message.to_json()}")
 
 

@@ -30,6 +30,7 @@ class Query:
     prefer: str = "any"
     measured: bool = True
     shares: list[float] = field(default_factory=list)
+    next_shares: list[float] = field(default_factory=list)
     waiting: dict[str, float] = field(default_factory=dict)
     done: list[tuple[float, float, float]] = field(default_factory=list)  # end, SIC, mean wait
     number: int = 0
@@ -77,12 +78,16 @@ def run(
     capacity: float = 2.0,
     calm_after_s: float = 1e9,
     policy: str = "balance_sic",
+    late: bool = False,
 ) -> FairPlanner:
-    """Batches share the capacity evenly while they work; what they spend on planning they spend side by side."""
+    """Batches share the capacity evenly while they work; what they spend on planning they spend side by side.
+
+    If plans are late they act on the batch after the next, as with a query that starts the next one at once.
+    """
     planner = FairPlanner(TARGET_S, policy=policy)  # type: ignore[arg-type]
     for query in queries:
         planner.join(query.name, Terms(tuple(query.rates), query.weight, query.prefer))  # type: ignore[arg-type]
-        query.shares = [1.0] * len(query.rates)
+        query.shares = query.next_shares = [1.0] * len(query.rates)
         query.waiting = {name: rate * 1.0 for name, rate in query.rates.items()}
         query.start_s = -1.0
         query.begin(0.0)
@@ -99,9 +104,12 @@ def run(
                 query.left_s -= min(capacity / len(working), 2.0) * STEP_S
             else:
                 plan = planner.decide(query.name, query.report(now_s), now_s)
+                query.shares = query.next_shares
                 if plan is not None:
                     table = plan.gate(SOURCE)
-                    query.shares = list(table.keep[: len(query.rates)]) if table else [1.0] * len(query.rates)
+                    query.next_shares = list(table.keep[: len(query.rates)]) if table else [1.0] * len(query.rates)
+                if not late:
+                    query.shares = query.next_shares
                 query.begin(now_s)
     return planner
 
@@ -134,6 +142,15 @@ def test_overloaded_queries_rest_on_equal_shares_and_hold_the_target(measured: b
         waits = [wait_s for end_s, _, wait_s in query.done if end_s > 30.0]
         assert sum(waits) / len(waits) <= TARGET_S
         assert max(waits) <= 1.5 * TARGET_S
+
+
+def test_what_piled_up_before_the_first_plan_is_worked_off_soon() -> None:
+    queries = [Query(name, {"a": rate}, 4.0 / 3.0 / rate, overhead_s=0.8) for name, rate in (("x", 200.0), ("y", 50.0))]
+    queries.append(Query("z", {"a": 100.0}, 4.0 / 3.0 / 100.0, overhead_s=0.8))
+    run(queries, 60.0, late=True)
+    for query in queries:
+        assert max(wait_s for _, _, wait_s in query.done) > 3.0 * TARGET_S
+        assert max(wait_s for end_s, _, wait_s in query.done if end_s > 35.0) <= TARGET_S
 
 
 def test_sources_that_bring_more_for_their_work_lift_everybody() -> None:

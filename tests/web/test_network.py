@@ -11,6 +11,7 @@ import pytest
 from tests.core.networks import figure_4
 from tests.web.test_page import DESK, PHONE, WAIT_MS, expect, tile
 
+from penstock.cli import main
 from penstock.spark.network.record import Record, drawn
 from penstock.spark.network.snapshot import Snapshot
 from penstock.web.board import Board
@@ -96,6 +97,43 @@ def test_numbers_that_are_none_and_lines_that_are_torn_do_no_harm(run: Path, rec
     json.dumps(log, allow_nan=False)
     assert log["points"][0]["load"] is None
     assert log["head"]["unreadable"] == 3
+
+
+@pytest.mark.parametrize("text", ["{}", "[]", "3", '"x"', "no JSON", '{"network": "halls", "batches": 7}'])
+def test_another_file_of_the_drawings_name_is_no_network(tmp_path: Path, run: Path, record: Record, text: str) -> None:
+    """`penstock run --out` writes its numbers to a network.json too."""
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "network.json").write_text(text)
+    record.add(snapshot(0))
+    board = Board([tmp_path])
+    board.look()
+    assert [one["name"] for one in board.news({})] == ["halls"]
+    (run / "network.json").write_text(text)
+    board.look()
+    (log,) = board.news({})
+    assert (log["head"]["state"], log["head"]["batches"]) == ("gone", 1)
+
+
+def test_numbers_are_not_written_over_the_drawing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["penstock", "run", "any.yaml", "--folder", "out", "--out", f"{tmp_path}/out"])
+    with pytest.raises(SystemExit):
+        main()
+    assert "give another folder than --folder" in capsys.readouterr().err
+
+
+def test_a_snapshot_of_another_release_is_left_out(run: Path, record: Record) -> None:
+    record.add(snapshot(0))
+    line = (run / "snapshots.journal").read_text()
+    for change in ('"alarms"', '"rates"', '"entry"'):
+        with (run / "snapshots.journal").open("a") as file:
+            file.write(line.replace('"batch": 0', '"batch": 1').replace(change, '"renamed"'))
+    board = Board([run])
+    board.look()
+    (log,) = board.news({})
+    assert (log["head"]["batches"], log["head"]["unreadable"]) == (1, 3)
 
 
 def test_a_run_that_is_deleted_is_told_and_another_one_replaces_it(run: Path, record: Record) -> None:

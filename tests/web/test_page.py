@@ -189,9 +189,23 @@ def test_fairness_is_shown_only_if_reports_tell_of_it(visit: Visit, writer: Writ
     expect(tile(page, "Rows in")).to_contain_text("1 batches")
     panel = page.get_by_role("region", name="Fairness between queries")
     expect(panel).to_be_hidden()
-    writer.batch(sic={"<i>one</i>": 0.5, "two": 0.5})
+    writer.batch(sic={"<i>one</i>": 0.5})
     expect(panel).to_be_visible()
     expect(panel).to_contain_text("SIC <i>one</i>")
+
+
+def test_fairness_is_between_all_queries_that_are_shown(visit: Visit, writer: Writer) -> None:
+    other = Writer(writer.checkpoint.parent / "other", query="else")
+    other.start()
+    other.batch(sic={"poor": 0.2})
+    writer.batch(sic={"rich": 0.6})
+    page = visit.open()
+    for name in ("ck", "other"):
+        page.get_by_role("tab", name=name).click()
+        panel = page.get_by_role("region", name="Fairness between queries")
+        chart = panel.get_by_role("img", name="SIC poor 0.2, SIC rich 0.6, Jain's index 0.8.")
+        expect(chart).to_be_visible()
+    assert visit.wrong == []
 
 
 def test_the_page_says_when_its_server_is_gone(chromium: Any, writer: Writer) -> None:
@@ -215,3 +229,23 @@ def test_a_token_is_asked_for_and_leaves_the_address(chromium: Any, writer: Writ
         expect(tile(page, "Rows in")).to_contain_text("1,000")
         assert page.url == local
     context.close()
+
+
+def test_a_link_on_a_page_elsewhere_opens_it(chromium: Any, writer: Writer) -> None:
+    """As in a chat or a notebook: a cookie that is sent to this site's own requests alone would not come along."""
+    context = chromium.new_context()
+    page = context.new_page()
+    with Page(Board([writer.checkpoint]), host="0.0.0.0", port=0).beside() as address:  # noqa: S104 - what is tested
+        local = f"http://127.0.0.1:{address.port}/"
+        link = f'<a href="{local}?token={address.token}">here</a>'
+        page.route("http://chat.example/", lambda route: route.fulfill(body=link, content_type="text/html"))
+        page.goto("http://chat.example/")
+        page.get_by_text("here").click()
+        expect(tile(page, "Rows in")).to_contain_text("1,000")
+    context.close()
+
+
+def test_an_address_with_a_strange_end_shows_the_page(visit: Visit) -> None:
+    page = visit.open(f"{visit.address.url}#%")
+    expect(tile(page, "Rows in")).to_contain_text("1,000")
+    assert visit.wrong == []

@@ -101,7 +101,7 @@ def test_a_token_opens_the_page_once_and_a_cookie_from_then_on(board: Board) -> 
     assert (moved.status_code, moved.headers["location"]) == (303, "/")
     cookie = moved.headers["set-cookie"].lower()
     assert "httponly" in cookie
-    assert "samesite=strict" in cookie
+    assert "samesite=lax" in cookie
     assert visitor.get("/api/state").status_code == 200
     assert TOKEN not in visitor.get("/").text
 
@@ -111,6 +111,13 @@ def test_a_token_may_come_as_a_header(board: Board) -> None:
     assert asked.get("/api/state", headers={"authorization": f"Bearer {TOKEN}"}).status_code == 200
     assert asked.get("/api/state", headers={"authorization": "Bearer other"}).status_code == 401
     assert asked.get("/api/state", headers={"cookie": f"penstock_0={TOKEN}x"}).status_code == 401
+
+
+@pytest.mark.parametrize("other", ['a={"x": 1}', "a=b c", "odd", "x[1]=2", "n=\xfc"])
+def test_cookies_of_other_servers_on_this_host_do_no_harm(board: Board, other: str) -> None:
+    cookie = f"{other}; penstock_7410={TOKEN}".encode("latin-1")
+    answer = client(board, token=TOKEN, port=7410).get("/api/state", headers={"cookie": cookie})
+    assert answer.status_code == 200
 
 
 def test_events_bring_all_at_first_and_then_what_is_new(writer: Writer, board: Board) -> None:
@@ -167,7 +174,7 @@ def test_an_address_that_is_not_this_machines_is_told(board: Board, host: str) -
         Page(board, host=host, port=0)
 
 
-@pytest.mark.parametrize("token", ["short", "with a space in its midst"])
+@pytest.mark.parametrize("token", ["short", "with a space in its midst", "no-cookie-can-carry-\u03a9"])
 def test_a_token_that_will_not_do_is_told_without_showing_it(board: Board, token: str) -> None:
     with pytest.raises(PenstockError, match="--token") as error:
         Page(board, port=0, token=token)

@@ -11,6 +11,7 @@ pytest.importorskip("pyspark")
 
 import penstock as ps
 from penstock.web.board import Board
+from penstock.web.serve import Page
 from penstock.web.why import why
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
 #: A machine that is busy with something else takes long to run three batches.
 WAIT_S = 240.0
@@ -28,16 +30,20 @@ def passed_on(batches: Iterator[Any]) -> Iterator[Any]:
         yield batch.select(["key", "row"])
 
 
+def started(spark: SparkSession, checkpoint: Path, sink: str) -> tuple[ps.Guard, StreamingQuery]:
+    half = ps.BaseLine(drop_share=0.5)
+    guard = ps.Guard(ps.MeanQueueLatency("1 s"), half, key="key", row="row", checkpoint=checkpoint, name="mine")
+    stream = spark.readStream.format("penstock").option("rate", 300).option("keys", 20).load()
+    results = stream.transform(guard.admit).transform(guard.measured(passed_on, "key bigint, row bigint"))
+    writer = results.writeStream.format(sink).option("checkpointLocation", str(checkpoint))
+    return guard, writer.queryName("dashboard_rows").start()
+
+
 @pytest.fixture(scope="module")
 def checkpoint(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What a short query leaves that gives up half of its rows, whatever the machine can do."""
     folder = tmp_path_factory.mktemp("stream")
-    half = ps.BaseLine(drop_share=0.5)
-    guard = ps.Guard(ps.MeanQueueLatency("1 s"), half, key="key", row="row", checkpoint=folder / "ck", name="mine")
-    stream = spark.readStream.format("penstock").option("rate", 300).option("keys", 20).load()
-    results = stream.transform(guard.admit).transform(guard.measured(passed_on, "key bigint, row bigint"))
-    writer = results.writeStream.format("memory").queryName("dashboard_rows")
-    query = writer.option("checkpointLocation", str(folder / "ck")).start()
+    guard, query = started(spark, folder / "ck", "memory")
     with guard.watch(query):
         deadline_s = time.monotonic() + WAIT_S
         while sum(bool(report.shed_total) for report in guard.history()) < 2 and time.monotonic() < deadline_s:
@@ -79,3 +85,27 @@ def test_why_says_of_each_row_what_became_of_it(checkpoint: Path, spark: SparkSe
     told = {row for row in rows if why(query, ["1"], [str(row)], shedding["n"])["row"]["kept"]}
     assert told == {one.row for one in came_out}
     assert 0 < len(told) < len(rows)
+
+
+def test_an_open_page_goes_on_with_a_query_that_is_started_again(
+    checkpoint: Path, spark: SparkSession, chromium: Any
+) -> None:
+    """The last test here: what the others read has grown by then."""
+    expect = pytest.importorskip("playwright.sync_api").expect
+    page, limit_ms = chromium.new_page(), 1000.0 * WAIT_S
+    batches = page.locator(".tile", has=page.get_by_text("Rows in", exact=True)).locator("dd")
+    with Page(Board([checkpoint / "ck"]), port=0).beside() as address:
+        page.goto(address.url)
+        expect(page.locator(".facts")).to_contain_text("State ended", timeout=limit_ms)
+        before = batches.text_content()
+        guard, query = started(spark, checkpoint / "ck", "noop")
+        with guard.watch(query):
+            expect(page.locator(".facts")).to_contain_text("State running", timeout=limit_ms)
+            expect(batches).not_to_have_text(before, timeout=limit_ms)
+            while_it_runs = batches.text_content()
+            expect(batches).not_to_have_text(while_it_runs, timeout=limit_ms)
+        query.stop()
+        expect(page.locator(".facts")).to_contain_text("State ended", timeout=limit_ms)
+        assert page.locator("line.start").count() > 0, "a line marks where it was started again"
+        expect(page.get_by_role("alert")).to_have_count(0)
+    page.close()

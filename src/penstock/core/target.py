@@ -58,7 +58,7 @@ class Target(Protocol):
         """The latency that batches without work would have; None if the target is no latency."""
 
     def ratio(self, report: Report) -> float | None:
-        """What was measured over what is the limit; None if it was not measured."""
+        """The latency that was measured over what is the limit; None if it was not measured, or is no latency."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +208,6 @@ class Throughput:
         """None: it is no latency."""
         return None
 
-    def ratio(self, report: Report) -> float | None:
-        """Measured rate over the limit."""
-        return report.rows_kept / report.duration_s / self.rows_per_s if report.duration_s else None
+    def ratio(self, report: Report) -> float | None:  # noqa: ARG002 - it is no latency
+        """None: it is no latency."""
+        return None

@@ -13,7 +13,7 @@ The budget goes half way there, once a cycle. Where $T = T^*$ it stays, whatever
 A batch that was too long lets too much wait for the next one, so until batches are short again less is kept: the share
 $T^* / T$ of the budget. Without it a single long batch would be felt for many. But where the overhead alone takes
 longer than the target, to shed more is to win little: half of the capacity is always given, which makes batches twice
-as long as their overhead.
+as long as their overhead. While rows that came before still wait, for a few cycles, it may be half of that.
 
 As long as no wait exceeds the target there is no budget, and it ends when it covers all that comes.
 """
@@ -30,6 +30,8 @@ FORGET_PER_S = 0.003
 TRY_SHARE = 0.05
 #: However long rows wait, so much of the capacity is planned for.
 LEAST_SHARE = 0.5
+#: For a few cycles it may be this share of that, so that what waits is worked off.
+DRAIN_SHARE = 0.5
 #: Half way at a time it never comes there quite.
 NEARLY = 1.1
 #: A slow start is over after so many cycles.
@@ -64,7 +66,10 @@ class WorkBudget:
     @property
     def now_per_s(self) -> float | None:
         """What of the budget may be kept at the moment."""
-        return None if self.per_s is None else max(self.per_s * self._drain, LEAST_SHARE * self._capacity)
+        if self.per_s is None:
+            return None
+        least = LEAST_SHARE if self.at_least else LEAST_SHARE * DRAIN_SHARE
+        return max(self.per_s * self._drain, least * self._capacity)
 
     @property
     def at_least(self) -> bool:

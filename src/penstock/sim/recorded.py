@@ -235,7 +235,8 @@ def _arrivals_s(
     begins_s = np.empty(len(batches))
     all_starts_s = np.array([one.start_s for one in triggers])
     for place, (one, two) in enumerate(itertools.pairwise(batches), start=1):
-        looked_s = float(all_starts_s[all_starts_s < two.start_s].max())  # a trigger without rows counts too
+        before = int(np.searchsorted(all_starts_s, two.start_s)) - 1  # a trigger without rows counts too
+        looked_s = float(all_starts_s[max(before, 0)])
         stood_still = not trigger_s and two.start_s - one.end_s > STANDS_STILL_S and not two.behind
         # Without a trigger, a query that stood still had no rows until just now.
         begins_s[place] = max(one.end_s, two.start_s - STANDS_STILL_S) if stood_still else looked_s

@@ -42,7 +42,7 @@ class Recording:
 
 def read(path: Path, query: str | None = None) -> Recording:
     """The progress of the query, by name, id or run id, in the file; without one, of the only query there is."""
-    found: dict[str, list[Progress]] = {}
+    found: dict[str, dict[tuple[str, int, float], Progress]] = {}
     called: dict[str, set[str]] = {}
     for place, given in _given(path):
         try:
@@ -50,14 +50,15 @@ def read(path: Path, query: str | None = None) -> Recording:
         except (KeyError, TypeError, ValueError) as error:
             raise PenstockError(f"{path}, {place}: a progress that cannot be read ({error}): {_HOW}") from None
         name, key, run = (str(given.get(field) or "") for field in ("name", "id", "runId"))
-        found.setdefault(name or key, []).append(progress)
+        # Spark keeps the last ones only, so whoever records for long asks again and again: some come twice.
+        found.setdefault(name or key, {})[run, progress.batch, progress.start_s] = progress
         called.setdefault(name or key, set()).update({name, key, run})
     if not found:
         raise PenstockError(f"{path} holds no progress: {_HOW}")
     chosen = [name for name in found if query is None or query in called[name]]
     if len(chosen) != 1:
         raise PenstockError.setting("--query", query, f"one of the queries in {path}: {', '.join(sorted(found))}")
-    return Recording(chosen[0] or "unnamed", tuple(sorted(found[chosen[0]], key=lambda one: one.start_s)))
+    return Recording(chosen[0] or "unnamed", tuple(sorted(found[chosen[0]].values(), key=lambda one: one.start_s)))
 
 
 def _given(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -35,6 +35,7 @@ PARTS = {
     "dashboard.css": "text/css",
     "dashboard.js": "text/javascript",
     "chart.js": "text/javascript",
+    "fair.js": "text/javascript",
     "guard.js": "text/javascript",
     "parts.js": "text/javascript",
     "network.js": "text/javascript",
@@ -76,7 +77,9 @@ def app(
         return JSONResponse(found)
 
     async def events(_: Request) -> Response:
-        return StreamingResponse(_events(board, closing), media_type="text/event-stream")
+        # A proxy in between would gather events before it hands them on; nginx is told not to by this.
+        at_once = {"X-Accel-Buffering": "no"}
+        return StreamingResponse(_events(board, closing), media_type="text/event-stream", headers=at_once)
 
     routes = [
         Route("/", part("index.html")),

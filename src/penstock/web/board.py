@@ -13,7 +13,7 @@ from penstock.errors import PenstockError
 from penstock.report_log import FOLDER
 from penstock.web.followed import Cursor, Followed, Json
 from penstock.web.guarded import GuardedQuery
-from penstock.web.network import DRAWING, FollowedNetwork
+from penstock.web.network import FollowedNetwork, has_drawing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -66,8 +66,12 @@ class Board:
             for folder, kind in _logs(root):
                 if folder not in self._followed and len(self._followed) < MOST_LOGS:
                     identity = hashlib.blake2s(str(folder).encode(errors="replace"), digest_size=6).hexdigest()
-                    self._followed[folder] = made = kind(identity, _name(folder, root), folder)
-                    made.shown_as = str(given / _checkpoint(folder, root).relative_to(root))
+                    shown_as = str(given / _checkpoint(folder, root).relative_to(root))
+                    name = _name(folder, root)
+                    if any(one.name == name for one in self._followed.values()):
+                        name = shown_as  # a/ck and b/ck are both called ck
+                    self._followed[folder] = made = kind(identity, name, folder)
+                    made.shown_as = shown_as
 
     def news(self, cursors: dict[str, Cursor]) -> list[Json]:
         """What somebody has not seen yet, by their cursors, which move on."""
@@ -114,7 +118,7 @@ def _is_worth_a_look(one: os.DirEntry[str]) -> bool:
 
 
 def _kind(folder: Path) -> type[Followed] | None:
-    if (folder / DRAWING).is_file():
+    if has_drawing(folder):
         return FollowedNetwork
     if (folder / "plans").is_dir() and ((folder / "guard.json").is_file() or (folder / FOLDER).is_dir()):
         return GuardedQuery

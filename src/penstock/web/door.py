@@ -2,7 +2,7 @@
 
 Bound to loopback, the page is for this machine: a request must name it so, or a page elsewhere could have its own name
 lead here and read on (DNS rebinding). Bound elsewhere, a token is asked for. It comes once in the address and then as a
-cookie, which no script can read and no other site can send.
+cookie, which no script can read, and which goes along with a link from elsewhere but with no request made there.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from __future__ import annotations
 import hmac
 import ipaddress
 import socket
-from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse, RedirectResponse
 
 if TYPE_CHECKING:
@@ -68,9 +68,10 @@ class Door:
         if scope["path"] == "/" and self._is_token(given):
             # The token leaves the address, so that it is in no history and on no screen.
             moved = RedirectResponse("/", 303)
-            moved.set_cookie(self._cookie, given, httponly=True, samesite="strict", path="/")
+            # Not "strict": whoever follows a link in a chat or a notebook would be sent on without the cookie.
+            moved.set_cookie(self._cookie, given, httponly=True, samesite="lax", path="/")
             await moved(scope, receive, sealed)
-        elif self._is_token(self._carried(headers)):
+        elif self._is_token(self._carried(HTTPConnection(scope))):
             await self._app(scope, receive, sealed)
         else:
             refused = PlainTextResponse("A token is needed: open the address that was printed when this began.", 401)
@@ -81,15 +82,12 @@ class Door:
         """Cookies of all ports share a jar."""
         return f"penstock_{self._port}"
 
-    def _carried(self, headers: Headers) -> str:
-        scheme, _, given = headers.get("authorization", "").partition(" ")
+    def _carried(self, request: HTTPConnection) -> str:
+        scheme, _, given = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer":
             return given.strip()
-        try:
-            found = SimpleCookie(headers.get("cookie", "")).get(self._cookie)
-        except CookieError:
-            return ""
-        return found.value if found else ""
+        # All that runs on this host shares its cookies: the standard library's reader gives up at the first odd one.
+        return request.cookies.get(self._cookie, "")
 
     def _is_token(self, given: str) -> bool:
         return hmac.compare_digest(given.encode(), (self._token or "").encode()) and bool(self._token)

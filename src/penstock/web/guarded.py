@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from penstock.core.jain import jain
 from penstock.core.planner import SOURCE
 from penstock.errors import PenstockError
 from penstock.journal import Tail
@@ -22,8 +21,10 @@ if TYPE_CHECKING:
     from penstock.core.bucket_costs import BucketCosts
     from penstock.plan import Plan
 
-#: Costs are those that so many of the last reports have measured.
-COST_REPORTS = 40
+#: Costs are those of so many of the last reports that bring some.
+COST_REPORTS = 6
+#: So many of the last reports are at hand.
+RECENT_REPORTS = 40
 #: What the verdict looks back on.
 RECENT_S = 10.0
 
@@ -51,11 +52,14 @@ class GuardedQuery(Followed):
         self._ended: End | None = None
         self._alarms = Alarms(0.0)
         self._totals = Totals()
-        self._recent: deque[Report] = deque(maxlen=COST_REPORTS)
+        self._first_s: float | None = None  # when the first of the batches began that are summed up
+        self._recent: deque[Report] = deque(maxlen=RECENT_REPORTS)
+        self._sketches: deque[bytes] = deque(maxlen=COST_REPORTS)
         self._renewals = 0
         self._unreadable = 0
         self._gone = ""
         self._starts: list[float] = []
+        self._classes: list[Json] = []
 
     @property
     def plans(self) -> PlanTail:
@@ -65,7 +69,7 @@ class GuardedQuery(Followed):
     @property
     def known_costs(self) -> BucketCosts:
         """What rows have cost lately."""
-        return costs.merged(one.cost_sketch for one in self._recent if one.cost_sketch)
+        return costs.merged(self._sketches)
 
     def look(self, now_s: float) -> None:
         """See what is new."""
@@ -86,6 +90,8 @@ class GuardedQuery(Followed):
             self._take_plan(plan)
         for text in lines:
             self._take_line(text)
+        if plans or lines:  # to put reports together takes most of a look
+            self._classes = costs.classes(self.known_costs, self.plan.gate(SOURCE) if self.plan else None)
 
     def _read(self) -> tuple[list[str], list[Plan]]:
         """New lines of the newest journal, and new plans."""
@@ -133,7 +139,10 @@ class GuardedQuery(Followed):
             return  # A replayed batch: it was judged by the same plan, row for row.
         self._ended = None
         self._recent.append(report)
+        if report.cost_sketch:
+            self._sketches.append(report.cost_sketch)
         self._totals.add(report)
+        self._first_s = report.start_s if self._first_s is None else self._first_s
         self.points.add(
             {
                 "n": report.sequence,
@@ -156,16 +165,14 @@ class GuardedQuery(Followed):
     def _shown(self, now_s: float) -> Json:
         """What is not a list that grows."""
         last = self._recent[-1] if self._recent else None
-        table = self.plan.gate(SOURCE) if self.plan else None
         watch = self.watch
         recent = [one for one in self._recent if last and one.end_s >= last.end_s - RECENT_S]
         state = "gone" if self._gone else words.state(watch, self._ended, last, self.plan, now_s)
-        sic = dict(last.sic) if last else {}
         return {
             "folder": self.shown_as,
             "state": state,
             "trouble": self._gone,
-            "verdict": words.verdict(watch, recent, state),
+            "verdict": words.verdict(watch, recent, state, self._since_s(recent)),
             "guard": watch.guard if watch else "",
             "mode": watch.mode if watch else "",
             "policy": watch.policy if watch else (self.plan.policy if self.plan else ""),
@@ -180,6 +187,7 @@ class GuardedQuery(Followed):
             "alarms": list(self._alarms.alarms),
             "errors": self._alarms.errors,
             "unreadable": self._unreadable,
+            "since_s": self._first_s,
             "batches": self._totals.batches,
             "rows_in": self._totals.rows_in,
             "rows_kept": self._totals.rows_kept,
@@ -188,10 +196,16 @@ class GuardedQuery(Followed):
             "rows_would_shed": dict(self._totals.rows_would_shed),
             "plan": self.plan.version if self.plan else None,
             "renewals": self._renewals,
-            "costs": costs.classes(self.known_costs, table),
-            "sic": sic,
-            "jain": jain(list(sic.values())) if sic else None,
+            "costs": self._classes,
         }
+
+    def _since_s(self, recent: list[Report]) -> float:
+        """From when on rows could have been let through that went into these batches."""
+        if not recent:
+            return 0.0
+        earlier = list(self._recent)[: -len(recent)]
+        ended_s = [one.end_s for one in earlier[-1:]] + self._starts[-1:]
+        return min(max(ended_s), recent[0].start_s) if earlier else recent[0].start_s
 
 
 def _newest(folder: Path) -> Path | None:

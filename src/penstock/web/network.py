@@ -13,6 +13,25 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 DRAWING, JOURNAL = "network.json", "snapshots.journal"
+#: What a drawing has, and what a snapshot has that the page shows.
+_DRAWN = {"name", "inputs", "boxes", "outputs", "width", "height", "nodes", "arcs"}
+_TOLD = {"rates", "flows", "loads", "drops", "delivered", "utilities", "entry", "entries", "rebuilt", "alarms"}
+
+
+def drawing(folder: Path) -> Json:
+    """The drawing of a network; raises an error of the system, or `ValueError` if something else goes by that name."""
+    found = json.loads((folder / DRAWING).read_text(encoding="utf-8"))
+    if not isinstance(found, dict) or not found.keys() >= _DRAWN:
+        raise ValueError(f"{folder / DRAWING} is no drawing of a network")
+    return found
+
+
+def has_drawing(folder: Path) -> bool:
+    """Whether a network runs in this folder, or did."""
+    try:
+        return bool(drawing(folder))
+    except (OSError, ValueError):
+        return False
 
 
 class FollowedNetwork(Followed):
@@ -61,8 +80,8 @@ class FollowedNetwork(Followed):
         path = self.folder / DRAWING
         changed_ns = path.stat().st_mtime_ns
         if changed_ns != self._drawn_ns:
-            self._drawing, self._drawn_ns = json.loads(path.read_text()), changed_ns
-            self.name = str(self._drawing["name"]) if self._drawing else self.name
+            self._drawing, self._drawn_ns = drawing(self.folder), changed_ns
+            self.name = str(self._drawing["name"])
 
     def _take(self, text: str) -> None:
         word, _, document = text.partition(" ")
@@ -75,6 +94,8 @@ class FollowedNetwork(Followed):
             self._unreadable += 1
 
     def _take_snapshot(self, one: dict[str, Any]) -> None:
+        if missing := _TOLD - one.keys():
+            raise KeyError(*missing)
         if self._last is not None and one["batch"] == self._last["batch"]:
             return
         inputs = sum(one["rows"].get(name, 0) for name in (self._drawing or {}).get("inputs", ()))
@@ -82,7 +103,7 @@ class FollowedNetwork(Followed):
         utilities = [utility for utility in one["utilities"].values() if utility is not None]
         point = {
             "n": one["batch"],
-            "t": one["time_s"],
+            "t": float(one["time_s"]),
             "d": one["duration_s"],
             "in": inputs,
             "shed": one["shed"],

@@ -61,8 +61,8 @@ class Page:
             raise PenstockError.setting(
                 "--token", "...", f"one of at least {_LEAST_TOKEN} letters, or none to have one made"
             )
-        if token is not None and not all(letter.isalnum() or letter in "-_" for letter in token):
-            raise PenstockError.setting("--token", "...", "letters, digits, - and _ alone")
+        if token is not None and not (token.isascii() and token.replace("-", "a").replace("_", "a").isalnum()):
+            raise PenstockError.setting("--token", "...", "letters from a to z, digits, - and _ alone")
         self._socket = _bound(host, port, any_port=any_port)
         bound = self._socket.getsockname()[1]
         if token is None and not is_loopback(host):

@@ -48,8 +48,11 @@ def target(watch: Watch | None) -> str:
     return f"{what} {seconds(watch.target_s)}"
 
 
-def verdict(watch: Watch | None, recent: Sequence[Report], shown_state: str) -> dict[str, str]:
-    """How it goes, in a sentence, and whether that is good, bad or neither."""
+def verdict(watch: Watch | None, recent: Sequence[Report], shown_state: str, since_s: float) -> dict[str, str]:
+    """How it goes, in a sentence, and whether that is good, bad or neither.
+
+    `since_s` is when the batch before the recent ones ended: time between batches counts where rows a second do.
+    """
     if not recent:
         return {"level": "none", "text": "No batch with rows has ended yet."}
     rows_in, kept = sum(one.rows_in for one in recent), sum(one.rows_kept for one in recent)
@@ -60,8 +63,8 @@ def verdict(watch: Watch | None, recent: Sequence[Report], shown_state: str) -> 
     wait = "waited" if over else "wait"
     when = {"running": "", "ended": "in its last 10 s: "}.get(shown_state, "when last seen: ")
     if watch is not None and watch.target_rows_per_s is not None:
-        span_s = sum(one.duration_s for one in recent)
-        rate = kept / span_s if span_s else 0.0
+        span_s = recent[-1].end_s - since_s
+        rate = kept / span_s if span_s > 0.0 else 0.0
         level = "good" if rate <= MISS * watch.target_rows_per_s else "bad"
         return {"level": level, "text": _sentence(f"{when}{rate:,.0f} rows a second let through; {held}")}
     if not waited:

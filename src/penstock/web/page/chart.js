@@ -164,8 +164,8 @@ export class Chart {
     if (this.tip.hidden) return;
     const group = this.groups[at], left = this.x(group.t);
     this.cross.append(s("line", { class: "cross", x1: left, x2: left, y1: TOP, y2: (this.svg.clientHeight || this.height) - BOTTOM }));
-    const batches = group.some.length > 1 ? `batches ${group.first.n} to ${group.last.n}` : `batch ${group.last.n}`;
-    this.tip.replaceChildren(h("b", {}, `${clock(group.t)}, ${batches}`), ...this.values(group).map(([name, value]) => h("div", {}, `${name}: ${value}`)));
+    const batches = group.last.n === undefined ? "" : group.some.length > 1 ? `, batches ${group.first.n} to ${group.last.n}` : `, batch ${group.last.n}`;
+    this.tip.replaceChildren(h("b", {}, `${clock(group.t)}${batches}`), ...this.values(group).map(([name, value]) => h("div", {}, `${name}: ${value}`)));
     const room = this.tip.offsetWidth;
     this.tip.style.left = `${left + 14 + room > this.width ? Math.max(left - room - 14, 0) : left + 14}px`;
   }
@@ -175,7 +175,7 @@ function line(groups, values, x, y) {
   let path = "", pen = "M";
   groups.forEach((group, at) => {
     if (values[at] === null || values[at] === undefined) { pen = "M"; return; }
-    path += `${pen}${x(group.t).toFixed(1)} ${y(values[at]).toFixed(1)}`;
+    path += `${pen}${x(group.t).toFixed(1)} ${y(values[at]).toFixed(1)}${pen === "M" ? "h0" : ""}`; // a point alone is a dot
     pen = "L";
   });
   return path;

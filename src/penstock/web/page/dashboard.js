@@ -11,7 +11,7 @@ const STATES = { running: "running", quiet: "quiet: no sign of life for a while"
 
 const $ = (id) => document.getElementById(id);
 const logs = new Map();
-let chosen = decodeURIComponent(location.hash.slice(1)), range = Infinity, view = null;
+let chosen = location.hash.slice(1), range = Infinity, view = null;
 
 function take(message) {
   if (message.first) logs.clear();
@@ -40,7 +40,7 @@ function show() {
   const head = log.head;
   put(view.hero, [head.verdict, head.state, head.target, head.policy, head.mode, head.folder, head.alarms, head.errors, head.unreadable, range], () => hero(log));
   const last = log.points[log.points.length - 1];
-  view.body.update(log, last && range !== Infinity ? log.points.filter((one) => one.t >= last.t - range) : log.points);
+  view.body.update(log, last && range !== Infinity ? log.points.filter((one) => one.t >= last.t - range) : log.points, [...logs.values()]);
   document.title = `${log.name}: ${head.verdict.text}`;
 }
 
@@ -77,7 +77,7 @@ function tabs(log) {
 
 function choose(id) {
   chosen = id;
-  history.replaceState(null, "", `#${encodeURIComponent(id)}`);
+  history.replaceState(null, "", `#${id}`);
   show();
 }
 
@@ -136,5 +136,5 @@ $("theme").addEventListener("click", () => {
   themed(next);
   kept(next);
 });
-addEventListener("hashchange", () => { chosen = decodeURIComponent(location.hash.slice(1)); show(); });
+addEventListener("hashchange", () => { chosen = location.hash.slice(1); show(); });
 listen();

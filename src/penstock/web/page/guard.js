@@ -1,6 +1,7 @@
 // A guarded query: latency against its target, rows kept and shed, backlog, costs, plans, and why a row was dropped.
 
 import { Chart, mean, most, sum } from "./chart.js";
+import { Fairness } from "./fair.js";
 import { bar, clock, count, h, put, seconds, share, table, tile, total } from "./parts.js";
 
 const SHED = 6;
@@ -43,14 +44,7 @@ export class GuardView {
       format: count,
       series: () => [{ ...purple, name: "rows", of: (group) => most(group, (one) => one.waiting) }],
     });
-    this.fair = new Chart("Fairness between queries", "Source information content of each query's results, and Jain's index over them: 1 is even.", {
-      format: (value) => (value === null ? "–" : Number(value.toFixed(2)).toString()),
-      series: (head) => [
-        ...Object.keys(head.sic).map((query, at) => ({ name: `SIC ${query}`, kind: "line", faint: Object.keys(head.sic).length > SHED, color: `var(--shed-${at % SHED})`, of: (group) => mean(group, (one) => one.sic[query]) })),
-        { name: "Jain's index", kind: "line", color: "var(--ink)", of: (group) => mean(group, (one) => one.jain) },
-      ],
-    });
-    this.fair.panel.classList.add("wide");
+    this.fair = new Fairness();
     this.reasons = h("div", { class: "panel" });
     this.costs = h("div", { class: "panel" });
     this.plans = h("div", { class: "panel wide" });
@@ -58,7 +52,7 @@ export class GuardView {
     this.node = h("div", {}, this.tiles, h("div", { class: "grid" }, this.latency.panel, this.rows.panel, this.age.panel, this.waiting.panel, this.fair.panel, this.reasons, this.costs, this.why.panel, this.plans));
   }
 
-  update(log, points) {
+  update(log, points, logs) {
     const head = log.head;
     put(this.tiles, [head.batches, head.state, head.plan], () => tiles(head, log.points));
     this.latency.update(points, head.starts, head);
@@ -67,8 +61,7 @@ export class GuardView {
     this.age.panel.hidden = !aged;
     this.waiting.panel.hidden = aged;
     (aged ? this.age : this.waiting).update(points, head.starts, head);
-    this.fair.panel.hidden = !Object.keys(head.sic).length;
-    if (!this.fair.panel.hidden) this.fair.update(points.map((one) => ({ ...one, jain: jain(Object.values(one.sic)) })), head.starts, head);
+    this.fair.update(log, logs, points.length ? points[0].t : 0);
     put(this.reasons, [head.rows_shed, head.rows_would_shed, head.rows_in], () => byReason(head));
     put(this.costs, head.costs, () => costs(head));
     put(this.plans, [log.decisions.length, log.decisions[log.decisions.length - 1], head.renewals], () => plans(log, head));
@@ -76,23 +69,20 @@ export class GuardView {
   }
 }
 
-function jain(shares) {
-  const squares = shares.length * shares.reduce((all, one) => all + one * one, 0);
-  if (!shares.length) return null;
-  return squares ? shares.reduce((all, one) => all + one, 0) ** 2 / squares : 1;
-}
-
 function tiles(head, points) {
   const last = points[points.length - 1];
   const recent = { some: last ? points.filter((one) => one.t >= last.t - RECENT_S) : [] };
-  const span = recent.some.reduce((all, one) => all + one.d, 0) || 1;
+  // From the end of the batch before them, as far as the query ran: a trigger may leave time between batches.
+  const before = points[points.length - recent.some.length - 1], started = head.starts[head.starts.length - 1] || 0;
+  const first = last ? recent.some[0].t - recent.some[0].d : 0, from = before ? Math.min(Math.max(before.t, started), first) : first;
+  const span = last && last.t > from ? last.t - from : 1;
   const waited = mean(recent, (one) => one.mean_s, (one) => one.kept), longest = most(recent, (one) => one.max_s);
   const lag = head.target_kind === "MaxLag", held = lag ? longest : waited;
   const level = head.target_s && held !== null ? head.verdict.level : "";
   const shed = total(head.rows_shed), would = total(head.rows_would_shed);
   return [
     tile(lag ? "Longest wait" : "Mean wait", seconds(held), head.target_s ? `target ${seconds(head.target_s)}` : "no latency target", level),
-    tile("Rows in", `${count(sum(recent, (one) => one.in) / span)}/s`, `${count(head.rows_in)} in ${count(head.batches)} batches`),
+    tile("Rows in", `${count(sum(recent, (one) => one.in) / span)}/s`, `${count(head.rows_in)} in ${count(head.batches)} batches${head.since_s === null ? "" : ` since ${clock(head.since_s)}`}`),
     tile("Kept", share(head.rows_in ? head.rows_kept / head.rows_in : null), `${count(head.rows_kept)} rows`),
     head.mode === "dry_run" ? tile("Would be shed", count(would), "a dry run keeps every row") : tile("Shed", count(shed), head.rows_in ? `${share(shed / head.rows_in)} of all rows` : ""),
     last && last.waiting && !last.age_s ? tile("Backlog", count(last.waiting), "rows wait at the source") : tile("Oldest in backlog", seconds(last ? last.age_s : null), last ? `${count(last.waiting)} rows wait` : ""),

@@ -42,7 +42,8 @@ export function share(part) {
 // Simulated time begins at 0; real time is in seconds since 1970.
 export function clock(time) {
   if (time < 1e8) return `${Number(time.toFixed(1))} s`;
-  return new Date(1000 * time).toLocaleTimeString("en-GB");
+  const then = new Date(1000 * time), day = then.toDateString() === new Date().toDateString() ? "" : `${then.toLocaleDateString("en-GB", { day: "numeric", month: "short" })}, `;
+  return day + then.toLocaleTimeString("en-GB");
 }
 
 export const total = (rows) => Object.values(rows).reduce((sum, one) => sum + one, 0);
