@@ -201,6 +201,14 @@ def test_the_file_chooses_the_solver_and_its_objective(
     assert "exact" not in answer(path, "--solver", "greedy")
 
 
+def test_an_objective_needs_no_solver_beside_it(answer: Callable[..., Any], written: Callable[[str], Path]) -> None:
+    maps = []
+    for solver in ("", "solver: exact\n"):
+        found = answer(written(f"{solver}objective: balanced\n{FIGURE_4.read_text()}"), "--shed", "500")
+        maps.append(found["roadmap"])
+    assert maps[0] == maps[1]
+
+
 def test_placement_and_step_change_the_road_map(answer: Callable[..., Any]) -> None:
     group = answer(FIGURE_4, "--placement", "group")
     coarse = answer(FIGURE_4, "--step", "0.5")
@@ -361,7 +369,7 @@ def test_a_mistake_is_one_line(run: Command, arguments: tuple[str, ...], words: 
 
 
 def test_the_worst_output_counts_for_drops_at_random_alone(run: Command, written: Callable[[str], Path]) -> None:
-    result = run(written(f"solver: exact\nobjective: max_min\n{FIGURE_8}"))
+    result = run(written(f"objective: max_min\n{FIGURE_8}"))
 
     assert result.status == 2
     assert result.err == "penstock: objective = 'max_min' is not usable: give sum, or --kind random\n"

@@ -66,6 +66,8 @@ def answer(
     given: dict[str, Any] = {} if step is None else {"step": step}
     road: roadmap.RoadMap
     if kind == "semantic":
+        if file.objective != "sum":
+            raise PenstockError.setting("objective", file.objective, "sum, or --kind random")
         if all(output.value is None for output in network.outputs):
             raise PenstockError.setting("--kind", kind, f"random: no output in {path} has a value graph")
         try:
@@ -88,8 +90,6 @@ def _best(file: NetworkFile, road: roadmap.RoadMap, budget: float) -> dict[str, 
     if not isinstance(road, semantic.SemanticRoadMap):
         best = exact.best(file.network, budget, objective=file.objective)
         return {"drops": _shares(best.keep), "delivered": best.delivered, "utility": best.utility}
-    if file.objective != "sum":
-        raise PenstockError.setting("objective", file.objective, "sum, or --kind random")
     best, delivered = exact.best(road.copy.network, budget), {}
     for name, rows in road.copy.outputs.items():
         got = sum(best.delivered[part] * each for part, each in rows.items())

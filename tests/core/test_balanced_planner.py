@@ -167,3 +167,37 @@ def test_nothing_is_shed_when_everything_fits() -> None:
     run(queries, planner, 40.0)
     assert [planner.plan(query.name).gates for query in queries] == [(), ()]
     assert planner.plan("a").policy == "balanced"
+
+
+def test_an_overload_is_held_back_before_all_its_classes_were_seen() -> None:
+    """252 rows of 600 classes: those that were not among them bring most of what comes next."""
+    rng = np.random.default_rng(0)
+    places, rate = rng.permutation(WORTH.keys)[:300], 63.0
+
+    def drawn(rows: int) -> tuple[np.ndarray, np.ndarray]:
+        key = rng.integers(0, 300, rows)
+        return rng.integers(0, 2, rows) * WORTH.keys + places[key], 0.006 * 4.0 ** (key % 3)
+
+    planner = joined(BalancedPlanner(TARGET_S, Balanced()), [Query("heavy", rate, 1.0)])
+    for number, (start_s, end_s) in enumerate(((0.0, 2.0), (2.0, 5.0))):
+        rows = round(2.0 * rate)
+        costs = BucketCosts()
+        buckets, costs_s = drawn(rows)
+        costs.add(buckets, costs_s, np.ones(rows))
+        report = Report(
+            sequence=number,
+            start_s=start_s,
+            end_s=end_s,
+            rows_in=rows,
+            rows_kept=rows,
+            busy_s=float(costs_s.sum()),
+            span_s=float(costs_s.sum()) / CAPACITY,
+            cost_sketch=costs.to_bytes(),
+            queuing=Latency(rows, 2.5, 5.0),
+            boxes={"source": {"rows_in": rows, "rows_out": rows, "busy_s": 0.0}},
+        )
+        plan = planner.decide("heavy", report, end_s)
+    assert plan is not None
+    buckets, costs_s = drawn(100_000)
+    kept_per_s = rate * float(np.asarray(plan.gate(SOURCE).keep)[buckets] @ costs_s) / 100_000
+    assert kept_per_s == pytest.approx(planner.budget.now_per_s, rel=0.3)

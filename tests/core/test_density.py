@@ -135,6 +135,78 @@ def test_a_second_of_work_brings_no_more_elsewhere(problem: tuple[Classes, float
     assert above.min(initial=math.inf) >= below.max(initial=-math.inf) - 1e-5
 
 
+@st.composite
+def rough_problems(draw: st.DrawFn) -> tuple[Classes, float, float]:
+    """Classes that lie many magnitudes apart, or cost, bring or are worth nothing, with any budget."""
+    count = draw(st.integers(1, 10))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    queries = draw(st.integers(1, min(count, 4)))
+    span = draw(st.sampled_from([0.0, 3.0, 10.0, 50.0]))
+
+    def amounts(size: int, spread: float, nothing: float = 0.1) -> np.ndarray:
+        return np.where(rng.random(size) < nothing, 0.0, 10.0 ** rng.uniform(-spread, spread, size))
+
+    rows = amounts(count, 2.0)
+    classes = Classes(
+        rows=rows,
+        costs_s=amounts(count, span),
+        utilities=amounts(count, span),
+        query=np.concatenate([np.arange(queries), rng.integers(0, queries, count - queries)]),
+        must_rows=rows * rng.choice([0.0, 0.3, 1.0], count) if draw(st.booleans()) else None,
+        weights=amounts(queries, 3.0, 0.0) if draw(st.booleans()) else None,
+    )
+    share = draw(st.sampled_from([0.0, 1e-12, 1.0, 2.0]) | st.floats(0.0, 1.0))
+    return classes, share * float(rows @ classes.costs_s), draw(st.sampled_from([0.0, 1e-4, 0.01, 1.0]))
+
+
+@settings(max_examples=300, deadline=None)
+@given(problem=rough_problems(), alpha=st.sampled_from([0.0, 1e-3, 1.0, 2.0, 30.0, 1e4, math.inf]))
+def test_the_budget_is_spent_whatever_the_magnitudes(problem: tuple[Classes, float, float], alpha: float) -> None:
+    classes, budget_s, min_keep = problem
+    found = allot(classes, budget_s, alpha=alpha, min_keep=min_keep)
+    everything, floor = (kept_work(classes, np.full(len(classes.rows), share)) for share in (1.0, min_keep))
+    assert found.work_s == pytest.approx(min(max(budget_s, floor), everything), rel=1e-9, abs=0.0)
+    assert found.keep.min() >= min_keep
+    assert found.keep.max() <= 1.0
+    assert ((found.delivered >= 0.0) & (found.delivered <= 1.0)).all()
+
+
+@pytest.mark.parametrize("alpha", [0.5, 1.0, 2.0, math.inf])
+def test_a_class_worth_next_to_nothing_does_not_break_the_budget(alpha: float) -> None:
+    """Its utility is lost in the digits of its query's, its work is not."""
+    classes = Classes(rows=np.ones(2), costs_s=np.array([1.0, 1e6]), utilities=np.array([1.0, 1e-20]))
+    found = allot(classes, 10.0, alpha=alpha, min_keep=0.0)
+    assert found.work_s == pytest.approx(10.0)
+    assert found.keep.tolist() == pytest.approx([1.0, 9e-6])
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+def test_queries_that_are_alike_get_alike(alpha: float) -> None:
+    classes = Classes(rows=np.ones(9), costs_s=np.tile([1.0, 2.0, 4.0], 3), query=np.repeat(np.arange(3), 3))
+    keep = allot(classes, 7.5, alpha=alpha, min_keep=0.01).keep.reshape(3, 3)
+    np.testing.assert_allclose(keep, np.tile(keep[0], (3, 1)), atol=1e-9)
+    assert keep[0].tolist() == pytest.approx([1.0, 0.01 + (1.5 - 0.06) / 1.98 * 0.99, 0.01], abs=0.02)
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+@pytest.mark.parametrize(("budget_s", "kept"), [(0.0, 0.01), (-1.0, 0.01), (5.0, 0.5), (10.0, 1.0), (math.inf, 1.0)])
+def test_one_class(alpha: float, budget_s: float, kept: float) -> None:
+    found = allot(Classes(rows=np.array([5.0]), costs_s=np.array([2.0])), budget_s, alpha=alpha)
+    assert found.keep.tolist() == pytest.approx([kept])
+    assert found.delivered.tolist() == pytest.approx([kept])
+
+
+def test_no_class_at_all() -> None:
+    assert allot(Classes(rows=np.zeros(0), costs_s=np.zeros(0)), 1.0).keep.tolist() == []
+
+
+def test_what_no_float_can_hold_is_refused() -> None:
+    with pytest.raises(PenstockError, match=r"^budget_s = nan is not usable: give a number$"):
+        allot(Classes(rows=np.ones(1), costs_s=np.ones(1)), math.nan)
+    with pytest.raises(PenstockError, match=r"^costs_s and utilities lie too many magnitudes apart"):
+        allot(Classes(rows=np.full(2, 1e200), costs_s=np.full(2, 1e200)), 1.0)
+
+
 @given(
     rows=st.lists(st.floats(1.0, 100.0), min_size=1, max_size=20),
     share=st.floats(0.02, 0.99),

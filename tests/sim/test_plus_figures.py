@@ -45,9 +45,11 @@ def test_claims_can_fail(study: Figure) -> None:
     at = {"mean": 0.3, "min": 0.3, "max": 0.3}
     poor: list[Row] = [{**row, "mean_utility": at, "worst_utility": at} for row in study.rows]
     assert [claim.holds for claim in plus_claims.study(poor)] == [True, True, False, False, False, False, True, False]
-    row = {"scenario": "a", "metric": "drops", "better": "lower", "paper": {"mean": 1.0}, "balanced": {"mean": 1.1}}
+    means = {"paper": {"mean": 1.0}, "balanced": {"mean": 1.1}}
+    row = {"scenario": "a", "metric": "drops", "better": "lower", **means, "runs_as_good": 1.0}
     assert not plus_claims.table([row])[0].holds
     assert plus_claims.table([{**row, "better": "higher"}])[0].holds
+    assert not plus_claims.table([{**row, "better": "higher", "runs_as_good": 0.8}])[0].holds
     late = {"mean": 0.9, "max": 1.2}
     assert not plus_claims.table([{**row, "metric": "latency over the target", "paper": late, "balanced": late}])[
         0
@@ -83,6 +85,23 @@ def test_errors_cost_more_the_larger_they_are_and_the_true_work_always_fits() ->
         means.append(found.mean())
     assert means == sorted(means, reverse=True)
     assert means[0] == pytest.approx(given.delivered(plus_study.kept("alpha_1", given)).mean(), abs=1e-6)
+
+
+def test_max_min_without_worths_does_not_hang_on_them() -> None:
+    figure = plus.figure_noise(plus.Effort(runs=4))
+    rows = [row for row in figure.rows if (row["errors_in"], row["policy"]) == ("utilities", plus_study.ALIKE)]
+    assert {row["noise"] for row in rows} == set(plus.NOISES)
+    assert {round(row["worst_utility"]["mean"], 6) for row in rows} == {round(rows[0]["worst_utility"]["mean"], 6)}
+    assert next(claim for claim in figure.claims if claim.claim.startswith("worths left out")).holds
+
+
+def test_runs_are_compared_in_pairs() -> None:
+    """A mean that is better does not hide runs that are worse."""
+    pairs = [plus_runs.Outcome("a", "drops", 1.0, 1.1)] * 3 + [plus_runs.Outcome("a", "drops", 9.0, 1.0)]
+    row = plus._table_row(tuple(pairs))  # noqa: SLF001 - what a figure makes of its runs
+    assert row["balanced"]["mean"] < row["paper"]["mean"]
+    assert row["runs_as_good"] == 0.25
+    assert not plus_claims.table([row])[0].holds
 
 
 def test_costs_that_are_dealt_anew_are_learned_anew() -> None:

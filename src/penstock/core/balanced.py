@@ -73,5 +73,7 @@ class Balanced:
 
     def planner(self, target: Target) -> BatchPlanner:
         """Keep the rows that bring most utility for the work that fits before the target is broken."""
-        utilities = np.ones(BUCKETS) if self.worth is None else self.worth.by_bucket()
-        return BatchPlanner(self.name, target, self.seed, utilities=utilities, min_keep=self.min_keep)
+        utilities, grid = np.ones(BUCKETS), (BUCKETS, 1)
+        if self.worth is not None:
+            utilities, grid = self.worth.by_bucket(), self.worth.grid
+        return BatchPlanner(self.name, target, self.seed, utilities=utilities, min_keep=self.min_keep, grid=grid)

@@ -2,8 +2,8 @@ r"""A planner for queries that share one application: work goes where it brings 
 
 `core.fair_planner` shares an application by source information, all rows of a source alike. Here rows are told apart by
 bucket, that is, by what they cost and what they are worth. Of query $q$, $n_{qb}$ rows come a second to bucket $b$,
-each costs $\hat w_{qb}$ (`core.knowledge`) and is worth $u_{qb}$; within the work $B$ that fits (`core.work_budget`)
-`core.density` finds the shares that maximise
+each costs $\hat w_{qb}$ (`core.pooled_costs`) and is worth $u_{qb}$; within the work $B$ that fits
+(`core.work_budget`) `core.density` finds the shares that maximise
 
 $$\sum_q \omega_q \frac{U_q^{1-\alpha}}{1-\alpha}, \qquad U_q = \frac{\sum_b k_{qb}\,n_{qb} u_{qb}}
 {\sum_b n_{qb} u_{qb}} \qquad\text{subject to}\qquad \sum_{q,b} k_{qb}\,n_{qb} \hat w_{qb} \le B$$
@@ -20,12 +20,13 @@ from numpy.typing import NDArray
 from penstock.core.balanced import Balanced
 from penstock.core.bucket_costs import BUCKETS
 from penstock.core.density import Classes, allot
-from penstock.core.fair_planner import SIC_BAND, FairPlanner, Terms, _Member
+from penstock.core.fair_planner import Choice, FairPlanner, Member, Terms
 from penstock.core.knowledge import Knowledge
 from penstock.core.planner import DEAD_BAND, SOURCE
+from penstock.core.pooled_costs import pooled
 from penstock.core.target import MeanQueueLatency
 from penstock.core.worth import Worth
-from penstock.plan import Effect, KeepTable, Plan, RowSic
+from penstock.plan import KeepTable
 from penstock.report import Report
 
 Floats = NDArray[np.float64]
@@ -59,69 +60,58 @@ class BalancedPlanner(FairPlanner):
     def __init__(self, target_s: float, policy: Balanced, **settings: Any) -> None:  # noqa: ANN401 - as there
         """Hold all queries to the target, by this policy; other settings are those of a `FairPlanner`."""
         super().__init__(target_s, **settings)
-        self.policy = policy.name  # type: ignore[assignment]  # the name under which plans are signed
+        self.policy = policy.name
         self._balanced = policy
         self._target = MeanQueueLatency(target_s)
         self._learned: dict[str, Knowledge] = {}
         self._utilities: dict[str, Floats] = {}
+        self._grid: dict[str, tuple[int, int]] = {}  #: places for keys, and grades of worth
 
     def join(self, name: str, terms: Terms, *, worth: Worth | None = None) -> None:
         """Let a query take part, whose rows are worth this."""
         super().join(name, terms)
         self._learned[name] = Knowledge(self._target)
         self._utilities[name] = np.ones(BUCKETS) if worth is None else worth.by_bucket()
+        self._grid[name] = (BUCKETS, 1) if worth is None else worth.grid
 
-    def decide(self, name: str, report: Report, now_s: float) -> Plan | None:
-        """A plan for the query's next batch, or None to go on with the one in force."""
-        own = self._members[name]
-        own.known.learn(report)
+    def learn(self, name: str, report: Report) -> None:
+        """Take in a batch, bucket by bucket."""
+        super().learn(name, report)
         self._learned[name].learn(report)
-        if not own.known.ready:
-            return None
-        present = self._present(name, report)
-        offers = self._offers(present)
-        self._take_in(present, offers, now_s)
-        keep = self._keep(present, offers)[name]
-        own.alarms = tuple(self._alarms(name, report, present))
-        table = KeepTable(SOURCE, tuple(keep.tolist()), (POOR_SHARED,)) if keep.min() < 1.0 else None
-        sic = RowSic(SOURCE, tuple(self._carried(own)))
-        if own.plan is not None and not _differs(offers[name], own.plan, table, sic):
-            return None
-        rows = offers[name].rows
-        share = float(rows @ keep / rows.sum()) if rows.sum() > 0.0 else 1.0
-        gates = () if table is None else (table,)
-        expected = Effect(min(share, 1.0))
-        own.plan = Plan(report.sequence + 1, self.policy, now_s, self.salt, gates=gates, sic=(sic,), expected=expected)
-        return own.plan
 
-    def _offers(self, present: Mapping[str, _Member]) -> dict[str, Offer]:
-        """What comes a second, as operators tell of its costs; unless all of them do, by the length of batches."""
-        told = all(member.known.measured for member in present.values())
-        found = {}
-        for name, member in present.items():
-            learned, rate = self._learned[name], sum(member.known.rates.values())
-            rows = rate * learned.costs.frequencies()
-            if told:
-                level = learned.surprise * learned.reach
-                costs_s = np.where(learned.costs.rows > 0.0, level * learned.costs.costs_s(), 0.0)
-            else:
-                costs_s = np.full(BUCKETS, member.known.length_s)
-            found[name] = Offer(rows, costs_s, self._utilities[name])
-        return found
-
-    def _take_in(self, present: Mapping[str, _Member], offers: Mapping[str, Offer], now_s: float) -> None:
+    def follow(self, present: Mapping[str, Member], now_s: float) -> None:
         """Move the budget.
 
         The rows that are kept are cheaper than those that come. So by their cost the budget seems to cover all that
         comes before it does; it ends only when it covers what each class brings.
         """
         before = self.budget.per_s
-        self._follow(present, now_s)
-        comes_per_s = sum(offer.work_s for offer in offers.values())
+        super().follow(present, now_s)
+        comes_per_s = sum(offer.work_s for offer in self._offers(present).values())
         if before is not None and self.budget.per_s is None and before < comes_per_s:
             self.budget.per_s = before
 
-    def _keep(self, present: Mapping[str, _Member], offers: Mapping[str, Offer]) -> dict[str, Floats]:
+    def choose(self, name: str, present: Mapping[str, Member]) -> Choice:
+        """The query's part of what is best for all."""
+        offers = self._offers(present)
+        keep, rows = self._keep(present, offers)[name], offers[name].rows
+        table = KeepTable(SOURCE, tuple(keep.tolist()), (POOR_SHARED,)) if keep.min() < 1.0 else None
+        share = float(rows @ keep / rows.sum()) if rows.sum() > 0.0 else 1.0
+        return Choice(table, min(share, 1.0), _differs(offers[name], self.members[name].table, table))
+
+    def _offers(self, present: Mapping[str, Member]) -> dict[str, Offer]:
+        """What comes a second, as operators tell of its costs; unless all of them do, by the length of batches."""
+        told = all(member.known.measured for member in present.values())
+        found = {}
+        for name, member in present.items():
+            learned, rate = self._learned[name], sum(member.known.rates.values())
+            expected = pooled(learned.costs, *self._grid[name])
+            level = learned.surprise * learned.reach
+            costs_s = level * expected.costs_s if told else np.full(BUCKETS, member.known.length_s)
+            found[name] = Offer(rate * expected.shares, costs_s, self._utilities[name])
+        return found
+
+    def _keep(self, present: Mapping[str, Member], offers: Mapping[str, Offer]) -> dict[str, Floats]:
         """The share to keep of every bucket of every query."""
         if self.budget.per_s is None:
             return {name: np.ones(BUCKETS) for name in offers}
@@ -140,16 +130,11 @@ class BalancedPlanner(FairPlanner):
         return dict(zip(offers, found.reshape(len(offers), BUCKETS), strict=True))
 
 
-def _differs(offer: Offer, plan: Plan, table: KeepTable | None, sic: RowSic) -> bool:
-    """Whether a table lets through other work or more utility than the one in force, or rows carry something else."""
-    old, carried = plan.gate(SOURCE), plan.sic_at(SOURCE)
-    if (old is None) != (table is None) or carried is None:
-        return True
-    if any(abs(new - before) > SIC_BAND * new for before, new in zip(carried.sic, sic.sic, strict=True)):
-        return True
-    if old is None or table is None:
-        return False
-    before, after = (offer.rows * np.resize(np.asarray(one.keep), BUCKETS) for one in (old, table))
+def _differs(offer: Offer, old: KeepTable | None, new: KeepTable | None) -> bool:
+    """Whether a table lets through other work, or more utility, than the one in force."""
+    if old is None or new is None:
+        return old is not new
+    before, after = (offer.rows * np.resize(np.asarray(one.keep), BUCKETS) for one in (old, new))
     work_s, worth = float(after @ offer.costs_s), float(after @ offer.utilities)
     moved_s = abs(float(before @ offer.costs_s) - work_s)
     return moved_s > DEAD_BAND * work_s or worth > (1.0 + DEAD_BAND) * float(before @ offer.utilities)

@@ -39,6 +39,8 @@ MIN_KEEP = 0.01
 _ALIKE = 1e-9
 #: An alpha below is as good as 0, and its water levels are beyond what floats can tell apart.
 _LEAST_ALPHA = 1e-6
+#: In place of nothing, where a logarithm is taken.
+_LEAST = 1e-300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +129,8 @@ def allot(classes: Classes, budget_s: float, *, alpha: float = 1.0, min_keep: fl
     """
     alpha = math.inf if alpha == math.inf else number("alpha", alpha, 0.0)
     min_keep = number("min_keep", min_keep, 0.0, 1.0)
+    if math.isnan(budget_s):
+        raise PenstockError.setting("budget_s", budget_s, "a number")
     worths, query = _worths(classes), _query(classes)
     must = np.zeros(len(classes.rows)) if classes.must_rows is None else np.minimum(classes.must_rows, classes.rows)
     loose = classes.rows - must
@@ -158,7 +162,10 @@ class _Lines(NamedTuple):
     @classmethod
     def of(cls, query: Ints, rows: Floats, costs_s: Floats, worths: Floats, weights: Floats | None) -> "_Lines":
         costly = np.flatnonzero(costs_s > 0.0)
-        densities = worths[costly] / costs_s[costly]
+        with np.errstate(over="ignore"):
+            densities = worths[costly] / costs_s[costly]
+            if not (np.isfinite(densities).all() and np.isfinite(rows @ costs_s)):
+                raise PenstockError("costs_s and utilities lie too many magnitudes apart: give them in other units")
         # Two sorts by one key each are faster than one by two: queries are small numbers, sorted by their digits.
         by_density = np.argsort(-densities)
         small = query.astype(np.uint16) if query.size and query.max() < 2**16 else query
@@ -189,13 +196,27 @@ class _Lines(NamedTuple):
         useful_s = float(self.work_s[worth].sum())
         if useful_s <= room_s:  # What is worth nothing gets what is left over, all alike.
             filled[worth] = 1.0
-            filled[~worth] = (room_s - useful_s) / float(self.work_s[~worth].sum())
+            filled[~worth] = min((room_s - useful_s) / float(self.work_s[~worth].sum()), 1.0)
             return filled
         useful = _Lines(
             self.order, self.piece, self.query[worth], self.density[worth], self.work_s[worth], self.weight[worth]
         )
         filled[worth] = useful._by_density(room_s) if alpha < _LEAST_ALPHA else useful._by_level(held, room_s, alpha)
         return filled
+
+    def ends(self, held: Floats) -> tuple[Floats, Floats]:
+        """The utility that its query has before and after each piece."""
+        first = np.ones(len(self.query), np.bool_)
+        first[1:] = np.diff(self.query) != 0
+        own = np.cumsum(first) - 1
+        gains = self.density * self.work_s
+        # Each query is summed up as a share of its own, or a rich one would drown the digits of a poor one.
+        whole = np.add.reduceat(gains, np.flatnonzero(first))[own]
+        gained = np.cumsum(np.divide(gains, whole, out=np.zeros(len(gains)), where=whole > 0.0))
+        before = np.concatenate([[0.0], gained[:-1]])
+        base = before[first][own]
+        start = held[self.query]
+        return start + whole * np.maximum(before - base, 0.0), start + whole * (gained - base)
 
     def _by_density(self, room_s: float) -> Floats:
         """The knapsack: everything above one density, and a part of what has it."""
@@ -205,53 +226,75 @@ class _Lines(NamedTuple):
         new[1:] = value[order][1:] < value[order][:-1] * (1.0 - _ALIKE)
         pool = np.cumsum(new) - 1
         work_s = np.add.reduceat(self.work_s[order], np.flatnonzero(new))
-        before_s = np.cumsum(work_s) - work_s
+        before_s = np.concatenate([[0.0], np.cumsum(work_s)[:-1]])
         filled = np.empty(len(order))
         filled[order] = _parts(room_s - before_s, work_s)[pool]
         return filled
 
     def _by_level(self, held: Floats, room_s: float, alpha: float) -> Floats:
         """The water level at which the room is used up, in logarithms: for a low alpha it spans many magnitudes."""
-        begin, end = self._ends(held)
-        with np.errstate(divide="ignore"):  # The logarithm of no utility is minus infinity, and right.
-            low, high = np.log(begin), np.log(end)
-        gain = np.log(self.weight) if alpha == math.inf else np.log(self.weight * self.density) / alpha
-        first, last = low - gain, high - gain
+        slopes = _Slopes.of(self, held, alpha)
         used = self.work_s > 0.0
-        under, over = -math.inf, float(last[used].max())
+        under, over = -math.inf, float(slopes.last[used].max())
         done_s, left = 0.0, np.flatnonzero(used)
         while True:
-            knots = np.concatenate([first[left], last[left]])
+            knots = np.concatenate([slopes.first[left], slopes.last[left]])
             knots = knots[(knots > under) & (knots < over)]
             if not knots.size:
                 break
             middle = float(np.partition(knots, knots.size // 2)[knots.size // 2])
-            reached = np.exp(np.clip(gain[left] + middle, low[left], high[left]))
-            if done_s + float(((reached - begin[left]) / self.density[left]).sum()) < room_s:
+            work_s = slopes.shares(left, middle) * self.work_s[left]
+            if done_s + float(work_s.sum()) < room_s:
                 under = middle
-                done_s += float(self.work_s[left[last[left] <= middle]].sum())
-                left = left[last[left] > middle]
+                whole = slopes.last[left] <= middle
+                done_s += float(work_s[whole].sum())
+                left = left[~whole]
             else:
                 over = middle
-                left = left[first[left] < middle]
-        # No knot lies between: the level crosses one piece of a query at most, and work is a line in the level.
-        at_top = np.exp(gain[left] + over)
-        slope_s, start_s = float((at_top / self.density[left]).sum()), float((begin / self.density)[left].sum())
-        part = (room_s - done_s + start_s) / slope_s if left.size else 1.0
-        filled = (last <= under).astype(np.float64)
-        filled[left] = _parts((part * at_top - begin[left]) / self.density[left], self.work_s[left])
+                left = left[(slopes.first[left] < middle) | (slopes.last[left] <= middle)]
+        filled = (slopes.last <= under).astype(np.float64)
+        # No knot lies between: the level crosses one piece of a query at most, and work is a line in the level. A piece
+        # that brings too little to be told apart from what its query has fills at one level: after all others there.
+        steep = slopes.first[left] >= over
+        crossed, steps = left[~steep], left[steep]
+        low, high = slopes.shares(crossed, under), slopes.shares(crossed, over)
+        start_s, width_s = float(low @ self.work_s[crossed]), float((high - low) @ self.work_s[crossed])
+        rest_s = room_s - done_s - start_s
+        part = min(max(rest_s / width_s, 0.0), 1.0) if width_s > 0.0 else 1.0
+        filled[crossed] = low + part * (high - low)
+        if steps.size:
+            filled[steps] = min(max(rest_s - width_s, 0.0) / float(self.work_s[steps].sum()), 1.0)
         # Rows that nobody expects take no work; they are kept if the level is above them.
-        filled[~used] = first[~used] <= over + math.log(part)
+        bottom = np.exp(under - over)
+        level = over + math.log(max(bottom + part * (1.0 - bottom), _LEAST))
+        filled[~used] = slopes.first[~used] <= level
         return filled
 
-    def _ends(self, held: Floats) -> tuple[Floats, Floats]:
-        """The utility that its query has before and after each piece."""
-        gained = np.cumsum(self.density * self.work_s)
-        first = np.ones(len(gained), np.bool_)
-        first[1:] = np.diff(self.query) != 0
-        before = np.concatenate([[0.0], gained[:-1]])
-        begins = before[first][np.cumsum(first) - 1] - held[self.query]
-        return np.maximum(before - begins, 0.0), gained - begins
+
+class _Slopes(NamedTuple):
+    """Where the level meets each piece: its share is 0 at the first level, 1 at the last, a line in between."""
+
+    begin: Floats  #: utility of its query before the piece
+    rise: Floats  #: what the piece adds
+    gain: Floats  #: logarithm of the utility that its query has at level 1
+    first: Floats  #: logarithms of levels
+    last: Floats
+
+    @classmethod
+    def of(cls, lines: _Lines, held: Floats, alpha: float) -> "_Slopes":
+        begin, end = lines.ends(held)
+        gain = np.log(lines.weight) if alpha == math.inf else (np.log(lines.weight) + np.log(lines.density)) / alpha
+        with np.errstate(divide="ignore"):  # The logarithm of no utility is minus infinity, and right.
+            first, last = np.log(begin) - gain, np.log(end) - gain
+        return cls(begin, lines.density * lines.work_s, gain, first, last)
+
+    def shares(self, pieces: Ints, level: float) -> Floats:
+        """How far pieces are filled at a level, given as its logarithm; those that take no work do not count."""
+        inside = (self.first[pieces] < level) & (level < self.last[pieces])
+        shares = (self.last[pieces] <= level).astype(np.float64)
+        within = pieces[inside]
+        shares[inside] = np.clip((np.exp(self.gain[within] + level) - self.begin[within]) / self.rise[within], 0.0, 1.0)
+        return shares
 
 
 def _parts(room: Floats, amounts: Floats) -> Floats:

@@ -18,7 +18,7 @@ has it. The second makes the most of the work, and starves a join of its busy si
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from penstock.core.allot import LEAST_SHARE, alike
 from penstock.core.fair_share import max_min
@@ -55,11 +55,26 @@ class Terms:
 
 
 @dataclass
-class _Member:
+class Member:
+    """A query that takes part: its terms, what is known of it, and its plan in force."""
+
     terms: Terms
     known: SharedKnowledge
     alarms: tuple[str, ...] = ()
     plan: Plan | None = field(default=None)
+
+    @property
+    def table(self) -> KeepTable | None:
+        """What of it is kept at the moment; None if everything is."""
+        return None if self.plan is None else self.plan.gate(SOURCE)
+
+
+class Choice(NamedTuple):
+    """What to keep of a query."""
+
+    table: KeepTable | None  #: None keeps everything
+    share: float  #: of its rows that is expected to be kept
+    moved: bool  #: whether it is worth a new plan
 
 
 class FairPlanner:
@@ -93,69 +108,74 @@ class FairPlanner:
 
         In a dry run nobody `acts` on plans, and waits say nothing about them.
         """
-        self.policy, self.salt, self.window_s = policy, salt, window_s
-        self.target_s = target_s
+        self.policy: str = policy  #: the name under which plans are signed
+        self.salt, self.window_s, self.target_s = salt, window_s, target_s
         self.budget = WorkBudget(target_s, acts=acts)
-        self._members: dict[str, _Member] = {}
+        self.members: dict[str, Member] = {}  #: by name
         self._by_length: bool | None = None  # in which unit the budget is
 
     def join(self, name: str, terms: Terms) -> None:
         """Let a query take part; one that did before begins anew, as if nothing were known of it."""
-        self._members[name] = _Member(terms, SharedKnowledge(terms.sources, self.window_s))
+        self.members[name] = Member(terms, SharedKnowledge(terms.sources, self.window_s))
 
     def leave(self, name: str) -> None:
         """The query has ended: from now on the others share what there is."""
-        self._members[name].known.forget()
+        self.members[name].known.forget()
 
     def plan(self, name: str) -> Plan | None:
         """The query's plan in force; None before the first."""
-        return self._members[name].plan
+        return self.members[name].plan
 
     def alarms(self, name: str) -> tuple[str, ...]:
         """What a person should hear of the query, one line each, as of its last report."""
-        return self._members[name].alarms
+        return self.members[name].alarms
 
     def decide(self, name: str, report: Report, now_s: float) -> Plan | None:
         """A plan for the query's next batch, or None to go on with the one in force."""
-        own = self._members[name]
-        own.known.learn(report)
+        own = self.members[name]
+        self.learn(name, report)
         if not own.known.ready:
             return None
         present = self._present(name, report)
-        self._follow(present, now_s)
-        shares = self._shares(present)
+        self.follow(present, now_s)
+        choice = self.choose(name, present)
         own.alarms = tuple(self._alarms(name, report, present))
-        table = self._table(shares[name])
         sic = RowSic(SOURCE, tuple(self._carried(own)))
-        if own.plan is not None and not _differs(own.plan, table, sic):
+        if own.plan is not None and not (choice.moved or _carries_else(own.plan, sic)):
             return None
-        own.plan = Plan(
-            report.sequence + 1,
-            self.policy,
-            now_s,
-            self.salt,
-            gates=() if table is None else (table,),
-            sic=(sic,),
-            expected=Effect(self._expected(own, shares[name])),
-        )
+        gates = () if choice.table is None else (choice.table,)
+        expected = Effect(choice.share)
+        own.plan = Plan(report.sequence + 1, self.policy, now_s, self.salt, gates=gates, sic=(sic,), expected=expected)
         return own.plan
+
+    def learn(self, name: str, report: Report) -> None:
+        """Take in a batch of the query; a planner that knows more extends it."""
+        self.members[name].known.learn(report)
+
+    def choose(self, name: str, present: Mapping[str, Member]) -> Choice:
+        """What to keep of one of the queries present, within the budget; another planner puts its own rule here."""
+        own = self.members[name]
+        shares = self._shares(present)[name]
+        table = self._table(shares)
+        return Choice(table, self._expected(own, shares), _differs(own.table, table))
 
     def release(self, name: str, version: int, now_s: float, note: str) -> Plan | None:
         """A plan that keeps everything, for a query that stands still; it takes no part until its next report."""
-        own = self._members[name]
+        own = self.members[name]
         own.known.forget()
         if own.plan is None or not own.plan.gates:
             return None
         own.plan = Plan(version, self.policy, now_s, self.salt, sic=own.plan.sic, expected=Effect(1.0), note=note)
         return own.plan
 
-    def _present(self, name: str, report: Report) -> dict[str, _Member]:
+    def _present(self, name: str, report: Report) -> dict[str, Member]:
         """Who takes part, by the clock that batches go by: with Spark Connect that is not the one here."""
         return {
-            one: member for one, member in self._members.items() if one == name or member.known.present(report.end_s)
+            one: member for one, member in self.members.items() if one == name or member.known.present(report.end_s)
         }
 
-    def _follow(self, present: Mapping[str, _Member], now_s: float) -> None:
+    def follow(self, present: Mapping[str, Member], now_s: float) -> None:
+        """Move the budget to what the queries present tell; a planner that knows more extends it."""
         by_length = not _told(present)
         if self._by_length is not None and by_length is not self._by_length:
             self.budget.convert(_rate_of_exchange(present, by_length=by_length))
@@ -170,7 +190,7 @@ class FairPlanner:
             pace_per_s=0.0 if by_length else max(member.known.pace_per_s for member in present.values()),
         )
 
-    def _costs_s(self, present: Mapping[str, _Member]) -> dict[str, float]:
+    def _costs_s(self, present: Mapping[str, Member]) -> dict[str, float]:
         """Work of a row of each query: as operators tell, or, unless all of them do, by the length of batches.
 
         Lengths of batches that run side by side add up to more than the time there is. That is a factor common to all,
@@ -179,7 +199,7 @@ class FairPlanner:
         told = _told(present)
         return {name: one.known.cost_s if told else one.known.length_s for name, one in present.items()}
 
-    def _shares(self, present: Mapping[str, _Member]) -> dict[str, list[float]]:
+    def _shares(self, present: Mapping[str, Member]) -> dict[str, list[float]]:
         """The share to keep of every source of every query."""
         everything = {name: [1.0] * len(member.terms.sources) for name, member in present.items()}
         if self.budget.per_s is None:
@@ -215,18 +235,18 @@ class FairPlanner:
         reason = UNFAIR if self.policy == "balance_sic" else ALIKE
         return KeepTable(SOURCE, keep=(*shares, *padding), reasons=(reason,))
 
-    def _carried(self, member: _Member) -> list[float]:
+    def _carried(self, member: Member) -> list[float]:
         """What a row of each source carries; a source that brought nothing yet is taken to bring one row a window."""
         rows = [max(rate * self.window_s, 1.0) for rate in member.known.rates.values()]
         return [source_sic(one, len(rows)) for one in rows]
 
-    def _expected(self, member: _Member, shares: Sequence[float]) -> float:
+    def _expected(self, member: Member, shares: Sequence[float]) -> float:
         rates = list(member.known.rates.values())
         kept = sum(rate * share for rate, share in zip(rates, shares, strict=True))
         return min(kept / sum(rates), 1.0) if sum(rates) > 0.0 else 1.0
 
-    def _alarms(self, name: str, report: Report, present: Mapping[str, _Member]) -> list[str]:
-        own = self._members[name]
+    def _alarms(self, name: str, report: Report, present: Mapping[str, Member]) -> list[str]:
+        own = self.members[name]
         found = []
         if own.known.wait_s > self.target_s >= own.known.queued_s:
             found.append(
@@ -253,12 +273,12 @@ class FairPlanner:
         return found
 
 
-def _told(present: Mapping[str, _Member]) -> bool:
+def _told(present: Mapping[str, Member]) -> bool:
     """Whether every query has an operator that tells how long it worked."""
     return all(member.known.measured for member in present.values())
 
 
-def _rate_of_exchange(present: Mapping[str, _Member], *, by_length: bool) -> float | None:
+def _rate_of_exchange(present: Mapping[str, Member], *, by_length: bool) -> float | None:
     """What work told by operators is by the length of batches, or the other way; None if no query tells both."""
     known = [member.known for member in present.values() if member.known.cost_s > 0.0 and member.known.length_s > 0.0]
     told, lengths = (sum(one.kept_per_s * getattr(one, kind) for one in known) for kind in ("cost_s", "length_s"))
@@ -267,12 +287,16 @@ def _rate_of_exchange(present: Mapping[str, _Member], *, by_length: bool) -> flo
     return float(lengths / told if by_length else told / lengths)
 
 
-def _differs(plan: Plan, table: KeepTable | None, sic: RowSic) -> bool:
-    """Whether a plan keeps, or lets rows carry, something else than the one in force."""
-    old, carried = plan.gate(SOURCE), plan.sic_at(SOURCE)
-    if (old is None) != (table is None) or carried is None:
+def _differs(old: KeepTable | None, new: KeepTable | None) -> bool:
+    """Whether a table keeps something else than the one in force."""
+    if old is None or new is None:
+        return old is not new
+    return any(abs(after - before) > DEAD_BAND * after for before, after in zip(old.keep, new.keep, strict=True))
+
+
+def _carries_else(plan: Plan, sic: RowSic) -> bool:
+    """Whether rows are to carry something else than the plan in force says."""
+    carried = plan.sic_at(SOURCE)
+    if carried is None:
         return True
-    pairs = zip(old.keep, table.keep, strict=True) if old is not None and table is not None else ()
-    return any(abs(new - before) > DEAD_BAND * new for before, new in pairs) or any(
-        abs(new - before) > SIC_BAND * new for before, new in zip(carried.sic, sic.sic, strict=True)
-    )
+    return any(abs(new - before) > SIC_BAND * new for before, new in zip(carried.sic, sic.sic, strict=True))

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from penstock.core.allot import LEAST_SHARE, alike, cheapest_first, densest_first
 from penstock.core.bucket_costs import BUCKETS
 from penstock.core.knowledge import Knowledge
+from penstock.core.pooled_costs import pooled
 from penstock.core.target import Target
 from penstock.plan import Effect, KeepTable, Plan
 from penstock.report import Report
@@ -88,6 +89,7 @@ class BatchPlanner:
         true_costs_s: The cost of each bucket, if it is known.
         utilities: What a row of each bucket is worth: most utility for its work first, instead of all rows alike.
         min_keep: With utilities, the least share kept of a bucket.
+        grid: With utilities, places for keys and grades of worth (`core.pooled_costs`).
         alarms: What a person should hear of, one line each, as of the last report.
     """
 
@@ -100,6 +102,7 @@ class BatchPlanner:
     true_costs_s: NDArray[np.float64] | None = None
     utilities: NDArray[np.float64] | None = None
     min_keep: float = LEAST_SHARE
+    grid: tuple[int, int] = (BUCKETS, 1)
     alarms: tuple[str, ...] = field(default=(), init=False)
     _plan: Plan | None = field(default=None, init=False)
 
@@ -132,10 +135,14 @@ class BatchPlanner:
 
     def _forecast(self) -> Forecast:
         pace = self._known.pace
-        rows, allowance = self._known.next_rows(), self.target.allowance(pace)
+        rows, costs_s, allowance = self._known.next_rows(), self._costs_s(), self.target.allowance(pace)
+        if self.utilities is not None:
+            expected = pooled(self._known.costs, *self.grid)
+            rows = float(rows.sum()) * expected.shares
+            costs_s = self._known.surprise * self._known.reach * expected.costs_s
         return Forecast(
             rows=rows,
-            costs_s=self._costs_s(),
+            costs_s=costs_s,
             budget_s=self._known.span_s(pace) * self._known.capacity,
             most_rows=allowance.rows if rows.sum() > allowance.enough else math.inf,
         )

@@ -96,6 +96,11 @@ class Worth:
         return BUCKETS >> (len(self.utilities) - 1).bit_length()
 
     @property
+    def grid(self) -> tuple[int, int]:
+        """Places for keys, and grades."""
+        return self.keys, len(self.utilities)
+
+    @property
     def missing(self) -> int:
         """The grade of a row without a value."""
         return self.utilities.index(min(self.utilities))

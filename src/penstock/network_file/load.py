@@ -271,8 +271,8 @@ def _check_arcs(document: Document, keys: NetworkKeys) -> None:
 
 def _check_keys(document: Document, keys: NetworkKeys, *, runnable: bool) -> None:
     """Keys that go together do, and those that exclude each other do not."""
-    if keys.objective != "sum" and keys.solver != "exact":
-        raise document.refused(("objective",), "sum, or solver: exact beside it")
+    if keys.objective != "sum" and keys.solver == "greedy":
+        raise document.refused(("objective",), "sum, or solver: exact beside it: the greedy way only knows sums")
     for name, box in keys.boxes.items():
         where: Where = ("boxes", name)
         if isinstance(box.selectivity, dict) and set(box.selectivity) != set(box.sources):

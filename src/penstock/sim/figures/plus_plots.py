@@ -17,6 +17,7 @@ _STYLE: dict[str, dict[str, Any]] = {
     "alpha_1": {"color": "#6a3d9a", "marker": "D", "label": "alpha 1"},
     "alpha_2": {"color": "#9e7bb5", "marker": "D", "label": "alpha 2"},
     "max_min": {"color": "#1f78b4", "marker": "o", "label": "max-min"},
+    "max_min_alike": {"color": "#a6cee3", "marker": "o", "label": "max-min, worths left out"},
 }
 _MEAN, _WORST = "mean utility of queries", "utility of the worst query"
 
