@@ -151,7 +151,8 @@ class Why {
     const field = (kind, name, needed) => h("label", {}, needed ? name : `${name} (if one row is meant)`, h("input", { name: kind, required: needed, autocomplete: "off", spellcheck: "false" }));
     this.fields.replaceChildren(
       ...key.map((name) => field("key", name, true)), ...row.map((name) => field("row", name, false)),
-      h("label", {}, "batch (newest plan if empty)", h("input", { name: "batch", inputmode: "numeric", autocomplete: "off" })), h("button", { type: "submit" }, "Why?"));
+      h("label", {}, "batch (newest plan if empty)", h("input", { name: "batch", inputmode: "numeric", autocomplete: "off" })),
+      h("label", {}, "arrived (if a backlog waited at the start)", h("input", { name: "arrived", placeholder: "2026-01-31T12:00:00", autocomplete: "off" })), h("button", { type: "submit" }, "Why?"));
     this.answer.replaceChildren();
   }
 
@@ -160,7 +161,7 @@ class Why {
     for (const value of given.getAll("key")) asked.append("key", value);
     const row = given.getAll("row");
     if (row.some((value) => value !== "")) for (const value of row) asked.append("row", value);
-    if (given.get("batch")) asked.append("batch", given.get("batch"));
+    for (const name of ["batch", "arrived"]) if (given.get(name)) asked.append(name, given.get(name));
     let found;
     try {
       found = await (await fetch(`/api/why?${asked}`)).json();
