@@ -1,4 +1,4 @@
-// A guarded query: latency against its target, rows kept and shed, backlog, costs, plans, and why a row was dropped.
+// A guarded query, or a site of a federation, of which less is known: latency against its target, rows kept and shed, backlog, costs, plans, and why a row was dropped.
 
 import { Chart, mean, most, sum } from "./chart.js";
 import { bar, clock, count, h, put, seconds, share, table, tile, total } from "./parts.js";
@@ -59,13 +59,14 @@ export class GuardView {
   }
 
   update(log, points) {
-    const head = log.head;
-    put(this.tiles, [head.batches, head.state, head.plan], () => tiles(head, log.points));
+    const head = log.head, site = log.kind === "site";
+    put(this.tiles, [head.batches, head.state, head.plan], () => (site ? tiles(head, log.points).slice(1, 4) : tiles(head, log.points)));
+    for (const panel of [this.latency.panel, this.costs, this.plans, this.why.panel]) panel.hidden = site;
     this.latency.update(points, head.starts, head);
     this.rows.update(points, head.starts, head);
     const aged = points.some((one) => one.age_s) || !points.some((one) => one.waiting);
-    this.age.panel.hidden = !aged;
-    this.waiting.panel.hidden = aged;
+    this.age.panel.hidden = site || !aged;
+    this.waiting.panel.hidden = site || aged;
     (aged ? this.age : this.waiting).update(points, head.starts, head);
     this.fair.panel.hidden = !Object.keys(head.sic).length;
     if (!this.fair.panel.hidden) this.fair.update(points.map((one) => ({ ...one, jain: jain(Object.values(one.sic)) })), head.starts, head);
