@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.web.writer import REASON, Writer
 
+from penstock.federation.account import BatchAccount, InputCount
+from penstock.federation.site_report import report_of
 from penstock.web.board import Board
 from penstock.web.serve import Page
 
@@ -22,6 +24,7 @@ playwright = pytest.importorskip("playwright.sync_api")
 expect = playwright.expect
 #: Limits are for machines that are busy with something else.
 WAIT_MS = 60_000
+SITE_ROWS = {"part.cpu": InputCount(10, 7, 3)}
 DESK, PHONE = {"width": 1280, "height": 900}, {"width": 360, "height": 740}
 
 
@@ -192,6 +195,19 @@ def test_fairness_is_shown_only_if_reports_tell_of_it(visit: Visit, writer: Writ
     writer.batch(sic={"<i>one</i>": 0.5, "two": 0.5})
     expect(panel).to_be_visible()
     expect(panel).to_contain_text("SIC <i>one</i>")
+
+
+def test_a_site_shows_its_rows_and_fairness_and_nothing_it_does_not_know(visit: Visit, writer: Writer) -> None:
+    shutil.rmtree(writer.folder / "plans")
+    (writer.folder / "account").mkdir()  # what a site has in place of a guard's plans
+    writer.log.write(report_of(BatchAccount("west", 1, 1, 1e9, 2.0, SITE_ROWS, {}, {}, {}, {}, {"avg": 0.7}, {})))
+    page = visit.open()
+    expect(page.get_by_role("region", name="Fairness between queries")).to_be_visible()
+    expect(tile(page, "Rows in")).to_contain_text("1,010 in 2 batches")
+    expect(page.get_by_role("region", name="Why was this row dropped?")).to_be_hidden()
+    expect(page.get_by_text("Mean wait", exact=True)).to_have_count(0)
+    expect(page.get_by_role("cell", name="beyond its share: part.cpu")).to_be_visible()
+    assert visit.wrong == []
 
 
 def test_the_page_says_when_its_server_is_gone(chromium: Any, writer: Writer) -> None:
