@@ -268,7 +268,7 @@ def replay_quarantine(
 
 
 @app.command("site")
-def run_site(
+def run_site(  # noqa: PLR0913 - one argument an option
     file: SitePath = None,
     *,
     seconds: RunSeconds = None,
@@ -277,12 +277,15 @@ def run_site(
     folder: SiteFolder = None,
     conf: SparkConf = None,
     account: SiteAccounts = None,
+    dashboard: Dashboard = False,
     json_file: Json = None,
 ) -> None:
     """Run one site of a federation on Spark, until Ctrl-C; or, with --account, add up the accounts of several sites."""
     json_file = check_outputs(None, json_file)
     if (file is None) == (account is None):
         raise PenstockError("give either a site file, or --account with the folder of each site")
+    if dashboard and account is not None:
+        raise PenstockError("--dashboard shows a site that runs: give a site file, or run penstock dashboard DIR")
     if account is not None:
         added = cli_site.account(account)
         cli_site.show_account(SCREEN, added)
@@ -291,7 +294,9 @@ def run_site(
         cli_bench.require_spark()
         if folder is not None:
             writable_folder("--folder", folder)
-        result = cli_site.run(file, cli_site.Settings(seconds, batches, cores, folder, tuple(conf or ())), SCREEN)
+        settings = cli_site.Settings(seconds, batches, cores, folder, tuple(conf or ()))
+        page_of = partial(cli_dashboard.beside, SCREEN, wanted=dashboard)
+        result = cli_site.run(file, settings, SCREEN, lambda folder: page_of([folder]))
         cli_site.show(SCREEN, result)
     contents = {json_file: json_bytes(result)} if json_file else {}
     write_files(contents)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,8 @@ from penstock.federation.site_file import SiteFile, load
 from penstock.output import writable_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from rich.console import Console
@@ -50,8 +51,13 @@ class Settings:
     quiet: bool = False
 
 
-def run(path: Path, settings: Settings, console: Console) -> dict[str, Any]:
-    """Run a site until its time is up; the run in numbers."""
+def run(
+    path: Path,
+    settings: Settings,
+    console: Console,
+    page: Callable[[Path], AbstractContextManager[object]] = nullcontext,
+) -> dict[str, Any]:
+    """Run a site until its time is up; the run in numbers. `page` shows its folder in the meantime."""
     file = load(path)
     folder = (settings.folder or file.folder).absolute()
     if settings.folder is None:
@@ -72,9 +78,10 @@ def run(path: Path, settings: Settings, console: Console) -> dict[str, Any]:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        made = SiteRun(spark, file, folder, on_batch=None if settings.quiet else lambda one: _line(console, one))
-        _until_over(made, settings)
-        return facts(file, made)
+        with page(folder):
+            made = SiteRun(spark, file, folder, on_batch=None if settings.quiet else lambda one: _line(console, one))
+            _until_over(made, settings)
+            return facts(file, made)
     finally:
         with suppress(ConnectionError):
             spark.stop()

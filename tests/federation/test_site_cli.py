@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import io
 import json
+import re
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import httpx2 as httpx
 import pytest
+from rich.console import Console
 
+from penstock import cli_site
 from penstock.federation.account import ACCOUNT, AccountLog, BatchAccount, FragmentCount, InputCount
 from penstock.federation.parcel import Parcel
+from penstock.federation.site_report import report_of, watch_of
+from penstock.report_log import ReportLog
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from penstock.federation.site_file import SiteFile
 
 COMMAND = [sys.executable, "-c", "from penstock.cli import main; main()", "site"]
 
@@ -57,6 +66,7 @@ def test_mistakes_are_one_line(tmp_path: Path) -> None:
         ((tmp_path / "none.yaml",), "site file = "),
         ((tmp_path / "site.yaml",), "site.yaml, line 1, sites is missing"),
         (("--account", tmp_path), "give the folder of a site that has run a batch"),
+        (("--account", tmp_path, "--dashboard"), "--dashboard shows a site that runs: give a site file"),
         ((tmp_path / "site.yaml", "--conf", "jars=a"), "--conf = 'jars=a' is not usable: give a setting as spark"),
     ):
         result = run(*arguments)
@@ -64,3 +74,77 @@ def test_mistakes_are_one_line(tmp_path: Path) -> None:
         assert result.stderr.startswith("penstock: ")
         assert told in result.stderr
         assert result.stderr.count("\n") == 1
+
+
+SITE = """\
+site: west
+sites: [west, north]
+transport: {folder: bus}
+folder: west
+capacity: 100
+queries:
+  avg: {sources: 1}
+fragments:
+  part:
+    query: avg
+    inputs: {cpu: {format: rate}}
+    sql: SELECT count(*) AS n FROM cpu
+    to: {format: memory}
+"""
+
+
+def test_the_page_beside_shows_the_site_while_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pyspark")
+    from penstock.cli import cli_dashboard  # noqa: PLC0415 - what the command does
+    from penstock.spark import session  # noqa: PLC0415 - needs Spark
+    from penstock.spark.site import run as site_run  # noqa: PLC0415
+
+    (tmp_path / "west.yaml").write_text(SITE)
+    console, shown = Console(file=io.StringIO(), width=200), list[Any]()
+
+    class NoSpark:
+        def stop(self) -> None:
+            """Nothing was started."""
+
+    class OneBatch:
+        """A site whose first batch ends as it starts."""
+
+        errors, active, accounts, exchange = 0, False, (), type("Silent", (), {"measured": dict, "counts": {}})()
+
+        def __init__(self, _: Any, file: SiteFile, folder: Path, **__: Any) -> None:
+            self.file, self.folder = file, folder
+
+        def start(self) -> None:
+            rows = {"part.cpu": InputCount(1000, 600, 400)}
+            one = BatchAccount("west", 1, 0, 1.7e9, 2.0, rows, {}, rows, {}, {"avg": 0.6}, {"avg": 0.6}, {"avg": 0.6})
+            AccountLog(self.folder / ACCOUNT / "1").add(0, one)
+            reports = ReportLog(self.folder, "1")
+            reports.write(watch_of(self.file, "1", 1.7e9))
+            reports.write(report_of(one))
+            (address,) = re.findall(r"Dashboard: (\S+)", console.file.getvalue())
+            shown.extend(httpx.get(f"{address}api/state").json()["logs"])
+            asked = httpx.get(f"{address}api/why", params={"id": shown[0]["id"]})
+            assert asked.status_code == 400, "a site goes by no key"
+
+        def refuse_failure(self) -> None:
+            """It has not failed."""
+
+        def stop(self) -> None:
+            """It has ended."""
+
+    monkeypatch.setattr(cli_site.signal, "signal", lambda *_: None)
+    monkeypatch.setattr(session, "local_session", lambda *_, **__: NoSpark())
+    monkeypatch.setattr(site_run, "SiteRun", OneBatch)
+    cli_site.run(
+        tmp_path / "west.yaml",
+        cli_site.Settings(batches=1),
+        console,
+        lambda folder: cli_dashboard.beside(console, [folder], wanted=True),
+    )
+
+    (log,) = shown
+    head = log["head"]
+    assert (log["kind"], head["guard"], head["rows_in"], head["rows_kept"]) == ("site", "west", 1000, 600)
+    assert head["rows_shed"] == {"beyond its share: part.cpu": 400}
+    assert (head["sic"], head["jain"]) == ({"avg": 0.6}, 1.0)
+    assert head["target"] == "at most 100 rows a second"

@@ -20,13 +20,17 @@ pytest.importorskip("pyspark")
 pytest.importorskip("confluent_kafka")
 
 import confluent_kafka
+import pyarrow.parquet as pq
+from tests.spark import quarantined
 
 import penstock as ps
 from penstock.core.backlog import GRACE_S, TOO_OLD
 from penstock.network_file import load
+from penstock.spark import topic
 from penstock.spark.controller import REAL_TIME
 from penstock.spark.network.run import NetworkRun
 from penstock.spark.progress import Progress
+from penstock.spark.quarantine import Place
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -186,6 +190,29 @@ outputs:
     found = [json.loads(payload or b"") for _, _, payload in topics.content(topics.sink)]
     assert sorted(row["row"] for row in found) == list(range(51, 100))
     assert {row["penstock_weight"] for row in found} == {1.0}
+
+
+def test_a_topic_gets_each_row_once_whatever_dies(spark: SparkSession, kafka: Any, tmp_path: Path) -> None:
+    name = f"shed-{uuid.uuid4().hex[:8]}"
+    of = quarantined.guard(tmp_path, quarantine=f"kafka:{name}@{kafka.address}")
+    quarantined.put_plan(of)
+    quarantined.run(spark, of, tmp_path, 2 * quarantined.BATCH)
+    staged, mark = of.folder / "quarantine", of.folder / "quarantine" / "_forward"
+    once = pq.read_table(staged).to_pandas()
+    assert sorted(row["row"] for row in quarantined.in_topic(spark, kafka, name)) == sorted(once["row"])
+
+    quarantined.brought_again(spark, staged, f"kafka:{name}@{kafka.address}")
+    found = quarantined.in_topic(spark, kafka, name)
+    assert sorted(row["row"] for row in found) == sorted(once["row"])
+    reasons = {row["row"]: (row["penstock_reason"], row["penstock_plan"], row["penstock_batch"]) for row in found}
+    assert reasons == {
+        row.row: (row.penstock_reason, row.penstock_plan, row.penstock_batch) for row in once.itertuples()
+    }
+
+    sink = topic.Topic(Place.of(f"kafka:{name}@{kafka.address}"), mark)
+    quarantined.disturb(sink, kafka, name, spark.range(3).selectExpr("-10 - id AS row"))
+    added = sorted(row["row"] for row in quarantined.in_topic(spark, kafka, name) if row["row"] < 0)
+    assert added == [-12, -11, -10]
 
 
 def test_a_broker_that_is_killed_and_comes_back_costs_no_row(

@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
-import time
-from typing import TYPE_CHECKING, Any
+import shutil
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 import pytest
 
 import penstock as ps
 from penstock.cli import main
-from penstock.core.planner import SOURCE
-from penstock.plan import KeepTable, Plan
+from penstock.plan import Plan
 
 F = pytest.importorskip("pyspark.sql.functions")
+from tests.spark.quarantined import (  # noqa: E402 - needs Spark
+    BATCH,
+    ROWS,
+    SALT,
+    TABLE,
+    brought_again,
+    guard,
+    pipeline,
+    put_plan,
+    run,
+)
+
+from penstock.spark import replay, session, topic  # noqa: E402
 from penstock.spark.binding import LEASE_S  # noqa: E402 - needs Spark
 from penstock.spark.quarantine import Sign  # noqa: E402
 from penstock.spark.replay import calm  # noqa: E402
@@ -22,57 +38,7 @@ from penstock.spark.replay import calm  # noqa: E402
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pyspark.sql import DataFrame, SparkSession
-
-ROWS, BATCH, SALT = 3000, 1000, 11
-TABLE = KeepTable(SOURCE, keep=(0.2, 1.0, 0.5, 0.7), reasons=("dear keys", "", "second", "second"))
-TARGET = ps.Throughput(1_000_000)
-
-
-class Silent:
-    """A policy without an opinion: plans are written by hand."""
-
-    name, seed, alarms = "silent", SALT, ()
-
-    def planner(self, target: object) -> Silent:  # noqa: ARG002 - blind to it
-        return self
-
-    def decide(self, report: ps.Report, now_s: float) -> None:  # noqa: ARG002 - no opinion
-        return None
-
-    def release(self, version: int, now_s: float, note: str) -> None:  # noqa: ARG002 - no opinion
-        return None
-
-
-def guard(folder: Path, **settings: Any) -> ps.Guard:
-    given = {"key": "key", "row": "row", "checkpoint": folder / "checkpoint", "quarantine": folder / "shed"}
-    return ps.Guard(TARGET, Silent(), **(given | settings))
-
-
-def put_plan(of: ps.Guard, table: KeepTable = TABLE) -> None:
-    # Of the future, so that its lease outlasts a slow machine.
-    plan = Plan(of.plans().next_version(), "by hand", time.time() + 600.0, SALT, gates=(table,))
-    assert of.plans().add(plan.version, plan)
-
-
-def pipeline(df: DataFrame) -> DataFrame:
-    return df.filter("key % 5 <> 1").select("row", "key", (F.col("value") * 2).alias("value"), "weight")
-
-
-def run(spark: SparkSession, of: ps.Guard, folder: Path, rows: int = ROWS) -> None:
-    stream = spark.readStream.format("penstock").options(available=rows, rows_per_batch=BATCH, rate=100_000, seed=3)
-    query = (
-        stream.load()
-        .transform(of.admit)
-        .transform(pipeline)
-        .writeStream.format("parquet")
-        .option("path", str(folder / "sink"))
-        .option("checkpointLocation", str(folder / "checkpoint"))
-        .trigger(availableNow=True)
-        .start()
-    )
-    with of.watch(query):
-        assert query.awaitTermination(240)
+    from pyspark.sql import SparkSession
 
 
 @pytest.fixture(scope="module")
@@ -113,8 +79,54 @@ def test_a_replay_makes_the_result_whole_and_happens_once(spark: SparkSession, s
     assert whole.count() == len(both), "no row twice"
     assert whole.agg(F.sum("weight")).first()[0] == len(both), "nor counted twice"
 
-    with pytest.raises(ps.PenstockError, match="all have been replayed"):
-        ps.replay(spark, shed / "shed", shed / "again", pipeline)
+    spark.conf.set("spark.sql.streaming.noDataProgressEventInterval", "100ms")  # a test does not wait for ten seconds
+    try:
+        for when in (None, lambda: True):
+            with pytest.raises(ps.PenstockError, match="all have been replayed"):
+                ps.replay(spark, shed / "shed", shed / "again", pipeline, when=when)
+    finally:
+        spark.conf.unset("spark.sql.streaming.noDataProgressEventInterval")
+    for elsewhere in (shed / "elsewhere", "table:elsewhere"):
+        with pytest.raises(ps.PenstockError, match=r"again, into which this quarantine was replayed before.* delete "):
+            ps.replay(spark, shed / "shed", elsewhere, pipeline)
+
+
+def test_the_command_replays_and_counts_every_row(
+    spark: SparkSession, shed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(shed / "shed", tmp_path / "shed", ignore=shutil.ignore_patterns("_replay"))
+    (tmp_path / "replayed_job.py").write_text(
+        "def pipeline(df):\n"
+        "    return df.filter('key % 5 <> 1').selectExpr('row', 'key', 'value * 2 AS value', 'weight')\n"
+    )
+    command = [tmp_path / "shed", "--into", tmp_path / "again", "--pipeline", "replayed_job:pipeline"]
+    (tmp_path / "checkpoint" / "penstock" / "plans").mkdir(parents=True)  # of a query that has never shed
+    command += ["--when-calm", tmp_path / "checkpoint", "--json", tmp_path / "told.json"]
+    monkeypatch.setattr("sys.argv", ["penstock", "replay", *map(str, command)])
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", sys.path.copy())
+    monkeypatch.setenv("PYTHONPATH", os.environ.get("PYTHONPATH", ""))
+    monkeypatch.setattr(session, "local_session", lambda *_, **__: spark)
+    monkeypatch.setattr(type(spark), "stop", lambda _: None)
+    # More batches than Spark remembers the progress of.
+    monkeypatch.setattr(replay, "FEW_FILES", 1)
+    spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", 1)  # so it remembers none
+    try:
+        with suppress(SystemExit):
+            main()
+    finally:
+        spark.conf.unset("spark.sql.streaming.numRecentProgressUpdates")
+
+    rows = pq.read_table(shed / "shed").num_rows
+    files = len(list((shed / "shed").glob("*.parquet")))
+    assert files > 1
+    told = json.loads((tmp_path / "told.json").read_text())
+    assert (told["rows"], told["batches"]) == (rows, files)
+    assert f"Replayed {rows:,} rows in {files} batches into " in capsys.readouterr().out.replace("\n", "")
+    whole = ps.whole(spark.read.parquet(str(shed / "sink")), spark.read.parquet(str(tmp_path / "again")))
+    source = spark.read.format("penstock").options(available=ROWS, rate=100_000, seed=3, start=0).load()
+    unshed = pipeline(source.withColumn("weight", F.lit(1.0)))
+    assert sorted(map(tuple, whole.collect())) == sorted(map(tuple, unshed.collect()))
 
 
 def test_a_table_gets_them_and_what_waits_for_it_can_be_replayed(spark: SparkSession, tmp_path: Path) -> None:
@@ -122,7 +134,12 @@ def test_a_table_gets_them_and_what_waits_for_it_can_be_replayed(spark: SparkSes
     put_plan(of)
     try:
         run(spark, of, tmp_path, BATCH)
+        brought_again(spark, of.folder / "quarantine", "table:shed_rows")
         in_table = spark.table("shed_rows").select("row", "penstock_reason", "penstock_plan").collect()
+        other = guard(tmp_path / "other", quarantine="table:shed_rows")
+        stream = spark.readStream.format("penstock").option("available", 10).load()
+        with pytest.raises(ps.PenstockError, match="another stream fills this one, and Spark would pass over rows"):
+            other.admit(stream)
     finally:
         spark.sql("DROP TABLE IF EXISTS shed_rows")
     staged = pq.read_table(of.folder / "quarantine").to_pandas()
@@ -137,7 +154,12 @@ def test_a_table_gets_them_and_what_waits_for_it_can_be_replayed(spark: SparkSes
     assert done == (len(staged), 1)
 
 
-def test_mistakes_are_told_before_a_query_runs(spark: SparkSession, tmp_path: Path) -> None:
+def test_mistakes_are_told_before_a_query_runs(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("confluent_kafka")
+    monkeypatch.setattr(topic, "REACH_S", 0.5)
+    spark.sql("CREATE TABLE has_rows USING parquet AS SELECT 1 AS row")
     (tmp_path / "file").touch()
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "data.csv").touch()
@@ -153,7 +175,8 @@ def test_mistakes_are_told_before_a_query_runs(spark: SparkSession, tmp_path: Pa
         ({"quarantine": tmp_path / "file" / "shed"}, "give a folder that can be written; the system says: Not a dir"),
         ({"quarantine": tmp_path / "other"}, "give an empty folder, or a quarantine; there is data.csv"),
         ({"quarantine": "table:no_such_schema.shed"}, "give a table that is there or can be made; Spark says:"),
-        ({"quarantine": "kafka:shed@127.0.0.1:1"}, "give a topic that Spark can reach; Spark says:"),
+        ({"quarantine": "kafka:shed@127.0.0.1:1"}, "give a topic that is there or can be made; Kafka says:"),
+        ({"quarantine": "table:has_rows"}, "give a table of its own; Spark would no longer show the rows that are in"),
     ):
         with pytest.raises(ps.PenstockError, match=line) as told:
             guard(tmp_path, **settings).admit(stream)
@@ -177,6 +200,9 @@ def test_mistakes_are_told_before_a_query_runs(spark: SparkSession, tmp_path: Pa
         ps.replay(spark, tmp_path / "shed", tmp_path / "sink")
     with pytest.raises(ps.PenstockError, match="give a folder outside the quarantine"):
         ps.replay(spark, tmp_path / "shed", tmp_path / "shed" / "again")
+    with pytest.raises(ps.PenstockError, match="into = 'table:has_rows' is not usable: give a table of its own"):
+        ps.replay(spark, tmp_path / "shed", "table:has_rows")
+    spark.sql("DROP TABLE has_rows")
 
 
 def test_calm_means_that_nothing_is_shed_and_has_not_been_for_a_while(tmp_path: Path) -> None:

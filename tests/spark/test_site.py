@@ -14,6 +14,7 @@ from penstock.errors import PenstockError
 from penstock.federation.account import SiteAccount, add_up
 from penstock.federation.site_file import load
 from penstock.spark.site.run import SiteRun
+from penstock.web.board import Board
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,6 +62,17 @@ def wait_until(condition: Callable[[], Any], run: SiteRun) -> None:
         time.sleep(0.05)
 
 
+def assert_the_page_shows_it(folder: Path, run: SiteRun) -> None:
+    board = Board([folder])
+    board.look()
+    (log,) = board.news({})
+    assert (log["kind"], log["head"]["guard"], log["head"]["state"]) == ("site", "west", "ended")
+    assert [point["n"] for point in log["points"]] == [account.batch for account in run.accounts]
+    rows_in = sum(one.rows_in for account in run.accounts for one in account.inputs.values())
+    assert log["head"]["rows_in"] == rows_in == log["head"]["rows_kept"] + sum(log["head"]["rows_shed"].values())
+    assert set(log["head"]["sic"]) == {"avg", "top"}
+
+
 def test_a_site_sheds_fairly_and_goes_on_after_a_crash_and_a_reset(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "west.yaml"
     path.write_text(SITE)
@@ -72,6 +84,7 @@ def test_a_site_sheds_fairly_and_goes_on_after_a_crash_and_a_reset(spark: SparkS
     first.refuse_failure()
 
     assert first.errors == 0
+    assert_the_page_shows_it(file.folder, first)
     last = first.accounts[-1]
     # 400 + 200 rows a second come, 300 can be done, and top's other source gives, as far as is known, as much.
     assert last.give["avg"] == pytest.approx(last.give["top"], abs=0.02)

@@ -10,12 +10,16 @@ import numpy as np
 import pytest
 from tests.web.writer import REASON, Writer
 
+from penstock.core.backlog import TOO_OLD, rule
 from penstock.core.bucket_costs import BUCKETS
 from penstock.core.hashing import bucket, xxhash64
 from penstock.errors import PenstockError
+from penstock.log import BindingLog
+from penstock.plan import Binding
 from penstock.report_log import journal_path
 from penstock.web.board import Board
-from penstock.web.why import typed, why
+from penstock.web.typed_value import typed
+from penstock.web.why import why
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -322,6 +326,52 @@ class TestWhy:
         assert [why(self.query(board), ["5"], [str(row)])["row"]["kept"] for row in rows] == kept
         assert 0 < sum(kept) < 50
 
+    def backlog(self, folder: Path) -> tuple[Any, Binding]:
+        """A query whose first batch, without a plan, met a backlog."""
+        writer = Writer(folder / "ck")
+        writer.start(row=("offset",), row_types=("bigint",))
+        (writer.folder / "guard.json").write_text(json.dumps({"name": "guard", "salt": 7}))
+        writer.batch(rows_shed={TOO_OLD: 400}, plan_version=None)
+        bound = Binding(0, writer.query, 1.7e9, None, rule(2.0))
+        assert BindingLog(writer.folder / "bindings" / writer.query).add(0, bound)
+        board = Board([folder])
+        board.look()
+        return self.query(board), bound
+
+    def test_a_row_of_a_backlog_was_thinned_by_its_age(self, tmp_path: Path) -> None:
+        from penstock.core.backlog import age_thresholds  # noqa: PLC0415 - the gate's own rule, to compare with
+        from penstock.core.gate import coins  # noqa: PLC0415
+
+        query, bound = self.backlog(tmp_path)
+        rows, tossed = range(200), coins(7, np.arange(200))
+        for age_s in (10.0, 31.0, 3600.0):
+            limit = age_thresholds(bound.backlog, np.array([bound.bound_s - age_s]), bound.bound_s)[0]
+            arrived = str(bound.bound_s - age_s)
+            answers = [why(query, ["5"], [str(row)], 0, arrived) for row in rows]
+            assert [one["row"]["kept"] for one in answers] == (tossed <= limit).tolist()
+        assert answers[0]["reason"] == TOO_OLD
+        assert answers[0]["text"][0].startswith("<1% of the rows of its age, 3600 s, are kept")
+        # Without a time of arrival, the age up to which it is kept.
+        for row in rows:
+            oldest_s = why(query, ["5"], [str(row)], 0)["row"]["oldest_s"]
+            for age_s, kept in ((0.99 * oldest_s, True), (1.01 * oldest_s, False)):
+                arrived = str(bound.bound_s - age_s)
+                assert why(query, ["5"], [str(row)], 0, arrived)["row"]["kept"] is kept
+
+    def test_who_asks_without_a_batch_is_told_of_the_backlog(self, tmp_path: Path) -> None:
+        query, _ = self.backlog(tmp_path)
+        assert why(query, ["5"])["text"][-1].startswith("Rows of batch 0 were given up for their age")
+        assert "of age a, 2 s / a of them are kept" in " ".join(why(query, ["5"], (), 0)["text"])
+        with pytest.raises(PenstockError, match="arrived = 'noon' is not usable: give a time such as"):
+            why(query, ["5"], (), 0, "noon")
+
+    def test_a_key_tells_nothing_if_another_column_decides(self, tmp_path: Path) -> None:
+        query, _ = self.backlog(tmp_path)
+        for more in ({"cost_column": "cost_s"}, {"value": ["cost_s", []]}):
+            (query.folder / "guard.json").write_text(json.dumps({"name": "guard", **more}))
+            with pytest.raises(PenstockError, match="goes by column cost_s of a row"):
+                why(query, ["5"])
+
 
 @pytest.mark.parametrize(
     ("text", "kind", "value"),
@@ -332,6 +382,9 @@ class TestWhy:
         ("true", "boolean", True),
         ("1970-01-01T00:00:01", "timestamp", 1_000_000),
         ("ü", "varchar(3)", "ü"),
+        ("-1.5", "decimal(18,2)", -150),
+        ("1.5", "decimal(19,2)", b"\x00\x96"),
+        ("-1.28", "decimal(19,2)", b"\x80"),
     ],
 )
 def test_values_are_read_as_spark_would_hash_them(text: str, kind: str, value: object) -> None:
@@ -341,5 +394,11 @@ def test_values_are_read_as_spark_would_hash_them(text: str, kind: str, value: o
 
 
 def test_a_type_that_cannot_be_looked_up_says_so() -> None:
-    with pytest.raises(PenstockError, match="decimal"):
-        typed("1.5", "decimal(3,1)")
+    with pytest.raises(PenstockError, match="array<int>"):
+        typed("1.5", "array<int>")
+
+
+@pytest.mark.parametrize("text", ["1.55", "100", "x", "nan", "inf", "1e999999"])
+def test_what_is_no_decimal_of_the_type_is_refused(text: str) -> None:
+    with pytest.raises(PenstockError, match=r"one of type decimal\(3,1\)"):
+        typed(text, "decimal(3,1)")

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.web.writer import REASON, Writer
 
+from penstock.federation.account import BatchAccount, InputCount
+from penstock.federation.site_report import report_of
 from penstock.web.board import Board
 from penstock.web.serve import Page
 
@@ -22,6 +24,7 @@ playwright = pytest.importorskip("playwright.sync_api")
 expect = playwright.expect
 #: Limits are for machines that are busy with something else.
 WAIT_MS = 60_000
+SITE_ROWS = {"part.cpu": InputCount(10, 7, 3)}
 DESK, PHONE = {"width": 1280, "height": 900}, {"width": 360, "height": 740}
 
 
@@ -205,6 +208,19 @@ def test_fairness_is_between_all_queries_that_are_shown(visit: Visit, writer: Wr
         panel = page.get_by_role("region", name="Fairness between queries")
         chart = panel.get_by_role("img", name="SIC poor 0.2, SIC rich 0.6, Jain's index 0.8.")
         expect(chart).to_be_visible()
+    assert visit.wrong == []
+
+
+def test_a_site_shows_its_rows_and_fairness_and_nothing_it_does_not_know(visit: Visit, writer: Writer) -> None:
+    shutil.rmtree(writer.folder / "plans")
+    (writer.folder / "account").mkdir()  # what a site has in place of a guard's plans
+    writer.log.write(report_of(BatchAccount("west", 1, 1, 1e9, 2.0, SITE_ROWS, {}, {}, {}, {}, {"avg": 0.7}, {})))
+    page = visit.open()
+    expect(page.get_by_role("region", name="Fairness between queries")).to_be_visible()
+    expect(tile(page, "Rows in")).to_contain_text("1,010 in 2 batches")
+    expect(page.get_by_role("region", name="Why was this row dropped?")).to_be_hidden()
+    expect(page.get_by_text("Mean wait", exact=True)).to_have_count(0)
+    expect(page.get_by_role("cell", name="beyond its share: part.cpu")).to_be_visible()
     assert visit.wrong == []
 
 

@@ -64,7 +64,8 @@ def test_why_answers_by_key_and_refuses_in_one_line(board: Board) -> None:
     asked = client(board)
     identity = asked.get("/api/state").json()["logs"][0]["id"]
     assert asked.get("/api/why", params={"id": identity, "key": "42"}).json()["keep"] == 0.5
-    for bad in ({"id": "x", "key": "1"}, {"id": identity, "key": "x"}, {"id": identity, "key": "1", "batch": "x"}):
+    known = {"id": identity, "key": "1"}
+    for bad in ({"id": "x", "key": "1"}, known | {"key": "x"}, known | {"batch": "x"}, known | {"arrived": "x"}):
         answer = asked.get("/api/why", params=bad)
         assert answer.status_code == 400
         assert len(answer.json()["error"].splitlines()) == 1

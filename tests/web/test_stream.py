@@ -10,8 +10,10 @@ import pytest
 pytest.importorskip("pyspark")
 
 import penstock as ps
+from penstock.core.hashing import xxhash64
 from penstock.web.board import Board
 from penstock.web.serve import Page
+from penstock.web.typed_value import typed
 from penstock.web.why import why
 
 if TYPE_CHECKING:
@@ -85,6 +87,18 @@ def test_why_says_of_each_row_what_became_of_it(checkpoint: Path, spark: SparkSe
     told = {row for row in rows if why(query, ["1"], [str(row)], shedding["n"])["row"]["kept"]}
     assert told == {one.row for one in came_out}
     assert 0 < len(told) < len(rows)
+
+
+def test_decimals_are_hashed_as_spark_does(spark: SparkSession) -> None:
+    given = [
+        (text, kind)
+        for kind in ("decimal(3,1)", "decimal(18,2)", "decimal(19,2)", "decimal(38,10)")
+        for text in ("0", "1.5", "-1.5", "12.8", "-12.8", "99.9")
+    ]
+    given += [("12345678901234567.89", "decimal(19,2)"), ("-9999999999999999999999999999.0000000001", "decimal(38,10)")]
+    hashes = spark.sql("SELECT " + ", ".join(f"xxhash64(CAST('{text}' AS {kind}))" for text, kind in given)).first()
+    assert hashes is not None
+    assert [xxhash64(typed(*one)) for one in given] == list(hashes)
 
 
 def test_an_open_page_goes_on_with_a_query_that_is_started_again(

@@ -11,6 +11,8 @@ from pyspark.errors import PySparkException
 from penstock.errors import PenstockError
 from penstock.spark.quarantine import Sign, stored_schema
 from penstock.spark.replay import started
+from penstock.spark.tables import refuse_shared
+from penstock.spark.topic import as_json, refuse_unreachable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,22 +27,27 @@ _logger = logging.getLogger("penstock")
 
 #: How often rows are brought on.
 EVERY = "5 seconds"
+#: Most files in one batch: two for each batch of the guarded query that sheds.
+FILES = 100
 #: The query's checkpoint; Spark takes no folder of such a name for data.
 MARK = "_forward"
+#: How a line of a trace begins that Penstock has written for people.
+_OWN = f"{PenstockError.__module__}.{PenstockError.__qualname__}: "
 
 
-def refuse_unusable(spark: SparkSession, place: Place, schema: StructType) -> None:
-    """Make a table that is missing; one line if it cannot be made, or if Spark has no connector to Kafka."""
+def refuse_unusable(spark: SparkSession, place: Place, folder: Path, schema: StructType) -> None:
+    """Make a table or a topic that is missing; one line if what is named cannot be used."""
+    if place.kind == "kafka":
+        refuse_unreachable(place, "quarantine")
+        return
     try:
-        if place.kind == "table" and not spark.catalog.tableExists(place.name):
+        if not spark.catalog.tableExists(place.name):
             spark.catalog.createTable(place.name, schema=schema, source="parquet")
-        if place.kind == "kafka":
-            options = {"kafka.bootstrap.servers": place.servers, "subscribe": place.name}
-            spark.readStream.format("kafka").options(**options).load()
-    except (PySparkException, ValueError) as error:
-        accepted = "a table that is there or can be made" if place.kind == "table" else "a topic that Spark can reach"
-        given = f"{place.kind}:{place.name}" + (f"@{place.servers}" if place.servers else "")
-        raise PenstockError.setting("quarantine", given, accepted, f"Spark says: {_first_line(error)}") from None
+        refuse_shared(spark, place.name, folder / MARK, "quarantine")
+    except PySparkException as error:
+        accepted = "a table that is there or can be made"
+        told = f"Spark says: {_first_line(error)}"
+        raise PenstockError.setting("quarantine", f"table:{place.name}", accepted, told) from None
 
 
 class Forward:
@@ -48,7 +55,10 @@ class Forward:
 
     def __init__(self, spark: SparkSession, folder: Path, place: Place) -> None:
         """Bring on what is in the folder and what will be."""
-        rows = spark.readStream.schema(stored_schema(Sign.read(folder, "quarantine"))).parquet(str(folder))
+        sign = Sign.read(folder, "quarantine")
+        rows = spark.readStream.schema(stored_schema(sign)).option("maxFilesPerTrigger", FILES).parquet(str(folder))
+        if place.kind == "kafka":
+            rows = as_json(rows)
         self._folder, self._place = folder, place
         self._query: StreamingQuery = started(rows, folder / MARK, place, {"processingTime": EVERY})
 
@@ -73,4 +83,7 @@ class Forward:
 
 
 def _first_line(error: Exception) -> str:
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    """What Penstock itself has said, if it is somewhere in a trace; else what comes first."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    own = (line.partition(_OWN)[2] for line in lines if line.startswith(_OWN))
+    return next(own, lines[0] if lines else type(error).__name__)

@@ -27,9 +27,9 @@ def prepared(place: Place, df: DataFrame, store: Store, weight: str, guard: str)
     if taken is not None:
         raise PenstockError(f"the stream has a column {taken} already: rename it, the quarantine needs the name")
     sign = Sign(guard, weight, df.schema.json())
-    if place.kind != "folder":
-        refuse_unusable(df.sparkSession, place, stored_schema(sign))
     folder = staged(place, store)
+    if place.kind != "folder":
+        refuse_unusable(df.sparkSession, place, folder, stored_schema(sign))
     sign.put(folder)
     return Writer(str(folder), str(store.folder), SOURCE)
 

@@ -112,7 +112,7 @@ class Sign:
                     "quarantine", str(folder), "an empty folder, or a quarantine", f"there is {there}"
                 )
             if not (folder / SIGN).exists():
-                _publish(folder, SIGN, json.dumps(asdict(self)).encode())
+                publish(folder, SIGN, json.dumps(asdict(self)).encode())
         except OSError as error:
             raise PenstockError.setting(
                 "quarantine", str(folder), "a folder that can be written", f"the system says: {error.strerror}"
@@ -247,7 +247,8 @@ def stored_schema(sign: Sign) -> StructType:
     return StructType([*StructType.fromJson(json.loads(sign.schema)).fields, *added_fields()])
 
 
-def _publish(folder: Path, name: str, content: bytes) -> None:
+def publish(folder: Path, name: str, content: bytes) -> None:
+    """A small file, whole and durable, unless there is one of that name."""
     temporary = folder / f".{name}.{uuid.uuid4().hex}.tmp"
     temporary.write_bytes(content)
     _sync(temporary)

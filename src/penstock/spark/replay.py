@@ -19,6 +19,9 @@ from penstock.errors import PenstockError
 from penstock.log import local_folder
 from penstock.spark.binding import LEASE_S
 from penstock.spark.quarantine import ADDED, Place, Sign, stored_schema
+from penstock.spark.tables import refuse_shared
+from penstock.spark.taken import taken
+from penstock.spark.topic import Topic, refuse_unreachable
 
 if TYPE_CHECKING:
     import os
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from penstock.log import PlanStore
+    from penstock.spark.taken import Taken
 
 #: A guard that has shed nothing for so long has room to spare.
 CALM_S = 10.0
@@ -37,6 +41,8 @@ FILES, FEW_FILES = 1000, 4
 LOOK_S = 0.2
 #: The checkpoint of the replay; Spark takes no folder of such a name for data.
 MARK = "_replay"
+#: The file in it that says into what.
+INTO = "into"
 
 
 class Replayed(NamedTuple):
@@ -44,6 +50,11 @@ class Replayed(NamedTuple):
 
     rows: int
     batches: int
+
+    @classmethod
+    def of(cls, batches: list[int]) -> Replayed:
+        """What these batches, by their rows, add up to."""
+        return cls(sum(batches), len(batches))
 
 
 def calm(plans: PlanStore, now_s: float) -> bool:
@@ -85,11 +96,16 @@ def replay(
     mark = path / MARK
     if place is not None and place.kind == "folder":
         _refuse_used(Path(place.name), path, mark)
-    with _alone(path):
+    if place is not None and place.kind == "kafka":
+        refuse_unreachable(place, "into")
+    if place is not None and place.kind == "table" and spark.catalog.tableExists(place.name):
+        refuse_shared(spark, place.name, mark, "into")
+    with _alone(path), taken(spark) as count:
+        _refuse_elsewhere(path, place)
         few = FEW_FILES if when is not None else FILES
         rows = spark.readStream.schema(stored_schema(sign)).option("maxFilesPerTrigger", few).parquet(str(path))
         made = _as_admitted(rows, sign).transform(pipeline or (lambda df: df))
-        done = _run(made, mark, place or into, when)
+        done = _run(made, mark, place or into, when, count)
     if not done.rows:
         raise PenstockError.setting("folder", str(path), "a quarantine with rows left", "all have been replayed")
     return done
@@ -116,64 +132,72 @@ def _as_admitted(rows: DataFrame, sign: Sign) -> DataFrame:
 
 def started(made: DataFrame, checkpoint: Path, into: Any, trigger: dict[str, Any]) -> StreamingQuery:  # noqa: ANN401
     """A query into a place, or into a function for `foreachBatch`."""
-    if isinstance(into, Place) and into.kind == "kafka" and "value" not in made.columns:
-        made = made.select(F.to_json(F.struct("*")).alias("value"))
     writer = made.writeStream.option("checkpointLocation", str(checkpoint)).trigger(**trigger)
     if not isinstance(into, Place):
         return writer.foreachBatch(into).start()
     if into.kind == "table":
         return writer.toTable(into.name)
     if into.kind == "kafka":
-        options = {"kafka.bootstrap.servers": into.servers, "topic": into.name}
-        return writer.format("kafka").options(**options).start()
+        return writer.foreachBatch(Topic(into, checkpoint)).start()
     return writer.format("parquet").option("path", into.name).start()
 
 
-def _run(made: DataFrame, mark: Path, into: Any, when: Callable[[], bool] | None) -> Replayed:  # noqa: ANN401
+def _run(made: DataFrame, mark: Path, into: Any, when: Callable[[], bool] | None, count: Taken) -> Replayed:  # noqa: ANN401
     """Run the query until nothing is left, and only while there is room."""
-    rows, batches = 0, 0
     if when is None:
         query = started(made, mark, into, {"availableNow": True})
         query.awaitTermination()
-        return _done(query)
+        return Replayed.of(count.of(query))
+    rows: list[int] = []
     while True:
         while not when():
             time.sleep(LOOK_S)
         query = started(made, mark, into, {"processingTime": "0 seconds"})
-        over = _until_over(query, when)
+        over = _until_over(query, when, count)
         query.stop()
-        done = _done(query)
-        rows, batches = rows + done.rows, batches + done.batches
+        rows += count.of(query)
         if over:
-            return Replayed(rows, batches)
+            return Replayed.of(rows)
 
 
-def _until_over(query: StreamingQuery, when: Callable[[], bool]) -> bool:
+def _until_over(query: StreamingQuery, when: Callable[[], bool], count: Taken) -> bool:
     """Whether nothing is left; false if there is no more room."""
     while when():
         status: dict[str, Any] = query.status
         if not query.isActive:
             query.awaitTermination()  # raises what it met
             return True
-        looked = query.lastProgress is not None
-        if looked and not status["isDataAvailable"] and not status["isTriggerActive"]:
+        if count.heard_of(query) and not status["isDataAvailable"] and not status["isTriggerActive"]:
             return True
         time.sleep(LOOK_S)
     return False
-
-
-def _done(query: StreamingQuery) -> Replayed:
-    by_batch = {one["batchId"]: int(one["numInputRows"]) for one in query.recentProgress}
-    with_rows = [rows for rows in by_batch.values() if rows]
-    return Replayed(sum(with_rows), len(with_rows))
 
 
 def _refuse_used(into: Path, folder: Path, mark: Path) -> None:
     """Two queries that write into one folder hide each other's files from Spark."""
     if (into / "x").is_relative_to(folder):
         raise PenstockError.setting("into", str(into), "a folder outside the quarantine")
-    if (into / "_spark_metadata").exists() and not mark.exists():
+    if (into / "_spark_metadata").exists() and not (mark / "commits").exists():
         raise PenstockError.setting("into", str(into), "a folder of its own", "another query writes into this one")
+
+
+def _refuse_elsewhere(folder: Path, place: Place | None) -> None:
+    """Spark's file sink goes by the numbers of batches: those of a replay that began elsewhere would be missed here."""
+    known = folder / MARK / INTO
+    now = "" if place is None else f"{place.kind}:{place.name}"
+    if not (known.exists() and (folder / MARK / "commits").exists()):
+        known.parent.mkdir(exist_ok=True)
+        known.write_text(now, encoding="utf-8")
+        return
+    before = known.read_text(encoding="utf-8")
+    if now != before and now.startswith(("folder:", "table:")):
+        told = "a function" if not before else before.removeprefix("folder:")
+        raise PenstockError.setting(
+            "into",
+            place.name if place else "",
+            f"{told}, into which this quarantine was replayed before",
+            f"to replay all of it into another place, delete {folder / MARK}",
+        )
 
 
 @contextmanager

@@ -71,7 +71,7 @@ def app(
             batch = _whole(asked.get("batch", ""))
             with board.lock:
                 query = board.guarded(asked.get("id", ""))
-                found = why(query, asked.getlist("key"), asked.getlist("row"), batch)
+                found = why(query, asked.getlist("key"), asked.getlist("row"), batch, asked.get("arrived", ""))
         except PenstockError as error:
             return JSONResponse({"error": str(error)}, 400)
         return JSONResponse(found)

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.errors import PenstockError
+from penstock.federation.account import ACCOUNT
 from penstock.report_log import FOLDER
 from penstock.web.followed import Cursor, Followed, Json
 from penstock.web.guarded import GuardedQuery
 from penstock.web.network import FollowedNetwork, has_drawing
+from penstock.web.site import FollowedSite
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -46,7 +48,7 @@ class Board:
                 raise PenstockError.setting(
                     "CHECKPOINT",
                     str(folder),
-                    "the checkpoint of a guarded query, the folder of penstock run, or a folder with such in it",
+                    "the checkpoint of a guarded query, that of penstock run or of a site, or a folder with such in it",
                     "there is no log of plans here; start the query first",
                 )
 
@@ -82,7 +84,7 @@ class Board:
     def guarded(self, identity: str) -> GuardedQuery:
         """The guarded query of that identity."""
         for one in self._followed.values():
-            if one.identity == identity and isinstance(one, GuardedQuery):
+            if one.identity == identity and isinstance(one, GuardedQuery) and not isinstance(one, FollowedSite):
                 return one
         raise PenstockError.setting("id", identity[:40], "a guarded query that is shown")
 
@@ -120,6 +122,8 @@ def _is_worth_a_look(one: os.DirEntry[str]) -> bool:
 def _kind(folder: Path) -> type[Followed] | None:
     if has_drawing(folder):
         return FollowedNetwork
+    if (folder / ACCOUNT).is_dir() and (folder / FOLDER).is_dir():
+        return FollowedSite
     if (folder / "plans").is_dir() and ((folder / "guard.json").is_file() or (folder / FOLDER).is_dir()):
         return GuardedQuery
     return None

@@ -6,75 +6,36 @@ without any row having been stored.
 
 from __future__ import annotations
 
-import datetime as dt
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from penstock.core.backlog import TOO_OLD
 from penstock.core.bucket_costs import BUCKETS
 from penstock.core.gate import coins_of_hashes
 from penstock.core.hashing import bucket, xxhash64
 from penstock.core.planner import SOURCE
-from penstock.core.thresholds import thresholds
+from penstock.core.thresholds import KEEP_ALL, thresholds
 from penstock.errors import PenstockError
+from penstock.web.by_age import Thinned, seconds_since_1970, thinned
+from penstock.web.typed_value import typed
 from penstock.web.words import seconds, share
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from penstock.plan import KeepTable, Plan
+    from penstock.plan import Plan
     from penstock.web.followed import Json
     from penstock.web.guarded import GuardedQuery
 
 #: Earlier plans that are looked at.
 EARLIER = 40
-_LETTERS = 200
-_BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 
 
-def _date(text: str) -> np.int32:
-    return np.int32((dt.date.fromisoformat(text) - dt.date(1970, 1, 1)).days)
-
-
-def _microseconds(text: str) -> int:
-    found = dt.datetime.fromisoformat(text)
-    known = found if found.tzinfo else found.replace(tzinfo=dt.UTC)
-    return (known - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(microseconds=1)
-
-
-#: How a value of each of Spark's types is read, so that it is hashed as Spark does.
-_READ: dict[str, Callable[[str], object]] = {
-    "string": str,
-    "binary": str.encode,
-    "bigint": int,
-    "int": lambda text: np.int32(int(text)),
-    "smallint": lambda text: np.int32(int(text)),
-    "tinyint": lambda text: np.int32(int(text)),
-    "double": float,
-    "float": lambda text: np.float32(float(text)),
-    "boolean": lambda text: _BOOLEANS[text.lower()],
-    "date": _date,
-    "timestamp": _microseconds,
-    "timestamp_ntz": _microseconds,
-}
-
-
-def typed(text: str, kind: str) -> object:
-    """A value as Spark hashes one of that type.
-
-    >>> typed("7", "bigint"), typed("7", "string"), typed("1970-01-03", "date")
-    (7, '7', np.int32(2))
-    """
-    read = _READ.get("string" if kind.startswith(("varchar", "char")) else kind)
-    if read is None:
-        raise PenstockError(f"a value of type {kind} cannot be looked up here: text, numbers, dates and times can")
-    try:
-        return read(text)
-    except (KeyError, ValueError, OverflowError):
-        raise PenstockError.setting("value", text[:_LETTERS], f"one of type {kind}") from None
-
-
-def why(query: GuardedQuery, key: Sequence[str], row: Sequence[str] = (), batch: int | None = None) -> Json:
+def why(
+    query: GuardedQuery, key: Sequence[str], row: Sequence[str] = (), batch: int | None = None, arrived: str = ""
+) -> Json:
     """What happens to rows of a key, and to one of them if what tells rows apart is given.
 
     Args:
@@ -82,15 +43,19 @@ def why(query: GuardedQuery, key: Sequence[str], row: Sequence[str] = (), batch:
         key: The key, one value a column.
         row: What tells the row from others, one value a column; none: any row of the key.
         batch: Judged by the plan of that batch; None: by the newest plan.
+        arrived: When the row arrived, as a time or in seconds since 1970: it tells of a batch that met a backlog.
     """
     watch = query.watch
     if watch is None:
         raise PenstockError("no guard has signed this log yet: ask again when its query runs")
     if watch.key and len(watch.key_types) != len(watch.key):
         raise PenstockError("this guard left no types of its key columns, so a key cannot be looked up")
+    claim = _claim(query)
     hashed = _hash("key", watch.key, watch.key_types, key)
     number = bucket(hashed, BUCKETS) if watch.key else 0
     plan = _plan_of(query, batch)
+    old = None if batch is None else thinned(query.folder, watch.query, batch)
+    arrival_s = seconds_since_1970(arrived) if arrived else None
     known = query.known_costs
     own_s = float(known.costs_s()[number]) if known.rows[number] > 0.0 else None
     answer: Json = {
@@ -101,15 +66,36 @@ def why(query: GuardedQuery, key: Sequence[str], row: Sequence[str] = (), batch:
         "cost_s": own_s,
         "mean_cost_s": known.mean_s if known.known else None,
         "must_keep": watch.keep,
+        "backlog": None if old is None else old.to_json(arrival_s),
     }
     table = plan.gate(SOURCE) if plan else None
+    limit = KEEP_ALL
     if table is not None:
         answer |= {"keep": table.keep[place := number % table.buckets], "reason": table.reason(place)}
+        limit = int(thresholds(table)[place])
+    if old is not None and arrival_s is not None and old.threshold(arrival_s) < limit:
+        limit = old.threshold(arrival_s)
+        answer |= {"keep": old.share(arrival_s), "reason": TOO_OLD}
     if row and watch.row:
-        answer["row"] = _row_verdict(plan, table, number, _salted(plan, watch.row, watch.row_types, row))
-    answer["text"] = _sentences(answer, watch.mode)
+        salt = plan.salt if plan else int(claim.get("salt") or 0)
+        coin = _coin(salt, watch.row, watch.row_types, row)
+        answer["row"] = _row_verdict(coin, limit, old if arrival_s is None else None)
+    answer["text"] = _sentences(answer, watch.mode) + ([] if batch is not None else _thinned_batches(query))
     answer["earlier"] = _earlier(query, number)
     return answer
+
+
+def _claim(query: GuardedQuery) -> dict[str, Any]:
+    """What the guard says of itself; one line if it goes by more than the key."""
+    try:
+        found = json.loads((query.folder / "guard.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        found = {}
+    claim: dict[str, Any] = found if isinstance(found, dict) else {}
+    column = claim.get("cost_column") or (claim.get("value") or [None])[0]
+    if column:
+        raise PenstockError(f"this guard goes by column {column} of a row, so its key alone tells nothing")
+    return claim
 
 
 def _hash(what: str, columns: Sequence[str], kinds: Sequence[str], values: Sequence[str]) -> int:
@@ -118,10 +104,11 @@ def _hash(what: str, columns: Sequence[str], kinds: Sequence[str], values: Seque
     return xxhash64(*[typed(text, kind) for text, kind in zip(values, kinds, strict=True)])
 
 
-def _salted(plan: Plan | None, columns: Sequence[str], kinds: Sequence[str], values: Sequence[str]) -> int:
+def _coin(salt: int, columns: Sequence[str], kinds: Sequence[str], values: Sequence[str]) -> int:
     if len(values) != len(columns) or len(kinds) != len(columns):
         raise PenstockError.setting("row", list(values), f"a value for each of {', '.join(columns)}")
-    return xxhash64(plan.salt if plan else 0, *[typed(text, kind) for text, kind in zip(values, kinds, strict=True)])
+    hashed = xxhash64(salt, *[typed(text, kind) for text, kind in zip(values, kinds, strict=True)])
+    return int(coins_of_hashes(np.array([hashed], np.int64))[0])
 
 
 def _plan_of(query: GuardedQuery, batch: int | None) -> Plan | None:
@@ -133,23 +120,32 @@ def _plan_of(query: GuardedQuery, batch: int | None) -> Plan | None:
     return None if point["plan"] is None else query.plans.log.get(point["plan"])
 
 
-def _row_verdict(plan: Plan | None, table: KeepTable | None, number: int, hashed: int) -> Json:
-    coin = int(coins_of_hashes(np.array([hashed], np.int64))[0])
-    limit = 2**63 - 1 if table is None or plan is None else int(thresholds(table)[number % table.buckets])
-    return {"kept": coin <= limit, "coin": coin / 2.0**63}
+def _row_verdict(coin: int, limit: int, old: Thinned | None) -> Json:
+    """Kept or not; None if that depends on how old the row was, and then up to which age it is kept."""
+    kept = coin <= limit
+    verdict: Json = {"kept": kept, "coin": coin / 2.0**63}
+    if old is not None and kept:
+        verdict |= {"kept": None, "oldest_s": old.oldest_s(coin)}
+    return verdict
 
 
 def _sentences(answer: Json, mode: str) -> list[str]:
     keep, reason = float(answer["keep"]), answer["reason"]
     plan = "no plan is in force" if answer["plan"] is None else f"plan {answer['plan']} says so"
+    what = "would be kept if this were no dry run" if mode == "dry_run" else "are kept"
     if keep >= 1.0:
         said = [f"Every row of this key is kept: {plan}."]
+    elif reason == TOO_OLD:
+        age = seconds(answer["backlog"]["age_s"])
+        said = [f"{share(keep, 1.0)} of the rows of its age, {age}, {what}, the others are given up: {reason}."]
     else:
-        what = "would be kept if this were no dry run" if mode == "dry_run" else "are kept"
         said = [f"{share(keep, 1.0)} of the rows of this key {what}, the others are given up: {reason} ({plan})."]
-    if (verdict := answer.get("row")) is not None:
-        deed = "kept" if verdict["kept"] else "dropped"
-        said.append(f"This very row is {deed}: its coin is {verdict['coin']:.4f}, and rows up to {keep:.4f} are kept.")
+    if (old := answer["backlog"]) is not None and old["age_s"] is None:
+        said.append(
+            f"But this batch met a backlog: of rows that had waited longer than {seconds(old['grace_s'])}, fewer the "
+            f"older they were: of age a, {seconds(old['fresh_s'])} / a of them are kept ({TOO_OLD})."
+        )
+    said += _of_the_row(answer.get("row"), keep)
     if answer["cost_s"] is not None and answer["mean_cost_s"]:
         times = answer["cost_s"] / answer["mean_cost_s"]
         said.append(f"A row of its bucket costs {seconds(answer['cost_s'])}, {times:.2g} times the mean.")
@@ -158,6 +154,25 @@ def _sentences(answer: Json, mode: str) -> list[str]:
     if answer["must_keep"]:
         said.append(f"A row with {answer['must_keep']} is kept whatever its key.")
     return said
+
+
+def _of_the_row(verdict: Json | None, keep: float) -> list[str]:
+    if verdict is None:
+        return []
+    coin = f"its coin is {verdict['coin']:.4f}"
+    if verdict["kept"] is None:
+        return [f"This very row is kept if it had waited no longer than {seconds(verdict['oldest_s'])}: {coin}."]
+    deed = "kept" if verdict["kept"] else "dropped"
+    return [f"This very row is {deed}: {coin}, and rows up to {keep:.4f} are kept."]
+
+
+def _thinned_batches(query: GuardedQuery) -> list[str]:
+    """Which batches the newest plan does not speak for."""
+    numbers = [one["n"] for one in query.points.kept if one["shed"].get(TOO_OLD)]
+    if not numbers:
+        return []
+    named = f"batch {numbers[0]}" if len(numbers) == 1 else f"batches {numbers[0]} to {numbers[-1]}"
+    return [f"Rows of {named} were given up for their age ({TOO_OLD}): name the batch to see what became of one."]
 
 
 def _earlier(query: GuardedQuery, number: int) -> list[Json]:

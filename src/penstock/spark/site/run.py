@@ -37,6 +37,8 @@ from penstock.federation.account import (
 from penstock.federation.exchange import Exchange
 from penstock.federation.folder_bus import FolderBus
 from penstock.federation.kafka_bus import KafkaBus
+from penstock.federation.site_report import report_of, watch_of
+from penstock.report_log import End, ReportLog
 from penstock.spark.network.failures import SPARK_ERRORS, line_of
 from penstock.spark.network.sinks import Outputs
 from penstock.spark.site.batch import Batch, sql
@@ -99,6 +101,7 @@ class SiteRun:
         _check_sql(spark, file, self._frames)
         self._plans = SitePlanLog(folder / "plans" / f"{start.epoch:018d}")
         self._log = AccountLog(folder / ACCOUNT / f"{start.epoch:018d}")
+        self._reports = ReportLog(folder, f"{start.epoch:018d}")
         self.outputs = Outputs(
             {name: one.sink for name, one in file.fragments.items() if one.sink is not None},
             "fragments.{}.to",
@@ -115,6 +118,7 @@ class SiteRun:
         """Start the query and the exchange; with `once`, work off what is there now, and end."""
         for link, inbox in self.exchange.inboxes.items():
             inbox.forget(self._read_before(link.site, link.fragment))
+        self._reports.write(watch_of(self._file, f"{self._epoch}", time.time()))
         self.exchange.start()
         writer = together(self._frames).writeStream.queryName(f"site {self._file.site}")
         writer = writer.option("checkpointLocation", str(self._checkpoint)).foreachBatch(self._run_batch)
@@ -138,6 +142,7 @@ class SiteRun:
         """Stop the query, send what it has left, and hang up."""
         if self.query is not None:
             self.query.stop()
+            self._reports.write(End(time.time()))
         self.exchange.stop()
 
     @property
@@ -165,6 +170,7 @@ class SiteRun:
         self.planner.learn(seconds, {name: one.kept for name, one in worked.items()}, took_s - sum(seconds.values()))
         self.exchange.say(plan.give, account.sic)
         self.accounts.append(account)
+        self._reports.write(report_of(account))
         if self._on_batch is not None:
             self._on_batch(account)
 

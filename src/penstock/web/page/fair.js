@@ -32,7 +32,7 @@ const tells = (point) => Object.keys(point.sic).length > 0;
 
 // What was known of every query at the end of each batch of any.
 function together(logs) {
-  const told = logs.filter((one) => one.kind === "guard").flatMap((one) => one.points.filter(tells)).sort((one, other) => one.t - other.t);
+  const told = logs.filter((one) => one.kind !== "network").flatMap((one) => one.points.filter(tells)).sort((one, other) => one.t - other.t);
   const known = new Map();
   return told.map((point, at) => {
     for (const [query, sic] of Object.entries(point.sic)) known.set(query, { sic, t: point.t });

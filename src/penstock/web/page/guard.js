@@ -1,4 +1,4 @@
-// A guarded query: latency against its target, rows kept and shed, backlog, costs, plans, and why a row was dropped.
+// A guarded query, or a site of a federation, of which less is known: latency against its target, rows kept and shed, backlog, costs, plans, and why a row was dropped.
 
 import { Chart, mean, most, sum } from "./chart.js";
 import { Fairness } from "./fair.js";
@@ -53,13 +53,14 @@ export class GuardView {
   }
 
   update(log, points, logs) {
-    const head = log.head;
-    put(this.tiles, [head.batches, head.state, head.plan], () => tiles(head, log.points));
+    const head = log.head, site = log.kind === "site";
+    put(this.tiles, [head.batches, head.state, head.plan], () => (site ? tiles(head, log.points).slice(1, 4) : tiles(head, log.points)));
+    for (const panel of [this.latency.panel, this.costs, this.plans, this.why.panel]) panel.hidden = site;
     this.latency.update(points, head.starts, head);
     this.rows.update(points, head.starts, head);
     const aged = points.some((one) => one.age_s) || !points.some((one) => one.waiting);
-    this.age.panel.hidden = !aged;
-    this.waiting.panel.hidden = aged;
+    this.age.panel.hidden = site || !aged;
+    this.waiting.panel.hidden = site || aged;
     (aged ? this.age : this.waiting).update(points, head.starts, head);
     this.fair.update(log, logs, points.length ? points[0].t : 0);
     put(this.reasons, [head.rows_shed, head.rows_would_shed, head.rows_in], () => byReason(head));
@@ -141,7 +142,8 @@ class Why {
     const field = (kind, name, needed) => h("label", {}, needed ? name : `${name} (if one row is meant)`, h("input", { name: kind, required: needed, autocomplete: "off", spellcheck: "false" }));
     this.fields.replaceChildren(
       ...key.map((name) => field("key", name, true)), ...row.map((name) => field("row", name, false)),
-      h("label", {}, "batch (newest plan if empty)", h("input", { name: "batch", inputmode: "numeric", autocomplete: "off" })), h("button", { type: "submit" }, "Why?"));
+      h("label", {}, "batch (newest plan if empty)", h("input", { name: "batch", inputmode: "numeric", autocomplete: "off" })),
+      h("label", {}, "arrived (if a backlog waited at the start)", h("input", { name: "arrived", placeholder: "2026-01-31T12:00:00", autocomplete: "off" })), h("button", { type: "submit" }, "Why?"));
     this.answer.replaceChildren();
   }
 
@@ -150,7 +152,7 @@ class Why {
     for (const value of given.getAll("key")) asked.append("key", value);
     const row = given.getAll("row");
     if (row.some((value) => value !== "")) for (const value of row) asked.append("row", value);
-    if (given.get("batch")) asked.append("batch", given.get("batch"));
+    for (const name of ["batch", "arrived"]) if (given.get(name)) asked.append(name, given.get(name));
     let found;
     try {
       found = await (await fetch(`/api/why?${asked}`)).json();

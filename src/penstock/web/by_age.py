@@ -1,0 +1,82 @@
+"""Rows that were thinned by their age when the query started (`core.backlog`), as the batch's binding has it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from penstock.core.backlog import age_thresholds
+from penstock.errors import PenstockError
+from penstock.log import BindingLog
+from penstock.web.typed_value import microseconds
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from penstock.plan import Backlog
+    from penstock.web.followed import Json
+
+
+class ReadOnlyBindings(BindingLog):
+    """Bindings to look at: their folder is not made if it is missing."""
+
+    def __init__(self, folder: Path) -> None:  # the folder of a log that is gone must stay gone
+        """Look at the bindings in this folder."""
+        self.folder = folder
+        self._warned = set()
+
+
+class Thinned(NamedTuple):
+    """By what a batch thinned its rows.
+
+    >>> from penstock.core.backlog import rule
+    >>> old = Thinned(rule(2.0), bound_s=1e9)
+    >>> old.share(1e9 - 40.0), old.share(1e9 - 10.0), old.oldest_s(2**62), old.oldest_s(2**58)
+    (0.05, 1.0, 30.0, 64.0)
+    """
+
+    backlog: Backlog
+    bound_s: float  #: the age of rows is their age then
+
+    def threshold(self, arrival_s: float) -> int:
+        """Up to which coin a row that came then is kept."""
+        return int(age_thresholds(self.backlog, np.array([arrival_s]), self.bound_s)[0])
+
+    def share(self, arrival_s: float) -> float:
+        """What share is kept of rows that came then."""
+        return (self.threshold(arrival_s) + 1) / 2.0**63
+
+    def oldest_s(self, coin: int) -> float:
+        """Up to which age a row with this coin is kept."""
+        return max(self.backlog.grace_s, self.backlog.fresh_s * 2.0**63 / max(coin, 1))
+
+    def to_json(self, arrival_s: float | None) -> Json:
+        """For the page."""
+        age_s = None if arrival_s is None else self.bound_s - arrival_s
+        return {"grace_s": self.backlog.grace_s, "fresh_s": self.backlog.fresh_s, "age_s": age_s}
+
+
+def thinned(folder: Path, query: str, batch: int) -> Thinned | None:
+    """How a batch of a guard's query thinned its rows; None if it did not."""
+    bound = ReadOnlyBindings(folder / "bindings" / query).get(batch)
+    return None if bound is None or bound.backlog is None else Thinned(bound.backlog, bound.bound_s)
+
+
+def seconds_since_1970(text: str) -> float:
+    """A time as a person gives it.
+
+    >>> seconds_since_1970("2001-09-09T01:46:40"), seconds_since_1970("1e9")
+    (1000000000.0, 1000000000.0)
+    """
+    try:
+        found = float(text)
+    except ValueError:
+        try:
+            return microseconds(text) / 1e6
+        except ValueError:
+            found = np.nan
+    if not np.isfinite(found):
+        accepted = "a time such as 2026-01-31T12:00:00, in UTC, or seconds since 1970"
+        raise PenstockError.setting("arrived", text[:40], accepted)
+    return found
