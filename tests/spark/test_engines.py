@@ -1,7 +1,7 @@
 """The guard's tests pass on every engine: separate executor processes, and a client of a Spark Connect server.
 
-`tests/conftest.py` starts these runs when the session begins. Tests of networks, with Kafka and of whole programs are
-run in the same way, on the usual engine.
+`tests/conftest.py` starts these runs when the session begins. Tests of networks, with Kafka, of whole programs and of
+the simulator are run in the same way, on the usual engine.
 """
 
 import pytest
