@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import settings
 from tests.components import KAFKA_READ_BY, USED, debian_tool, example, missing
-from tests.engines import NOT_HERE, RUNS, UNDISTURBED, quick_start
+from tests.engines import NOT_HERE, QUIETLY, RUNS, UNDISTURBED, quick_start
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -84,13 +84,18 @@ def with_runs_beside(items: list[pytest.Item]) -> bool:
 
 @pytest.hookimpl(trylast=True)  # what -k leaves
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests of targets last, behind those that wait for the runs beside."""
+    """Tests of targets behind those that wait for the runs beside; the quiet ones of these are waited for last."""
     if not with_runs_beside(items):
         return
-    places = dict.fromkeys(UNDISTURBED, 2) | {"tests/spark/test_engines.py": 1}
     files = {item: item.path.relative_to(ROOT).as_posix() for item in items}
     items[:] = [item for item in items if files[item] not in NOT_HERE]
-    items.sort(key=lambda item: places.get(files[item], 0))
+    items.sort(key=lambda item: place(item, files[item]))
+
+
+def place(item: pytest.Item, file: str) -> int:
+    if file == "tests/spark/test_engines.py":
+        return 3 if isinstance(item, pytest.Function) and item.callspec.params["name"] in QUIETLY else 1
+    return 2 if file in UNDISTURBED else 0
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -1,8 +1,11 @@
 """Test files that are run in processes of their own, beside the other tests: most of their time is waiting.
 
 Two at a time, in the order given here, long ones first: tests of whole programs, which start sessions of their own;
-the guard's tests on other engines; tests of what is apart from the guard of one query; and the simulator's, which need
-no Spark. When the tests of the first process are done, it waits, and a third run takes its place.
+the guard's tests on other engines; and tests of what is apart from the guard of one query. When the tests of the first
+process are done, it waits, and a third run takes its place.
+
+Then come the tests that hold a query to a target, and leave much of the machine idle. All that runs beside them are the
+simulator's tests, one file after the other, which take what nobody else wants.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event, Semaphore, Thread
@@ -60,17 +64,29 @@ def _runs(*groups: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
 BESIDE = {
     **_runs(_PROGRAMS),
     **{engine: (engine, *_files(("spark/test_guard", "spark/test_grouping")), "-k", ON_ENGINES) for engine in ENGINES},
-    **_runs(*_APART, *_SIMULATOR),
+    **_runs(*_APART),
 }
+#: Those that come after all others, with the lowest priority.
+QUIETLY = _runs(*_SIMULATOR)
 #: Files that are run beside alone.
 NOT_HERE = tuple(file for names in (_PROGRAMS, *_APART, *_SIMULATOR) for file in _files(names))
-#: Files whose tests hold a query to a target: they come last, when nothing runs beside them.
+#: Files whose tests hold a query to a target: they come last, when nothing but `QUIETLY` runs beside them.
 UNDISTURBED = tuple(f"tests/spark/test_{name}.py" for name in ("cluster", "network_overload", "fair_overload"))
+_ALL = BESIDE | QUIETLY
+LOWEST = 19
 
 
 def quick_start() -> dict[str, str]:
     """The variables with which a JVM of the tests starts."""
     return {"JDK_JAVA_OPTIONS": class_archive.java_options()}
+
+
+def lowest_priority(process: int) -> None:
+    """Let a process, which has a session of its own, run when nobody else wants to."""
+    os.setpriority(os.PRIO_PROCESS, process, LOWEST)
+    # Linux weighs sessions against each other, if it does, by a number of their own.
+    with suppress(OSError):
+        Path(f"/proc/{process}/autogroup").write_text(str(LOWEST))
 
 
 @dataclass
@@ -80,8 +96,9 @@ class RunsBeside:
     _folder: tempfile.TemporaryDirectory[str] | None = None
     _free: Semaphore = field(default_factory=lambda: Semaphore(AT_ONCE))
     _started: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
-    _begun: dict[str, Event] = field(default_factory=lambda: {name: Event() for name in BESIDE})
-    _times_s: dict[str, list[float]] = field(default_factory=dict)
+    _begun: dict[str, Event] = field(default_factory=lambda: {name: Event() for name in _ALL})
+    _ended: dict[str, Event] = field(default_factory=lambda: {name: Event() for name in _ALL})
+    _times_s: dict[str, tuple[float, float]] = field(default_factory=dict)
     _begin_s: float = 0.0
     _waited_for: bool = False
     _stopped: bool = False
@@ -94,29 +111,40 @@ class RunsBeside:
 
     def _start_all(self) -> None:
         class_archive.make()
-        for name, (engine, *what) in BESIDE.items():
+        for name in BESIDE:
             self._free.acquire()
-            if not self._stopped:
-                self._start(name, engine, what)
-                Thread(target=self._wait, args=(name,), daemon=True).start()
-            self._begun[name].set()
+            self._start(name)
+            Thread(target=self._wait, args=(name,), daemon=True).start()
+        for name in BESIDE:
+            self._ended[name].wait()
+        for name in QUIETLY:
+            self._start(name)
+            if name in self._started:
+                lowest_priority(self._started[name].pid)
+            self._wait(name)
 
     def _wait(self, name: str) -> None:
         begin_s = time.monotonic() - self._begin_s
-        self._started[name].wait()
-        self._times_s[name] = [begin_s, time.monotonic() - self._begin_s]
+        if name in self._started:
+            self._started[name].wait()
+            self._times_s[name] = begin_s, time.monotonic() - self._begin_s
+        self._ended[name].set()
         self._free.release()
 
-    def _start(self, name: str, engine: str, what: list[str]) -> None:
+    def _start(self, name: str) -> None:
+        engine, *what = _ALL[name]
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *what]
-        with self._said(name).open("wb") as said:
-            self._started[name] = subprocess.Popen(
-                [*command, f"--basetemp={self._said(name).with_suffix('')}"],
-                cwd=ROOT,
-                env={**os.environ, **quick_start(), "PENSTOCK_TEST_ENGINE": engine},
-                stdout=said,
-                stderr=said,
-            )
+        if not self._stopped:
+            with self._said(name).open("wb") as said:
+                self._started[name] = subprocess.Popen(
+                    [*command, f"--basetemp={self._said(name).with_suffix('')}"],
+                    cwd=ROOT,
+                    env={**os.environ, **quick_start(), "PENSTOCK_TEST_ENGINE": engine},
+                    stdout=said,
+                    stderr=said,
+                    start_new_session=name in QUIETLY,
+                )
+        self._begun[name].set()
 
     def result(self, name: str) -> tuple[int, str]:
         """The run's exit code and what it printed."""
@@ -128,8 +156,9 @@ class RunsBeside:
 
     def times(self) -> list[str]:
         """When each run began and ended, in seconds after the first: where the time of the whole goes."""
-        times_s = dict(self._times_s)
-        return [f"beside from {times_s[name][0]:.0f} to {times_s[name][1]:.0f} s: {name}" for name in times_s]
+        return [
+            f"beside from {times_s[0]:.0f} to {times_s[1]:.0f} s: {name}" for name, times_s in self._times_s.items()
+        ]
 
     def stop(self) -> None:
         """End what still runs."""
@@ -142,7 +171,7 @@ class RunsBeside:
 
     def _said(self, name: str) -> Path:
         assert self._folder is not None
-        number = list(BESIDE).index(name)  # a path with a space or a comma in it is not for every tool
+        number = list(_ALL).index(name)  # a path with a space or a comma in it is not for every tool
         return Path(self._folder.name) / f"run-{number}.txt"
 
 
