@@ -98,13 +98,15 @@ def balanced_steps(repeats: int) -> int:
 def show_balanced(out: Console, result: dict[str, Any]) -> None:
     """What each way delivered to the queries."""
     queries = list(result["parameters"]["queries"])
-    table = Table("policy", "mean utility", "worst query", "Jain", *queries, "windows within target", "wait, s")
+    table = Table("policy", "mean", "worst", "Jain", *queries, "in time", "wait", "at most")
     for row in result["rows"]:
         own = [f"{row['utility'][name]['median']:.2f}" for name in queries]
-        wait = "-" if row["wait_s"] is None else f"{row['wait_s']['median']:.2f} ({row['wait_s']['max']:.2f} at most)"
+        waits = ["-"] * 2 if row["wait_s"] is None else [f"{row['wait_s'][one]:.2f} s" for one in ("median", "max")]
         cells = [f"{row[name]['median']:.3f}" for name in ("mean", "worst", "jain")]
-        table.add_row(row["way"], *cells, *own, f"{row['windows_within_target']:.0%}", wait)
+        table.add_row(row["way"], *cells, *own, f"{row['windows_within_target']:.0%}", *waits)
     out.print(table)
+    told = "Utility of queries: mean, worst, Jain's index, each; windows within the target, and waits of windows."
+    out.print(told, highlight=False)
     for name, words in (
         ("worst_over_balance_sic", "Worst query, balanced over BALANCE-SIC"),
         ("mean_over_random", "Mean, balanced over random"),
