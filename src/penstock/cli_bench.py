@@ -8,7 +8,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.table import Table
+from rich.box import SIMPLE
+from rich.table import Column, Table
 
 from penstock.errors import PenstockError
 from penstock.federation.kafka_bus import KafkaBus
@@ -98,14 +99,15 @@ def balanced_steps(repeats: int) -> int:
 def show_balanced(out: Console, result: dict[str, Any]) -> None:
     """What each way delivered to the queries."""
     queries = list(result["parameters"]["queries"])
-    table = Table("policy", "mean", "worst", "Jain", *queries, "in time", "wait", "at most")
+    columns = ("policy", "mean", "worst", "Jain", *queries, "held", "wait", "most")
+    table = Table(*(Column(name, no_wrap=True) for name in columns), box=SIMPLE)
     for row in result["rows"]:
         own = [f"{row['utility'][name]['median']:.2f}" for name in queries]
-        waits = ["-"] * 2 if row["wait_s"] is None else [f"{row['wait_s'][one]:.2f} s" for one in ("median", "max")]
-        cells = [f"{row[name]['median']:.3f}" for name in ("mean", "worst", "jain")]
+        waits = ["-"] * 2 if row["wait_s"] is None else [f"{row['wait_s'][one]:.1f} s" for one in ("median", "max")]
+        cells = [f"{row[name]['median']:.2f}" for name in ("mean", "worst", "jain")]
         table.add_row(row["way"], *cells, *own, f"{row['windows_within_target']:.0%}", *waits)
     out.print(table)
-    told = "Utility of queries: mean, worst, Jain's index, each; windows within the target, and waits of windows."
+    told = "Utility of queries: mean, worst, Jain's index, each; windows that held the target; waits by window."
     out.print(told, highlight=False)
     for name, words in (
         ("worst_over_balance_sic", "Worst query, balanced over BALANCE-SIC"),
