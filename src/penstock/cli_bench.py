@@ -100,7 +100,7 @@ def show_balanced(out: Console, result: dict[str, Any]) -> None:
     """What each way delivered to the queries."""
     queries = list(result["parameters"]["queries"])
     columns = ("policy", "mean", "worst", "Jain", *queries, "held", "wait", "most")
-    table = Table(*(Column(name, no_wrap=True) for name in columns), box=SIMPLE)
+    table = Table(*(Column(name, no_wrap=True) for name in columns), box=SIMPLE, padding=(0, 1, 0, 0))
     for row in result["rows"]:
         own = [f"{row['utility'][name]['median']:.2f}" for name in queries]
         waits = ["-"] * 2 if row["wait_s"] is None else [f"{row['wait_s'][one]:.1f} s" for one in ("median", "max")]
