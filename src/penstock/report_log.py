@@ -1,7 +1,8 @@
 """A query's reports on disk, beside its plans: for the dashboard, and for whoever asks later what happened.
 
 One journal a query, under `reports` in the guard's folder. A line is a word and a message: `watch` when a guard began
-to plan for the query, `report` for each batch, `alarms` when they have changed, `end` when the guard has ended.
+to plan for the query, `report` for each batch, `missing` for one that none can be made of, `alarms` when they have
+changed, `end` when the guard has ended.
 
 Costs by class of keys are most of a report's bytes and change slowly, so only some reports bring them.
 """
@@ -66,6 +67,16 @@ class Alarms(Message):
 
 
 @dataclass(frozen=True, slots=True)
+class Missing(Message):
+    """Batches from one number to another have no report, and why: sums are without their rows."""
+
+    told_s: Seconds
+    first: Count
+    last: Count
+    note: Text = ""
+
+
+@dataclass(frozen=True, slots=True)
 class End(Message):
     """The guard has ended, and why."""
 
@@ -73,8 +84,14 @@ class End(Message):
     note: Text = ""
 
 
-Line = Watch | Report | Alarms | End
-_KINDS: dict[str, type[Line]] = {"watch": Watch, "report": Report, "alarms": Alarms, "end": End}
+Line = Watch | Report | Missing | Alarms | End
+_KINDS: dict[str, type[Line]] = {
+    "watch": Watch,
+    "report": Report,
+    "missing": Missing,
+    "alarms": Alarms,
+    "end": End,
+}
 _WORDS = {kind: word for word, kind in _KINDS.items()}
 
 

@@ -19,9 +19,9 @@ from penstock.errors import PenstockError
 from penstock.journal import Tail
 from penstock.log import BindingLog, PlanLog
 from penstock.plan import Binding, Plan
-from penstock.report_log import Alarms, End, ReportLog, journal_path, line_of
+from penstock.report_log import Alarms, End, Missing, ReportLog, journal_path, line_of
 from penstock.spark.binding import LEASE_S, NO_PLAN, UNREADABLE
-from penstock.spark.controller import IDLE_S, LOST_AFTER, REAL_TIME, STALLED_S, Controller
+from penstock.spark.controller import FORGOTTEN, IDLE_S, LOST_AFTER, NOT_RUN_AGAIN, REAL_TIME, STALLED_S, Controller
 from penstock.spark.meter import Meter, Rows
 from penstock.testing import ManualClock
 
@@ -117,6 +117,11 @@ class Bench:
         self.query.recentProgress.append(done)
         self.clock.advance(done["durationMs"]["triggerExecution"] / 1000.0)
         self.controller.step()
+
+    def kept(self, kind: type[Any]) -> list[Any]:
+        """Lines of that kind in the journal."""
+        lines = [line_of(text) for text in Tail(journal_path(self.folder, QUERY)).news()]
+        return [line for line in lines if isinstance(line, kind)]
 
     def share(self) -> float:
         """The keep share in force."""
@@ -579,3 +584,95 @@ def test_a_journal_that_cannot_be_written_is_in_nobodys_way(bench: Bench) -> Non
     bench.overload()
     assert len(bench.reports) == 3
     assert bench.controller.errors == 0
+
+
+def not_run(batch: int, start_s: float, start: int, end: int) -> dict[str, Any]:
+    """What Spark tells of a batch that its sink had already: offsets moved on, and nothing was counted."""
+    found = progress(batch, start_s, rows=0, kept=0)
+    found["observedMetrics"]["gate"] = dict.fromkeys(found["observedMetrics"]["gate"])
+    return found | {"sources": [{"numInputRows": 0, "startOffset": start, "endOffset": end}]}
+
+
+def test_a_replayed_batch_that_spark_does_not_run_again_is_told_to_have_no_report(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.bindings.add(13, Binding(13, QUERY, bench.clock() - 60.0, None))  # by the run that was killed
+    bench.query.recentProgress.append(not_run(13, bench.clock(), 115, 117))
+    with caplog.at_level(logging.WARNING, "penstock"):
+        bench.controller.step()
+    bench.query.recentProgress.append(progress(14, bench.clock(), rows=10, kept=10))
+    bench.controller.step()
+    assert [(line.first, line.last, line.note) for line in bench.kept(Missing)] == [(13, 13, NOT_RUN_AGAIN)]
+    assert f"batch 13 of query {QUERY}: no report" in caplog.text
+    assert [report.sequence for report in bench.reports] == [14]
+
+
+@pytest.mark.parametrize(("bound_after_s", "start"), [(0.1, 115), (-60.0, 117)])
+def test_a_batch_without_rows_lacks_nothing(bench: Bench, bound_after_s: float, start: int) -> None:
+    bench.bindings.add(13, Binding(13, QUERY, bench.clock() + bound_after_s, None))
+    bench.query.recentProgress.append(not_run(13, bench.clock(), start, 117))
+    bench.controller.step()
+    assert bench.kept(Missing) == []
+
+
+def test_a_replayed_batch_that_runs_again_is_reported(bench: Bench) -> None:
+    bench.bindings.add(13, Binding(13, QUERY, bench.clock() - 60.0, None))
+    bench.query.recentProgress.append(progress(13, bench.clock(), rows=10, kept=10))
+    bench.controller.step()
+    assert [report.sequence for report in bench.reports] == [13]
+    assert bench.kept(Missing) == []
+
+
+def test_rows_that_only_the_gate_counted_are_reported(bench: Bench) -> None:
+    bench.query.recentProgress.append(progress(0, bench.clock(), rows=10, kept=10) | {"numInputRows": 0})
+    bench.controller.step()
+    assert [report.rows_in for report in bench.reports] == [10]
+
+
+def test_batches_that_spark_has_forgotten_are_told_to_have_no_report(bench: Bench) -> None:
+    bench.batch(10)
+    bench.query.recentProgress[:] = [progress(n, bench.clock() + n, rows=10, kept=10) for n in (5, 6)]
+    bench.controller.step()
+    assert [report.sequence for report in bench.reports] == [0, 5, 6]
+    assert [(line.first, line.last, line.note) for line in bench.kept(Missing)] == [(1, 4, FORGOTTEN)]
+
+
+def test_a_batch_that_ends_between_two_answers_is_reported_once(tmp_path: Path) -> None:
+    class Racing(Query):
+        hidden = 1
+
+        @property
+        def lastProgress(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
+            shown = self.recentProgress[: len(self.recentProgress) - self.hidden]
+            return shown[-1] if shown else None
+
+    bench = Bench(tmp_path, Racing())
+    bench.query.recentProgress += [progress(n, bench.clock() + n, rows=10, kept=10) for n in range(3)]
+    bench.controller.step()
+    Racing.hidden = 0
+    bench.controller.step()
+    assert [report.sequence for report in bench.reports] == [0, 1, 2]
+
+
+def test_an_error_over_one_batch_takes_no_report_from_those_behind_it(bench: Bench) -> None:
+    torn, *others = (progress(n, bench.clock() + n, rows=10, kept=10) for n in range(3))
+    torn["observedMetrics"]["probe"]["tasks"] = ["torn"]
+    bench.query.recentProgress += [torn, *others]
+    with pytest.raises(ValueError, match="Expecting value"):
+        bench.controller.step()
+    bench.controller.step()
+    assert [report.sequence for report in bench.reports] == [1, 2]
+    (missing,) = bench.kept(Missing)
+    assert (missing.first, missing.last) == (0, 0)
+    assert missing.note.startswith("the guard met an error over it: ")
+
+
+def test_a_report_is_handed_on_though_no_plan_can_be_written(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(version: int, plan: Plan) -> bool:  # noqa: ARG001 - as the log's own
+        raise PenstockError("the disk is full")
+
+    bench.overload()
+    monkeypatch.setattr(bench.plans, "add", full)
+    with pytest.raises(PenstockError):
+        bench.batch(20)
+    assert [report.sequence for report in bench.reports] == [0, 1, 2, 3]

@@ -204,6 +204,24 @@ def test_a_query_that_goes_on_after_a_restart_keeps_its_history(writer: Writer, 
     assert len(found["head"]["starts"]) == 2
 
 
+def test_a_batch_that_no_guard_reported_is_told(writer: Writer, reader: Reader) -> None:
+    writer.batch()
+    writer.batches += 1  # one without rows: only the guard knows, and it says nothing
+    writer.batch()
+    assert reader.one()["head"]["alarms"] == []
+    writer.start()  # killed, and started again
+    writer.batches += 1
+    writer.batch()
+    said = "Batch 3 has no report, so sums are without it: it had no rows, or it ended while no guard watched."
+    assert reader.one()["head"]["alarms"] == [said]
+    writer.start()
+    writer.missing(5, 6, "Spark had forgotten it before the guard looked")
+    writer.batches += 2
+    writer.batch()
+    (told,) = reader.one()["head"]["alarms"]
+    assert told.startswith("3 batches have no report, so sums are without them. The last is batch 6: Spark had")
+
+
 def test_a_log_that_is_gone_is_told_and_what_was_known_stays(writer: Writer, reader: Reader) -> None:
     writer.batch()
     reader.news()

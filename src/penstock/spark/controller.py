@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from penstock.core.partition_costs import PartitionCosts
 from penstock.errors import PenstockError
 from penstock.plan import Costs, Plan
-from penstock.report_log import Alarms, End, NoReports
+from penstock.report_log import Alarms, End, Missing, NoReports
 from penstock.spark.binding import LEASE_S, NO_PLAN, UNREADABLE
 from penstock.spark.progress import Progress, arrival_trouble, partition_costs, report_of
 from penstock.totals import Totals
@@ -56,6 +56,10 @@ REAL_TIME = (
     "in real-time mode nothing tells how long rows wait or what they cost, so this target cannot be held and every row "
     "is kept: take Throughput as the target, or another trigger"
 )
+#: Why a batch has no report. A sink that keeps its own account, such as that of files, may have a batch although the
+#: query was killed before Spark noted its end. Spark then ends it without running it, and nothing is counted.
+NOT_RUN_AGAIN = "it was replayed and Spark counted no row of it, as it does where the sink had the batch already"
+FORGOTTEN = "Spark had forgotten it before the guard looked"
 #: A query about which nothing can be learned for so many looks in a row is lost.
 LOST_AFTER = 120
 
@@ -112,6 +116,7 @@ class Controller:
         self._query_id = str(query.id)
         self._before: Progress | None = None
         self._seen = -1  # number of the newest batch looked at, also one without rows
+        self._pending: deque[Progress] = deque()  # batches that have ended and are to be taken in
         self._in_force: Plan | None = None
         self._unwritten: Plan | None = None  # decided, and not in the log yet
         self._understood = True  # whether the last batch was taken in without an error
@@ -189,11 +194,18 @@ class Controller:
         """Look at the query once."""
         if self._unwritten is not None:
             self._write(replace(self._unwritten, decided_s=self._clock()))
-        for progress in self._news():
+        self._pending.extend(self._news())
+        while self._pending:  # after an error the others are taken in at the next look
+            progress = self._pending.popleft()
             self._understood = False
             report = self._take_in(progress)
-            self._understood = True
-            if report is not None:
+            if report is None:
+                self._understood = True
+                continue
+            try:
+                self._plan_by(report, progress)
+                self._understood = True
+            finally:
                 self._on_report(report)
         now_s = self._clock()
         self._watch_idleness(now_s)
@@ -212,13 +224,33 @@ class Controller:
         newest = Progress.of(last)
         if self._newest is None or newest.start_s != self._newest.start_s:
             self._newest, self._sign_s, self._active_since_s = newest, self._clock(), None
-        seen, self._seen = self._seen, max(self._seen, newest.batch)
-        if newest.batch <= seen:
+        if newest.batch <= self._seen:
             return []
-        if newest.batch == seen + 1 and newest.rows:
-            return [newest]
-        recent = [Progress.of(one) for one in self._query.recentProgress]
-        return [one for one in recent if one.batch > seen and one.rows]
+        if newest.batch == self._seen + 1 and not newest.empty:
+            found = [newest]
+        else:
+            found = [one for one in map(Progress.of, self._query.recentProgress) if one.batch > self._seen]
+        self._find_missing(found)
+        # Another batch may have ended between the two answers.
+        self._seen = max(newest.batch, *(one.batch for one in found)) if found else newest.batch
+        return [one for one in found if not one.empty]
+
+    def _find_missing(self, found: list[Progress]) -> None:
+        """Tell of batches that no report will be made of, though there were rows in them."""
+        if not found:
+            return
+        first = found[0]
+        if 0 <= self._seen < first.batch - 1:
+            self._miss(self._seen + 1, first.batch - 1, FORGOTTEN)
+        if self._seen < 0 and first.empty and first.moved:
+            bound = self._bindings.get(first.batch)
+            if bound is not None and bound.bound_s < first.start_s:  # bound by a run before this one
+                self._miss(first.batch, first.batch, NOT_RUN_AGAIN)
+
+    def _miss(self, first: int, last: int, note: str) -> None:
+        which = f"batch {first}" if first == last else f"batches {first} to {last}"
+        self._tell(f"{which} of query {self._query_id}: no report, so these rows are in no sum: {note}")
+        self._kept_in.write(Missing(self._clock(), first, last, note))
 
     def _take_in(self, progress: Progress) -> Report | None:
         before, self._before = self._before, progress
@@ -233,8 +265,11 @@ class Controller:
             return None
         if self._probe not in progress.observed and any(name.startswith(PROBE) for name in progress.observed):
             self._tell(f"query {self._query_id} is measured by another guard: take admit and measured of the same one")
-        plan = self._judged_by(progress)
-        report = self._report(progress, before, plan)
+        try:
+            report = self._report(progress, before, self._judged_by(progress))
+        except Exception as error:
+            self._miss(progress.batch, progress.batch, f"the guard met an error over it: {_line(error)}")
+            raise
         if progress.batch % PURGE_EVERY == 0:
             self._purge(progress.batch - HISTORY)
         if report is None:
@@ -242,6 +277,10 @@ class Controller:
         self.reports.append(report)
         self.totals.add(report)
         self._kept_in.write(report)
+        return report
+
+    def _plan_by(self, report: Report, progress: Progress) -> None:
+        """Plan what follows from a batch, and say what a person should hear of."""
         if self._plans_blindly(progress):
             self.alarms = (REAL_TIME,)
         else:
@@ -250,7 +289,6 @@ class Controller:
             self.alarms = self._planner.alarms if trouble is None else (*self._planner.alarms, trouble)
         for alarm in self.alarms:
             self._tell(alarm)
-        return report
 
     def _has_gate(self, progress: Progress) -> bool:
         """Whether the batch was judged by the gate of this controller."""

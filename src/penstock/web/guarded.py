@@ -9,7 +9,7 @@ from penstock.core.planner import SOURCE
 from penstock.errors import PenstockError
 from penstock.journal import Tail
 from penstock.report import Report
-from penstock.report_log import ENDING, FOLDER, Alarms, End, Watch, line_of
+from penstock.report_log import ENDING, FOLDER, Alarms, End, Missing, Watch, line_of
 from penstock.totals import Totals
 from penstock.web import costs, words
 from penstock.web.followed import Followed, Json
@@ -27,6 +27,8 @@ COST_REPORTS = 6
 RECENT_REPORTS = 40
 #: What the verdict looks back on.
 RECENT_S = 10.0
+#: Why there may be no report of a batch between those of two guards.
+UNSEEN = "it had no rows, or it ended while no guard watched"
 
 
 class GuardedQuery(Followed):
@@ -51,6 +53,9 @@ class GuardedQuery(Followed):
         self.plan, self.watch = None, None
         self._ended: End | None = None
         self._alarms = Alarms(0.0)
+        self._missing: list[Missing] = []
+        self._newest: int | None = None  # the newest batch with a report, or of which is told that it has none
+        self._watched_anew = False  # whether a guard has begun since then
         self._totals = Totals()
         self._first_s: float | None = None  # when the first of the batches began that are summed up
         self._recent: deque[Report] = deque(maxlen=RECENT_REPORTS)
@@ -125,8 +130,13 @@ class GuardedQuery(Followed):
             case Watch() as watch:
                 self.watch, self._ended, self._alarms = watch, None, Alarms(watch.began_s)
                 self._starts.append(watch.began_s)
+                self._watched_anew = True
             case Report() as report:
                 self._take_report(report)
+            case Missing() as missing:
+                self._find_gap(missing.first, missing.told_s)
+                self._missing.append(missing)
+                self._newest = missing.last
             case Alarms() as alarms:
                 self._alarms = alarms
             case End() as end:
@@ -138,6 +148,8 @@ class GuardedQuery(Followed):
         if self._recent and report.sequence == self._recent[-1].sequence:
             return  # A replayed batch: it was judged by the same plan, row for row.
         self._ended = None
+        self._find_gap(report.sequence, report.end_s)
+        self._newest = report.sequence
         self._recent.append(report)
         if report.cost_sketch:
             self._sketches.append(report.cost_sketch)
@@ -162,6 +174,12 @@ class GuardedQuery(Followed):
             }
         )
 
+    def _find_gap(self, batch: int, now_s: float) -> None:
+        """Note batches between those of two guards. Within the time of one, it is the guard that tells of them."""
+        if self._watched_anew and self._newest is not None and self._newest < batch - 1:
+            self._missing.append(Missing(now_s, self._newest + 1, batch - 1, UNSEEN))
+        self._watched_anew = False
+
     def _shown(self, now_s: float) -> Json:
         """What is not a list that grows."""
         last = self._recent[-1] if self._recent else None
@@ -184,7 +202,7 @@ class GuardedQuery(Followed):
             "key": list(watch.key) if watch else [],
             "row": list(watch.row) if watch else [],
             "must_keep": watch.keep if watch else "",
-            "alarms": list(self._alarms.alarms),
+            "alarms": [*self._alarms.alarms, *words.missing(self._missing)],
             "errors": self._alarms.errors,
             "unreadable": self._unreadable,
             "since_s": self._first_s,

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from penstock.plan import KeepTable, Plan
     from penstock.report import Report
-    from penstock.report_log import End, Watch
+    from penstock.report_log import End, Missing, Watch
 
 #: A query without a sign of life for so long, and for so many of its batches, is called quiet.
 QUIET_S, QUIET_BATCHES = 60.0, 5.0
@@ -34,6 +34,23 @@ def state(watch: Watch | None, ended: End | None, last: Report | None, plan: Pla
     if now_s - sign_s > patience_s:
         return "quiet"
     return "waiting" if last is None else "running"
+
+
+def missing(found: Sequence[Missing]) -> list[str]:
+    """That batches have no report, in a line; nothing if all have.
+
+    >>> from penstock.report_log import Missing
+    >>> missing([Missing(0.0, 13, 13, "it was not run again")])
+    ['Batch 13 has no report, so sums are without it: it was not run again.']
+    >>> missing([Missing(0.0, 13, 13, "it was not run again"), Missing(0.0, 20, 29, "it was forgotten")])
+    ['11 batches have no report, so sums are without them. The last is batch 29: it was forgotten.']
+    """
+    if not found:
+        return []
+    count, last = sum(one.last - one.first + 1 for one in found), found[-1]
+    if count == 1:
+        return [f"Batch {last.last} has no report, so sums are without it: {last.note}."]
+    return [f"{count} batches have no report, so sums are without them. The last is batch {last.last}: {last.note}."]
 
 
 def target(watch: Watch | None) -> str:
