@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -420,8 +420,9 @@ def test_a_batch_that_does_not_end_raises_an_alarm_until_it_does(
             bench.controller.step()
             bench.clock.advance(STALLED_S / 2.0 + 1.0)
         bench.controller.step()
+    since = "since 2027-01-15 08:00:00 UTC"
     assert bench.controller.alarms == (
-        f"no batch of query {QUERY} has ended for 93 s; Spark says: Getting offsets from KafkaV2[Subscribe[in]]",
+        f"no batch of query {QUERY} has ended {since}; Spark says: Getting offsets from KafkaV2[Subscribe[in]]",
     )
     assert caplog.text.count("no batch of query") == 1
     bench.batch(10)
@@ -435,6 +436,34 @@ def test_a_batch_that_does_not_end_raises_an_alarm_until_it_does(
         bench.clock.advance(waited_s)
         bench.controller.step()
         assert len(bench.controller.alarms) == alarms
+
+
+def test_an_alarm_that_lasts_is_kept_once(bench: Bench) -> None:
+    bench.query.status["message"] = "Processing new data"
+    bench.batch(10)
+    for _ in range(3600):
+        bench.clock.advance(1.0)
+        bench.controller.step()
+    assert [len(line.alarms) for line in bench.kept(Alarms)] == [1]
+    bench.batch(10)
+    assert [len(line.alarms) for line in bench.kept(Alarms)] == [1, 0]
+
+
+def test_numbers_of_an_alarm_and_of_errors_are_kept_once_a_minute_and_at_the_end(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.spark.controller.STALLED_S", 1e9)
+    for second in range(180):
+        bench.controller.alarms = (f"keep matches {second} rows",)
+        bench.controller.errors = second
+        bench.clock.advance(1.0)
+        bench.controller.step()
+    # The first, the first with an error, and then as time passes.
+    assert [line.errors for line in bench.kept(Alarms)] == [0, 1, 61, 121]
+    bench.query.isActive = False
+    bench.controller.start()
+    bench.controller._thread.join(30.0)  # noqa: SLF001 - it ends by itself
+    assert bench.kept(Alarms)[-1].errors == 179
 
 
 def test_a_line_is_told_once_whatever_its_numbers(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
@@ -574,7 +603,9 @@ def test_reports_and_alarms_are_kept_beside_the_plans(bench: Bench) -> None:
     bench.controller.start()
     bench.controller._thread.join(30.0)  # noqa: SLF001 - it ends by itself
     lines = [line_of(text) for text in Tail(journal_path(bench.folder, QUERY)).news()]
-    assert [line for line in lines if isinstance(line, ps.Report)] == bench.reports
+    assert [replace(line, cost_sketch=None) for line in lines if isinstance(line, ps.Report)] == [
+        replace(report, cost_sketch=None) for report in bench.reports
+    ]
     assert all(line.alarms for line in lines if isinstance(line, Alarms))
     assert isinstance(lines[-1], End)
 

@@ -11,6 +11,7 @@ import re
 import threading
 from collections import deque
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.core.partition_costs import PartitionCosts
@@ -46,6 +47,8 @@ IDLE_S = 2.0
 #: looks like that.
 STALLED_S, STALLED_TIMES = 60.0, 3.0
 NO_BATCH = "no batch of query"
+#: Alarms of which only numbers have changed are kept again after so long: a journal has room for reports, too.
+SAME_ALARMS_S = 60.0
 #: What the names of probes begin with.
 PROBE = "penstock_probe_"
 #: Reports remembered, and batches whose bindings and plans are kept; how often older ones are deleted, in batches.
@@ -110,7 +113,7 @@ class Controller:
         self._dealing = dealing
         self._kept_in = kept_in or NoReports()
         self._salt = salt
-        self._alarms_kept: tuple[tuple[str, ...], int] = (), 0
+        self._alarms_kept = Alarms(0.0)
         self._costs = dealing.in_force if dealing else None  # what every plan carries
         self._real_time = False
         self._query_id = str(query.id)
@@ -151,7 +154,9 @@ class Controller:
         try:
             self._loop()
         finally:
-            self._kept_in.write(End(self._clock(), "the guard was stopped" if self._stopping.is_set() else "over"))
+            now_s = self._clock()
+            self._keep_alarms(now_s, again_after_s=0.0)
+            self._kept_in.write(End(now_s, "the guard was stopped" if self._stopping.is_set() else "over"))
 
     def _loop(self) -> None:
         unanswered = 0
@@ -366,10 +371,14 @@ class Controller:
         if oldest is not None and oldest.plan_version is not None:
             self._plans.purge(oldest.plan_version)
 
-    def _keep_alarms(self, now_s: float) -> None:
-        if (found := (self.alarms, self.errors)) != self._alarms_kept:
+    def _keep_alarms(self, now_s: float, again_after_s: float = SAME_ALARMS_S) -> None:
+        """Keep the alarms if there are others, or none any more; if only numbers are others, not before long."""
+        kept, found = self._alarms_kept, Alarms(now_s, self.alarms, self.errors)
+        if (found.alarms, found.errors) == (kept.alarms, kept.errors):
+            return
+        if _gists(found) != _gists(kept) or now_s - kept.told_s >= again_after_s:
             self._alarms_kept = found
-            self._kept_in.write(Alarms(now_s, *found))
+            self._kept_in.write(found)
 
     def _watch_progress(self, now_s: float) -> None:
         """Raise an alarm while a batch takes very long."""
@@ -392,7 +401,9 @@ class Controller:
         waited_s = now_s - self._active_since_s
         if waited_s <= max(STALLED_S, STALLED_TIMES * (self._newest.duration_s if self._newest else 0.0)):
             return None
-        return f"{NO_BATCH} {self._query_id} has ended for {waited_s:.0f} s; Spark says: {status.get('message')}"
+        # Without a number that runs, so that it is the same alarm as long as it lasts.
+        since = datetime.fromtimestamp(self._active_since_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+        return f"{NO_BATCH} {self._query_id} has ended since {since}; Spark says: {status.get('message')}"
 
     def _watch_idleness(self, now_s: float) -> None:
         """When input has ended, let go: the next row to come must not meet the gate of an overload long gone."""
@@ -433,10 +444,18 @@ class Controller:
 
     def _tell(self, line: str) -> None:
         """Warn, once, whatever the numbers in the line."""
-        gist = re.sub(r"\d[\d.]*", "#", line)
-        if gist not in self._told:
+        if (gist := _gist(line)) not in self._told:
             self._told.add(gist)
             _logger.warning("%s", line)
+
+
+def _gist(line: str) -> str:
+    """A line whatever its numbers."""
+    return re.sub(r"\d[\d.]*", "#", line)
+
+
+def _gists(told: Alarms) -> tuple[list[str], bool]:
+    return [_gist(line) for line in told.alarms], told.errors > 0
 
 
 def _line(error: Exception) -> str:
