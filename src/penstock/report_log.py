@@ -2,7 +2,7 @@
 
 One journal a query, under `reports` in the guard's folder. A line is a word and a message: `watch` when a guard began
 to plan for the query, `report` for each batch, `missing` for one that none can be made of, `alarms` when they have
-changed, `end` when the guard has ended.
+changed, `alive` when there was nothing to write for a while, `end` when the guard has ended.
 
 Costs by class of keys are most of a report's bytes and change slowly, so only some reports bring them.
 """
@@ -20,6 +20,8 @@ FOLDER = "reports"
 ENDING = ".journal"
 #: Time between two reports with costs.
 COSTS_EVERY_S = 10.0
+#: A guard that has written nothing for so long writes that it lives: some 400 KB a day at most.
+ALIVE_S = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +79,13 @@ class Missing(Message):
 
 
 @dataclass(frozen=True, slots=True)
+class Alive(Message):
+    """The guard looks at its query and has nothing else to tell."""
+
+    told_s: Seconds
+
+
+@dataclass(frozen=True, slots=True)
 class End(Message):
     """The guard has ended, and why."""
 
@@ -84,12 +93,13 @@ class End(Message):
     note: Text = ""
 
 
-Line = Watch | Report | Missing | Alarms | End
+Line = Watch | Report | Missing | Alarms | Alive | End
 _KINDS: dict[str, type[Line]] = {
     "watch": Watch,
     "report": Report,
     "missing": Missing,
     "alarms": Alarms,
+    "alive": Alive,
     "end": End,
 }
 _WORDS = {kind: word for word, kind in _KINDS.items()}

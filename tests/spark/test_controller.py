@@ -19,7 +19,7 @@ from penstock.errors import PenstockError
 from penstock.journal import Tail
 from penstock.log import BindingLog, PlanLog
 from penstock.plan import Binding, Plan
-from penstock.report_log import Alarms, End, Missing, ReportLog, journal_path, line_of
+from penstock.report_log import ALIVE_S, Alarms, Alive, End, Missing, ReportLog, journal_path, line_of
 from penstock.spark.binding import LEASE_S, NO_PLAN, UNREADABLE
 from penstock.spark.controller import FORGOTTEN, IDLE_S, LOST_AFTER, NOT_RUN_AGAIN, REAL_TIME, STALLED_S, Controller
 from penstock.spark.meter import Meter, Rows
@@ -436,6 +436,19 @@ def test_a_batch_that_does_not_end_raises_an_alarm_until_it_does(
         bench.clock.advance(waited_s)
         bench.controller.step()
         assert len(bench.controller.alarms) == alarms
+
+
+def test_a_guard_with_nothing_to_tell_says_that_it_lives_now_and_then(bench: Bench) -> None:
+    for _ in range(20):  # batches are sign enough
+        bench.clock.advance(0.5 * ALIVE_S)
+        bench.batch(10)
+    assert bench.kept(Alive) == []
+    began_s = bench.clock()
+    for _ in range(610):
+        bench.clock.advance(0.1)
+        bench.controller.step()
+    told_s = [line.told_s - began_s for line in bench.kept(Alive)]
+    assert told_s == pytest.approx([10.0, 20.0, 30.0, 40.0, 50.0, 60.0], abs=1.0)
 
 
 def test_an_alarm_that_lasts_is_kept_once(bench: Bench) -> None:

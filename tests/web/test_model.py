@@ -187,6 +187,29 @@ def test_a_query_that_says_nothing_for_long_is_quiet(writer: Writer, reader: Rea
     assert reader.one()["head"]["state"] == "quiet"
 
 
+def test_a_guard_that_says_that_it_lives_is_not_quiet_however_long_a_batch_takes(
+    writer: Writer, reader: Reader
+) -> None:
+    writer.batch()
+    for _ in range(9):
+        writer.now_s += 10.0
+        writer.alive()
+    assert reader.one()["head"]["state"] == "running"
+
+
+def test_a_guard_that_was_killed_is_quiet_soon_however_long_batches_took(writer: Writer, reader: Reader) -> None:
+    writer.alive()
+    writer.batch(start_s=writer.now_s - 100.0)
+    writer.now_s += 25.0
+    assert reader.one()["head"]["state"] == "running"
+    writer.now_s += 10.0
+    assert reader.one()["head"]["state"] == "quiet"
+    writer.start()  # the next one has not had to say anything yet
+    writer.batch(start_s=writer.now_s - 100.0)
+    writer.now_s += 61.0
+    assert reader.one()["head"]["state"] == "running"
+
+
 def test_a_query_that_goes_on_after_a_restart_keeps_its_history(writer: Writer, reader: Reader) -> None:
     writer.batch()
     writer.end()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from penstock.core.partition_costs import PartitionCosts
 from penstock.errors import PenstockError
 from penstock.plan import Costs, Plan
-from penstock.report_log import Alarms, End, Missing, NoReports
+from penstock.report_log import ALIVE_S, Alarms, Alive, End, Missing, NoReports
 from penstock.spark.binding import LEASE_S, NO_PLAN, UNREADABLE
 from penstock.spark.progress import Progress, arrival_trouble, partition_costs, report_of
 from penstock.totals import Totals
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from penstock.core.policy import Planner
     from penstock.report import Report
-    from penstock.report_log import ReportSink
+    from penstock.report_log import Line, ReportSink
     from penstock.spark.store import Bindings, Plans
 
 _logger = logging.getLogger("penstock")
@@ -114,6 +114,7 @@ class Controller:
         self._kept_in = kept_in or NoReports()
         self._salt = salt
         self._alarms_kept = Alarms(0.0)
+        self._kept_s = clock()  # when something was last kept
         self._costs = dealing.in_force if dealing else None  # what every plan carries
         self._real_time = False
         self._query_id = str(query.id)
@@ -156,7 +157,7 @@ class Controller:
         finally:
             now_s = self._clock()
             self._keep_alarms(now_s, again_after_s=0.0)
-            self._kept_in.write(End(now_s, "the guard was stopped" if self._stopping.is_set() else "over"))
+            self._keep(End(now_s, "the guard was stopped" if self._stopping.is_set() else "over"))
 
     def _loop(self) -> None:
         unanswered = 0
@@ -216,6 +217,8 @@ class Controller:
         self._watch_idleness(now_s)
         self._watch_progress(now_s)
         self._keep_alarms(now_s)
+        if not 0.0 <= now_s - self._kept_s < ALIVE_S:
+            self._keep(Alive(now_s))
         plan = self._in_force
         # Who does not understand what happens does not renew: the lease runs out, and rows flow.
         if self._understood and plan is not None and plan.gates and now_s - plan.decided_s > LEASE_S / 3.0:
@@ -255,7 +258,7 @@ class Controller:
     def _miss(self, first: int, last: int, note: str) -> None:
         which = f"batch {first}" if first == last else f"batches {first} to {last}"
         self._tell(f"{which} of query {self._query_id}: no report, so these rows are in no sum: {note}")
-        self._kept_in.write(Missing(self._clock(), first, last, note))
+        self._keep(Missing(self._clock(), first, last, note))
 
     def _take_in(self, progress: Progress) -> Report | None:
         before, self._before = self._before, progress
@@ -281,7 +284,7 @@ class Controller:
             return None
         self.reports.append(report)
         self.totals.add(report)
-        self._kept_in.write(report)
+        self._keep(report)
         return report
 
     def _plan_by(self, report: Report, progress: Progress) -> None:
@@ -371,6 +374,10 @@ class Controller:
         if oldest is not None and oldest.plan_version is not None:
             self._plans.purge(oldest.plan_version)
 
+    def _keep(self, message: Line) -> None:
+        self._kept_s = self._clock()
+        self._kept_in.write(message)
+
     def _keep_alarms(self, now_s: float, again_after_s: float = SAME_ALARMS_S) -> None:
         """Keep the alarms if there are others, or none any more; if only numbers are others, not before long."""
         kept, found = self._alarms_kept, Alarms(now_s, self.alarms, self.errors)
@@ -378,7 +385,7 @@ class Controller:
             return
         if _gists(found) != _gists(kept) or now_s - kept.told_s >= again_after_s:
             self._alarms_kept = found
-            self._kept_in.write(found)
+            self._keep(found)
 
     def _watch_progress(self, now_s: float) -> None:
         """Raise an alarm while a batch takes very long."""

@@ -9,7 +9,7 @@ from penstock.core.planner import SOURCE
 from penstock.errors import PenstockError
 from penstock.journal import Tail
 from penstock.report import Report
-from penstock.report_log import ENDING, FOLDER, Alarms, End, Missing, Watch, line_of
+from penstock.report_log import ENDING, FOLDER, Alarms, Alive, End, Missing, Watch, line_of
 from penstock.totals import Totals
 from penstock.web import costs, words
 from penstock.web.followed import Followed, Json
@@ -53,6 +53,7 @@ class GuardedQuery(Followed):
         self.plan, self.watch = None, None
         self._ended: End | None = None
         self._alarms = Alarms(0.0)
+        self._alive: Alive | None = None  # what the guard last said to that, since it began
         self._missing: list[Missing] = []
         self._newest: int | None = None  # the newest batch with a report, or of which is told that it has none
         self._watched_anew = False  # whether a guard has begun since then
@@ -130,7 +131,7 @@ class GuardedQuery(Followed):
             case Watch() as watch:
                 self.watch, self._ended, self._alarms = watch, None, Alarms(watch.began_s)
                 self._starts.append(watch.began_s)
-                self._watched_anew = True
+                self._watched_anew, self._alive = True, None
             case Report() as report:
                 self._take_report(report)
             case Missing() as missing:
@@ -139,6 +140,8 @@ class GuardedQuery(Followed):
                 self._newest = missing.last
             case Alarms() as alarms:
                 self._alarms = alarms
+            case Alive() as alive:
+                self._alive = alive
             case End() as end:
                 self._ended = end
             case None:
@@ -146,6 +149,7 @@ class GuardedQuery(Followed):
 
     def _take_report(self, report: Report) -> None:
         if self._recent and report.sequence == self._recent[-1].sequence:
+            self._watched_anew = False
             return  # A replayed batch: it was judged by the same plan, row for row.
         self._ended = None
         self._find_gap(report.sequence, report.end_s)
@@ -185,7 +189,7 @@ class GuardedQuery(Followed):
         last = self._recent[-1] if self._recent else None
         watch = self.watch
         recent = [one for one in self._recent if last and one.end_s >= last.end_s - RECENT_S]
-        state = "gone" if self._gone else words.state(watch, self._ended, last, self.plan, now_s)
+        state = "gone" if self._gone else self._state(last, now_s)
         return {
             "folder": self.shown_as,
             "state": state,
@@ -216,6 +220,9 @@ class GuardedQuery(Followed):
             "renewals": self._renewals,
             "costs": self._classes,
         }
+
+    def _state(self, last: Report | None, now_s: float) -> str:
+        return words.state(self.watch, self._ended, last, self.plan, self._alarms, self._alive, now_s=now_s)
 
     def _since_s(self, recent: list[Report]) -> float:
         """From when on rows could have been let through that went into these batches."""

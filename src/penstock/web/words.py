@@ -6,21 +6,34 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from penstock.report_log import ALIVE_S
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from penstock.plan import KeepTable, Plan
     from penstock.report import Report
-    from penstock.report_log import End, Missing, Watch
+    from penstock.report_log import Alarms, Alive, End, Missing, Watch
 
-#: A query without a sign of life for so long, and for so many of its batches, is called quiet.
+#: A guard that says that it lives, and has not for so long, is quiet.
+SILENT_S = 3.0 * ALIVE_S
+#: One that never has, because its journal is older or it never had to: so long, and so many of its query's batches.
 QUIET_S, QUIET_BATCHES = 60.0, 5.0
 #: Above the target by more than this share is a miss, and not a wobble.
 MISS = 1.05
 
 
-def state(watch: Watch | None, ended: End | None, last: Report | None, plan: Plan | None, now_s: float) -> str:
-    """One word: waiting, running, quiet or ended."""
+def state(
+    watch: Watch | None,
+    ended: End | None,
+    last: Report | None,
+    plan: Plan | None,
+    alarms: Alarms,
+    alive: Alive | None,
+    *,
+    now_s: float,
+) -> str:
+    """One word: waiting, running, quiet or ended. It is about the guard; that no batch ends is an alarm of its own."""
     if ended is not None:
         return "ended"
     if last is None and watch is None and plan is None:
@@ -29,8 +42,10 @@ def state(watch: Watch | None, ended: End | None, last: Report | None, plan: Pla
         last.end_s if last else 0.0,
         plan.decided_s if plan else 0.0,
         watch.began_s if watch else 0.0,
+        alarms.told_s,
+        alive.told_s if alive else 0.0,
     )
-    patience_s = max(QUIET_S, QUIET_BATCHES * last.duration_s if last else 0.0)
+    patience_s = SILENT_S if alive else max(QUIET_S, QUIET_BATCHES * last.duration_s if last else 0.0)
     if now_s - sign_s > patience_s:
         return "quiet"
     return "waiting" if last is None else "running"
