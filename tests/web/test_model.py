@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from tests.web.writer import REASON, Writer
 
+from penstock import cli_dashboard
 from penstock.core.backlog import TOO_OLD, rule
 from penstock.core.bucket_costs import BUCKETS
 from penstock.core.hashing import bucket, xxhash64
@@ -313,6 +314,25 @@ def test_queries_that_appear_later_below_a_folder_are_found(tmp_path: Path) -> N
 def test_a_folder_without_a_log_is_refused(tmp_path: Path) -> None:
     with pytest.raises(PenstockError, match=r"CHECKPOINT = .* start the query first"):
         Board([tmp_path]).refuse_nothing()
+
+
+def test_a_folder_to_come_can_be_waited_for_but_not_one_that_cannot(tmp_path: Path) -> None:
+    Board([tmp_path, tmp_path / "ck"]).refuse_nowhere()
+    (tmp_path / "file").write_text("")
+    for folder in (tmp_path / "file", tmp_path / "nowhere" / "ck"):
+        with pytest.raises(PenstockError, match=r"CHECKPOINT = .* nothing to wait for here"):
+            Board([folder]).refuse_nowhere()
+
+
+def test_a_log_that_was_waited_for_is_shown_when_it_comes(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "ck")
+    with cli_dashboard.board([writer.checkpoint], sample=False, wait=True) as shown:
+        assert shown.without_log == [writer.checkpoint]
+        assert cli_dashboard.state(shown) == []
+        writer.start()
+        assert shown.without_log == []
+    with cli_dashboard.board([writer.checkpoint], sample=False) as shown:
+        assert [one["name"] for one in cli_dashboard.state(shown)] == ["ck"]
 
 
 class TestWhy:
