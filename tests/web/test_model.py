@@ -154,11 +154,22 @@ def test_plans_are_told_with_their_reasons_and_renewals_are_counted(writer: Writ
     writer.plan((0.5, 1.0, 0.0, 1.0), note="renewed")
     found = reader.one()
     assert [plan["version"] for plan in found["decisions"]] == [0]
-    assert found["decisions"][0]["reasons"] == [{"reason": REASON, "buckets": 2, "keep": 0.25}]
+    assert found["decisions"][0]["reasons"] == [
+        {"reason": REASON, "buckets": 1, "keep": 0.0},
+        {"reason": REASON, "buckets": 1, "keep": 0.5},
+    ]
     assert (found["head"]["plan"], found["head"]["renewals"]) == (1, 1)
     writer.plan(None, note="no input")
     (plan,) = reader.one()["decisions"]
     assert (plan["version"], plan["reasons"], plan["note"]) == (2, [], "no input")
+
+
+def test_a_mean_of_many_shares_is_called_that(writer: Writer, reader: Reader) -> None:
+    writer.plan((0.01, 0.01, 0.01, 0.01, 0.6407, 1.0))
+    writer.plan((0.0, 0.2, 0.4, 0.6, 1.0))
+    few, many = (plan["reasons"] for plan in reader.one()["decisions"])
+    assert [(one["buckets"], one["keep"]) for one in few] == [(4, 0.01), (1, 0.6407)]
+    assert many == [{"reason": f"{REASON}, on average", "buckets": 4, "keep": 0.3}]
 
 
 def test_costs_are_told_by_class_with_what_the_plan_keeps_of_them(writer: Writer, reader: Reader) -> None:

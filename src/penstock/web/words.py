@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 SILENT_S = 3.0 * ALIVE_S
 #: One that never has, because its journal is older or it never had to: so long, and so many of its query's batches.
 QUIET_S, QUIET_BATCHES = 60.0, 5.0
+#: So many different shares of one reason are listed one by one.
+MOST_SHARES = 3
 #: Above the target by more than this share is a miss, and not a wobble.
 MISS = 1.05
 
@@ -117,15 +119,26 @@ def _sentence(text: str) -> str:
 
 
 def reasons(table: KeepTable) -> list[dict[str, object]]:
-    """Why rows are shed, of how many buckets, and what share of those is kept."""
+    """Why rows are shed, of how many buckets, and what share of those is kept: the same in all of them.
+
+    Of a reason with many shares only their mean is told, and called that.
+    """
     keep = np.asarray(table.keep)
-    found: dict[str, list[int]] = {}
+    found: dict[str, dict[float, list[float]]] = {}
     for number in np.flatnonzero(keep < 1.0).tolist():
-        found.setdefault(table.reason(number), []).append(number)
-    return [
-        {"reason": reason, "buckets": len(numbers), "keep": round(float(keep[numbers].mean()), 4)}
-        for reason, numbers in found.items()
-    ]
+        kept = float(keep[number])
+        found.setdefault(table.reason(number), {}).setdefault(round(kept, 2), []).append(kept)
+    told: list[dict[str, object]] = []
+    for reason, shares in found.items():
+        if len(shares) <= MOST_SHARES:
+            told += [_reason(reason, kept) for _, kept in sorted(shares.items())]
+        else:
+            told.append(_reason(f"{reason}, on average", [one for kept in shares.values() for one in kept]))
+    return told
+
+
+def _reason(reason: str, kept: list[float]) -> dict[str, object]:
+    return {"reason": reason, "buckets": len(kept), "keep": round(sum(kept) / len(kept), 4)}
 
 
 def seconds(length_s: float) -> str:
