@@ -200,7 +200,7 @@ class Controller:
         """Look at the query once."""
         if self._unwritten is not None:
             self._write(replace(self._unwritten, decided_s=self._clock()))
-        self._pending.extend(self._news())
+        self._look_for_news()
         while self._pending:  # after an error the others are taken in at the next look
             progress = self._pending.popleft()
             self._understood = False
@@ -224,33 +224,31 @@ class Controller:
         if self._understood and plan is not None and plan.gates and now_s - plan.decided_s > LEASE_S / 3.0:
             self._write(replace(plan, decided_s=now_s, note="renewed"))
 
-    def _news(self) -> list[Progress]:
-        """The batches that have ended since the last look, oldest first."""
+    def _look_for_news(self) -> None:
+        """Have the batches that have ended since the last look taken in, oldest first."""
         last = self._query.lastProgress
         if last is None:
-            return []
+            return
         newest = Progress.of(last)
         if self._newest is None or newest.start_s != self._newest.start_s:
             self._newest, self._sign_s, self._active_since_s = newest, self._clock(), None
         if newest.batch <= self._seen:
-            return []
+            return
         if newest.batch == self._seen + 1 and not newest.empty:
             found = [newest]
         else:
             found = [one for one in map(Progress.of, self._query.recentProgress) if one.batch > self._seen]
-        self._find_missing(found)
         # Another batch may have ended between the two answers.
-        self._seen = max(newest.batch, *(one.batch for one in found)) if found else newest.batch
-        return [one for one in found if not one.empty]
+        seen, self._seen = self._seen, max([newest.batch, *(one.batch for one in found)])
+        self._pending.extend(one for one in found if not one.empty)
+        if found:
+            self._find_missing(seen, found[0])
 
-    def _find_missing(self, found: list[Progress]) -> None:
-        """Tell of batches that no report will be made of, though there were rows in them."""
-        if not found:
-            return
-        first = found[0]
-        if 0 <= self._seen < first.batch - 1:
-            self._miss(self._seen + 1, first.batch - 1, FORGOTTEN)
-        if self._seen < 0 and first.empty and first.moved:
+    def _find_missing(self, seen: int, first: Progress) -> None:
+        """Tell of batches up to the first new one that no report will be made of, though there were rows in them."""
+        if 0 <= seen < first.batch - 1:
+            self._miss(seen + 1, first.batch - 1, FORGOTTEN)
+        if seen < 0 and first.empty and first.moved:
             bound = self._bindings.get(first.batch)
             if bound is not None and bound.bound_s < first.start_s:  # bound by a run before this one
                 self._miss(first.batch, first.batch, NOT_RUN_AGAIN)
