@@ -222,6 +222,9 @@ def show_dashboard(
     checkpoints: Checkpoints = None,
     *,
     sample: Annotated[bool, typer.Option("--sample", help="Show a simulated query in place of a log.")] = False,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Show the page before a query has written its first plan.")
+    ] = False,
     host: Host = "127.0.0.1",
     port: Port = PORT,
     token: Token = None,
@@ -229,7 +232,9 @@ def show_dashboard(
 ) -> None:
     """A live page over the logs of guarded queries and networks; with --json, what it shows, once."""
     json_file = check_outputs(None, json_file)
-    with cli_dashboard.board(checkpoints or [], sample=sample) as shown:
+    if wait and json_file is not None:
+        raise PenstockError("--json writes what is there now: give it without --wait")
+    with cli_dashboard.board(checkpoints or [], sample=sample, wait=wait) as shown:
         if json_file is None:
             cli_dashboard.serve(SCREEN, shown, host=host, port=port, token=token)
             return
