@@ -326,6 +326,27 @@ class TestWhy:
         assert [why(self.query(board), ["5"], [str(row)])["row"]["kept"] for row in rows] == kept
         assert 0 < sum(kept) < 50
 
+    @pytest.mark.parametrize(
+        ("mode", "must", "told"),
+        [
+            ("enforce", "", "This very row is dropped: its coin"),
+            ("enforce", "vip", "This very row is dropped, unless it must be kept: its coin"),
+            ("dry_run", "vip", "This very row would be dropped, unless it must be kept: its coin"),
+        ],
+    )
+    def test_a_row_is_not_called_dropped_that_may_be_one_of_those_that_must_be_kept(
+        self, tmp_path: Path, mode: str, must: str, told: str
+    ) -> None:
+        writer = Writer(tmp_path / "ck")
+        writer.start(row=("offset",), row_types=("bigint",), keep=must, mode=mode)
+        writer.plan((0.0,))
+        writer.batch()
+        board = Board([tmp_path])
+        board.look()
+        said = why(self.query(board), ["5"], ["1"])["text"]
+        assert said[1].startswith(told)
+        assert ("A row with vip must be kept: it is, whatever its key." in said) == bool(must)
+
     def backlog(self, folder: Path) -> tuple[Any, Binding]:
         """A query whose first batch, without a plan, met a backlog."""
         writer = Writer(folder / "ck")
