@@ -309,6 +309,16 @@ class TestWhy:
         with pytest.raises(PenstockError, match=told):
             why(self.query(board), key)
 
+    def test_empty_text_and_null_are_keys_too(self, tmp_path: Path) -> None:
+        writer = Writer(tmp_path / "ck")
+        writer.start(key_types=("string",))
+        writer.plan((1.0,))
+        board = Board([tmp_path])
+        board.look()
+        found = [why(self.query(board), [key])["bucket"] for key in ("", None, "null")]
+        assert found == [bucket(xxhash64(key), BUCKETS) for key in ("", None, "null")]
+        assert len(set(found)) == 3
+
     def test_a_row_that_is_named_gets_the_gates_own_verdict(self, tmp_path: Path) -> None:
         from penstock.core.gate import coins, judge  # noqa: PLC0415 - the gate itself, to compare with
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.web.writer import REASON, Writer
 
+from penstock.core.bucket_costs import BUCKETS
+from penstock.core.hashing import bucket, xxhash64
 from penstock.federation.account import BatchAccount, InputCount
 from penstock.federation.site_report import report_of
 from penstock.web.board import Board
@@ -133,6 +135,25 @@ def test_why_a_row_was_dropped_is_answered_from_the_keyboard(visit: Visit) -> No
     page.get_by_label("user", exact=True).fill("not a number")
     page.keyboard.press("Enter")
     expect(answer).to_contain_text("is not usable: give one of type bigint")
+
+
+def test_an_empty_key_and_a_null_key_are_asked_for_and_an_answer_goes_with_its_question(
+    visit: Visit, writer: Writer
+) -> None:
+    writer.start(key_types=("string",))
+    page = visit.open()
+    box, answer = page.get_by_label("user", exact=True), page.locator(".answer")
+    box.focus()
+    page.keyboard.press("Enter")
+    expect(answer).to_contain_text("user = ''")
+    box.fill("a")
+    expect(answer).to_be_empty()
+    page.get_by_label("user is null").check()
+    with page.expect_response(lambda one: "/api/why" in one.url) as asked:
+        page.get_by_role("button", name="Why?").click()
+    assert asked.value.json()["bucket"] == bucket(xxhash64(None), BUCKETS)
+    expect(answer).to_contain_text("user is null")
+    assert visit.wrong == []
 
 
 def test_charts_are_read_with_arrow_keys(visit: Visit, writer: Writer) -> None:

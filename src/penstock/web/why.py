@@ -34,14 +34,18 @@ EARLIER = 40
 
 
 def why(
-    query: GuardedQuery, key: Sequence[str], row: Sequence[str] = (), batch: int | None = None, arrived: str = ""
+    query: GuardedQuery,
+    key: Sequence[str | None],
+    row: Sequence[str | None] = (),
+    batch: int | None = None,
+    arrived: str = "",
 ) -> Json:
     """What happens to rows of a key, and to one of them if what tells rows apart is given.
 
     Args:
         query: Of which query.
-        key: The key, one value a column.
-        row: What tells the row from others, one value a column; none: any row of the key.
+        key: The key, one value a column; None is null.
+        row: What tells the row from others, one value a column, None is null; no value: any row of the key.
         batch: Judged by the plan of that batch; None: by the newest plan.
         arrived: When the row arrived, as a time or in seconds since 1970: it tells of a batch that met a backlog.
     """
@@ -98,13 +102,13 @@ def _claim(query: GuardedQuery) -> dict[str, Any]:
     return claim
 
 
-def _hash(what: str, columns: Sequence[str], kinds: Sequence[str], values: Sequence[str]) -> int:
+def _hash(what: str, columns: Sequence[str], kinds: Sequence[str], values: Sequence[str | None]) -> int:
     if len(values) != len(columns):
         raise PenstockError.setting(what, list(values), f"a value for each of {', '.join(columns) or 'no column'}")
     return xxhash64(*[typed(text, kind) for text, kind in zip(values, kinds, strict=True)])
 
 
-def _coin(salt: int, columns: Sequence[str], kinds: Sequence[str], values: Sequence[str]) -> int:
+def _coin(salt: int, columns: Sequence[str], kinds: Sequence[str], values: Sequence[str | None]) -> int:
     if len(values) != len(columns) or len(kinds) != len(columns):
         raise PenstockError.setting("row", list(values), f"a value for each of {', '.join(columns)}")
     hashed = xxhash64(salt, *[typed(text, kind) for text, kind in zip(values, kinds, strict=True)])

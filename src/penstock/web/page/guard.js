@@ -3,6 +3,7 @@
 import { Chart, mean, most, sum } from "./chart.js";
 import { Fairness } from "./fair.js";
 import { bar, clock, count, h, put, seconds, share, table, tile, total } from "./parts.js";
+import { Why } from "./why.js";
 
 const SHED = 6;
 const RECENT_S = 10;
@@ -122,48 +123,4 @@ function plans(log, head) {
     h("p", { class: "note" }, `A plan is on disk before any row is judged by it.${renewed}`),
     table("Plans", [["decided", "number"], ["plan", "number"], ["keeps", "number"], ["expects", "number"], ["why", "words"], ["note", "words"]], rows, "No plan yet: every row is kept."),
   ];
-}
-
-class Why {
-  constructor() {
-    this.fields = h("div", { class: "why" });
-    this.answer = h("div", { class: "answer", role: "status" });
-    this.form = h("form", { onsubmit: (event) => { event.preventDefault(); this.ask(); } }, this.fields);
-    this.panel = h("section", { class: "panel wide", "aria-label": "Why was this row dropped?" },
-      h("h3", {}, "Why was this row dropped?"), h("p", { class: "note" }, "The plan and the hash of the key tell: no row was stored for this."), this.form, this.answer);
-  }
-
-  update(log) {
-    const { key, row } = log.head;
-    this.id = log.id;
-    const shape = JSON.stringify([log.id, key, row]);
-    if (this.shape === shape) return;
-    this.shape = shape;
-    const field = (kind, name, needed) => h("label", {}, needed ? name : `${name} (if one row is meant)`, h("input", { name: kind, required: needed, autocomplete: "off", spellcheck: "false" }));
-    this.fields.replaceChildren(
-      ...key.map((name) => field("key", name, true)), ...row.map((name) => field("row", name, false)),
-      h("label", {}, "batch (newest plan if empty)", h("input", { name: "batch", inputmode: "numeric", autocomplete: "off" })),
-      h("label", {}, "arrived (if a backlog waited at the start)", h("input", { name: "arrived", placeholder: "2026-01-31T12:00:00", autocomplete: "off" })), h("button", { type: "submit" }, "Why?"));
-    this.answer.replaceChildren();
-  }
-
-  async ask() {
-    const given = new FormData(this.form), asked = new URLSearchParams({ id: this.id });
-    for (const value of given.getAll("key")) asked.append("key", value);
-    const row = given.getAll("row");
-    if (row.some((value) => value !== "")) for (const value of row) asked.append("row", value);
-    for (const name of ["batch", "arrived"]) if (given.get(name)) asked.append(name, given.get(name));
-    let found;
-    try {
-      found = await (await fetch(`/api/why?${asked}`)).json();
-    } catch {
-      found = { error: "the server did not answer" };
-    }
-    if (found.error) { this.answer.replaceChildren(h("p", {}, found.error)); return; }
-    const strip = [...found.earlier].reverse();
-    this.answer.replaceChildren(...found.text.map((line) => h("p", {}, line)),
-      strip.length > 1 ? h("div", {}, h("div", { class: "strip", role: "img", "aria-label": `Share kept by the last ${strip.length} plans: ${strip.map((one) => share(one.keep)).join(", ")}` },
-        strip.map((one) => h("i", { title: `plan ${one.version}, ${clock(one.t)}: ${share(one.keep)} kept${one.reason ? `, ${one.reason}` : ""}` }, h("b", { style: { height: `${100 * one.keep}%` } })))),
-        h("p", { class: "note" }, `What the last ${strip.length} plans kept of this key, oldest first.`)) : "");
-  }
 }
