@@ -167,6 +167,44 @@ def test_charts_are_read_with_arrow_keys(visit: Visit, writer: Writer) -> None:
     expect(page.locator(".tip:visible")).to_contain_text("batch 0")
 
 
+def test_a_chart_of_one_batch_is_a_dot_and_of_a_query_that_was_dead_is_broken(visit: Visit, writer: Writer) -> None:
+    page = visit.open()
+    chart = page.get_by_role("region", name="Queuing latency").locator("svg")
+    line = chart.locator("[data-series='mean wait']")
+    expect(chart.locator(".alone")).to_have_count(2)  # of the mean wait and of the longest
+    writer.batch()
+    writer.now_s += 3.0
+    writer.start()  # too soon to be noticed as a pause
+    for _ in range(3):
+        writer.batch()
+    writer.now_s += 600.0
+    writer.batch()
+    writer.batch()
+    expect(tile(page, "Rows in")).to_contain_text("7,000")
+    expect(chart.locator(".alone")).to_have_count(0)
+    assert [part.count("L") for part in line.get_attribute("d").split("M")[1:]] == [1, 2, 1]
+    # Rows are dealt to the time since the batch before, but not to that in which the query was dead.
+    rows = page.evaluate(
+        """async ([points, starts]) => (await import("/grouped.js")).grouped(points, 9, starts).map((one) => [one.from, one.t])""",
+        [[{"t": time, "d": 2} for time in (102, 117, 132, 202)], [0, 199]],
+    )
+    assert rows == [[87, 102], [102, 117], [117, 132], [199, 202]]
+
+
+def test_what_stands_beside_an_axis_is_where_it_says(visit: Visit) -> None:
+    page = visit.open()
+    asked = """async () => {
+        const { valueTicks, timeTicks, SECONDS, COUNTS } = await import("/axis.js"), names = (all) => all.map(([, name]) => name);
+        return [names(valueTicks(1, COUNTS)), names(valueTicks(700, SECONDS)), names(timeTicks(0, 151.2, 253)),
+                timeTicks(1.7e9 + 1, 1.7e9 + 98, 600).map(([time]) => time - 1.7e9)];
+    }"""
+    values, minutes, simulated, times = page.evaluate(asked)
+    assert values == ["0", "0.25", "0.5", "0.75", "1"]
+    assert minutes == ["0", "5 min", "10 min"]
+    assert simulated == ["0 s", "50 s", "100 s", "150 s"]
+    assert times == [10, 25, 40, 55, 70, 85]  # 1.7e9 is 20 s after a full minute
+
+
 def test_two_queries_are_two_tabs(visit: Visit, writer: Writer) -> None:
     other = Writer(writer.checkpoint.parent / "other", query="else")
     other.start()

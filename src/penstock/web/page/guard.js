@@ -1,7 +1,9 @@
 // A guarded query, or a site of a federation, of which less is known: latency against its target, rows kept and shed, backlog, costs, plans, and why a row was dropped.
 
-import { Chart, mean, most, sum } from "./chart.js";
+import { SECONDS } from "./axis.js";
+import { Chart } from "./chart.js";
 import { Fairness } from "./fair.js";
+import { mean, most, sum } from "./grouped.js";
 import { bar, clock, count, h, put, seconds, share, table, tile, total } from "./parts.js";
 import { Why } from "./why.js";
 
@@ -17,6 +19,7 @@ export class GuardView {
     this.tiles = h("dl", { class: "tiles" });
     this.latency = new Chart("Queuing latency", "How long rows wait before they are taken up.", {
       format: seconds,
+      units: SECONDS,
       limit: (head) => head.target_s,
       series: () => [
         { name: "longest wait", kind: "line", faint: true, color: "var(--wait)", of: (group) => most(group, (one) => one.max_s) },
@@ -39,6 +42,7 @@ export class GuardView {
     const purple = { kind: "line", color: "var(--shed-2)", fill: "color-mix(in srgb, var(--shed-2) 16%, transparent)" };
     this.age = new Chart("Age of the backlog", "How long the oldest row that waits at the source has waited.", {
       format: seconds,
+      units: SECONDS,
       series: () => [{ ...purple, name: "oldest row", of: (group) => most(group, (one) => one.age_s) }],
     });
     this.waiting = new Chart("Backlog", "Rows that wait at the source when a batch ends; how old they are was not measured.", {

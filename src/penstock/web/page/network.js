@@ -1,6 +1,7 @@
 // A query network: load against what is allowed, drops on its arcs, and each output's cursor on its QoS graph.
 
-import { Chart, mean, most } from "./chart.js";
+import { Chart } from "./chart.js";
+import { mean, most } from "./grouped.js";
 import { clock, count, h, panel, put, s, share, table, tile, total } from "./parts.js";
 
 const number = (value) => (value === null || value === undefined ? "–" : value < 100 ? Number(value.toFixed(2)).toString() : count(value));

@@ -39,12 +39,23 @@ export function share(part) {
   return `${Math.round(100 * part)}%`;
 }
 
+// The day of a time, unless that is today.
+export function day(time) {
+  const then = new Date(1000 * time);
+  return then.toDateString() === new Date().toDateString() ? "" : then.toLocaleDateString("en-GB", { day: "numeric", month: "short" });
+}
+
+export const hour = (time, withSeconds = true) => new Date(1000 * time).toLocaleTimeString("en-GB").slice(0, withSeconds ? 8 : 5);
+
 // Simulated time begins at 0; real time is in seconds since 1970.
 export function clock(time) {
   if (time < 1e8) return `${Number(time.toFixed(1))} s`;
-  const then = new Date(1000 * time), day = then.toDateString() === new Date().toDateString() ? "" : `${then.toLocaleDateString("en-GB", { day: "numeric", month: "short" })}, `;
-  return day + then.toLocaleTimeString("en-GB");
+  return [day(time), hour(time)].filter(Boolean).join(", ");
 }
+
+// So many of something: 1 batch, 2 batches.
+export const many = (number, one, more = `${one}s`) => `${count(number)} ${number === 1 ? one : more}`;
+export const times = (number) => (number === 1 ? "once" : `${count(number)} times`);
 
 export const total = (rows) => Object.values(rows).reduce((sum, one) => sum + one, 0);
 
