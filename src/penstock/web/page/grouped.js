@@ -12,10 +12,11 @@ export function grouped(points, most, starts = []) {
   points.forEach((point, at) => {
     const before = at ? points[at - 1] : null, began = point.t - point.d;
     let started = null;
-    for (; next < starts.length && starts[next] <= point.t; next += 1) if (before && starts[next] >= before.t) started = starts[next];
+    for (; next < starts.length && starts[next] <= point.t; next += 1) if (!before || starts[next] >= before.t) started = starts[next];
     const joined = before !== null && started === null && began - before.t <= long;
     if (!group || !joined || group.some.length === size) {
-      const from = before === null ? Math.min(began, point.t - usual) : started === null ? before.t : Math.max(Math.min(started, began), before.t);
+      const since = before ? started ?? before.t : Math.max(point.t - usual, started ?? -Infinity);
+      const from = joined ? since : Math.max(Math.min(since, began), before?.t ?? -Infinity);
       found.push(group = { from, some: [], first: point, joined });
     }
     group.some.push(point);

@@ -4,7 +4,7 @@ import { SECONDS } from "./axis.js";
 import { Chart } from "./chart.js";
 import { Fairness } from "./fair.js";
 import { mean, most, sum } from "./grouped.js";
-import { bar, clock, count, h, put, seconds, share, table, tile, total } from "./parts.js";
+import { bar, clock, count, h, many, put, seconds, share, table, tile, times, total } from "./parts.js";
 import { Why } from "./why.js";
 
 const SHED = 6;
@@ -81,17 +81,18 @@ function tiles(head, points) {
   // From the end of the batch before them, as far as the query ran: a trigger may leave time between batches.
   const before = points[points.length - recent.some.length - 1], started = head.starts[head.starts.length - 1] || 0;
   const first = last ? recent.some[0].t - recent.some[0].d : 0, from = before ? Math.min(Math.max(before.t, started), first) : first;
-  const span = last && last.t > from ? last.t - from : 1;
+  const span = last && last.t > from ? last.t - from : 1, lately = last ? (recent.some.length > 1 ? `last ${RECENT_S} s` : "last batch") : "";
   const waited = mean(recent, (one) => one.mean_s, (one) => one.kept), longest = most(recent, (one) => one.max_s);
   const lag = head.target_kind === "MaxLag", held = lag ? longest : waited;
   const level = head.target_s && held !== null ? head.verdict.level : "";
-  const shed = total(head.rows_shed), would = total(head.rows_would_shed);
+  const shed = total(head.rows_shed), would = total(head.rows_would_shed), taken = sum(recent, (one) => one.in);
+  const since = head.since_s === null ? "" : ` since ${clock(head.since_s)}`;
   return [
-    tile(lag ? "Longest wait" : "Mean wait", seconds(held), head.target_s ? `target ${seconds(head.target_s)}` : "no latency target", level),
-    tile("Rows in", `${count(sum(recent, (one) => one.in) / span)}/s`, `${count(head.rows_in)} in ${count(head.batches)} batches${head.since_s === null ? "" : ` since ${clock(head.since_s)}`}`),
-    tile("Kept", share(head.rows_in ? head.rows_kept / head.rows_in : null), `${count(head.rows_kept)} rows`),
-    head.mode === "dry_run" ? tile("Would be shed", count(would), "a dry run keeps every row") : tile("Shed", count(shed), head.rows_in ? `${share(shed / head.rows_in)} of all rows` : ""),
-    last && last.waiting && !last.age_s ? tile("Backlog", count(last.waiting), "rows wait at the source") : tile("Oldest in backlog", seconds(last ? last.age_s : null), last ? `${count(last.waiting)} rows wait` : ""),
+    tile(lag ? "Longest wait" : "Mean wait", seconds(held), [held === null ? "" : lately, head.target_s ? `target ${seconds(head.target_s)}` : "no latency target"], level),
+    tile("Rows in", `${count(taken / span)}/s`, [lately, `in all: ${count(head.rows_in)} in ${many(head.batches, "batch", "batches")}${since}`]),
+    tile("Kept", share(taken ? sum(recent, (one) => one.kept) / taken : null), [taken ? lately : "", head.rows_in ? `in all: ${share(head.rows_kept / head.rows_in)}, ${many(head.rows_kept, "row")}` : ""]),
+    head.mode === "dry_run" ? tile("Would be shed", count(would), ["in all", "a dry run keeps every row"]) : tile("Shed", count(shed), ["in all", head.rows_in ? `${share(shed / head.rows_in)} of all rows` : ""]),
+    last && last.waiting && !last.age_s ? tile("Backlog", count(last.waiting), "rows wait at the source") : tile("Oldest in backlog", seconds(last ? last.age_s : null), last ? `${many(last.waiting, "row waits", "rows wait")}` : ""),
     tile("Plan", head.plan === null ? "none" : `${head.plan}`, last && last.plan !== null ? `the last batch met ${last.plan}` : "every row is kept"),
   ];
 }
@@ -119,9 +120,9 @@ function costs(head) {
 function plans(log, head) {
   const rows = [...log.decisions].reverse().slice(0, 200).map((one) => [
     clock(one.t), `${one.version}`, one.keep === null ? "–" : share(one.keep), seconds(one.latency_s),
-    one.reasons.map((why) => `${why.reason} (${why.buckets} of the key buckets keep ${share(why.keep)})`).join("; ") || "every row is kept", one.note,
+    one.reasons.map((why) => `${why.reason} (${count(why.buckets)} of the key buckets ${why.buckets === 1 ? "keeps" : "keep"} ${share(why.keep)})`).join("; ") || "every row is kept", one.note,
   ]);
-  const renewed = head.renewals ? ` The newest was renewed ${head.renewals} times since.` : "";
+  const renewed = head.renewals ? ` The newest was renewed ${times(head.renewals)} since.` : "";
   return [
     h("h3", {}, "Plans, newest first"),
     h("p", { class: "note" }, `A plan is on disk before any row is judged by it.${renewed}`),

@@ -1,6 +1,8 @@
 // Small parts that all panels are made of. Text from data only ever becomes text, never markup.
 
 const SVG = "http://www.w3.org/2000/svg";
+// A table of more rows than this scrolls.
+const LONG = 12;
 
 function filled(node, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
@@ -59,8 +61,8 @@ export const times = (number) => (number === 1 ? "once" : `${count(number)} time
 
 export const total = (rows) => Object.values(rows).reduce((sum, one) => sum + one, 0);
 
-export function tile(name, value, of = "", level = "") {
-  return h("div", { class: "tile", "data-level": level }, h("dt", {}, name), h("dd", {}, value, of ? h("span", { class: "of" }, of) : null));
+export function tile(name, value, of = [], level = "") {
+  return h("div", { class: "tile", "data-level": level }, h("dt", {}, name), h("dd", {}, value, [of].flat().filter(Boolean).map((line) => h("span", { class: "of" }, line))));
 }
 
 export function bar(part, color = "var(--kept)") {
@@ -68,17 +70,14 @@ export function bar(part, color = "var(--kept)") {
   return h("div", { class: "bar" }, h("span", { "aria-hidden": "true" }, h("i", { style: { width, background: color } })), h("em", {}, share(part)));
 }
 
+// A column with nothing in it is left out. On a phone rows are stacked, each cell with its column's name, and roles say that it is a table still.
 export function table(label, heads, rows, empty) {
   if (!rows.length) return h("p", { class: "note" }, empty);
-  const cell = (tag, kind, child) => h(tag, { class: kind, scope: tag === "th" ? "col" : null }, child);
-  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label },
-    h("table", {},
-      h("thead", {}, h("tr", {}, heads.map(([name, kind]) => cell("th", kind, name)))),
-      h("tbody", {}, rows.map((row) => h("tr", {}, row.map((child, at) => cell("td", heads[at][1], child)))))));
-}
-
-export function panel(title, note, ...children) {
-  return h("section", { class: "panel", "aria-label": title }, h("h3", {}, title), note ? h("p", { class: "note" }, note) : null, children);
+  const used = heads.map((head, at) => [head, at]).filter(([, at]) => rows.some((row) => row[at] !== "" && row[at] !== "–"));
+  return h("div", { class: rows.length > LONG ? "scroll long" : "scroll", tabindex: "0", role: "region", "aria-label": label },
+    h("table", { role: "table" },
+      h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, used.map(([[name, kind]]) => h("th", { class: kind, scope: "col", role: "columnheader" }, name)))),
+      h("tbody", { role: "rowgroup" }, rows.map((row) => h("tr", { role: "row" }, used.map(([[name, kind], at]) => h("td", { class: row[at] === "" ? `${kind} none` : kind, role: "cell", "data-name": name }, row[at])))))));
 }
 
 // Replaces what a place shows, unless it shows the same already: a reader in the middle of it is not disturbed.

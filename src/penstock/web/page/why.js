@@ -18,12 +18,12 @@ export class Why {
     const shape = JSON.stringify([log.id, key, row]);
     if (this.shape === shape) return;
     this.shape = shape;
-    this.key = key.map((name) => new Field(name, name));
-    this.row = row.map((name) => new Field(name, `${name} (if one row is meant)`));
-    this.batch = h("input", { name: "batch", inputmode: "numeric", autocomplete: "off" });
+    this.key = key.map((name) => new Field(name));
+    this.row = row.map((name) => new Field(name, "if one row is meant"));
+    this.batch = h("input", { name: "batch", inputmode: "numeric", placeholder: "newest plan", autocomplete: "off" });
     this.arrived = h("input", { name: "arrived", placeholder: "2026-01-31T12:00:00", autocomplete: "off" });
     this.fields.replaceChildren(...[...this.key, ...this.row].map((field) => field.node),
-      h("label", {}, "batch (newest plan if empty)", this.batch), h("label", {}, "arrived (if a backlog waited at the start)", this.arrived), h("button", { type: "submit" }, "Why?"));
+      h("label", {}, "batch", this.batch), h("label", { class: "long" }, "arrived, if in a backlog", this.arrived), h("button", { type: "submit" }, "Why?"));
     this.forget();
   }
 
@@ -57,11 +57,11 @@ export class Why {
 
 // A column's value. Any text may be a key, so that it is null is said beside it.
 class Field {
-  constructor(name, label) {
+  constructor(name, hint = null) {
     this.name = name;
-    this.input = h("input", { autocomplete: "off", spellcheck: "false" });
+    this.input = h("input", { placeholder: hint, autocomplete: "off", spellcheck: "false" });
     this.isNull = h("input", { type: "checkbox", "aria-label": `${name} is null`, onchange: () => { this.input.disabled = this.isNull.checked; } });
-    this.node = h("div", { class: "field" }, h("label", {}, label, this.input), h("label", { class: "null" }, this.isNull, "null"));
+    this.node = h("div", { class: "field" }, h("label", {}, h("span", {}, name), this.input), h("label", { class: "null" }, this.isNull, "null"));
   }
 
   get given() {
@@ -69,7 +69,8 @@ class Field {
   }
 
   get words() {
-    return `${this.name} ${this.isNull.checked ? "is null" : `= '${this.input.value}'`}`;
+    const { value } = this.input;
+    return `${this.name} ${this.isNull.checked ? "is null" : /^-?[0-9.]+$/.test(value) ? `= ${value}` : `= '${value}'`}`;
   }
 
   put(asked, kind, at) {
