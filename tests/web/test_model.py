@@ -381,6 +381,16 @@ class TestWhy:
         with pytest.raises(PenstockError, match=told):
             why(self.query(board), key)
 
+    def test_empty_text_and_null_are_keys_too(self, tmp_path: Path) -> None:
+        writer = Writer(tmp_path / "ck")
+        writer.start(key_types=("string",))
+        writer.plan((1.0,))
+        board = Board([tmp_path])
+        board.look()
+        found = [why(self.query(board), [key])["bucket"] for key in ("", None, "null")]
+        assert found == [bucket(xxhash64(key), BUCKETS) for key in ("", None, "null")]
+        assert len(set(found)) == 3
+
     def test_a_row_that_is_named_gets_the_gates_own_verdict(self, tmp_path: Path) -> None:
         from penstock.core.gate import coins, judge  # noqa: PLC0415 - the gate itself, to compare with
 
@@ -397,6 +407,27 @@ class TestWhy:
         kept = judge(table, key_hashes=keys, coins=coins(plan.salt, rows)).kept.tolist()
         assert [why(self.query(board), ["5"], [str(row)])["row"]["kept"] for row in rows] == kept
         assert 0 < sum(kept) < 50
+
+    @pytest.mark.parametrize(
+        ("mode", "must", "told"),
+        [
+            ("enforce", "", "This very row is dropped: its coin"),
+            ("enforce", "vip", "This very row is dropped, unless it must be kept: its coin"),
+            ("dry_run", "vip", "This very row would be dropped, unless it must be kept: its coin"),
+        ],
+    )
+    def test_a_row_is_not_called_dropped_that_may_be_one_of_those_that_must_be_kept(
+        self, tmp_path: Path, mode: str, must: str, told: str
+    ) -> None:
+        writer = Writer(tmp_path / "ck")
+        writer.start(row=("offset",), row_types=("bigint",), keep=must, mode=mode)
+        writer.plan((0.0,))
+        writer.batch()
+        board = Board([tmp_path])
+        board.look()
+        said = why(self.query(board), ["5"], ["1"])["text"]
+        assert said[1].startswith(told)
+        assert ("A row with vip must be kept: it is, whatever its key." in said) == bool(must)
 
     def backlog(self, folder: Path) -> tuple[Any, Binding]:
         """A query whose first batch, without a plan, met a backlog."""

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.web.writer import REASON, Writer
 
+from penstock.core.bucket_costs import BUCKETS
+from penstock.core.hashing import bucket, xxhash64
 from penstock.federation.account import BatchAccount, InputCount
 from penstock.federation.site_report import report_of
 from penstock.web.board import Board
@@ -80,7 +82,7 @@ def tile(page: Any, name: str) -> Any:
 def test_it_shows_the_log_and_goes_on_while_the_log_grows(visit: Visit, writer: Writer) -> None:
     page = visit.open()
     expect(page.locator(".hero h2")).to_contain_text("Within target, rows wait 1.5 s of 2 s")
-    expect(tile(page, "Rows in")).to_contain_text("1,000 in 1 batches")
+    expect(tile(page, "Rows in")).to_contain_text("1,000 in 1 batch")
     expect(tile(page, "Shed")).to_contain_text("400")
     expect(page.get_by_role("region", name="Plans").locator("tbody tr")).to_have_count(1)
     for _ in range(3):
@@ -115,12 +117,14 @@ def test_a_query_that_is_started_again_goes_on_and_one_that_begins_anew_replaces
     expect(tile(page, "Rows in")).to_contain_text("2,000 in 2 batches")
     shutil.rmtree(writer.checkpoint)
     expect(page.get_by_role("alert")).to_contain_text("is gone")
+    expect(page.locator("#link")).to_have_text("connected, but the log is gone")
     expect(tile(page, "Rows in")).to_contain_text("2,000 in 2 batches")
     again = Writer(writer.checkpoint, query="another")
     again.start()
     again.batch(rows=50, kept=50)
-    expect(tile(page, "Rows in")).to_contain_text("50 in 1 batches")
+    expect(tile(page, "Rows in")).to_contain_text("50 in 1 batch")
     expect(page.get_by_role("alert")).to_have_count(0)
+    expect(page.locator("#link")).to_have_text("live")
     assert visit.wrong == []
 
 
@@ -135,6 +139,25 @@ def test_why_a_row_was_dropped_is_answered_from_the_keyboard(visit: Visit) -> No
     expect(answer).to_contain_text("is not usable: give one of type bigint")
 
 
+def test_an_empty_key_and_a_null_key_are_asked_for_and_an_answer_goes_with_its_question(
+    visit: Visit, writer: Writer
+) -> None:
+    writer.start(key_types=("string",))
+    page = visit.open()
+    box, answer = page.get_by_label("user", exact=True), page.locator(".answer")
+    box.focus()
+    page.keyboard.press("Enter")
+    expect(answer).to_contain_text("user = ''")
+    box.fill("a")
+    expect(answer).to_be_empty()
+    page.get_by_label("user is null").check()
+    with page.expect_response(lambda one: "/api/why" in one.url) as asked:
+        page.get_by_role("button", name="Why?").click()
+    assert asked.value.json()["bucket"] == bucket(xxhash64(None), BUCKETS)
+    expect(answer).to_contain_text("user is null")
+    assert visit.wrong == []
+
+
 def test_charts_are_read_with_arrow_keys(visit: Visit, writer: Writer) -> None:
     writer.batch(wait_s=1.0)
     page = visit.open()
@@ -146,6 +169,48 @@ def test_charts_are_read_with_arrow_keys(visit: Visit, writer: Writer) -> None:
     expect(page.locator(".tip:visible")).to_contain_text("batch 0")
 
 
+def test_a_chart_of_one_batch_is_a_dot_and_of_a_query_that_was_dead_is_broken(visit: Visit, writer: Writer) -> None:
+    page = visit.open()
+    chart = page.get_by_role("region", name="Queuing latency").locator("svg")
+    line = chart.locator("[data-series='mean wait']")
+    expect(chart.locator(".alone")).to_have_count(2)  # of the mean wait and of the longest
+    writer.batch()
+    writer.now_s += 3.0
+    writer.start()  # too soon to be noticed as a pause
+    for _ in range(3):
+        writer.batch()
+    writer.now_s += 600.0
+    writer.batch()
+    writer.batch()
+    expect(tile(page, "Rows in")).to_contain_text("7,000")
+    expect(chart.locator(".alone")).to_have_count(0)
+    assert [part.count("L") for part in line.get_attribute("d").split("M")[1:]] == [1, 2, 1]
+    # Rows are dealt to the time since the batch before, but not to that in which the query was dead.
+    rows = page.evaluate(
+        """async ([points, starts]) => {
+            const { grouped } = await import("/grouped.js");
+            return grouped(points, 9, starts).map((one) => [one.from, one.t]);
+        }""",
+        [[{"t": time, "d": 2} for time in (102, 117, 132, 202)], [0, 199]],
+    )
+    assert rows == [[87, 102], [102, 117], [117, 132], [199, 202]]
+
+
+def test_what_stands_beside_an_axis_is_where_it_says(visit: Visit) -> None:
+    page = visit.open()
+    asked = """async () => {
+        const { valueTicks, timeTicks, SECONDS, COUNTS } = await import("/axis.js");
+        const names = (all) => all.map(([, name]) => name);
+        return [names(valueTicks(1, COUNTS)), names(valueTicks(700, SECONDS)), names(timeTicks(0, 151.2, 253)),
+                timeTicks(1.7e9 + 1, 1.7e9 + 98, 600).map(([time]) => time - 1.7e9)];
+    }"""
+    values, minutes, simulated, times = page.evaluate(asked)
+    assert values == ["0", "0.25", "0.5", "0.75", "1"]
+    assert minutes == ["0", "5 min", "10 min"]
+    assert simulated == ["0 s", "50 s", "100 s", "150 s"]
+    assert times == [10, 25, 40, 55, 70, 85]  # 1.7e9 is 20 s after a full minute
+
+
 def test_two_queries_are_two_tabs(visit: Visit, writer: Writer) -> None:
     other = Writer(writer.checkpoint.parent / "other", query="else")
     other.start()
@@ -154,10 +219,10 @@ def test_two_queries_are_two_tabs(visit: Visit, writer: Writer) -> None:
     tabs = page.get_by_role("tab")
     expect(tabs).to_have_count(2)
     page.get_by_role("tab", name="other").click()
-    expect(tile(page, "Rows in")).to_contain_text("77 in 1 batches")
+    expect(tile(page, "Rows in")).to_contain_text("77 in 1 batch")
     page.keyboard.press("ArrowRight")
     expect(page.get_by_role("tab", name="ck")).to_have_attribute("aria-selected", "true")
-    expect(tile(page, "Rows in")).to_contain_text("1,000 in 1 batches")
+    expect(tile(page, "Rows in")).to_contain_text("1,000 in 1 batch")
 
 
 def test_it_fits_a_phone(visit: Visit, writer: Writer) -> None:
@@ -166,6 +231,38 @@ def test_it_fits_a_phone(visit: Visit, writer: Writer) -> None:
     page = visit.open()
     expect(tile(page, "Rows in")).to_contain_text("2 batches")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_on_a_phone_tables_are_whole(visit: Visit, writer: Writer) -> None:
+    visit.page.set_viewport_size(PHONE)
+    for _ in range(5):
+        writer.plan((0.5, 0.25))
+    page = visit.open()
+    for name in ("Plans", "Costs", "Rows by reason"):
+        region = page.get_by_role("region", name=name, exact=True)
+        expect(region).to_be_visible()
+        assert region.evaluate("one => one.scrollWidth <= one.clientWidth && one.scrollHeight <= one.clientHeight")
+    plans = page.get_by_role("region", name="Plans", exact=True)
+    expect(plans.get_by_role("row")).to_have_count(7)  # with its heads, which are only heard
+    expect(plans.get_by_role("cell", name="2 of the key buckets keep 38%").first).to_be_visible()
+
+
+def test_a_column_with_nothing_in_it_is_left_out(visit: Visit, writer: Writer) -> None:
+    page = visit.open()
+    heads = page.get_by_role("region", name="Plans", exact=True).get_by_role("columnheader")
+    expect(heads).to_have_text(["decided", "plan", "keeps", "expects", "why"])
+    writer.plan((0.5,), note="noted")
+    expect(heads).to_have_text(["decided", "plan", "keeps", "expects", "why", "note"])
+
+
+def test_what_is_of_late_and_what_is_in_all_is_told_apart(visit: Visit, writer: Writer) -> None:
+    writer.now_s += 20.0
+    for _ in range(3):
+        writer.batch(rows=1000, kept=900)
+    page = visit.open()
+    expect(page.locator(".hero h2")).to_contain_text("90% of rows are kept")
+    expect(tile(page, "Kept")).to_have_text("90%last 10 sin all: 83%, 3,300 rows")
+    expect(tile(page, "Rows in")).to_contain_text("last 10 sin all: 4,000 in 4 batches since")
 
 
 def test_light_and_dark_follow_the_system_until_the_switch_is_used(visit: Visit) -> None:
@@ -189,7 +286,7 @@ def test_light_and_dark_follow_the_system_until_the_switch_is_used(visit: Visit)
 
 def test_fairness_is_shown_only_if_reports_tell_of_it(visit: Visit, writer: Writer) -> None:
     page = visit.open()
-    expect(tile(page, "Rows in")).to_contain_text("1 batches")
+    expect(tile(page, "Rows in")).to_contain_text("1 batch")
     panel = page.get_by_role("region", name="Fairness between queries")
     expect(panel).to_be_hidden()
     writer.batch(sic={"<i>one</i>": 0.5})

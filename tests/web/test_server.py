@@ -13,6 +13,8 @@ from starlette.testclient import TestClient
 from tests.web.writer import REASON, Writer
 
 from penstock.cli import main
+from penstock.core.bucket_costs import BUCKETS
+from penstock.core.hashing import bucket, xxhash64
 from penstock.errors import PenstockError
 from penstock.web.app import PARTS, app
 from penstock.web.board import Board
@@ -65,6 +67,8 @@ def test_why_answers_by_key_and_refuses_in_one_line(board: Board) -> None:
     identity = asked.get("/api/state").json()["logs"][0]["id"]
     assert asked.get("/api/why", params={"id": identity, "key": "42"}).json()["keep"] == 0.5
     known = {"id": identity, "key": "1"}
+    null = asked.get("/api/why", params=known | {"null_key": "0"}).json()
+    assert null["bucket"] == bucket(xxhash64(None), BUCKETS) != asked.get("/api/why", params=known).json()["bucket"]
     for bad in ({"id": "x", "key": "1"}, known | {"key": "x"}, known | {"batch": "x"}, known | {"arrived": "x"}):
         answer = asked.get("/api/why", params=bad)
         assert answer.status_code == 400

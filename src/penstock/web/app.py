@@ -34,11 +34,14 @@ PARTS = {
     "index.html": "text/html",
     "dashboard.css": "text/css",
     "dashboard.js": "text/javascript",
+    "axis.js": "text/javascript",
     "chart.js": "text/javascript",
     "fair.js": "text/javascript",
+    "grouped.js": "text/javascript",
     "guard.js": "text/javascript",
     "parts.js": "text/javascript",
     "network.js": "text/javascript",
+    "why.js": "text/javascript",
     "icon.svg": "image/svg+xml",
 }
 _MOST_LETTERS = 1000
@@ -71,7 +74,8 @@ def app(
             batch = _whole(asked.get("batch", ""))
             with board.lock:
                 query = board.guarded(asked.get("id", ""))
-                found = why(query, asked.getlist("key"), asked.getlist("row"), batch, asked.get("arrived", ""))
+                key, row = (_values(asked.getlist(what), asked.getlist(f"null_{what}")) for what in ("key", "row"))
+                found = why(query, key, row, batch, asked.get("arrived", ""))
         except PenstockError as error:
             return JSONResponse({"error": str(error)}, 400)
         return JSONResponse(found)
@@ -107,6 +111,11 @@ async def _events(board: Board, closing: Callable[[], bool]) -> AsyncIterator[st
         elif quiet % QUIET_LOOKS == 0:
             yield ": still here\n\n"
         await anyio.sleep(LOOK_S)
+
+
+def _values(given: list[str], nulls: list[str]) -> list[str | None]:
+    """The values, of which those at the numbers in `nulls` are null: no text could say so, for it may be the key."""
+    return [None if str(number) in nulls else value for number, value in enumerate(given)]
 
 
 def _whole(text: str) -> int | None:

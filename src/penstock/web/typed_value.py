@@ -65,12 +65,14 @@ _READ: dict[str, Callable[[str], object]] = {
 }
 
 
-def typed(text: str, kind: str) -> object:
-    """A value as Spark hashes one of that type.
+def typed(text: str | None, kind: str) -> object:
+    """A value as Spark hashes one of that type; None is null.
 
     >>> typed("7", "bigint"), typed("7", "string"), typed("1970-01-03", "date"), typed("1.5", "decimal(5,2)")
     (7, '7', np.int32(2), 150)
     """
+    if text is None:
+        return None
     try:
         if sizes := re.fullmatch(r"decimal\((\d+),(\d+)\)", kind):
             return _decimal(text, int(sizes[1]), int(sizes[2]))
@@ -78,5 +80,5 @@ def typed(text: str, kind: str) -> object:
         if read is not None:
             return read(text)
     except (KeyError, ValueError, ArithmeticError):
-        raise PenstockError.setting("value", text[:_LETTERS], f"one of type {kind}") from None
+        raise PenstockError.setting("value", text[:_LETTERS], f"one of type {kind}, or say that it is null") from None
     raise PenstockError(f"a value of type {kind} cannot be looked up here: text, numbers, dates and times can")

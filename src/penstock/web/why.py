@@ -34,14 +34,18 @@ EARLIER = 40
 
 
 def why(
-    query: GuardedQuery, key: Sequence[str], row: Sequence[str] = (), batch: int | None = None, arrived: str = ""
+    query: GuardedQuery,
+    key: Sequence[str | None],
+    row: Sequence[str | None] = (),
+    batch: int | None = None,
+    arrived: str = "",
 ) -> Json:
     """What happens to rows of a key, and to one of them if what tells rows apart is given.
 
     Args:
         query: Of which query.
-        key: The key, one value a column.
-        row: What tells the row from others, one value a column; none: any row of the key.
+        key: The key, one value a column; None is null.
+        row: What tells the row from others, one value a column, None is null; no value: any row of the key.
         batch: Judged by the plan of that batch; None: by the newest plan.
         arrived: When the row arrived, as a time or in seconds since 1970: it tells of a batch that met a backlog.
     """
@@ -98,13 +102,13 @@ def _claim(query: GuardedQuery) -> dict[str, Any]:
     return claim
 
 
-def _hash(what: str, columns: Sequence[str], kinds: Sequence[str], values: Sequence[str]) -> int:
+def _hash(what: str, columns: Sequence[str], kinds: Sequence[str], values: Sequence[str | None]) -> int:
     if len(values) != len(columns):
         raise PenstockError.setting(what, list(values), f"a value for each of {', '.join(columns) or 'no column'}")
     return xxhash64(*[typed(text, kind) for text, kind in zip(values, kinds, strict=True)])
 
 
-def _coin(salt: int, columns: Sequence[str], kinds: Sequence[str], values: Sequence[str]) -> int:
+def _coin(salt: int, columns: Sequence[str], kinds: Sequence[str], values: Sequence[str | None]) -> int:
     if len(values) != len(columns) or len(kinds) != len(columns):
         raise PenstockError.setting("row", list(values), f"a value for each of {', '.join(columns)}")
     hashed = xxhash64(salt, *[typed(text, kind) for text, kind in zip(values, kinds, strict=True)])
@@ -145,25 +149,30 @@ def _sentences(answer: Json, mode: str) -> list[str]:
             f"But this batch met a backlog: of rows that had waited longer than {seconds(old['grace_s'])}, fewer the "
             f"older they were: of age a, {seconds(old['fresh_s'])} / a of them are kept ({TOO_OLD})."
         )
-    said += _of_the_row(answer.get("row"), keep)
+    said += _of_the_row(answer.get("row"), keep, mode, answer["must_keep"])
     if answer["cost_s"] is not None and answer["mean_cost_s"]:
         times = answer["cost_s"] / answer["mean_cost_s"]
         said.append(f"A row of its bucket costs {seconds(answer['cost_s'])}, {times:.2g} times the mean.")
     else:
         said.append("No row of its bucket was measured lately.")
     if answer["must_keep"]:
-        said.append(f"A row with {answer['must_keep']} is kept whatever its key.")
+        said.append(f"A row with {answer['must_keep']} must be kept: it is, whatever its key.")
     return said
 
 
-def _of_the_row(verdict: Json | None, keep: float) -> list[str]:
+def _of_the_row(verdict: Json | None, keep: float, mode: str, must_keep: str) -> list[str]:
+    """The verdict on one row. Whether it is one of those that must be kept cannot be told: not all its columns are."""
     if verdict is None:
         return []
     coin = f"its coin is {verdict['coin']:.4f}"
     if verdict["kept"] is None:
-        return [f"This very row is kept if it had waited no longer than {seconds(verdict['oldest_s'])}: {coin}."]
-    deed = "kept" if verdict["kept"] else "dropped"
-    return [f"This very row is {deed}: {coin}, and rows up to {keep:.4f} are kept."]
+        unless = " or must be kept" if must_keep else ""
+        aged = f"had waited no longer than {seconds(verdict['oldest_s'])}{unless}"
+        return [f"This very row is kept if it {aged}: {coin}."]
+    would = mode == "dry_run"
+    deed = "is kept" if verdict["kept"] else f"{'would be' if would else 'is'} dropped"
+    unless = ", unless it must be kept" if must_keep and not verdict["kept"] else ""
+    return [f"This very row {deed}{unless}: {coin}, and rows up to {keep:.4f} {'would be' if would else 'are'} kept."]
 
 
 def _thinned_batches(query: GuardedQuery) -> list[str]:

@@ -1,52 +1,19 @@
 // Charts over time: lines, or rows stacked on rows, with a limit to hold. Read by pointer, by arrow keys, or as words.
 
+import { COUNTS, timeTicks, valueTicks } from "./axis.js";
+import { grouped } from "./grouped.js";
 import { clock, h, s } from "./parts.js";
 
-const LEFT = 46, RIGHT = 10, TOP = 10, BOTTOM = 22;
-
-// Points in groups, so that there are no more of them than can be told apart.
-export function grouped(points, most) {
-  const size = Math.ceil(points.length / Math.max(most, 1)) || 1;
-  const found = [];
-  let before = null;
-  for (let at = 0; at < points.length; at += size) {
-    const some = points.slice(at, at + size);
-    const first = some[0], last = some[some.length - 1];
-    const began = first.t - first.d;
-    // A pause is no part of the batch that ends it.
-    const from = before === null || began - before > 10 ? began : before;
-    found.push({ from, t: last.t, d: Math.max(last.t - from, 1e-3), some, first, last });
-    before = last.t;
-  }
-  return found;
-}
-
-export const sum = (group, of) => group.some.reduce((all, one) => all + (of(one) || 0), 0);
-
-export function mean(group, of, weight = () => 1) {
-  let all = 0, weights = 0;
-  for (const one of group.some) {
-    const value = of(one), share = weight(one);
-    if (value !== null && value !== undefined) { all += share * value; weights += share; }
-  }
-  return weights ? all / weights : null;
-}
-
-export const most = (group, of) => group.some.reduce((best, one) => (of(one) === null || of(one) === undefined ? best : Math.max(best ?? of(one), of(one))), null);
-
-function ticks(top) {
-  const rough = top / 4, power = 10 ** Math.floor(Math.log10(rough)), steps = [1, 2, 2.5, 5, 10];
-  const step = power * steps.find((one) => one * power >= rough * 0.999);
-  const found = [];
-  for (let at = 0; at <= top * 1.0001; at += step) found.push(at);
-  return found;
-}
+const RIGHT = 10, TOP = 10, BOTTOM = 22;
+// About what a letter of a label takes.
+const LETTER = 6.2;
 
 export class Chart {
   // series(): [{name, color, fill, kind: "line" | "area" | "stack", of: (group) => number | null}], bottom first
-  constructor(title, note, { format, series, limit = () => null, height = 208 }) {
+  constructor(title, note, { format, units = COUNTS, series, limit = () => null, height = 208 }) {
     this.title = title;
     this.format = format;
+    this.units = units;
     this.series = series;
     this.limit = limit;
     this.height = height;
@@ -76,7 +43,7 @@ export class Chart {
     const width = this.place.clientWidth, height = this.svg.clientHeight || this.height;
     if (!width || !this.points) return;
     this.width = width;
-    this.groups = grouped(this.points, (width - LEFT - RIGHT) / 3);
+    this.groups = grouped(this.points, (width - 50) / 3, this.starts);
     const groups = this.groups, series = this.series(this.head), limit = this.limit(this.head);
     this.shown = series;
     const stacked = series.filter((one) => one.kind === "stack");
@@ -87,23 +54,22 @@ export class Chart {
     }
     top = top ? top * 1.06 : 1;
     const from = groups.length ? groups[0].from : 0, to = groups.length ? Math.max(groups[groups.length - 1].t, from + 1e-3) : 1;
-    const x = (time) => LEFT + ((time - from) / (to - from)) * (width - LEFT - RIGHT);
+    const values = valueTicks(top, this.units), left = 12 + LETTER * Math.max(4, ...values.map(([, name]) => name.length));
+    const x = (time) => left + ((time - from) / (to - from)) * (width - left - RIGHT);
     const y = (value) => height - BOTTOM - (value / top) * (height - TOP - BOTTOM);
     this.x = x;
-    const parts = ticks(top).map((at) => [
-      s("line", { class: "rule", x1: LEFT, x2: width - RIGHT, y1: y(at), y2: y(at) }),
-      s("text", { x: LEFT - 8, y: y(at) + 4, "text-anchor": "end" }, this.format(at)),
+    const parts = values.map(([at, name]) => [
+      s("line", { class: "rule", x1: left, x2: width - RIGHT, y1: y(at), y2: y(at) }),
+      s("text", { class: "value", x: left - 8, y: y(at) + 4, "text-anchor": "end" }, name),
     ]);
-    if (groups.length) {
-      const marks = width > 480 ? 5 : 3;
-      for (let at = 0; at < marks; at += 1) {
-        const anchor = at === 0 ? "start" : at === marks - 1 ? "end" : "middle", time = from + ((to - from) * at) / (marks - 1);
-        parts.push(s("text", { x: x(time), y: height - 5, "text-anchor": anchor }, clock(time)));
-      }
+    for (const [time, name] of groups.length ? timeTicks(from, to, width - left - RIGHT) : []) {
+      const half = (LETTER * name.length) / 2, middle = Math.min(Math.max(x(time), half), width - half);
+      parts.push(s("line", { class: "mark", x1: x(time), x2: x(time), y1: height - BOTTOM, y2: height - BOTTOM + 4 }));
+      parts.push(s("text", { class: "time", x: middle, y: height - 4, "text-anchor": "middle" }, name));
     }
     let floor = groups.map(() => 0);
     for (const one of series) {
-      const values = groups.map((group) => one.of(group));
+      const values = groups.map((group) => one.of(group) ?? null);
       if (one.kind === "stack") {
         const above = floor.map((low, at) => low + (values[at] || 0));
         parts.push(s("path", { d: steps(groups, floor, above, x, y), fill: one.color, "data-series": one.name }));
@@ -111,21 +77,21 @@ export class Chart {
       } else {
         if (one.fill) parts.push(s("path", { d: area(groups, values, x, y), fill: one.fill, stroke: "none" }));
         parts.push(s("path", { class: "line", d: line(groups, values, x, y), stroke: one.color, "stroke-opacity": one.faint ? 0.45 : 1, "data-series": one.name }));
+        for (const [time, value] of alone(groups, values)) parts.push(s("circle", { class: "alone", cx: x(time), cy: y(value), r: 3, fill: one.color, "fill-opacity": one.faint ? 0.45 : 1 }));
       }
     }
-    for (const start of (this.starts || []).slice(1)) {
+    for (const start of this.starts.slice(1)) {
       if (start > from && start < to) parts.push(s("line", { class: "start", x1: x(start), x2: x(start), y1: TOP, y2: height - BOTTOM }, s("title", {}, `started again at ${clock(start)}`)));
     }
-    if (limit) {
-      parts.push(s("line", { class: "limit", x1: LEFT, x2: width - RIGHT, y1: y(limit), y2: y(limit) }));
-      parts.push(s("text", { class: "limit-name", x: width - RIGHT, y: y(limit) - 6, "text-anchor": "end" }, `target ${this.format(limit)}`));
-    }
+    if (limit) parts.push(s("line", { class: "limit", x1: left, x2: width - RIGHT, y1: y(limit), y2: y(limit) }));
     this.cross = s("g");
     parts.push(this.cross);
     this.svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
     this.svg.replaceChildren(...parts.flat());
     this.svg.setAttribute("aria-label", this.words());
     const names = series.map((one) => h("li", {}, h("i", { class: one.kind === "stack" ? "" : "thin", style: { background: one.color, opacity: one.faint ? 0.45 : 1 } }), one.name));
+    // Not beside its line: on a narrow chart that lies on others.
+    if (limit) names.push(h("li", { class: "limit-name" }, h("i", { class: "dashed" }), `target ${this.format(limit)}`));
     this.legend.replaceChildren(...names);
     this.legend.hidden = names.length < 2;
     if (this.at !== null) this.point(Math.min(this.at, groups.length - 1));
@@ -171,21 +137,26 @@ export class Chart {
   }
 }
 
-function line(groups, values, x, y) {
-  let path = "", pen = "M";
+// What hangs together: nothing lies between its batches, and each has a value.
+function runs(groups, values) {
+  const found = [];
   groups.forEach((group, at) => {
-    if (values[at] === null || values[at] === undefined) { pen = "M"; return; }
-    path += `${pen}${x(group.t).toFixed(1)} ${y(values[at]).toFixed(1)}${pen === "M" ? "h0" : ""}`; // a point alone is a dot
-    pen = "L";
+    if (values[at] === null) return;
+    if (!at || !group.joined || values[at - 1] === null) found.push([]);
+    found[found.length - 1].push([group.t, values[at]]);
   });
-  return path;
+  return found;
 }
 
+const alone = (groups, values) => runs(groups, values).filter((run) => run.length === 1).flat();
+
+const drawn = (run, x, y) => run.map(([time, value]) => `${x(time).toFixed(1)} ${y(value).toFixed(1)}`).join("L");
+
+const line = (groups, values, x, y) => runs(groups, values).map((run) => `M${drawn(run, x, y)}`).join("");
+
 function area(groups, values, x, y) {
-  const there = groups.map((group, at) => [group, values[at]]).filter(([, value]) => value !== null && value !== undefined);
-  if (there.length < 2) return "";
-  const above = there.map(([group, value]) => `${x(group.t).toFixed(1)} ${y(value).toFixed(1)}`).join("L");
-  return `M${x(there[0][0].t).toFixed(1)} ${y(0)}L${above}L${x(there[there.length - 1][0].t).toFixed(1)} ${y(0)}Z`;
+  return runs(groups, values).filter((run) => run.length > 1)
+    .map((run) => `M${x(run[0][0]).toFixed(1)} ${y(0)}L${drawn(run, x, y)}L${x(run[run.length - 1][0]).toFixed(1)} ${y(0)}Z`).join("");
 }
 
 function steps(groups, low, high, x, y) {

@@ -11,7 +11,7 @@ const STATES = { running: "running", quiet: "quiet: no sign of life for a while"
 
 const $ = (id) => document.getElementById(id);
 const logs = new Map();
-let chosen = location.hash.slice(1), range = Infinity, view = null;
+let chosen = location.hash.slice(1), range = Infinity, view = null, answers = null;
 
 function take(message) {
   if (message.first) logs.clear();
@@ -24,12 +24,15 @@ function take(message) {
   show();
 }
 
+const shown = () => logs.get(chosen) || [...logs.values()].find((one) => one.head.state === "running") || logs.values().next().value;
+
 function show() {
-  const log = logs.get(chosen) || [...logs.values()].find((one) => one.head.state === "running") || logs.values().next().value;
+  const log = shown();
   $("empty").hidden = logs.size > 0;
   $("empty").textContent = "No log yet. It appears here as soon as a query runs.";
   $("view").hidden = !log;
   tabs(log);
+  linked();
   if (!log) { notice(""); return; }
   notice(log.head.trouble);
   if (!view || view.id !== log.id) {
@@ -96,17 +99,25 @@ function notice(text) {
   if (place.textContent !== text) place.textContent = text;
 }
 
-function linked(state, words) {
+// Whether what is seen is what is: the server must answer, and have a log to tell of.
+function linked() {
+  const gone = shown()?.head.state === "gone";
+  const [state, words] = answers === null ? ["waiting", "connecting"] : !answers ? ["lost", "the server does not answer"] : gone ? ["gone", "connected, but the log is gone"] : ["live", "live"];
   $("link").dataset.state = state;
-  $("link").textContent = words;
+  if ($("link").textContent !== words) $("link").textContent = words;
+}
+
+function heard(whether) {
+  answers = whether;
+  linked();
 }
 
 function listen() {
   const source = new EventSource("/api/events");
-  source.onopen = () => linked("live", "live");
-  source.onmessage = (event) => { linked("live", "live"); take(JSON.parse(event.data)); };
+  source.onopen = () => heard(true);
+  source.onmessage = (event) => { take(JSON.parse(event.data)); heard(true); };
   source.onerror = () => {
-    linked("lost", "the server does not answer");
+    heard(false);
     // A browser tries again by itself unless it was refused.
     if (source.readyState === EventSource.CLOSED) setTimeout(listen, 2000);
   };

@@ -1,6 +1,7 @@
 // How even the results of all queries are that the page shows. Each tells of its own source information content.
 
-import { Chart, mean } from "./chart.js";
+import { Chart } from "./chart.js";
+import { mean } from "./grouped.js";
 
 const COLORS = 6;
 // What a query told longer ago than this says nothing about now.
@@ -34,11 +35,11 @@ const tells = (point) => Object.keys(point.sic).length > 0;
 function together(logs) {
   const told = logs.filter((one) => one.kind !== "network").flatMap((one) => one.points.filter(tells)).sort((one, other) => one.t - other.t);
   const known = new Map();
-  return told.map((point, at) => {
+  return told.map((point) => {
     for (const [query, sic] of Object.entries(point.sic)) known.set(query, { sic, t: point.t });
     for (const [query, last] of known) if (last.t < point.t - OLD_S) known.delete(query);
     const sic = Object.fromEntries([...known].map(([query, last]) => [query, last.sic]));
-    return { t: point.t, d: at ? point.t - told[at - 1].t : point.d, sic, jain: jain(Object.values(sic)) };
+    return { t: point.t, d: point.d, sic, jain: jain(Object.values(sic)) };
   });
 }
 

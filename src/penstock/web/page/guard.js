@@ -1,8 +1,11 @@
 // A guarded query, or a site of a federation, of which less is known: latency against its target, rows kept and shed, backlog, costs, plans, and why a row was dropped.
 
-import { Chart, mean, most, sum } from "./chart.js";
+import { SECONDS } from "./axis.js";
+import { Chart } from "./chart.js";
 import { Fairness } from "./fair.js";
-import { bar, clock, count, h, put, seconds, share, table, tile, total } from "./parts.js";
+import { mean, most, sum } from "./grouped.js";
+import { bar, clock, count, h, many, put, seconds, share, table, tile, times, total } from "./parts.js";
+import { Why } from "./why.js";
 
 const SHED = 6;
 const RECENT_S = 10;
@@ -16,6 +19,7 @@ export class GuardView {
     this.tiles = h("dl", { class: "tiles" });
     this.latency = new Chart("Queuing latency", "How long rows wait before they are taken up.", {
       format: seconds,
+      units: SECONDS,
       limit: (head) => head.target_s,
       series: () => [
         { name: "longest wait", kind: "line", faint: true, color: "var(--wait)", of: (group) => most(group, (one) => one.max_s) },
@@ -38,6 +42,7 @@ export class GuardView {
     const purple = { kind: "line", color: "var(--shed-2)", fill: "color-mix(in srgb, var(--shed-2) 16%, transparent)" };
     this.age = new Chart("Age of the backlog", "How long the oldest row that waits at the source has waited.", {
       format: seconds,
+      units: SECONDS,
       series: () => [{ ...purple, name: "oldest row", of: (group) => most(group, (one) => one.age_s) }],
     });
     this.waiting = new Chart("Backlog", "Rows that wait at the source when a batch ends; how old they are was not measured.", {
@@ -76,17 +81,18 @@ function tiles(head, points) {
   // From the end of the batch before them, as far as the query ran: a trigger may leave time between batches.
   const before = points[points.length - recent.some.length - 1], started = head.starts[head.starts.length - 1] || 0;
   const first = last ? recent.some[0].t - recent.some[0].d : 0, from = before ? Math.min(Math.max(before.t, started), first) : first;
-  const span = last && last.t > from ? last.t - from : 1;
+  const span = last && last.t > from ? last.t - from : 1, lately = last ? (recent.some.length > 1 ? `last ${RECENT_S} s` : "last batch") : "";
   const waited = mean(recent, (one) => one.mean_s, (one) => one.kept), longest = most(recent, (one) => one.max_s);
   const lag = head.target_kind === "MaxLag", held = lag ? longest : waited;
   const level = head.target_s && held !== null ? head.verdict.level : "";
-  const shed = total(head.rows_shed), would = total(head.rows_would_shed);
+  const shed = total(head.rows_shed), would = total(head.rows_would_shed), taken = sum(recent, (one) => one.in);
+  const since = head.since_s === null ? "" : ` since ${clock(head.since_s)}`;
   return [
-    tile(lag ? "Longest wait" : "Mean wait", seconds(held), head.target_s ? `target ${seconds(head.target_s)}` : "no latency target", level),
-    tile("Rows in", `${count(sum(recent, (one) => one.in) / span)}/s`, `${count(head.rows_in)} in ${count(head.batches)} batches${head.since_s === null ? "" : ` since ${clock(head.since_s)}`}`),
-    tile("Kept", share(head.rows_in ? head.rows_kept / head.rows_in : null), `${count(head.rows_kept)} rows`),
-    head.mode === "dry_run" ? tile("Would be shed", count(would), "a dry run keeps every row") : tile("Shed", count(shed), head.rows_in ? `${share(shed / head.rows_in)} of all rows` : ""),
-    last && last.waiting && !last.age_s ? tile("Backlog", count(last.waiting), "rows wait at the source") : tile("Oldest in backlog", seconds(last ? last.age_s : null), last ? `${count(last.waiting)} rows wait` : ""),
+    tile(lag ? "Longest wait" : "Mean wait", seconds(held), [held === null ? "" : lately, head.target_s ? `target ${seconds(head.target_s)}` : "no latency target"], level),
+    tile("Rows in", `${count(taken / span)}/s`, [lately, `in all: ${count(head.rows_in)} in ${many(head.batches, "batch", "batches")}${since}`]),
+    tile("Kept", share(taken ? sum(recent, (one) => one.kept) / taken : null), [taken ? lately : "", head.rows_in ? `in all: ${share(head.rows_kept / head.rows_in)}, ${many(head.rows_kept, "row")}` : ""]),
+    head.mode === "dry_run" ? tile("Would be shed", count(would), ["in all", "a dry run keeps every row"]) : tile("Shed", count(shed), ["in all", head.rows_in ? `${share(shed / head.rows_in)} of all rows` : ""]),
+    last && last.waiting && !last.age_s ? tile("Backlog", count(last.waiting), "rows wait at the source") : tile("Oldest in backlog", seconds(last ? last.age_s : null), last ? `${many(last.waiting, "row waits", "rows wait")}` : ""),
     tile("Plan", head.plan === null ? "none" : `${head.plan}`, last && last.plan !== null ? `the last batch met ${last.plan}` : "every row is kept"),
   ];
 }
@@ -114,56 +120,12 @@ function costs(head) {
 function plans(log, head) {
   const rows = [...log.decisions].reverse().slice(0, 200).map((one) => [
     clock(one.t), `${one.version}`, one.keep === null ? "–" : share(one.keep), seconds(one.latency_s),
-    one.reasons.map((why) => `${why.reason} (${why.buckets} of the key buckets keep ${share(why.keep)})`).join("; ") || "every row is kept", one.note,
+    one.reasons.map((why) => `${why.reason} (${count(why.buckets)} of the key buckets ${why.buckets === 1 ? "keeps" : "keep"} ${share(why.keep)})`).join("; ") || "every row is kept", one.note,
   ]);
-  const renewed = head.renewals ? ` The newest was renewed ${head.renewals} times since.` : "";
+  const renewed = head.renewals ? ` The newest was renewed ${times(head.renewals)} since.` : "";
   return [
     h("h3", {}, "Plans, newest first"),
     h("p", { class: "note" }, `A plan is on disk before any row is judged by it.${renewed}`),
     table("Plans", [["decided", "number"], ["plan", "number"], ["keeps", "number"], ["expects", "number"], ["why", "words"], ["note", "words"]], rows, "No plan yet: every row is kept."),
   ];
-}
-
-class Why {
-  constructor() {
-    this.fields = h("div", { class: "why" });
-    this.answer = h("div", { class: "answer", role: "status" });
-    this.form = h("form", { onsubmit: (event) => { event.preventDefault(); this.ask(); } }, this.fields);
-    this.panel = h("section", { class: "panel wide", "aria-label": "Why was this row dropped?" },
-      h("h3", {}, "Why was this row dropped?"), h("p", { class: "note" }, "The plan and the hash of the key tell: no row was stored for this."), this.form, this.answer);
-  }
-
-  update(log) {
-    const { key, row } = log.head;
-    this.id = log.id;
-    const shape = JSON.stringify([log.id, key, row]);
-    if (this.shape === shape) return;
-    this.shape = shape;
-    const field = (kind, name, needed) => h("label", {}, needed ? name : `${name} (if one row is meant)`, h("input", { name: kind, required: needed, autocomplete: "off", spellcheck: "false" }));
-    this.fields.replaceChildren(
-      ...key.map((name) => field("key", name, true)), ...row.map((name) => field("row", name, false)),
-      h("label", {}, "batch (newest plan if empty)", h("input", { name: "batch", inputmode: "numeric", autocomplete: "off" })),
-      h("label", {}, "arrived (if a backlog waited at the start)", h("input", { name: "arrived", placeholder: "2026-01-31T12:00:00", autocomplete: "off" })), h("button", { type: "submit" }, "Why?"));
-    this.answer.replaceChildren();
-  }
-
-  async ask() {
-    const given = new FormData(this.form), asked = new URLSearchParams({ id: this.id });
-    for (const value of given.getAll("key")) asked.append("key", value);
-    const row = given.getAll("row");
-    if (row.some((value) => value !== "")) for (const value of row) asked.append("row", value);
-    for (const name of ["batch", "arrived"]) if (given.get(name)) asked.append(name, given.get(name));
-    let found;
-    try {
-      found = await (await fetch(`/api/why?${asked}`)).json();
-    } catch {
-      found = { error: "the server did not answer" };
-    }
-    if (found.error) { this.answer.replaceChildren(h("p", {}, found.error)); return; }
-    const strip = [...found.earlier].reverse();
-    this.answer.replaceChildren(...found.text.map((line) => h("p", {}, line)),
-      strip.length > 1 ? h("div", {}, h("div", { class: "strip", role: "img", "aria-label": `Share kept by the last ${strip.length} plans: ${strip.map((one) => share(one.keep)).join(", ")}` },
-        strip.map((one) => h("i", { title: `plan ${one.version}, ${clock(one.t)}: ${share(one.keep)} kept${one.reason ? `, ${one.reason}` : ""}` }, h("b", { style: { height: `${100 * one.keep}%` } })))),
-        h("p", { class: "note" }, `What the last ${strip.length} plans kept of this key, oldest first.`)) : "");
-  }
 }

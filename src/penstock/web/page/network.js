@@ -1,7 +1,8 @@
 // A query network: load against what is allowed, drops on its arcs, and each output's cursor on its QoS graph.
 
-import { Chart, mean, most } from "./chart.js";
-import { clock, count, h, panel, put, s, share, table, tile, total } from "./parts.js";
+import { Chart } from "./chart.js";
+import { mean, most } from "./grouped.js";
+import { clock, count, h, many, put, s, share, table, tile, times, total } from "./parts.js";
 
 const number = (value) => (value === null || value === undefined ? "–" : value < 100 ? Number(value.toFixed(2)).toString() : count(value));
 
@@ -33,10 +34,10 @@ export class NetworkView {
     put(this.tiles, [head.batches, head.state, dropped], () => [
       tile("Load due", number(point?.load), point ? `of ${number(point.allowed)} allowed` : ""),
       tile("Load done", number(point?.done), "with the drops in force"),
-      tile("Rows in", count(head.rows_in), `${count(head.batches)} batches`),
-      tile("Rows dropped", count(dropped), head.rows_in ? `at ${Object.keys(head.rows_shed).length} places` : ""),
+      tile("Rows in", count(head.rows_in), `in all, in ${many(head.batches, "batch", "batches")}`),
+      tile("Rows dropped", count(dropped), head.rows_in ? `in all, at ${many(Object.keys(head.rows_shed).length, "place")}` : ""),
       tile("Mean utility", number(point?.utility), "over all outputs"),
-      tile("Road map", last ? `entry ${last.entry}` : "–", last ? `of ${last.entries}; built ${head.rebuilt} times` : ""),
+      tile("Road map", last ? `entry ${last.entry}` : "–", last ? `of ${last.entries}; built ${times(head.rebuilt)}` : ""),
     ]);
     this.load.update(points, [], head);
     this.utility.update(points, [], head);

@@ -1,6 +1,8 @@
 // Small parts that all panels are made of. Text from data only ever becomes text, never markup.
 
 const SVG = "http://www.w3.org/2000/svg";
+// A table of more rows than this scrolls.
+const LONG = 12;
 
 function filled(node, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
@@ -39,17 +41,28 @@ export function share(part) {
   return `${Math.round(100 * part)}%`;
 }
 
+// The day of a time, unless that is today.
+export function day(time) {
+  const then = new Date(1000 * time);
+  return then.toDateString() === new Date().toDateString() ? "" : then.toLocaleDateString("en-GB", { day: "numeric", month: "short" });
+}
+
+export const hour = (time, withSeconds = true) => new Date(1000 * time).toLocaleTimeString("en-GB").slice(0, withSeconds ? 8 : 5);
+
 // Simulated time begins at 0; real time is in seconds since 1970.
 export function clock(time) {
   if (time < 1e8) return `${Number(time.toFixed(1))} s`;
-  const then = new Date(1000 * time), day = then.toDateString() === new Date().toDateString() ? "" : `${then.toLocaleDateString("en-GB", { day: "numeric", month: "short" })}, `;
-  return day + then.toLocaleTimeString("en-GB");
+  return [day(time), hour(time)].filter(Boolean).join(", ");
 }
+
+// So many of something: 1 batch, 2 batches.
+export const many = (number, one, more = `${one}s`) => `${count(number)} ${number === 1 ? one : more}`;
+export const times = (number) => (number === 1 ? "once" : `${count(number)} times`);
 
 export const total = (rows) => Object.values(rows).reduce((sum, one) => sum + one, 0);
 
-export function tile(name, value, of = "", level = "") {
-  return h("div", { class: "tile", "data-level": level }, h("dt", {}, name), h("dd", {}, value, of ? h("span", { class: "of" }, of) : null));
+export function tile(name, value, of = [], level = "") {
+  return h("div", { class: "tile", "data-level": level }, h("dt", {}, name), h("dd", {}, value, [of].flat().filter(Boolean).map((line) => h("span", { class: "of" }, line))));
 }
 
 export function bar(part, color = "var(--kept)") {
@@ -57,17 +70,14 @@ export function bar(part, color = "var(--kept)") {
   return h("div", { class: "bar" }, h("span", { "aria-hidden": "true" }, h("i", { style: { width, background: color } })), h("em", {}, share(part)));
 }
 
+// A column with nothing in it is left out. On a phone rows are stacked, each cell with its column's name, and roles say that it is a table still.
 export function table(label, heads, rows, empty) {
   if (!rows.length) return h("p", { class: "note" }, empty);
-  const cell = (tag, kind, child) => h(tag, { class: kind, scope: tag === "th" ? "col" : null }, child);
-  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label },
-    h("table", {},
-      h("thead", {}, h("tr", {}, heads.map(([name, kind]) => cell("th", kind, name)))),
-      h("tbody", {}, rows.map((row) => h("tr", {}, row.map((child, at) => cell("td", heads[at][1], child)))))));
-}
-
-export function panel(title, note, ...children) {
-  return h("section", { class: "panel", "aria-label": title }, h("h3", {}, title), note ? h("p", { class: "note" }, note) : null, children);
+  const used = heads.map((head, at) => [head, at]).filter(([, at]) => rows.some((row) => row[at] !== "" && row[at] !== "–"));
+  return h("div", { class: rows.length > LONG ? "scroll long" : "scroll", tabindex: "0", role: "region", "aria-label": label },
+    h("table", { role: "table" },
+      h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, used.map(([[name, kind]]) => h("th", { class: kind, scope: "col", role: "columnheader" }, name)))),
+      h("tbody", { role: "rowgroup" }, rows.map((row) => h("tr", { role: "row" }, used.map(([[name, kind], at]) => h("td", { class: row[at] === "" ? `${kind} none` : kind, role: "cell", "data-name": name }, row[at])))))));
 }
 
 // Replaces what a place shows, unless it shows the same already: a reader in the middle of it is not disturbed.
