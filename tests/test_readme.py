@@ -126,6 +126,28 @@ def test_command_lines_exist(page: Path) -> None:
             assert {word for word in words[1:] if word.isalpha()} <= set(targets)
 
 
+def test_the_page_on_networks_lists_every_option_of_its_command() -> None:
+    page = (ROOT / "docs" / "networks.md").read_text(encoding="utf-8")
+    table = page.split("## The command")[1].split("\n## ")[0]
+    command = typer.main.get_command(app).commands["run"]  # type: ignore[attr-defined]  # it is a group
+    options = {(one.secondary_opts or one.opts)[0] for one in command.params if one.param_type_name == "option"}
+    assert len(options) > 5
+    assert {name for name in options - {"--help"} if f"`{name}" not in table} == set()
+
+
+def test_the_trial_on_a_hosted_spark_ends_in_one_line_also_if_it_fails(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("pyspark.sql")
+    (trial,) = [block for block in blocks(ROOT / "docs" / "databricks.md") if block.language == "python"]
+
+    class Refuses:
+        @property
+        def dataSource(self) -> None:  # noqa: N802 - as Spark calls it
+            raise RuntimeError("[NOT_ALLOWED] no data sources here\nJVM stacktrace:\n\tat java.base")
+
+    exec(compile(trial.body, "databricks.md", "exec"), {"spark": Refuses()})  # noqa: S102 - the page is ours
+    assert capsys.readouterr().out == "fails at register: [NOT_ALLOWED] no data sources here\n"
+
+
 def parse(arguments: list[str]) -> None:
     """Parses as `penstock` would, running nothing; an unknown command, option or value raises."""
     command, context = typer.main.get_command(app), None
