@@ -227,6 +227,7 @@ def test_mistakes_are_one_line(spark: SparkSession) -> None:
         (lambda: answers.mean("value", confidence=95), "confidence = 95 is not usable"),
         (lambda: answers.mean("value", weight=""), "weight = '' is not usable"),
         (lambda: answers.grouped(spark.range(1), "id"), "no answer is asked for"),
+        (lambda: answers.grouped(texts, "city", n="count"), "n = 'count' is not usable: give an answer"),
         (lambda: answers.grouped(texts, "city", n=answers.sum("city")), "n: value = 'city' is not usable"),
         (lambda: answers.grouped(texts, "city", n=answers.mean(F.col("n"), weight="city")), "n: weight = 'city'"),
         (lambda: answers.grouped(texts, "city", r=answers.ratio("n", F.upper("city"))), "r: below = 'upper.city.'"),

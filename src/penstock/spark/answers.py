@@ -173,6 +173,8 @@ def grouped(df: DataFrame, by: str | Column | Sequence[str | Column], **named: C
     if not named:
         raise PenstockError("no answer is asked for: give one by its name, such as n=answers.count()")
     for name, answer in named.items():
+        if isinstance(answer, str) or not hasattr(answer, "alias"):
+            raise PenstockError.setting(name, answer, "an answer such as answers.count()")
         _refuse_text(df, name, answer)
     columns: list[Any] = list(by) if isinstance(by, list | tuple) else [by]
     return df.groupBy(*columns).agg(*(answer.alias(name) for name, answer in named.items()))
@@ -265,9 +267,10 @@ def _name(function: str, *given: str | Column | None) -> str:
 def _refuse_text(df: DataFrame, name: str, answer: Column) -> None:
     """Numbers that are text: Spark would cast them and fail at the first row that is none."""
     # Whoever gave the answer an alias has a column that does not say what it is made of.
-    numbers = vars(answer).get(_NUMBERS, {})
-    kinds = df.select(*numbers.values()).schema if numbers else ()
-    for setting, kind in zip(numbers, kinds, strict=True):
+    numbers = vars(answer).get(_NUMBERS)
+    if not numbers:
+        return
+    for setting, kind in zip(numbers, df.select(*numbers.values()).schema, strict=True):
         if isinstance(kind.dataType, StringType):
             raise PenstockError.setting(
                 f"{name}: {setting}", kind.name, "a column of numbers", 'it is text: cast it to "double" first'
