@@ -105,9 +105,8 @@ class BalancedPlanner(FairPlanner):
         found = {}
         for name, member in present.items():
             learned, rate = self._learned[name], sum(member.known.rates.values())
-            expected = pooled(learned.costs, *self._grid[name])
-            level = learned.surprise * learned.reach
-            costs_s = level * expected.costs_s if told else np.full(BUCKETS, member.known.length_s)
+            expected = pooled(learned.costs, *self._grid[name], came=learned.came)
+            costs_s = learned.reach * expected.costs_s if told else np.full(BUCKETS, member.known.length_s)
             found[name] = Offer(rate * expected.shares, costs_s, self._utilities[name])
         return found
 

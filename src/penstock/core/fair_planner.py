@@ -185,7 +185,10 @@ class FairPlanner:
             now_s,
             wait_s=max(member.known.queued_s for member in present.values()),
             cycle_s=max(member.known.working_s for member in present.values()),
-            done_per_s=sum(costs_s[name] * member.known.kept_per_s for name, member in present.items()),
+            done_per_s=sum(
+                costs_s[name] * member.known.kept_per_s if by_length else member.known.busy_per_s
+                for name, member in present.items()
+            ),
             comes_per_s=sum(costs_s[name] * sum(member.known.rates.values()) for name, member in present.items()),
             pace_per_s=0.0 if by_length else max(member.known.pace_per_s for member in present.values()),
         )

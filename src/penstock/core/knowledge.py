@@ -57,6 +57,7 @@ class Knowledge:
     def __init__(self, target: Target) -> None:
         """Start knowing nothing."""
         self.costs = BucketCosts()
+        self.came = 0.0  #: rows of which `costs` are, those that were shed included
         self.capacity = 1.0  #: seconds of work that tasks get done a second, all together
         self.surprise = 1.0  #: what the last batch's rows cost as a multiple of what was expected of them
         self.reach = 1.0  #: rows that come to the operator for each row the gate keeps: filters may lie between them
@@ -116,6 +117,7 @@ class Knowledge:
             self.surprise = float(fresh.work_s.sum() / (fresh.rows @ self.costs.costs_s()))
         self.costs.fade(REMEMBER)
         self.costs.merge(fresh)
+        self.came = REMEMBER * self.came + report.rows_in * float(fresh.rows.sum()) / report.rows_kept
 
     @property
     def settled(self) -> bool:

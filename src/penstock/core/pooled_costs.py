@@ -33,8 +33,11 @@ class Pooled(NamedTuple):
     costs_s: Floats
 
 
-def pooled(costs: BucketCosts, keys: int, grades: int) -> Pooled:
+def pooled(costs: BucketCosts, keys: int, grades: int, came: float | None = None) -> Pooled:
     """What is expected of each of so many grades with so many places for keys.
+
+    A class that is all but shed tells of itself by a row now and then that stands for a hundred, so the sum of weights
+    swings. If it is known how many rows came, shares are of those, and the others' do not swing with it.
 
     >>> costs = BucketCosts()
     >>> costs.add(np.array([0] * 9 + [512 + 1]), np.array([1.0] * 9 + [4.0]), np.ones(10))
@@ -54,7 +57,7 @@ def pooled(costs: BucketCosts, keys: int, grades: int) -> Pooled:
     by_class_s = (work_s + _PRIOR_ROWS * by_key_s) / (rows + _PRIOR_ROWS)
     never = seen <= 0.0
     rare = float(seen[seen <= 1.0].sum() / seen.sum()) if never.any() else 0.0
-    of_key = np.where(never, rare / max(int(never.sum()), 1), (1.0 - rare) * weight.sum(axis=0) / total)
+    of_key = np.where(never, rare / max(int(never.sum()), 1), (1.0 - rare) * weight.sum(axis=0) / (came or total))
     own = np.divide(weight, weight.sum(axis=0), out=np.zeros_like(weight), where=~never)
     of_grade = (seen * own + _PRIOR_ROWS * weight.sum(axis=1, keepdims=True) / total) / (seen + _PRIOR_ROWS)
     return Pooled(_padded((of_key * of_grade).ravel()), _padded(by_class_s.ravel()))

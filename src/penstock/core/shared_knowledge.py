@@ -131,6 +131,13 @@ class SharedKnowledge:
         return sum(batch.kept for batch in recent) / took_s if took_s > 0.0 else 0.0
 
     @property
+    def busy_per_s(self) -> float:
+        """Work that operators did a second, of late."""
+        recent = list(self._batches)[-LEAST_BATCHES:]
+        took_s = recent[-1].end_s - recent[0].start_s if recent else 0.0
+        return sum(batch.busy_s for batch in recent) / took_s if took_s > 0.0 else 0.0
+
+    @property
     def pace_per_s(self) -> float:
         """Work that tasks got done a second while any of them worked."""
         return max((batch.busy_s / batch.span_s for batch in self._batches if batch.span_s > 0.0), default=0.0)

@@ -8,7 +8,10 @@ rows wait as long as they should, $T^*$:
 
 $$W^* = C - \frac{T}{T^*} (C - W)$$
 
-The budget goes half way there, once a cycle. Where $T = T^*$ it stays, whatever is wrong with $C$.
+The budget goes half way there, once a cycle. Where $T = T^*$ it stays, whatever is wrong with $C$. Where $W$ is nearly
+all that is known of $C$ the equation asks for all but nothing, so while rows wait too long it is $W \sqrt{T^* / T}$ at
+most. And plans may let through more work than they were given, because they choose the rows that seem to cost least:
+what was done over what was planned, of late, is allowed for.
 
 A batch that was too long lets too much wait for the next one, so until batches are short again less is kept: the share
 $T^* / T$ of the budget. Without it a single long batch would be felt for many. But where the overhead alone takes
@@ -17,6 +20,8 @@ as long as their overhead. While rows that came before still wait, for a few cyc
 
 As long as no wait exceeds the target there is no budget, and it ends when it covers all that comes.
 """
+
+import math
 
 from penstock.core.settings import duration_s
 
@@ -32,6 +37,8 @@ TRY_SHARE = 0.05
 LEAST_SHARE = 0.5
 #: For a few cycles it may be this share of that, so that what waits is worked off.
 DRAIN_SHARE = 0.5
+#: How fast it is learned by how much plans overshoot, and how far that may go.
+OVER_GAIN, LEAST_OVER, MOST_OVER = 0.1, 0.5, 2.0
 #: Half way at a time it never comes there quite.
 NEARLY = 1.1
 #: A slow start is over after so many cycles.
@@ -49,8 +56,8 @@ class WorkBudget:
     >>> round(budget.per_s, 3), round(budget.now_per_s, 3)  # twice the wait aimed at: half of the budget, for now
     (1.8, 0.9)
     >>> budget.follow(5.0, wait_s=0.9, cycle_s=0.9, done_per_s=1.2, comes_per_s=3.0, pace_per_s=1.8)
-    >>> round(budget.per_s, 3)  # half the wait aimed at, and 0.6 below capacity: it could be 0.3 below
-    1.65
+    >>> round(budget.per_s, 3)  # half the wait aimed at, 0.6 below capacity, less done than planned: 0.25 below will do
+    1.676
     """
 
     def __init__(self, target_s: float, *, acts: bool = True) -> None:
@@ -61,6 +68,7 @@ class WorkBudget:
         self._seen_s = self._moved_s = 0.0
         self._drain = 1.0
         self._low = 0
+        self._over = 1.0  # what is done over what was planned
         self.per_s: float | None = None
 
     @property
@@ -124,8 +132,14 @@ class WorkBudget:
         if now_s - self._moved_s >= cycle_s:
             ratio = wait_s / self._aim_s
             wanted = self._capacity - ratio * (self._capacity - done_per_s)
+            if ratio > 1.0:
+                wanted = min(wanted, done_per_s / math.sqrt(ratio))
             least = done_per_s * (1.0 + TRY_SHARE * (1.0 - ratio)) if ratio < 1.0 else LEAST_SHARE * self._capacity
             wanted = max(wanted, least)
+            planned = self.now_per_s or done_per_s
+            if planned > 0.0:
+                self._over += OVER_GAIN * (min(max(done_per_s / planned, LEAST_OVER), MOST_OVER) - self._over)
+            wanted /= self._over if ratio < 1.0 else max(self._over, 1.0)
             self.per_s, self._moved_s = self.per_s + GAIN * (wanted - self.per_s), now_s
             self._low = self._low + 1 if self.per_s <= NEARLY * LEAST_SHARE * self._capacity else 0
         if self.per_s >= comes_per_s and wait_s <= self._aim_s:

@@ -80,7 +80,7 @@ class Effort:
     repeats: int = 3
     ways: Sequence[Way] = WAYS
     overload: float = 2.0  #: times the work that cores could do
-    settle_s: float = 30.0
+    settle_s: float = 45.0
     measure_s: float = 30.0
     target: str = "3 s"
     alpha: float = 1.0
