@@ -295,7 +295,7 @@ def test_fairness_is_shown_only_if_reports_tell_of_it(visit: Visit, writer: Writ
 
 
 def test_fairness_is_between_all_queries_that_are_shown(visit: Visit, writer: Writer) -> None:
-    other = Writer(writer.checkpoint.parent / "other", query="else")
+    other = Writer(writer.checkpoint.parent / "other", query="else", now_s=writer.now_s - 1.0)  # it ends first
     other.start()
     other.batch(sic={"poor": 0.2})
     writer.batch(sic={"rich": 0.6})
