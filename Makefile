@@ -14,7 +14,7 @@ setup: ## make .venv with all packages; find Java 17+ or install it
 maven: setup # brings Kafka; without it tests with a broker are skipped
 	@sh scripts/maven.sh
 
-demo: setup ## an overloaded Spark stream, unguarded and guarded, and a report
+demo: setup ## an overloaded Spark stream, unguarded and guarded, and a report: two minutes after the set-up
 	@$(RUN) penstock demo
 
 kafka: maven ## the demo's stream from Kafka to Kafka, with a broker of its own, and its account

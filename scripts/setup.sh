@@ -28,12 +28,14 @@ find_java() {
 }
 
 find_python || {
+  say "no Python 3.11 or newer with its venv module is here: asking apt-get for one"
   apt_install python3.13-venv python3.12-venv python3.11-venv python3-venv || true
   find_python || die "needs Python 3.11 or newer with its venv module: install it (Debian: python3-venv), then run make again"
 }
 
 old_java=
 find_java "${JAVA_HOME:-/nowhere}/bin/java" java || {
+  say "no Java 17 or newer is here$old_java: asking apt-get for one"
   { apt_install openjdk-17-jre-headless openjdk-21-jre-headless openjdk-25-jre-headless default-jre-headless &&
     find_java java /usr/lib/jvm/*/bin/java; } ||
     die "Spark needs Java 17 or newer$old_java: install a JRE or point JAVA_HOME to one, then run make again"
@@ -43,12 +45,14 @@ find_java "${JAVA_HOME:-/nowhere}/bin/java" java || {
 stamp=.venv/.complete
 wanted=$(pwd; cat pyproject.toml scripts/setup.sh scripts/apt.sh | cksum)
 if [ "$(cat "$stamp" 2>/dev/null)" != "$wanted" ] || ! .venv/bin/python -c '' 2>/dev/null; then
-  say "installing packages into .venv (the first time takes a few minutes)"
+  say "making .venv with $python"
   rm -rf .venv
   "$python" -m venv .venv || die "could not make .venv with $python: see the message above"
   pip() { .venv/bin/python -m pip --quiet --disable-pip-version-check "$@"; }
+  say "downloading and installing packages into .venv, Spark among them: a few minutes the first time"
   { pip install 'pip>=25.1' && pip install --editable '.[spark]' --group dev; } ||
     die "could not install the packages: see pip's message above, check the network and pip's settings, then run make again"
   printf '%s\n' "$wanted" >"$stamp"
+  say "set up, with the Java of $java_home"
 fi
 ln -sfn "$java_home" .venv/jre

@@ -15,13 +15,14 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
 from tests.components import KAFKA_READ_BY, USED, debian_tool, example, missing
-from tests.engines import NOT_HERE, RUNS, UNDISTURBED, quick_start
+from tests.engines import NOT_HERE, QUIETLY, RUNS, UNDISTURBED, quick_start
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,29 +72,35 @@ def connector_jars(request: pytest.FixtureRequest) -> dict[str, str]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say which connector was used: it may be an older one than Spark."""
-    for line in USED:
+    """Say which connector was used, as it may be an older one than Spark, and how long the runs beside took."""
+    for line in (*USED, *RUNS.times()):
         terminalreporter.write_line(line)
 
 
-def on_engines(item: pytest.Item) -> bool:
-    return item.path.name == "test_engines.py"
+def with_runs_beside(items: list[pytest.Item]) -> bool:
+    """Whether the tests that wait for runs beside are among these; without Spark all are run here."""
+    return find_spec("pyspark") is not None and any(item.path.name == "test_engines.py" for item in items)
 
 
 @pytest.hookimpl(trylast=True)  # what -k leaves
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests of targets last, behind those that wait for the runs beside."""
-    if not any(map(on_engines, items)):
+    """Tests of targets behind those that wait for the runs beside; the quiet ones of these are waited for last."""
+    if not with_runs_beside(items):
         return
-    places = dict.fromkeys(UNDISTURBED, 2) | {"tests/spark/test_engines.py": 1}
     files = {item: item.path.relative_to(ROOT).as_posix() for item in items}
     items[:] = [item for item in items if files[item] not in NOT_HERE]
-    items.sort(key=lambda item: places.get(files[item], 0))
+    items.sort(key=lambda item: place(item, files[item]))
+
+
+def place(item: pytest.Item, file: str) -> int:
+    if file == "tests/spark/test_engines.py":
+        return 3 if isinstance(item, pytest.Function) and item.callspec.params["name"] in QUIETLY else 1
+    return 2 if file in UNDISTURBED else 0
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Start the runs on other engines, if their tests are among those of this run."""
-    if any(map(on_engines, session.items)) and not session.config.option.collectonly:
+    """Start the runs beside, if the tests that wait for them are among those of this run."""
+    if with_runs_beside(session.items) and not session.config.option.collectonly:
         RUNS.start()
 
 

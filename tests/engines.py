@@ -1,7 +1,11 @@
 """Test files that are run in processes of their own, beside the other tests: most of their time is waiting.
 
-Two at a time, in the order given here: the guard's tests on other engines, then on the usual one tests of whole
-programs, which start sessions of their own, and of what is apart from the guard of one query.
+Two at a time, in the order given here, long ones first: tests of whole programs, which start sessions of their own;
+the guard's tests on other engines; and tests of what is apart from the guard of one query. When the tests of the first
+process are done, it waits, and a third run takes its place.
+
+Then come the tests that hold a query to a target, and leave much of the machine idle. All that runs beside them are the
+simulator's tests, one file after the other, which take what nobody else wants.
 """
 
 from __future__ import annotations
@@ -10,6 +14,8 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event, Semaphore, Thread
@@ -32,29 +38,42 @@ _NOT_ON_ENGINES = (
     "odd",
 )
 ON_ENGINES = f"not ({' or '.join(_NOT_ON_ENGINES)}) and (test_guard or a_stream_learns or a_batch_goes_by)"
+_PROGRAMS = ("spark/test_exactly_once", "spark/test_demo", "spark/test_bench")
+_APART = (
+    ("spark/test_network", "spark/test_grouping"),
+    ("spark/test_kafka", "spark/test_site_kafka"),
+    ("spark/test_fair", "spark/test_balanced", "spark/test_quarantine", "spark/test_answers"),
+    ("spark/test_site", "spark/test_tour", "spark/test_connect"),
+)
+_SIMULATOR = (
+    ("sim/test_las_figures", "sim/test_bench", "sim/test_fast_osg", "sim/test_fast"),
+    ("sim/test_aurora_figures", "sim/test_microbatch", "sim/test_plus_figures"),
+    ("sim/test_osg_figures", "sim/test_osg_runs", "sim/test_themis_figures", "sim/test_themis_runs"),
+)
+
+
+def _files(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(f"tests/{name}.py" for name in names)
+
+
+def _runs(*groups: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    return {", ".join(names): ("classic", *_files(names)) for names in groups}
+
+
 #: Each run by its name: the engine, the files, and what else pytest is told.
 BESIDE = {
-    **{
-        engine: (engine, "tests/spark/test_guard.py", "tests/spark/test_grouping.py", "-k", ON_ENGINES)
-        for engine in ENGINES
-    },
-    **{
-        ", ".join(names): ("classic", *(f"tests/spark/test_{name}.py" for name in names))
-        for names in (
-            ("exactly_once", "demo", "bench"),
-            ("network", "grouping"),
-            ("kafka", "site_kafka"),
-            ("fair", "balanced", "quarantine", "answers"),
-            ("site", "tour", "connect"),
-        )
-    },
+    **_runs(_PROGRAMS),
+    **{engine: (engine, *_files(("spark/test_guard", "spark/test_grouping")), "-k", ON_ENGINES) for engine in ENGINES},
+    **_runs(*_APART),
 }
+#: Those that come after all others, with the lowest priority.
+QUIETLY = _runs(*_SIMULATOR)
 #: Files that are run beside alone.
-NOT_HERE = tuple(
-    file for engine, *what in BESIDE.values() if engine == "classic" for file in what if file.endswith(".py")
-)
-#: Files whose tests hold a query to a target: they come last, when nothing runs beside them.
+NOT_HERE = tuple(file for names in (_PROGRAMS, *_APART, *_SIMULATOR) for file in _files(names))
+#: Files whose tests hold a query to a target: they come last, when nothing but `QUIETLY` runs beside them.
 UNDISTURBED = tuple(f"tests/spark/test_{name}.py" for name in ("cluster", "network_overload", "fair_overload"))
+_ALL = BESIDE | QUIETLY
+LOWEST = 19
 
 
 def quick_start() -> dict[str, str]:
@@ -62,49 +81,84 @@ def quick_start() -> dict[str, str]:
     return {"JDK_JAVA_OPTIONS": class_archive.java_options()}
 
 
+def lowest_priority(process: int) -> None:
+    """Let a process, which has a session of its own, run when nobody else wants to."""
+    os.setpriority(os.PRIO_PROCESS, process, LOWEST)
+    # Linux weighs sessions against each other, if it does, by a number of their own.
+    with suppress(OSError):
+        Path(f"/proc/{process}/autogroup").write_text(str(LOWEST))
+
+
 @dataclass
 class RunsBeside:
     """The runs, each waited for when its result is asked for."""
 
     _folder: tempfile.TemporaryDirectory[str] | None = None
+    _free: Semaphore = field(default_factory=lambda: Semaphore(AT_ONCE))
     _started: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
-    _begun: dict[str, Event] = field(default_factory=lambda: {name: Event() for name in BESIDE})
+    _begun: dict[str, Event] = field(default_factory=lambda: {name: Event() for name in _ALL})
+    _ended: dict[str, Event] = field(default_factory=lambda: {name: Event() for name in _ALL})
+    _times_s: dict[str, tuple[float, float]] = field(default_factory=dict)
+    _begin_s: float = 0.0
+    _waited_for: bool = False
     _stopped: bool = False
 
     def start(self) -> None:
         """Start the first runs, and the next whenever one is over."""
         self._folder = tempfile.TemporaryDirectory(prefix="penstock-engines-", ignore_cleanup_errors=True)
+        self._begin_s = time.monotonic()
         Thread(target=self._start_all, daemon=True).start()
 
     def _start_all(self) -> None:
         class_archive.make()
-        free = Semaphore(AT_ONCE)
-        for name, (engine, *what) in BESIDE.items():
-            free.acquire()
-            if not self._stopped:
-                self._start(name, engine, what)
-                Thread(target=self._wait, args=(name, free), daemon=True).start()
-            self._begun[name].set()
+        for name in BESIDE:
+            self._free.acquire()
+            self._start(name)
+            Thread(target=self._wait, args=(name,), daemon=True).start()
+        for name in BESIDE:
+            self._ended[name].wait()
+        for name in QUIETLY:
+            self._start(name)
+            if name in self._started:
+                lowest_priority(self._started[name].pid)
+            self._wait(name)
 
-    def _wait(self, name: str, free: Semaphore) -> None:
-        self._started[name].wait()
-        free.release()
+    def _wait(self, name: str) -> None:
+        begin_s = time.monotonic() - self._begin_s
+        if name in self._started:
+            self._started[name].wait()
+            self._times_s[name] = begin_s, time.monotonic() - self._begin_s
+        self._ended[name].set()
+        self._free.release()
 
-    def _start(self, name: str, engine: str, what: list[str]) -> None:
+    def _start(self, name: str) -> None:
+        engine, *what = _ALL[name]
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *what]
-        with self._said(name).open("wb") as said:
-            self._started[name] = subprocess.Popen(
-                [*command, f"--basetemp={self._said(name).with_suffix('')}"],
-                cwd=ROOT,
-                env={**os.environ, **quick_start(), "PENSTOCK_TEST_ENGINE": engine},
-                stdout=said,
-                stderr=said,
-            )
+        if not self._stopped:
+            with self._said(name).open("wb") as said:
+                self._started[name] = subprocess.Popen(
+                    [*command, f"--basetemp={self._said(name).with_suffix('')}"],
+                    cwd=ROOT,
+                    env={**os.environ, **quick_start(), "PENSTOCK_TEST_ENGINE": engine},
+                    stdout=said,
+                    stderr=said,
+                    start_new_session=name in QUIETLY,
+                )
+        self._begun[name].set()
 
     def result(self, name: str) -> tuple[int, str]:
         """The run's exit code and what it printed."""
+        if not self._waited_for:
+            self._waited_for = True
+            self._free.release()  # who waits leaves its place to one run more
         self._begun[name].wait()
         return self._started[name].wait(), self._said(name).read_text(errors="replace")
+
+    def times(self) -> list[str]:
+        """When each run began and ended, in seconds after the first: where the time of the whole goes."""
+        return [
+            f"beside from {times_s[0]:.0f} to {times_s[1]:.0f} s: {name}" for name, times_s in self._times_s.items()
+        ]
 
     def stop(self) -> None:
         """End what still runs."""
@@ -117,7 +171,7 @@ class RunsBeside:
 
     def _said(self, name: str) -> Path:
         assert self._folder is not None
-        number = list(BESIDE).index(name)  # a path with a space or a comma in it is not for every tool
+        number = list(_ALL).index(name)  # a path with a space or a comma in it is not for every tool
         return Path(self._folder.name) / f"run-{number}.txt"
 
 

@@ -95,14 +95,23 @@ def test_readme_shows_python_that_runs() -> None:
 def test_every_number_of_the_readme_has_its_command() -> None:
     measured = README.read_text(encoding="utf-8").split("## What was measured")[1].split("\n## ")[0]
     parts = re.split(r"\n\n|\n(?=- )", measured)
-    # Bold words open what a table below them was made with, and the table's own last line has the command.
-    told = [part for part in parts if re.search(r"\d\.\d", part) and not part.startswith(("|", "**"))]
-    assert len(told) > 4
-    for part in told:
-        command = re.search(r"`(penstock (?:bench|reproduce) [^`]+|examples/[^`]+)`", part)
-        assert command is not None, part
-        if command[1].startswith("penstock"):
-            parse(shlex.split(command[1])[1:])
+    tables = [place for place, part in enumerate(parts) if part.startswith("|")]
+    assert len(tables) > 4
+    for place in tables:  # its rows have the command, or what stands below it has
+        assert commands_in(parts[place]) or commands_in(parts[place + 1]), parts[place]
+    # Above a table stands what it is of; any other number was measured, too.
+    known = {place + step for place in tables for step in (-1, 0, 1)}
+    for place, part in enumerate(parts):
+        assert place in known or not re.search(r"\d\.\d", part) or commands_in(part), part
+
+
+def commands_in(part: str) -> list[str]:
+    """The commands of measurements that a part of the README names; each must exist."""
+    found = re.findall(r"`(penstock (?:bench|reproduce) [^`]+|examples/[^`]+)`", part)
+    for command in found:
+        if command.startswith("penstock"):
+            parse(shlex.split(command)[1:])
+    return found
 
 
 @pytest.mark.parametrize("page", PAGES, ids=PAGE_NAMES)
@@ -115,6 +124,28 @@ def test_command_lines_exist(page: Path) -> None:
             parse(words[1:])
         elif words and words[0] == "make":
             assert {word for word in words[1:] if word.isalpha()} <= set(targets)
+
+
+def test_the_page_on_networks_lists_every_option_of_its_command() -> None:
+    page = (ROOT / "docs" / "networks.md").read_text(encoding="utf-8")
+    table = page.split("## The command")[1].split("\n## ")[0]
+    command = typer.main.get_command(app).commands["run"]  # type: ignore[attr-defined]  # it is a group
+    options = {(one.secondary_opts or one.opts)[0] for one in command.params if one.param_type_name == "option"}
+    assert len(options) > 5
+    assert {name for name in options - {"--help"} if f"`{name}" not in table} == set()
+
+
+def test_the_trial_on_a_hosted_spark_ends_in_one_line_also_if_it_fails(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("pyspark.sql")
+    (trial,) = [block for block in blocks(ROOT / "docs" / "databricks.md") if block.language == "python"]
+
+    class Refuses:
+        @property
+        def dataSource(self) -> None:  # noqa: N802 - as Spark calls it
+            raise RuntimeError("[NOT_ALLOWED] no data sources here\nJVM stacktrace:\n\tat java.base")
+
+    exec(compile(trial.body, "databricks.md", "exec"), {"spark": Refuses()})  # noqa: S102 - the page is ours
+    assert capsys.readouterr().out == "fails at register: [NOT_ALLOWED] no data sources here\n"
 
 
 def parse(arguments: list[str]) -> None:

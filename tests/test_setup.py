@@ -138,9 +138,10 @@ def test_apt_installs_java(machine: Machine) -> None:
     machine.apt("openjdk-21-jre-headless", then='ln -s later "$(dirname "$0")/java"')
     machine.venv()
 
-    code, _ = machine.setup()
+    code, lines = machine.setup()
 
     assert code == 0
+    assert lines[0] == "penstock: no Java 17 or newer is here: asking apt-get for one"
     assert machine.apt_installed() == ["openjdk-21-jre-headless"]
     assert machine.jre() == home
 
@@ -205,5 +206,7 @@ def test_an_unfinished_environment_is_made_afresh_and_a_dead_network_told_in_one
     assert code == 1
     assert not left_over.exists()
     assert not stamp.exists()
+    assert lines[0].startswith("penstock: making .venv with ")
+    assert lines[1].startswith("penstock: downloading and installing packages")
     assert lines[-1].startswith("penstock: could not install the packages")
     assert not any("Traceback" in line for line in lines)

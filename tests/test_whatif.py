@@ -2,6 +2,7 @@
 
 import base64
 import gzip
+import io
 import json
 import re
 import sys
@@ -13,9 +14,15 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 import pytest
+from rich.console import Console
 
 from penstock.cli import main
+from penstock.cli_whatif import Answer, show
 from penstock.core.bucket_costs import BucketCosts
+from penstock.core.target import MeanQueueLatency
+from penstock.sim.recorded import Batch, Keys, recorded
+from penstock.sim.whatif import Outcome
+from penstock.sim.whatif_plot import _STYLE
 from penstock.spark.meter import TaskSums
 from penstock.spark.progress_file import read
 
@@ -154,13 +161,77 @@ MISTAKES = {
     "empty": (b"", "is empty"),
     "blank": (b"\n\n", "is empty"),
     "no-progress": (b'{"a": 1}\n[2]\n', "holds no progress"),
-    "broken": (CLASSIC.read_bytes() + b'{"id": "05', "line 17: no JSON"),
+    "broken": (b'{"id": "05', "line 1: no JSON"),
     "half": (b'{"batchId": 3, "timestamp": "yesterday"}', "line 1: a progress that cannot be read"),
     "binary": (b"\x00\xff\xfe\x80", "is no text"),
     "cut.gz": (gzip.compress(CLASSIC.read_bytes())[:200], "reading failed"),
     "one": (CLASSIC.read_bytes().splitlines()[3], "1 batch with rows"),
     "idle": (CLASSIC.read_bytes().splitlines()[0], "0 batches with rows"),
 }
+
+
+def test_what_cannot_be_read_is_left_out_and_told(whatif: Command, tmp_path: Path) -> None:
+    """A line torn in the midst of a letter, as a crash leaves it; lines that are no JSON; a progress that is none."""
+    lines = CLASSIC.read_bytes().splitlines(keepends=True)
+    wrong = [
+        b'{"id": "05\n',
+        b"hello\n",
+        b'{"batchId": 3, "timestamp": "yesterday"}\n',
+        '{"name": "\u00e9'.encode()[:-1],
+    ]
+    (tmp_path / "log").write_bytes(b"".join([*lines[:4], *wrong[:3], *lines[4:], wrong[3]]))
+
+    found = read(tmp_path / "log")
+
+    assert same(tmp_path / "log") == same(CLASSIC)
+    assert [place.partition(":")[0] for place in found.unread] == ["line 5", "line 7", f"line {len(lines) + 4}"]
+    result = whatif(tmp_path / "log", "--target", "2s")
+    assert result.status == 0, result.err
+    assert "- skipped: 3 parts of the log that cannot be read, the first: line 5: no JSON" in result.out
+
+
+def test_torn_events_and_measures_cost_a_batch_each(whatif: Command, tmp_path: Path) -> None:
+    events = EVENTS.read_text().splitlines()
+    events[-1] = events[-1][:-20]
+    (tmp_path / "events").write_text("\n".join(events))
+    assert same(tmp_path / "events") == same(EVENTS)[:-1]
+
+    lines = [json.loads(line) for line in CLASSIC.read_text().splitlines()]
+    lines[4]["observedMetrics"] = {"penstock_probe_guard": {"tasks": ["nonsense"]}}
+    (tmp_path / "log").write_text("\n".join(map(json.dumps, lines)))
+    result = whatif(tmp_path / "log", "--target", "2s")
+    assert result.status == 0, result.err
+    assert "skipped: 1 part of the log that cannot be read: measures of a guard that" in result.out
+
+
+def test_a_name_cannot_move_the_cursor_of_a_terminal(whatif: Command, tmp_path: Path) -> None:
+    named = CLASSIC.read_text().replace('"name": null', r'"name": "a\u001b[31m$b\n$"')
+    (tmp_path / "log").write_text(named)
+    result = whatif(tmp_path / "log", "--target", "2s", "--query", "a?[31m$b?$", "--out", tmp_path / "o")
+    assert result.status == 0, result.err
+    assert "query a?[31m$b?$:" in result.out
+    assert "\x1b" not in result.out + (tmp_path / "o" / "whatif.json").read_text()
+    two_queries(tmp_path / "two")
+    (tmp_path / "two").write_text(named + (tmp_path / "two").read_text())
+    assert "\x1b" not in whatif(tmp_path / "two", "--target", "2s").err
+
+
+def test_the_table_fits_80_columns() -> None:
+    latency_s = {"mean": 1234.56, "p95": 1234.56, "max": 9999.99}
+    facts = {"latency_s": latency_s, "shed_share": 1.0, "windows_within_target": 1.0, "alarms": []}
+    outcomes = [Outcome(name, facts, []) for name in ("nothing", "load_aware, cheap")]
+    query = recorded([Batch(float(start), 1.0, 1.0, 10, 10, None) for start in range(4)], Keys.alike())
+    console = Console(file=io.StringIO(), width=80)
+    show(console, Answer("log", MeanQueueLatency(2.0), query, outcomes, []))
+    text = console.file.getvalue()  # type: ignore[attr-defined]  # it is a StringIO
+    assert "…" not in text
+    assert "100.0%" in text
+
+
+def test_lines_of_the_picture_can_be_told_apart() -> None:
+    """Also where two policies come out alike: no two have the same dashes and the same marker."""
+    looks = [(str(style["linestyle"]), style["marker"], style.get("linewidth")) for style in _STYLE.values()]
+    assert len(set(looks)) == len(looks)
 
 
 @pytest.mark.parametrize("name", MISTAKES)

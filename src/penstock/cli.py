@@ -102,17 +102,20 @@ def demo(
     dashboard: Dashboard = False,
     json_file: Json = None,
 ) -> None:
-    """An overloaded Spark query on this machine, first unguarded, then guarded; takes about two minutes."""
+    """An overloaded Spark query on this machine, first unguarded, then guarded; takes two minutes if it is idle."""
     cli_bench.require_spark()
     json_file = check_outputs(out, json_file)
     from penstock.spark.demo import page, report  # noqa: PLC0415 - the other commands need no Spark
     from penstock.spark.demo.both_runs import MODES, run_demo  # noqa: PLC0415
+    from penstock.spark.demo.kept_log import KeptLog  # noqa: PLC0415
 
+    log = KeptLog(out)
     with (
         tempfile.TemporaryDirectory(prefix="penstock-demo-", ignore_cleanup_errors=True) as name,
         cli_dashboard.beside(SCREEN, [Path(name) / run for run in MODES], wanted=dashboard),
     ):
         result = run_demo(SCREEN, Path(name), seconds=seconds, target_s=target, seed=seed)
+        log_files = log.taken_from(Path(name) / "guarded")
     result["machine"] = hardware.describe()
     machine = hardware.in_one_line(result["machine"])
     report.show(SCREEN, result)
@@ -122,8 +125,10 @@ def demo(
     contents[out / "demo.png"] = page.picture(result)
     if json_file is not None:
         contents[json_file] = json_bytes(result)
-    write_files(contents)
+    log.clear()
+    write_files({**contents, **log_files})
     print_files(contents)
+    SCREEN.print(f"To look into the guarded run: {log.command}", highlight=False, markup=False, soft_wrap=True)
 
 
 @app.command()
@@ -222,6 +227,9 @@ def show_dashboard(
     checkpoints: Checkpoints = None,
     *,
     sample: Annotated[bool, typer.Option("--sample", help="Show a simulated query in place of a log.")] = False,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Show the page before a query has written its first plan.")
+    ] = False,
     host: Host = "127.0.0.1",
     port: Port = PORT,
     token: Token = None,
@@ -229,7 +237,9 @@ def show_dashboard(
 ) -> None:
     """A live page over the logs of guarded queries and networks; with --json, what it shows, once."""
     json_file = check_outputs(None, json_file)
-    with cli_dashboard.board(checkpoints or [], sample=sample) as shown:
+    if wait and json_file is not None:
+        raise PenstockError("--json writes what is there now: give it without --wait")
+    with cli_dashboard.board(checkpoints or [], sample=sample, wait=wait) as shown:
         if json_file is None:
             cli_dashboard.serve(SCREEN, shown, host=host, port=port, token=token)
             return

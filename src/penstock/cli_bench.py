@@ -8,7 +8,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.table import Table
+from rich.box import SIMPLE
+from rich.table import Column, Table
 
 from penstock.errors import PenstockError
 from penstock.federation.kafka_bus import KafkaBus
@@ -98,13 +99,16 @@ def balanced_steps(repeats: int) -> int:
 def show_balanced(out: Console, result: dict[str, Any]) -> None:
     """What each way delivered to the queries."""
     queries = list(result["parameters"]["queries"])
-    table = Table("policy", "mean utility", "worst query", "Jain", *queries, "windows within target", "wait, s")
+    columns = ("policy", "mean", "worst", "Jain", *queries, "held", "wait", "most")
+    table = Table(*(Column(name, no_wrap=True) for name in columns), box=SIMPLE, padding=(0, 1, 0, 0))
     for row in result["rows"]:
         own = [f"{row['utility'][name]['median']:.2f}" for name in queries]
-        wait = "-" if row["wait_s"] is None else f"{row['wait_s']['median']:.2f} ({row['wait_s']['max']:.2f} at most)"
-        cells = [f"{row[name]['median']:.3f}" for name in ("mean", "worst", "jain")]
-        table.add_row(row["way"], *cells, *own, f"{row['windows_within_target']:.0%}", wait)
+        waits = ["-"] * 2 if row["wait_s"] is None else [f"{row['wait_s'][one]:.1f} s" for one in ("median", "max")]
+        cells = [f"{row[name]['median']:.2f}" for name in ("mean", "worst", "jain")]
+        table.add_row(row["way"], *cells, *own, f"{row['windows_within_target']:.0%}", *waits)
     out.print(table)
+    told = "Utility of queries: mean, worst, Jain's index, each; windows that held the target; waits by window."
+    out.print(told, highlight=False)
     for name, words in (
         ("worst_over_balance_sic", "Worst query, balanced over BALANCE-SIC"),
         ("mean_over_random", "Mean, balanced over random"),

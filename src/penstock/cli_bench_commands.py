@@ -180,9 +180,9 @@ def bench_grouping(
 
 @bench.command("balanced")
 def bench_balanced(
-    *, repeats: Repeats = 3, learn: Learn = 30.0, measure: Measure = 40.0, json_file: Json = None
+    *, repeats: Repeats = 3, learn: Learn = 30.0, measure: Measure = 30.0, json_file: Json = None
 ) -> None:
-    """What policies deliver to three queries that differ in cost and worth, at twice the load; 7 minutes a repeat."""
+    """What policies deliver to three queries that differ in cost and worth, at twice the load; 6 minutes a repeat."""
     cli_bench.require_spark()
     run = partial(cli_bench.run_balanced, repeats, learn, measure)
     _bench_on_spark("balanced", cli_bench.balanced_steps(repeats), run, cli_bench.show_balanced, json_file)

@@ -19,13 +19,16 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def board(folders: Sequence[Path], *, sample: bool) -> Iterator[Board]:
-    """What to show: the logs in these folders, or a simulation made for the purpose."""
+def board(folders: Sequence[Path], *, sample: bool, wait: bool = False) -> Iterator[Board]:
+    """What to show: the logs in these folders, also those to come if they are waited for, or a simulation."""
     if sample == bool(folders):
         raise PenstockError("give the checkpoint of a guarded query or the folder of penstock run, or --sample alone")
     if not sample:
         found = Board(folders)
-        found.refuse_nothing()
+        if wait:
+            found.refuse_nowhere()
+        else:
+            found.refuse_nothing()
         yield found
         return
     from penstock.sim.kept_run import sample as written  # noqa: PLC0415 - compiles loops, which takes a while
@@ -45,6 +48,9 @@ def serve(console: Console, shown: Board, *, host: str, port: int, token: str | 
     """Show the page until Ctrl-C."""
     page = Page(shown, host=host, port=port, token=token)
     _tell(console, page)
+    for folder in shown.without_log:
+        line = f"No log of plans in {folder} yet: the page shows it as soon as the query writes its first."
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
     console.print("Ctrl-C ends it.", highlight=False)
     page.serve()
 

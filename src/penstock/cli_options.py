@@ -239,7 +239,10 @@ Trigger = Annotated[
         parser=_number(_target_s, "a time above 0, such as 10 s", lambda time_s: time_s > 0.0),
     ),
 ]
-DemoOut = Annotated[Path, typer.Option(help="Write demo.html, demo.png and demo.json to this folder.", metavar="DIR")]
+DemoOut = Annotated[
+    Path,
+    typer.Option(help="Write demo.html, demo.png, demo.json and the guarded run's log to this folder.", metavar="DIR"),
+]
 
 
 NetworkPath = Annotated[Path, typer.Argument(help="A network file.", metavar="FILE", show_default=False)]

@@ -72,19 +72,35 @@ def answer(path: Path, settings: Settings, done: Callable[[], None] = lambda: No
             f"{path} is of real-time mode, in which batches last as long as their trigger says and tell nothing of "
             "costs: give the log of micro-batches"
         )
-    try:
-        keys, about_keys = _keys(recording, settings)
-        batches = [_batch(progress) for progress in recording.progress]
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise PenstockError(
-            f"{path} has measures of a guard that cannot be read ({type(error).__name__}: {error}): give a log of this "
-            "release, or leave observedMetrics out of it"
-        ) from None
+    batches, measured, unread = _measured(recording)
+    if not batches:
+        raise PenstockError(f"{path} has {unread[0]}: give a log of this release, or leave observedMetrics out of it")
+    keys, about_keys = _keys(measured, settings)
     query = recorded(batches, keys, trigger_s=settings.trigger_s, seed=settings.seed)
     target = MeanQueueLatency(settings.target_s)
     outcomes = what_if(query, target, seed=settings.seed, done=done)
     notes = [about_keys, *_notes(batches, query, outcomes)]
+    if unread:
+        parts, which = ("1 part", "") if len(unread) == 1 else (f"{len(unread)} parts", ", the first")
+        notes.insert(0, f"skipped: {parts} of the log that cannot be read{which}: {unread[0]}")
     return Answer(f"{path}, query {recording.query[:_MOST_NAME]}", target, query, outcomes, notes)
+
+
+def _measured(recording: Recording) -> tuple[list[Batch], BucketCosts, list[str]]:
+    """The batches, what a guard measured in them, and what could not be read of the log."""
+    batches, measured, unread = [], BucketCosts(), list(recording.unread)
+    for progress in recording.progress:
+        try:
+            probes = [name for name in progress.observed if name.startswith(_PROBE)]
+            costs = [one for name in probes for one in partition_costs(progress, name).values()]
+            batches.append(_batch(progress))
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            why = f"{type(error).__name__}: {error}"
+            unread.append(f"measures of a guard that cannot be read, of batch {progress.batch} ({why})")
+            continue
+        for one in costs:
+            measured.merge(one)
+    return batches, measured, unread
 
 
 def _batch(progress: Progress) -> Batch:
@@ -104,14 +120,8 @@ def _batch(progress: Progress) -> Batch:
     )
 
 
-def _keys(recording: Recording, settings: Settings) -> tuple[Keys, str]:
+def _keys(measured: BucketCosts, settings: Settings) -> tuple[Keys, str]:
     """How rows differ in cost: as a guard measured it, as was asked, or not at all."""
-    measured = BucketCosts()
-    for progress in recording.progress:
-        for name in progress.observed:
-            if name.startswith(_PROBE):
-                for costs in partition_costs(progress, name).values():
-                    measured.merge(costs)
     if settings.spread > 1.0:
         assumed = f"assumed: Zipf-1 keys, the dearest at {settings.spread:g} times the cheapest's cost (--spread)"
         return Keys.spread(settings.spread, settings.seed), assumed
@@ -188,7 +198,7 @@ def show(out: Console, found: Answer) -> None:
         f"{found.log}: {query.recorded_rows} rows in {query.batches} batches over {query.length_s:.0f} s, "
         f"{query.load:.2f} s of work a second on average; target {limit_s:g} s.",
     )
-    names = ("shed", "mean s", "p95 s", "max s", "of target", "held", "of nothing")
+    names = ("shed", "mean s", "p95 s", "max s", "mean\nheld", "mean of\nnothing")
     table = Table(Column("policy", no_wrap=True), *names)
     nothing_s = found.outcomes[0].facts["latency_s"]["mean"]
     for one in found.outcomes:
@@ -198,7 +208,6 @@ def show(out: Console, found: Answer) -> None:
             one.policy,
             f"{facts['shed_share']:.1%}",
             *(f"{latency_s[name]:.2f}" for name in ("mean", "p95", "max")),
-            f"{facts['mean_over_target']:.0%}",
             f"{facts['windows_within_target']:.0%}",
             against,
         )

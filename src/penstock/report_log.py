@@ -1,7 +1,8 @@
 """A query's reports on disk, beside its plans: for the dashboard, and for whoever asks later what happened.
 
 One journal a query, under `reports` in the guard's folder. A line is a word and a message: `watch` when a guard began
-to plan for the query, `report` for each batch, `alarms` when they have changed, `end` when the guard has ended.
+to plan for the query, `report` for each batch, `missing` for one that none can be made of, `alarms` when they have
+changed, `alive` when there was nothing to write for a while, `end` when the guard has ended.
 
 Costs by class of keys are most of a report's bytes and change slowly, so only some reports bring them.
 """
@@ -19,6 +20,8 @@ FOLDER = "reports"
 ENDING = ".journal"
 #: Time between two reports with costs.
 COSTS_EVERY_S = 10.0
+#: A guard that has written nothing for so long writes that it lives: some 400 KB a day at most.
+ALIVE_S = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +69,23 @@ class Alarms(Message):
 
 
 @dataclass(frozen=True, slots=True)
+class Missing(Message):
+    """Batches from one number to another have no report, and why: sums are without their rows."""
+
+    told_s: Seconds
+    first: Count
+    last: Count
+    note: Text = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Alive(Message):
+    """The guard looks at its query and has nothing else to tell."""
+
+    told_s: Seconds
+
+
+@dataclass(frozen=True, slots=True)
 class End(Message):
     """The guard has ended, and why."""
 
@@ -73,8 +93,15 @@ class End(Message):
     note: Text = ""
 
 
-Line = Watch | Report | Alarms | End
-_KINDS: dict[str, type[Line]] = {"watch": Watch, "report": Report, "alarms": Alarms, "end": End}
+Line = Watch | Report | Missing | Alarms | Alive | End
+_KINDS: dict[str, type[Line]] = {
+    "watch": Watch,
+    "report": Report,
+    "missing": Missing,
+    "alarms": Alarms,
+    "alive": Alive,
+    "end": End,
+}
 _WORDS = {kind: word for word, kind in _KINDS.items()}
 
 

@@ -201,3 +201,26 @@ def test_an_overload_is_held_back_before_all_its_classes_were_seen() -> None:
     buckets, costs_s = drawn(100_000)
     kept_per_s = rate * float(np.asarray(plan.gate(SOURCE).keep)[buckets] @ costs_s) / 100_000
     assert kept_per_s == pytest.approx(planner.budget.now_per_s, rel=0.3)
+
+
+class Keyless(Query):
+    """Nothing tells its rows apart: all are in one bucket, and cost the same."""
+
+    @property
+    def rows(self) -> np.ndarray:
+        rows = np.zeros(BUCKETS)
+        rows[0] = self.rate * self.came_s
+        return rows
+
+
+def test_without_key_and_value_the_poorest_is_as_rich_as_by_equal_shares_of_sources() -> None:
+    kept = []
+    for planner in (BalancedPlanner(TARGET_S, Balanced(alpha="inf")), FairPlanner(TARGET_S)):
+        queries = [Keyless("a", 500.0, 1.0), Keyless("b", 250.0, 2.0), Keyless("c", 250.0, 4.0)]
+        for query, weight in zip(queries, (1.0, 1.0, 2.0), strict=True):
+            planner.join(query.name, Terms(("source",), weight))
+        run(queries, planner, 90.0)
+        kept.append([planner.plan(query.name).gate(SOURCE).keep[0] for query in queries])
+    balanced, fair = kept
+    assert balanced == pytest.approx(fair, rel=0.1)
+    assert balanced[2] == pytest.approx(2.0 * balanced[0], rel=0.05)

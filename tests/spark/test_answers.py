@@ -194,13 +194,43 @@ def test_where_nothing_is_known_a_warning_says_so(spark: SparkSession) -> None:
     assert answers.join(whole, left, "user", "right").count() == 3
 
 
+def test_an_answer_without_an_alias_has_a_short_name(spark: SparkSession) -> None:
+    asked = [
+        answers.count(),
+        answers.count("value > 2"),
+        answers.sum("value"),
+        answers.mean(F.col("value")),
+        answers.share("value > 1"),
+        answers.ratio("value", F.col("whole") + F.length(F.lit("long" * 20))),
+    ]
+    df = spark.sql("SELECT 3.0D value, 2.0D weight, 4 whole")
+    row = df.agg(*asked, answers.sum("value").alias("mine"), answers.count()["estimate"].alias("n")).first()
+    assert row is not None
+    names = list(row.asDict())
+    assert names[:5] == ["count", "count(value > 2)", "sum(value)", "mean(value)", "share(value > 1)"]
+    assert names[5].startswith("ratio(value, ")
+    assert len(names[5]) < 80
+    assert names[6:] == ["mine", "n"]
+    assert (row["sum(value)"].estimate, row["mine"].estimate, row["n"]) == (6.0, 6.0, 2.0)
+    assert answers.grouped(df, "whole", n=answers.count(), total=answers.sum("value")).columns == [
+        "whole",
+        "n",
+        "total",
+    ]
+
+
 def test_mistakes_are_one_line(spark: SparkSession) -> None:
+    texts = spark.sql("SELECT 'Bern' city, 1 n, 1.0D weight")
     for mistake, line in (
         (lambda: answers.sum(3), "value = 3 is not usable"),
         (lambda: answers.count(where=7), "where = 7 is not usable"),
         (lambda: answers.mean("value", confidence=95), "confidence = 95 is not usable"),
         (lambda: answers.mean("value", weight=""), "weight = '' is not usable"),
         (lambda: answers.grouped(spark.range(1), "id"), "no answer is asked for"),
+        (lambda: answers.grouped(texts, "city", n="count"), "n = 'count' is not usable: give an answer"),
+        (lambda: answers.grouped(texts, "city", n=answers.sum("city")), "n: value = 'city' is not usable"),
+        (lambda: answers.grouped(texts, "city", n=answers.mean(F.col("n"), weight="city")), "n: weight = 'city'"),
+        (lambda: answers.grouped(texts, "city", r=answers.ratio("n", F.upper("city"))), "r: below = 'upper.city.'"),
     ):
         with pytest.raises(PenstockError, match=line):
             mistake()

@@ -75,7 +75,10 @@ def test_what_differs_between_queries_is_given_to_each() -> None:
     with pytest.raises(ps.PenstockError, match=r"give them to fair\.query"):
         ps.Fair("2 s", policy=ps.Balanced(value=WORTH))
     with pytest.raises(ps.PenstockError, match=r"value = .* is not usable: give it only together with policy=Balanced"):
-        ps.Fair("2 s").query("alerts", value=WORTH)
+        ps.Fair("2 s", policy="balance_sic").query("alerts", value=WORTH)
+    with pytest.raises(ps.PenstockError, match=r"prefer = 'sic' .* only together with policy='balance_sic'"):
+        ps.Fair("2 s").query("alerts", prefer="sic")
+    assert ps.Fair("2 s").query("alerts", key="user", value=WORTH).worth == WORTH
     with pytest.raises(ps.PenstockError, match="policy = 'unfair' is not usable: give one of balance_sic, random"):
         ps.Fair("2 s", policy="unfair")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,9 +19,9 @@ from penstock.errors import PenstockError
 from penstock.journal import Tail
 from penstock.log import BindingLog, PlanLog
 from penstock.plan import Binding, Plan
-from penstock.report_log import Alarms, End, ReportLog, journal_path, line_of
+from penstock.report_log import ALIVE_S, Alarms, Alive, End, Missing, ReportLog, journal_path, line_of
 from penstock.spark.binding import LEASE_S, NO_PLAN, UNREADABLE
-from penstock.spark.controller import IDLE_S, LOST_AFTER, REAL_TIME, STALLED_S, Controller
+from penstock.spark.controller import FORGOTTEN, IDLE_S, LOST_AFTER, NOT_RUN_AGAIN, REAL_TIME, STALLED_S, Controller
 from penstock.spark.meter import Meter, Rows
 from penstock.testing import ManualClock
 
@@ -117,6 +117,11 @@ class Bench:
         self.query.recentProgress.append(done)
         self.clock.advance(done["durationMs"]["triggerExecution"] / 1000.0)
         self.controller.step()
+
+    def kept(self, kind: type[Any]) -> list[Any]:
+        """Lines of that kind in the journal."""
+        lines = [line_of(text) for text in Tail(journal_path(self.folder, QUERY)).news()]
+        return [line for line in lines if isinstance(line, kind)]
 
     def share(self) -> float:
         """The keep share in force."""
@@ -415,8 +420,9 @@ def test_a_batch_that_does_not_end_raises_an_alarm_until_it_does(
             bench.controller.step()
             bench.clock.advance(STALLED_S / 2.0 + 1.0)
         bench.controller.step()
+    since = "since 2027-01-15 08:00:00 UTC"
     assert bench.controller.alarms == (
-        f"no batch of query {QUERY} has ended for 93 s; Spark says: Getting offsets from KafkaV2[Subscribe[in]]",
+        f"no batch of query {QUERY} has ended {since}; Spark says: Getting offsets from KafkaV2[Subscribe[in]]",
     )
     assert caplog.text.count("no batch of query") == 1
     bench.batch(10)
@@ -430,6 +436,47 @@ def test_a_batch_that_does_not_end_raises_an_alarm_until_it_does(
         bench.clock.advance(waited_s)
         bench.controller.step()
         assert len(bench.controller.alarms) == alarms
+
+
+def test_a_guard_with_nothing_to_tell_says_that_it_lives_now_and_then(bench: Bench) -> None:
+    for _ in range(20):  # batches are sign enough
+        bench.clock.advance(0.5 * ALIVE_S)
+        bench.batch(10)
+    assert bench.kept(Alive) == []
+    began_s = bench.clock()
+    for _ in range(610):
+        bench.clock.advance(0.1)
+        bench.controller.step()
+    told_s = [line.told_s - began_s for line in bench.kept(Alive)]
+    assert told_s == pytest.approx([10.0, 20.0, 30.0, 40.0, 50.0, 60.0], abs=1.0)
+
+
+def test_an_alarm_that_lasts_is_kept_once(bench: Bench) -> None:
+    bench.query.status["message"] = "Processing new data"
+    bench.batch(10)
+    for _ in range(3600):
+        bench.clock.advance(1.0)
+        bench.controller.step()
+    assert [len(line.alarms) for line in bench.kept(Alarms)] == [1]
+    bench.batch(10)
+    assert [len(line.alarms) for line in bench.kept(Alarms)] == [1, 0]
+
+
+def test_numbers_of_an_alarm_and_of_errors_are_kept_once_a_minute_and_at_the_end(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.spark.controller.STALLED_S", 1e9)
+    for second in range(180):
+        bench.controller.alarms = (f"keep matches {second} rows",)
+        bench.controller.errors = second
+        bench.clock.advance(1.0)
+        bench.controller.step()
+    # The first, the first with an error, and then as time passes.
+    assert [line.errors for line in bench.kept(Alarms)] == [0, 1, 61, 121]
+    bench.query.isActive = False
+    bench.controller.start()
+    bench.controller._thread.join(30.0)  # noqa: SLF001 - it ends by itself
+    assert bench.kept(Alarms)[-1].errors == 179
 
 
 def test_a_line_is_told_once_whatever_its_numbers(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
@@ -569,7 +616,9 @@ def test_reports_and_alarms_are_kept_beside_the_plans(bench: Bench) -> None:
     bench.controller.start()
     bench.controller._thread.join(30.0)  # noqa: SLF001 - it ends by itself
     lines = [line_of(text) for text in Tail(journal_path(bench.folder, QUERY)).news()]
-    assert [line for line in lines if isinstance(line, ps.Report)] == bench.reports
+    assert [replace(line, cost_sketch=None) for line in lines if isinstance(line, ps.Report)] == [
+        replace(report, cost_sketch=None) for report in bench.reports
+    ]
     assert all(line.alarms for line in lines if isinstance(line, Alarms))
     assert isinstance(lines[-1], End)
 
@@ -579,3 +628,95 @@ def test_a_journal_that_cannot_be_written_is_in_nobodys_way(bench: Bench) -> Non
     bench.overload()
     assert len(bench.reports) == 3
     assert bench.controller.errors == 0
+
+
+def not_run(batch: int, start_s: float, start: int, end: int) -> dict[str, Any]:
+    """What Spark tells of a batch that its sink had already: offsets moved on, and nothing was counted."""
+    found = progress(batch, start_s, rows=0, kept=0)
+    found["observedMetrics"]["gate"] = dict.fromkeys(found["observedMetrics"]["gate"])
+    return found | {"sources": [{"numInputRows": 0, "startOffset": start, "endOffset": end}]}
+
+
+def test_a_replayed_batch_that_spark_does_not_run_again_is_told_to_have_no_report(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.bindings.add(13, Binding(13, QUERY, bench.clock() - 60.0, None))  # by the run that was killed
+    bench.query.recentProgress.append(not_run(13, bench.clock(), 115, 117))
+    with caplog.at_level(logging.WARNING, "penstock"):
+        bench.controller.step()
+    bench.query.recentProgress.append(progress(14, bench.clock(), rows=10, kept=10))
+    bench.controller.step()
+    assert [(line.first, line.last, line.note) for line in bench.kept(Missing)] == [(13, 13, NOT_RUN_AGAIN)]
+    assert f"batch 13 of query {QUERY}: no report" in caplog.text
+    assert [report.sequence for report in bench.reports] == [14]
+
+
+@pytest.mark.parametrize(("bound_after_s", "start"), [(0.1, 115), (-60.0, 117)])
+def test_a_batch_without_rows_lacks_nothing(bench: Bench, bound_after_s: float, start: int) -> None:
+    bench.bindings.add(13, Binding(13, QUERY, bench.clock() + bound_after_s, None))
+    bench.query.recentProgress.append(not_run(13, bench.clock(), start, 117))
+    bench.controller.step()
+    assert bench.kept(Missing) == []
+
+
+def test_a_replayed_batch_that_runs_again_is_reported(bench: Bench) -> None:
+    bench.bindings.add(13, Binding(13, QUERY, bench.clock() - 60.0, None))
+    bench.query.recentProgress.append(progress(13, bench.clock(), rows=10, kept=10))
+    bench.controller.step()
+    assert [report.sequence for report in bench.reports] == [13]
+    assert bench.kept(Missing) == []
+
+
+def test_rows_that_only_the_gate_counted_are_reported(bench: Bench) -> None:
+    bench.query.recentProgress.append(progress(0, bench.clock(), rows=10, kept=10) | {"numInputRows": 0})
+    bench.controller.step()
+    assert [report.rows_in for report in bench.reports] == [10]
+
+
+def test_batches_that_spark_has_forgotten_are_told_to_have_no_report(bench: Bench) -> None:
+    bench.batch(10)
+    bench.query.recentProgress[:] = [progress(n, bench.clock() + n, rows=10, kept=10) for n in (5, 6)]
+    bench.controller.step()
+    assert [report.sequence for report in bench.reports] == [0, 5, 6]
+    assert [(line.first, line.last, line.note) for line in bench.kept(Missing)] == [(1, 4, FORGOTTEN)]
+
+
+def test_a_batch_that_ends_between_two_answers_is_reported_once(tmp_path: Path) -> None:
+    class Racing(Query):
+        hidden = 1
+
+        @property
+        def lastProgress(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
+            shown = self.recentProgress[: len(self.recentProgress) - self.hidden]
+            return shown[-1] if shown else None
+
+    bench = Bench(tmp_path, Racing())
+    bench.query.recentProgress += [progress(n, bench.clock() + n, rows=10, kept=10) for n in range(3)]
+    bench.controller.step()
+    Racing.hidden = 0
+    bench.controller.step()
+    assert [report.sequence for report in bench.reports] == [0, 1, 2]
+
+
+def test_an_error_over_one_batch_takes_no_report_from_those_behind_it(bench: Bench) -> None:
+    torn, *others = (progress(n, bench.clock() + n, rows=10, kept=10) for n in range(3))
+    torn["observedMetrics"]["probe"]["tasks"] = ["torn"]
+    bench.query.recentProgress += [torn, *others]
+    with pytest.raises(ValueError, match="Expecting value"):
+        bench.controller.step()
+    bench.controller.step()
+    assert [report.sequence for report in bench.reports] == [1, 2]
+    (missing,) = bench.kept(Missing)
+    assert (missing.first, missing.last) == (0, 0)
+    assert missing.note.startswith("the guard met an error over it: ")
+
+
+def test_a_report_is_handed_on_though_no_plan_can_be_written(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(version: int, plan: Plan) -> bool:  # noqa: ARG001 - as the log's own
+        raise PenstockError("the disk is full")
+
+    bench.overload()
+    monkeypatch.setattr(bench.plans, "add", full)
+    with pytest.raises(PenstockError):
+        bench.batch(20)
+    assert [report.sequence for report in bench.reports] == [0, 1, 2, 3]

@@ -20,12 +20,18 @@ pytest.importorskip("pyspark.sql")
 from rich.console import Console
 
 from penstock.cli import main
+from penstock.cli_dashboard import board, state
+from penstock.errors import PenstockError
+from penstock.log import PlanLog
+from penstock.output import write_files
+from penstock.plan import Plan
 from penstock.report import Latency, Report
 from penstock.spark.demo import page as demo_page
 from penstock.spark.demo import plots as demo_plots
 from penstock.spark.demo import report as demo_report
 from penstock.spark.demo import view as demo_view
 from penstock.spark.demo.both_runs import _interrupts
+from penstock.spark.demo.kept_log import KeptLog
 from penstock.spark.demo.result import Outcome, exact, windows, workload_facts
 from penstock.spark.demo.run import Run
 from penstock.spark.demo.workload import RESULTS, Workload, enrich
@@ -170,6 +176,46 @@ def test_a_latency_above_the_target_is_marked(result: dict[str, Any]) -> None:
     assert all(": 0 of" in sentence for sentence in demo_report.verdicts(low))
 
 
+def test_a_machine_too_slow_for_the_demo_is_told(result: dict[str, Any]) -> None:
+    assert demo_report.notes(result) == []
+    *others, guarded = result["runs"]
+    slow = guarded | {"alarms": ["batches take 11.0 s"], "batches": [guarded["batches"][0] | {"end_s": 11.0}]}
+    told = demo_report.notes(result | {"target_s": 1.0, "runs": [*others, slow]})
+    assert told[0] == "The guard says: batches take 11.0 s"
+    assert "The longest batch took 11.0 s, in which each core worked on rows for 0.3 s;" in told[1]
+    assert len(told) == 2
+    words = " ".join(shown(result | {"target_s": 1.0, "runs": [*others, slow]}).split())
+    assert all(line in words for line in told)
+    assert "The guard says" in demo_page.page(result | {"target_s": 1.0, "runs": [*others, slow]}, "m", "c").decode()
+
+
+def test_only_the_unguarded_run_holds_rows_back_at_the_source(result: dict[str, Any]) -> None:
+    """A guard cannot shed what a limit keeps from it."""
+    assert made_up("guarded", keep_every=4).rows_per_batch is None
+    assert made_up("unguarded").rows_per_batch == result["workload"]["rows_per_batch"]
+    assert "12 s each and until the batch that then ran had ended (8 s and 8 s)" in demo_report.introduction(result)
+
+
+def test_the_log_of_the_guarded_run_is_kept_for_the_dashboard(tmp_path: Path) -> None:
+    out = tmp_path / "my out"
+    for versions in (2, 1):  # the second demo must not show plans of the first
+        log = PlanLog(tmp_path / f"{versions}" / "penstock" / "plans")
+        for version in range(versions):
+            log.add(version, Plan.keep_all(version, "start", decided_s=float(version)))
+        (log.folder.parent / "guard.json").write_text("{}")
+        kept = KeptLog(out)
+        files = kept.taken_from(tmp_path / f"{versions}")
+        kept.clear()
+        write_files(files)
+    with board([kept.checkpoint], sample=False) as page:
+        (seen,) = state(page)
+    assert len(seen["decisions"]) == 1
+    assert kept.command == f"penstock dashboard '{out / 'checkpoint'}'"
+    (out / "checkpoint" / "offsets").mkdir()
+    with pytest.raises(PenstockError, match=r"give another folder; .* is not of a demo: it has offsets"):
+        KeptLog(out)
+
+
 def test_the_page_needs_no_other_file_and_escapes_text(result: dict[str, Any]) -> None:
     page = demo_page.page(result, "a <machine>", "penstock demo --seed '<'").decode()
     for words in ("costly &lt;keys&gt;", "a &lt;machine&gt;", "--seed &#x27;&lt;&#x27;"):
@@ -230,7 +276,13 @@ def test_a_short_demo_accounts_for_every_row(environment: dict[str, str], tmp_pa
         [*COMMAND, *options], check=False, capture_output=True, text=True, timeout=WAIT_S, cwd=tmp_path, env=environment
     )
     assert (done.returncode, done.stderr) == (0, "")
-    assert {path.name for path in (tmp_path / "pages").iterdir()} == {"demo.html", "demo.png", "demo.json"}
+    assert {path.name for path in (tmp_path / "pages").iterdir()} == {
+        "demo.html",
+        "demo.png",
+        "demo.json",
+        "checkpoint",
+    }
+    assert done.stdout.splitlines()[-1] == "To look into the guarded run: penstock dashboard pages/checkpoint"
     text = (tmp_path / "all.json").read_text()
     assert text == (tmp_path / "pages" / "demo.json").read_text()
     data = json.loads(text)
@@ -245,6 +297,10 @@ def test_a_short_demo_accounts_for_every_row(environment: dict[str, str], tmp_pa
         assert run["errors"] == 0
     assert unguarded["account"]["shed"] == {}
     assert guarded["account"]["kept"] < guarded["account"]["rows_in"]
+    assert guarded["end_s"] >= data["seconds"]
+    with board([tmp_path / "pages" / "checkpoint"], sample=False) as shown:
+        (page,) = state(shown)
+    assert len(page["points"]) >= guarded["account"]["batches"]
     for words in ("Warming up", "The account", "guarded  10 s: latency", data["machine"]["processor"]):
         assert words in " ".join(done.stdout.split()) or words in done.stdout
 

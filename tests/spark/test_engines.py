@@ -1,16 +1,16 @@
 """The guard's tests pass on every engine: separate executor processes, and a client of a Spark Connect server.
 
-`tests/conftest.py` starts these runs when the session begins. Tests of networks, with Kafka and of whole programs are
-run in the same way, on the usual engine.
+`tests/conftest.py` starts these runs when the session begins. Tests of networks, with Kafka, of whole programs and of
+the simulator are run in the same way, on the usual engine.
 """
 
 import pytest
 from tests.components import KAFKA_READ_BY, USED
-from tests.engines import BESIDE, RUNS
+from tests.engines import BESIDE, QUIETLY, RUNS
 
 
 @pytest.mark.usefixtures("java")
-@pytest.mark.parametrize("name", BESIDE)
+@pytest.mark.parametrize("name", [*BESIDE, *QUIETLY])
 def test_the_tests_pass_that_are_run_beside(name: str) -> None:
     code, said = RUNS.result(name)
     assert code == 0, said[-6000:]

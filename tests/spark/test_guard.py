@@ -21,8 +21,11 @@ from penstock.core.gate import coins, gate_salt, judge
 from penstock.core.hashing import xxhash64_ints, xxhash64_strings
 from penstock.core.planner import SOURCE
 from penstock.core.profile import RateProfile
+from penstock.journal import Tail
 from penstock.plan import Backlog, Binding, KeepTable, Plan
+from penstock.report_log import Missing, journal_path, line_of
 from penstock.spark.binding import LEASE_S, bindings_of
+from penstock.spark.controller import NOT_RUN_AGAIN
 from penstock.spark.fine import TOO_LATE
 from penstock.spark.source import Population
 
@@ -207,6 +210,26 @@ def test_a_replayed_batch_is_judged_by_the_plan_of_its_first_attempt(spark: Spar
     after = sink(tmp_path)
     assert after.equals(before)
     assert bindings(own, query).get(last).plan_version == 0
+
+
+def test_a_batch_that_its_sink_had_before_the_query_was_killed_is_told_to_have_no_report(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    own = guard(tmp_path)
+    pipeline = source(spark, available=2 * BATCH).transform(own.admit).select("row", "weight")
+    query = run(pipeline, tmp_path, own)
+    assert [report.sequence for report in own.history()] == [0, 1]
+    for name in ("1", ".1.crc"):  # killed after the sink had noted the batch, before Spark had
+        (tmp_path / "checkpoint" / "commits" / name).unlink(missing_ok=True)
+
+    run(pipeline, tmp_path, own)
+
+    lines = [line_of(text) for text in Tail(journal_path(own.folder, str(query.id))).news()]
+    missing = [(line.first, line.last, line.note) for line in lines if isinstance(line, Missing)]
+    assert missing == [(1, 1, NOT_RUN_AGAIN)]
+    assert own.history() == []
+    assert own.errors == 0
+    assert sink(tmp_path)["row"].to_pylist() == list(range(2 * BATCH))
 
 
 def test_a_backlog_at_the_start_is_thinned_by_age_as_numpy_thins_it(spark: SparkSession, tmp_path: Path) -> None:

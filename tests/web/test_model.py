@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from tests.web.writer import REASON, Writer
 
+from penstock import cli_dashboard
 from penstock.core.backlog import TOO_OLD, rule
 from penstock.core.bucket_costs import BUCKETS
 from penstock.core.hashing import bucket, xxhash64
@@ -153,11 +154,22 @@ def test_plans_are_told_with_their_reasons_and_renewals_are_counted(writer: Writ
     writer.plan((0.5, 1.0, 0.0, 1.0), note="renewed")
     found = reader.one()
     assert [plan["version"] for plan in found["decisions"]] == [0]
-    assert found["decisions"][0]["reasons"] == [{"reason": REASON, "buckets": 2, "keep": 0.25}]
+    assert found["decisions"][0]["reasons"] == [
+        {"reason": REASON, "buckets": 1, "keep": 0.0},
+        {"reason": REASON, "buckets": 1, "keep": 0.5},
+    ]
     assert (found["head"]["plan"], found["head"]["renewals"]) == (1, 1)
     writer.plan(None, note="no input")
     (plan,) = reader.one()["decisions"]
     assert (plan["version"], plan["reasons"], plan["note"]) == (2, [], "no input")
+
+
+def test_a_mean_of_many_shares_is_called_that(writer: Writer, reader: Reader) -> None:
+    writer.plan((0.01, 0.01, 0.01, 0.01, 0.6407, 1.0))
+    writer.plan((0.0, 0.2, 0.4, 0.6, 1.0))
+    few, many = (plan["reasons"] for plan in reader.one()["decisions"])
+    assert [(one["buckets"], one["keep"]) for one in few] == [(4, 0.01), (1, 0.6407)]
+    assert many == [{"reason": f"{REASON}, on average", "buckets": 4, "keep": 0.3}]
 
 
 def test_costs_are_told_by_class_with_what_the_plan_keeps_of_them(writer: Writer, reader: Reader) -> None:
@@ -187,6 +199,29 @@ def test_a_query_that_says_nothing_for_long_is_quiet(writer: Writer, reader: Rea
     assert reader.one()["head"]["state"] == "quiet"
 
 
+def test_a_guard_that_says_that_it_lives_is_not_quiet_however_long_a_batch_takes(
+    writer: Writer, reader: Reader
+) -> None:
+    writer.batch()
+    for _ in range(9):
+        writer.now_s += 10.0
+        writer.alive()
+    assert reader.one()["head"]["state"] == "running"
+
+
+def test_a_guard_that_was_killed_is_quiet_soon_however_long_batches_took(writer: Writer, reader: Reader) -> None:
+    writer.alive()
+    writer.batch(start_s=writer.now_s - 100.0)
+    writer.now_s += 25.0
+    assert reader.one()["head"]["state"] == "running"
+    writer.now_s += 10.0
+    assert reader.one()["head"]["state"] == "quiet"
+    writer.start()  # the next one has not had to say anything yet
+    writer.batch(start_s=writer.now_s - 100.0)
+    writer.now_s += 61.0
+    assert reader.one()["head"]["state"] == "running"
+
+
 def test_a_query_that_goes_on_after_a_restart_keeps_its_history(writer: Writer, reader: Reader) -> None:
     writer.batch()
     writer.end()
@@ -202,6 +237,24 @@ def test_a_query_that_goes_on_after_a_restart_keeps_its_history(writer: Writer, 
     assert found["head"]["state"] == "running"
     assert found["head"]["batches"] == 2
     assert len(found["head"]["starts"]) == 2
+
+
+def test_a_batch_that_no_guard_reported_is_told(writer: Writer, reader: Reader) -> None:
+    writer.batch()
+    writer.batches += 1  # one without rows: only the guard knows, and it says nothing
+    writer.batch()
+    assert reader.one()["head"]["alarms"] == []
+    writer.start()  # killed, and started again
+    writer.batches += 1
+    writer.batch()
+    said = "Batch 3 has no report, so sums are without it: it had no rows, or it ended while no guard watched."
+    assert reader.one()["head"]["alarms"] == [said]
+    writer.start()
+    writer.missing(5, 6, "Spark had forgotten it before the guard looked")
+    writer.batches += 2
+    writer.batch()
+    (told,) = reader.one()["head"]["alarms"]
+    assert told.startswith("3 batches have no report, so sums are without them. The last is batch 6: Spark had")
 
 
 def test_a_log_that_is_gone_is_told_and_what_was_known_stays(writer: Writer, reader: Reader) -> None:
@@ -272,6 +325,25 @@ def test_queries_that_appear_later_below_a_folder_are_found(tmp_path: Path) -> N
 def test_a_folder_without_a_log_is_refused(tmp_path: Path) -> None:
     with pytest.raises(PenstockError, match=r"CHECKPOINT = .* start the query first"):
         Board([tmp_path]).refuse_nothing()
+
+
+def test_a_folder_to_come_can_be_waited_for_but_not_one_that_cannot(tmp_path: Path) -> None:
+    Board([tmp_path, tmp_path / "ck"]).refuse_nowhere()
+    (tmp_path / "file").write_text("")
+    for folder in (tmp_path / "file", tmp_path / "nowhere" / "ck"):
+        with pytest.raises(PenstockError, match=r"CHECKPOINT = .* nothing to wait for here"):
+            Board([folder]).refuse_nowhere()
+
+
+def test_a_log_that_was_waited_for_is_shown_when_it_comes(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "ck")
+    with cli_dashboard.board([writer.checkpoint], sample=False, wait=True) as shown:
+        assert shown.without_log == [writer.checkpoint]
+        assert cli_dashboard.state(shown) == []
+        writer.start()
+        assert shown.without_log == []
+    with cli_dashboard.board([writer.checkpoint], sample=False) as shown:
+        assert [one["name"] for one in cli_dashboard.state(shown)] == ["ck"]
 
 
 class TestWhy:

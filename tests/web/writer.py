@@ -14,7 +14,7 @@ from penstock.core.planner import SOURCE
 from penstock.log import PlanLog
 from penstock.plan import Effect, KeepTable, Plan
 from penstock.report import Latency, Report
-from penstock.report_log import Alarms, End, ReportLog, Watch
+from penstock.report_log import Alarms, Alive, End, Missing, ReportLog, Watch
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -94,6 +94,12 @@ class Writer:
 
     def alarm(self, *alarms: str) -> None:
         self.log.write(Alarms(self.now_s, alarms, errors=1))
+
+    def missing(self, first: int, last: int, note: str) -> None:
+        self.log.write(Missing(self.now_s, first, last, note))
+
+    def alive(self) -> None:
+        self.log.write(Alive(self.now_s))
 
     def end(self) -> None:
         self.log.write(End(self.now_s, "over"))

@@ -11,23 +11,18 @@ import math
 import struct
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 import numpy as np
 import xxhash
-from numba import njit
 
 from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import pyarrow as pa
     from numpy.typing import NDArray
 
     ArrowStrings: TypeAlias = "pa.Array[Any] | pa.ChunkedArray[Any]"
-
-_F = TypeVar("_F", bound="Callable[..., object]")
 
 SPARK_SEED = 42
 
@@ -35,12 +30,12 @@ _LOW_64 = 2**64 - 1
 _INT64 = range(-(2**63), 2**63)
 _INT64_WORDS = "a whole number from -2**63 to 2**63 - 1"
 
-_P1 = np.uint64(0x9E3779B185EBCA87)
-_P2 = np.uint64(0xC2B2AE3D27D4EB4F)
-_P3 = np.uint64(0x165667B19E3779F9)
-_P4 = np.uint64(0x85EBCA77C2B2AE63)
-_P5 = np.uint64(0x27D4EB2F165667C5)
-_STRIPE, _WORD, _HALF = 32, 8, 4  # bytes that xxHash64 takes in one step, largest first
+#: Of xxHash64.
+PRIME_1 = np.uint64(0x9E3779B185EBCA87)
+PRIME_2 = np.uint64(0xC2B2AE3D27D4EB4F)
+PRIME_3 = np.uint64(0x165667B19E3779F9)
+PRIME_4 = np.uint64(0x85EBCA77C2B2AE63)
+PRIME_5 = np.uint64(0x27D4EB2F165667C5)
 
 
 def xxhash64(*values: object, seed: int = SPARK_SEED) -> int:
@@ -116,19 +111,19 @@ def xxhash64_ints(array: NDArray[np.integer[Any]], seed: int | NDArray[np.int64]
     try:
         shape = np.broadcast_shapes(values.shape, np.shape(seed))
         if narrow:
-            words = (words & np.uint64(0xFFFFFFFF)) * _P1
-            hashes = (seeds + (_P5 + np.uint64(4))) ^ words
-            hashes = _rotated(hashes, 23) * _P2 + _P3
+            words = (words & np.uint64(0xFFFFFFFF)) * PRIME_1
+            hashes = (seeds + (PRIME_5 + np.uint64(4))) ^ words
+            hashes = _rotated(hashes, 23) * PRIME_2 + PRIME_3
         else:
-            words = _rotated(words * _P2, 31) * _P1
-            hashes = (seeds + (_P5 + np.uint64(8))) ^ words
-            hashes = _rotated(hashes, 27) * _P1 + _P4
+            words = _rotated(words * PRIME_2, 31) * PRIME_1
+            hashes = (seeds + (PRIME_5 + np.uint64(8))) ^ words
+            hashes = _rotated(hashes, 27) * PRIME_1 + PRIME_4
     except ValueError:
         raise PenstockError(f"seeds of shape {np.shape(seed)} do not fit keys of shape {values.shape}") from None
     hashes ^= hashes >> np.uint64(33)
-    hashes *= _P2
+    hashes *= PRIME_2
     hashes ^= hashes >> np.uint64(29)
-    hashes *= _P3
+    hashes *= PRIME_3
     hashes ^= hashes >> np.uint64(32)
     return hashes.view(np.int64).reshape(shape)
 
@@ -153,7 +148,7 @@ def xxhash64_strings(array: ArrowStrings, seed: int | NDArray[np.int64] = SPARK_
     """Hash every string (or binary value) of a pyarrow array from its UTF-8 bytes; a null leaves its seed.
 
     Plain, large, view and dictionary-encoded arrays, slices and chunked arrays all give the same hashes.
-    `seed` may be an array with one seed a value. The first call in a process compiles the loop (about 1 s).
+    `seed` may be an array with one seed a value. The first call compiles the loop (about 1 s).
 
     >>> import pyarrow as pa
     >>> xxhash64_strings(pa.array(["Spark", None])).tolist() == [xxhash64("Spark"), 42]
@@ -188,72 +183,14 @@ def _hashed_chunk(chunk: pa.Array[Any], seeds: NDArray[np.int64]) -> NDArray[np.
     offsets = np.frombuffer(memoryview(offset_buffer), "<i8" if kind.startswith("large_") else "<i4")
     data = np.frombuffer(b"" if data_buffer is None else memoryview(data_buffer), np.uint8)
     hashes = seeds.astype(np.uint64)
+    from penstock.core.hashing_slices import hash_slices  # noqa: PLC0415 - a worker that hashes numbers loads no compiler
+
     # 64-bit offsets for both layouts, so that the kernel compiles once.
-    _hash_slices(offsets[chunk.offset : chunk.offset + len(chunk) + 1].astype(np.int64), data, hashes)
+    hash_slices(offsets[chunk.offset : chunk.offset + len(chunk) + 1].astype(np.int64), data, hashes)
     signed = hashes.view(np.int64)
     if not chunk.null_count:
         return signed
     return np.where(chunk.is_valid().to_numpy(zero_copy_only=False), signed, seeds)
-
-
-def _compiled(function: _F) -> _F:
-    # Numba's own annotations lose the function's signature. Its cache on disk stays off: where it finds no
-    # folder to write to, as on some executors, the import itself would fail.
-    return cast("_F", njit(nogil=True)(function))
-
-
-@_compiled
-def _rotate(word: np.uint64, bits: int) -> np.uint64:
-    return (word << np.uint64(bits)) | (word >> np.uint64(64 - bits))
-
-
-@_compiled
-def _load(data: NDArray[np.uint8], at: int, count: int) -> np.uint64:
-    word = np.uint64(0)
-    for k in range(count):
-        word |= np.uint64(data[at + k]) << np.uint64(8 * k)
-    return word
-
-
-@_compiled
-def _mix(lane: np.uint64, word: np.uint64) -> np.uint64:
-    return _rotate(lane + word * _P2, 31) * _P1
-
-
-@_compiled
-def _hash_slice(data: NDArray[np.uint8], at: int, end: int, seed: np.uint64) -> np.uint64:
-    hashed = seed + _P5
-    length = np.uint64(end - at)
-    if end - at >= _STRIPE:
-        a, b, c, d = seed + _P1 + _P2, seed + _P2, seed, seed - _P1
-        while end - at >= _STRIPE:
-            a = _mix(a, _load(data, at, _WORD))
-            b = _mix(b, _load(data, at + 8, _WORD))
-            c = _mix(c, _load(data, at + 16, _WORD))
-            d = _mix(d, _load(data, at + 24, _WORD))
-            at += _STRIPE
-        hashed = _rotate(a, 1) + _rotate(b, 7) + _rotate(c, 12) + _rotate(d, 18)
-        for lane in (a, b, c, d):
-            hashed = (hashed ^ _mix(np.uint64(0), lane)) * _P1 + _P4
-    hashed += length
-    while end - at >= _WORD:
-        hashed = _rotate(hashed ^ _mix(np.uint64(0), _load(data, at, _WORD)), 27) * _P1 + _P4
-        at += _WORD
-    if end - at >= _HALF:
-        hashed = _rotate(hashed ^ (_load(data, at, _HALF) * _P1), 23) * _P2 + _P3
-        at += _HALF
-    while at < end:
-        hashed = _rotate(hashed ^ (np.uint64(data[at]) * _P5), 11) * _P1
-        at += 1
-    hashed = (hashed ^ (hashed >> np.uint64(33))) * _P2
-    hashed = (hashed ^ (hashed >> np.uint64(29))) * _P3
-    return hashed ^ (hashed >> np.uint64(32))
-
-
-@_compiled
-def _hash_slices(offsets: NDArray[np.int64], data: NDArray[np.uint8], hashes: NDArray[np.uint64]) -> None:
-    for i in range(len(hashes)):
-        hashes[i] = _hash_slice(data, offsets[i], offsets[i + 1], hashes[i])
 
 
 @overload

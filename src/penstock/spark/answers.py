@@ -1,8 +1,9 @@
 """Answers over weighted rows as Spark columns: plain aggregates for `groupBy(...).agg`, in streams and in batches.
 
 Each is a struct: `estimate`, `error` (standard error), `low` and `high` (its confidence interval), `rows` (rows it was
-made of) and `effective_rows` (how many of one weight would tell as much). What is not known is null. The equations are
-in `penstock.core.answers`.
+made of) and `effective_rows` (how many of one weight would tell as much). What is not known is null. Without an alias
+an answer is called as Spark calls its own aggregates: `count`, `sum(amount)`. The equations are in
+`penstock.core.answers`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
+from pyspark.sql.types import StringType
 
 from penstock.core import answers as equations
 from penstock.core.answers import Quantile
@@ -33,6 +35,10 @@ _SOUND = {
     ("left", "right"): ("inner",),
 }
 _COIN, _U, _V, _G = "coin", "u", "v", "g"
+#: Where an answer's column has the columns that it takes numbers from, by what they are given as.
+_NUMBERS = "_penstock_numbers"
+#: Columns that are expressions may be long; so many letters of one tell which it is.
+_MOST_LETTERS = 40
 
 
 class Columns:
@@ -94,10 +100,10 @@ def count(
             Those that were kept for certain then speak for all: the answer is exact, even if a plan shed rows of
             other groups.
     """
-    hit = _hit(where)
     return _answer(
+        _name("count", where),
         lambda sums, quantile, numbers: equations.total(sums, quantile, numbers, counted=True),
-        (hit, F.lit(1.0)),
+        (_hit(where), F.lit(1.0)),
         weight,
         confidence,
         row,
@@ -114,7 +120,8 @@ def sum(  # noqa: A001 - as Spark calls it
     one_stratum: bool = False,
 ) -> Column:
     """The sum of a column; nulls are left out. Arguments as in `count`."""
-    return _answer(equations.total, (_value(value), F.lit(1.0)), weight, confidence, row, one_stratum=one_stratum)
+    values, name = (_value(value), F.lit(1.0)), _name("sum", value)
+    return _answer(name, equations.total, values, weight, confidence, row, one_stratum=one_stratum, value=value)
 
 
 def mean(
@@ -126,7 +133,8 @@ def mean(
     one_stratum: bool = False,
 ) -> Column:
     """The mean of a column; nulls are left out. Arguments as in `count`."""
-    return _answer(equations.ratio, (_value(value), F.lit(1.0)), weight, confidence, row, one_stratum=one_stratum)
+    values, name = (_value(value), F.lit(1.0)), _name("mean", value)
+    return _answer(name, equations.ratio, values, weight, confidence, row, one_stratum=one_stratum, value=value)
 
 
 def share(
@@ -138,7 +146,8 @@ def share(
     one_stratum: bool = False,
 ) -> Column:
     """The share of rows that meet a condition; null counts as no. Arguments as in `count`."""
-    return _answer(equations.share, (_hit(where), F.lit(1.0)), weight, confidence, row, one_stratum=one_stratum)
+    values, name = (_hit(where), F.lit(1.0)), _name("share", where)
+    return _answer(name, equations.share, values, weight, confidence, row, one_stratum=one_stratum)
 
 
 def ratio(
@@ -152,7 +161,8 @@ def ratio(
 ) -> Column:
     """The sum of one column over that of another; a null counts as 0, as it does in `sum(a) / sum(b)`."""
     a, b = (F.coalesce(_value(one), F.lit(0.0)) for one in (above, below))
-    return _answer(equations.ratio, (a, b), weight, confidence, row, one_stratum=one_stratum)
+    name, given = _name("ratio", above, below), {"above": above, "below": below}
+    return _answer(name, equations.ratio, (a, b), weight, confidence, row, one_stratum=one_stratum, **given)
 
 
 def grouped(df: DataFrame, by: str | Column | Sequence[str | Column], **named: Column) -> DataFrame:
@@ -162,6 +172,10 @@ def grouped(df: DataFrame, by: str | Column | Sequence[str | Column], **named: C
     """
     if not named:
         raise PenstockError("no answer is asked for: give one by its name, such as n=answers.count()")
+    for name, answer in named.items():
+        if isinstance(answer, str) or not hasattr(answer, "alias"):
+            raise PenstockError.setting(name, answer, "an answer such as answers.count()")
+        _refuse_text(df, name, answer)
     columns: list[Any] = list(by) if isinstance(by, list | tuple) else [by]
     return df.groupBy(*columns).agg(*(answer.alias(name) for name, answer in named.items()))
 
@@ -241,6 +255,28 @@ def _column(setting: str, given: str | Column) -> Column:
     raise PenstockError.setting(setting, given, "the name of a column, or a column")
 
 
+def _name(function: str, *given: str | Column | None) -> str:
+    """What an answer is called: Spark's own name would be all of its expression, many hundreds of letters."""
+    texts = [
+        one if isinstance(one, str) else str(one)[len("Column<'") : -len("'>")] for one in given if one is not None
+    ]
+    short = (text if len(text) <= _MOST_LETTERS else f"{text[:_MOST_LETTERS]}..." for text in texts)
+    return f"{function}({', '.join(short)})" if texts else function
+
+
+def _refuse_text(df: DataFrame, name: str, answer: Column) -> None:
+    """Numbers that are text: Spark would cast them and fail at the first row that is none."""
+    # Whoever gave the answer an alias has a column that does not say what it is made of.
+    numbers = vars(answer).get(_NUMBERS)
+    if not numbers:
+        return
+    for setting, kind in zip(numbers, df.select(*numbers.values()).schema, strict=True):
+        if isinstance(kind.dataType, StringType):
+            raise PenstockError.setting(
+                f"{name}: {setting}", kind.name, "a column of numbers", 'it is text: cast it to "double" first'
+            )
+
+
 def _value(given: str | Column) -> Column:
     return _column("value", given).cast("double")
 
@@ -256,6 +292,7 @@ def _hit(where: str | Column | None) -> Column:
 
 
 def _answer(
+    name: str,
     equation: Callable[[Sums, Quantile, Any], Any],
     values: tuple[Column, Column],
     weight: str,
@@ -263,13 +300,15 @@ def _answer(
     row: str | Sequence[str],
     *,
     one_stratum: bool,
+    **numbers: str | Column,
 ) -> Column:
     quantile = Quantile(confidence)
     sums = _sums(*values, F.col(column_name("weight", weight)), column_names("row", row) if row else ())
     if one_stratum:
         sums = sums._replace(beside=F.lit(0))
-
-    return Columns().given(sums, lambda found: equation(found, quantile, Columns()))
+    made = Columns().given(sums, lambda found: equation(found, quantile, Columns())).alias(name)
+    vars(made)[_NUMBERS] = {**numbers, "weight": weight}
+    return made
 
 
 def _struct(values: Any) -> Column:  # noqa: ANN401 - any named tuple of columns and numbers

@@ -11,12 +11,13 @@ import re
 import threading
 from collections import deque
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.core.partition_costs import PartitionCosts
 from penstock.errors import PenstockError
 from penstock.plan import Costs, Plan
-from penstock.report_log import Alarms, End, NoReports
+from penstock.report_log import ALIVE_S, Alarms, Alive, End, Missing, NoReports
 from penstock.spark.binding import LEASE_S, NO_PLAN, UNREADABLE
 from penstock.spark.progress import Progress, arrival_trouble, partition_costs, report_of
 from penstock.totals import Totals
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     from penstock.core.policy import Planner
     from penstock.report import Report
-    from penstock.report_log import ReportSink
+    from penstock.report_log import Line, ReportSink
     from penstock.spark.store import Bindings, Plans
 
 _logger = logging.getLogger("penstock")
@@ -46,6 +47,8 @@ IDLE_S = 2.0
 #: looks like that.
 STALLED_S, STALLED_TIMES = 60.0, 3.0
 NO_BATCH = "no batch of query"
+#: Alarms of which only numbers have changed are kept again after so long: a journal has room for reports, too.
+SAME_ALARMS_S = 60.0
 #: What the names of probes begin with.
 PROBE = "penstock_probe_"
 #: Reports remembered, and batches whose bindings and plans are kept; how often older ones are deleted, in batches.
@@ -56,6 +59,10 @@ REAL_TIME = (
     "in real-time mode nothing tells how long rows wait or what they cost, so this target cannot be held and every row "
     "is kept: take Throughput as the target, or another trigger"
 )
+#: Why a batch has no report. A sink that keeps its own account, such as that of files, may have a batch although the
+#: query was killed before Spark noted its end. Spark then ends it without running it, and nothing is counted.
+NOT_RUN_AGAIN = "it was replayed and Spark counted no row of it, as it does where the sink had the batch already"
+FORGOTTEN = "Spark had forgotten it before the guard looked"
 #: A query about which nothing can be learned for so many looks in a row is lost.
 LOST_AFTER = 120
 
@@ -106,12 +113,14 @@ class Controller:
         self._dealing = dealing
         self._kept_in = kept_in or NoReports()
         self._salt = salt
-        self._alarms_kept: tuple[tuple[str, ...], int] = (), 0
+        self._alarms_kept = Alarms(0.0)
+        self._kept_s = clock()  # when something was last kept
         self._costs = dealing.in_force if dealing else None  # what every plan carries
         self._real_time = False
         self._query_id = str(query.id)
         self._before: Progress | None = None
         self._seen = -1  # number of the newest batch looked at, also one without rows
+        self._pending: deque[Progress] = deque()  # batches that have ended and are to be taken in
         self._in_force: Plan | None = None
         self._unwritten: Plan | None = None  # decided, and not in the log yet
         self._understood = True  # whether the last batch was taken in without an error
@@ -146,7 +155,9 @@ class Controller:
         try:
             self._loop()
         finally:
-            self._kept_in.write(End(self._clock(), "the guard was stopped" if self._stopping.is_set() else "over"))
+            now_s = self._clock()
+            self._keep_alarms(now_s, again_after_s=0.0)
+            self._keep(End(now_s, "the guard was stopped" if self._stopping.is_set() else "over"))
 
     def _loop(self) -> None:
         unanswered = 0
@@ -189,36 +200,63 @@ class Controller:
         """Look at the query once."""
         if self._unwritten is not None:
             self._write(replace(self._unwritten, decided_s=self._clock()))
-        for progress in self._news():
+        self._look_for_news()
+        while self._pending:  # after an error the others are taken in at the next look
+            progress = self._pending.popleft()
             self._understood = False
             report = self._take_in(progress)
-            self._understood = True
-            if report is not None:
+            if report is None:
+                self._understood = True
+                continue
+            try:
+                self._plan_by(report, progress)
+                self._understood = True
+            finally:
                 self._on_report(report)
         now_s = self._clock()
         self._watch_idleness(now_s)
         self._watch_progress(now_s)
         self._keep_alarms(now_s)
+        if not 0.0 <= now_s - self._kept_s < ALIVE_S:
+            self._keep(Alive(now_s))
         plan = self._in_force
         # Who does not understand what happens does not renew: the lease runs out, and rows flow.
         if self._understood and plan is not None and plan.gates and now_s - plan.decided_s > LEASE_S / 3.0:
             self._write(replace(plan, decided_s=now_s, note="renewed"))
 
-    def _news(self) -> list[Progress]:
-        """The batches that have ended since the last look, oldest first."""
+    def _look_for_news(self) -> None:
+        """Have the batches that have ended since the last look taken in, oldest first."""
         last = self._query.lastProgress
         if last is None:
-            return []
+            return
         newest = Progress.of(last)
         if self._newest is None or newest.start_s != self._newest.start_s:
             self._newest, self._sign_s, self._active_since_s = newest, self._clock(), None
-        seen, self._seen = self._seen, max(self._seen, newest.batch)
-        if newest.batch <= seen:
-            return []
-        if newest.batch == seen + 1 and newest.rows:
-            return [newest]
-        recent = [Progress.of(one) for one in self._query.recentProgress]
-        return [one for one in recent if one.batch > seen and one.rows]
+        if newest.batch <= self._seen:
+            return
+        if newest.batch == self._seen + 1 and not newest.empty:
+            found = [newest]
+        else:
+            found = [one for one in map(Progress.of, self._query.recentProgress) if one.batch > self._seen]
+        # Another batch may have ended between the two answers.
+        seen, self._seen = self._seen, max([newest.batch, *(one.batch for one in found)])
+        self._pending.extend(one for one in found if not one.empty)
+        if found:
+            self._find_missing(seen, found[0])
+
+    def _find_missing(self, seen: int, first: Progress) -> None:
+        """Tell of batches up to the first new one that no report will be made of, though there were rows in them."""
+        if 0 <= seen < first.batch - 1:
+            self._miss(seen + 1, first.batch - 1, FORGOTTEN)
+        if seen < 0 and first.empty and first.moved:
+            bound = self._bindings.get(first.batch)
+            if bound is not None and bound.bound_s < first.start_s:  # bound by a run before this one
+                self._miss(first.batch, first.batch, NOT_RUN_AGAIN)
+
+    def _miss(self, first: int, last: int, note: str) -> None:
+        which = f"batch {first}" if first == last else f"batches {first} to {last}"
+        self._tell(f"{which} of query {self._query_id}: no report, so these rows are in no sum: {note}")
+        self._keep(Missing(self._clock(), first, last, note))
 
     def _take_in(self, progress: Progress) -> Report | None:
         before, self._before = self._before, progress
@@ -233,15 +271,22 @@ class Controller:
             return None
         if self._probe not in progress.observed and any(name.startswith(PROBE) for name in progress.observed):
             self._tell(f"query {self._query_id} is measured by another guard: take admit and measured of the same one")
-        plan = self._judged_by(progress)
-        report = self._report(progress, before, plan)
+        try:
+            report = self._report(progress, before, self._judged_by(progress))
+        except Exception as error:
+            self._miss(progress.batch, progress.batch, f"the guard met an error over it: {_line(error)}")
+            raise
         if progress.batch % PURGE_EVERY == 0:
             self._purge(progress.batch - HISTORY)
         if report is None:
             return None
         self.reports.append(report)
         self.totals.add(report)
-        self._kept_in.write(report)
+        self._keep(report)
+        return report
+
+    def _plan_by(self, report: Report, progress: Progress) -> None:
+        """Plan what follows from a batch, and say what a person should hear of."""
         if self._plans_blindly(progress):
             self.alarms = (REAL_TIME,)
         else:
@@ -250,7 +295,6 @@ class Controller:
             self.alarms = self._planner.alarms if trouble is None else (*self._planner.alarms, trouble)
         for alarm in self.alarms:
             self._tell(alarm)
-        return report
 
     def _has_gate(self, progress: Progress) -> bool:
         """Whether the batch was judged by the gate of this controller."""
@@ -328,10 +372,18 @@ class Controller:
         if oldest is not None and oldest.plan_version is not None:
             self._plans.purge(oldest.plan_version)
 
-    def _keep_alarms(self, now_s: float) -> None:
-        if (found := (self.alarms, self.errors)) != self._alarms_kept:
+    def _keep(self, message: Line) -> None:
+        self._kept_s = self._clock()
+        self._kept_in.write(message)
+
+    def _keep_alarms(self, now_s: float, again_after_s: float = SAME_ALARMS_S) -> None:
+        """Keep the alarms if there are others, or none any more; if only numbers are others, not before long."""
+        kept, found = self._alarms_kept, Alarms(now_s, self.alarms, self.errors)
+        if (found.alarms, found.errors) == (kept.alarms, kept.errors):
+            return
+        if _gists(found) != _gists(kept) or now_s - kept.told_s >= again_after_s:
             self._alarms_kept = found
-            self._kept_in.write(Alarms(now_s, *found))
+            self._keep(found)
 
     def _watch_progress(self, now_s: float) -> None:
         """Raise an alarm while a batch takes very long."""
@@ -354,7 +406,9 @@ class Controller:
         waited_s = now_s - self._active_since_s
         if waited_s <= max(STALLED_S, STALLED_TIMES * (self._newest.duration_s if self._newest else 0.0)):
             return None
-        return f"{NO_BATCH} {self._query_id} has ended for {waited_s:.0f} s; Spark says: {status.get('message')}"
+        # Without a number that runs, so that it is the same alarm as long as it lasts.
+        since = datetime.fromtimestamp(self._active_since_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+        return f"{NO_BATCH} {self._query_id} has ended since {since}; Spark says: {status.get('message')}"
 
     def _watch_idleness(self, now_s: float) -> None:
         """When input has ended, let go: the next row to come must not meet the gate of an overload long gone."""
@@ -395,10 +449,18 @@ class Controller:
 
     def _tell(self, line: str) -> None:
         """Warn, once, whatever the numbers in the line."""
-        gist = re.sub(r"\d[\d.]*", "#", line)
-        if gist not in self._told:
+        if (gist := _gist(line)) not in self._told:
             self._told.add(gist)
             _logger.warning("%s", line)
+
+
+def _gist(line: str) -> str:
+    """A line whatever its numbers."""
+    return re.sub(r"\d[\d.]*", "#", line)
+
+
+def _gists(told: Alarms) -> tuple[list[str], bool]:
+    return [_gist(line) for line in told.alarms], told.errors > 0
 
 
 def _line(error: Exception) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import threading
 import time
@@ -67,7 +68,7 @@ class Fair:
         target: str | float | MeanQueueLatency,
         *,
         window: str | float = STW_S,
-        policy: Policy | Balanced = "balance_sic",
+        policy: Policy | Balanced | None = None,
         mode: Mode = "enforce",
         seed: int = 0,
     ) -> None:
@@ -76,8 +77,9 @@ class Fair:
         Args:
             target: How long rows may wait on average, as seconds or text such as `2 s`.
             window: The source time window: longer than a row's way from source to result, several times the target.
-            policy: `balance_sic`: equal shares of source information; `random`: the same share of rows for all, to
-                compare with; `Balanced(alpha=...)`: work goes where it brings most utility, and no query falls behind.
+            policy: `Balanced(alpha=...)`: work goes where it brings most utility, and no query falls behind; with an
+                infinite alpha, if nothing is given, the poorest is as rich as can be. `balance_sic`: equal shares of
+                source information, as THEMIS has it; `random`: the same share of rows for all, to compare with.
             mode: `enforce`, `dry_run` or `off`.
             seed: Which rows go, together with the name of the query: each tosses coins of its own.
         """
@@ -85,8 +87,9 @@ class Fair:
         self.window_s = duration_s("window", window)
         self.mode = one_of("mode", mode, ("enforce", "dry_run", "off"))
         self.salt = int64("seed", seed)
-        self.balanced = policy if isinstance(policy, Balanced) else None
-        self.planner = self._planner_of(policy)
+        chosen = Balanced(alpha=math.inf) if policy is None else policy
+        self.balanced = chosen if isinstance(chosen, Balanced) else None
+        self.planner = self._planner_of(chosen)
         self.lock = threading.Lock()
         self.queries: dict[str, FairQuery] = {}
         self._metrics_server: WSGIServer | None = None
@@ -121,8 +124,8 @@ class Fair:
             name: Its name, under which reports and metrics know it.
             weight: What its source information content counts: one of weight 2 is given twice the share of its sources.
             sources: Names of its sources; each has an equal part in its source information.
-            prefer: `any`: all sources are thinned alike; `sic`: those first that bring less for their work, as THEMIS
-                does, for queries that do not join their sources.
+            prefer: `any`: all sources are thinned alike; `sic`, with `balance_sic`: those first that bring less for
+                their work, as THEMIS does, for queries that do not join their sources.
             arrival: Column with a row's time of arrival; if not given, `arrival` or `timestamp`, if there is one.
             keep: Rows that are never shed: a condition in SQL or a column.
             row: Column or columns that tell rows apart, as for a guard.
@@ -149,7 +152,8 @@ class Fair:
             _name("sources", one)
         if len(set(names)) < len(names) or len(names) > MOST_SOURCES:
             raise PenstockError.setting("sources", names, f"each name once, at most {MOST_SOURCES}")
-        one_of("prefer", prefer, ("any", "sic"))
+        if one_of("prefer", prefer, ("any", "sic")) == "sic" and self.balanced is not None:
+            raise PenstockError.setting("prefer", prefer, "it only together with policy='balance_sic'")
         terms = Terms(names, float(weight), prefer)
         own = None if self.balanced is None else replace(self.balanced, key=key, value=value, seed=self.salt)
         made = FairQuery(

@@ -44,6 +44,7 @@ class Progress:
         rows: Rows read from all sources.
         behind: Rows beyond the batch that sources know of; None if none of them says.
         real_time: Whether the batch took in rows that came while it ran, as only real-time mode does.
+        moved: Whether it took a source on from where the batch before had ended.
         observed: What was observed, by name.
     """
 
@@ -56,6 +57,7 @@ class Progress:
     observed: Mapping[str, Mapping[str, Any]]
     behind: int | None = None
     real_time: bool = False
+    moved: bool = False
 
     @classmethod
     def of(cls, given: Any) -> Progress:  # noqa: ANN401 - a StreamingQueryProgress or a dictionary, by engine and version
@@ -78,7 +80,16 @@ class Progress:
             observed={name: _fields(row) for name, row in observed.items()},
             behind=sum(behind) if behind else None,
             real_time=any(source.real_time for source in sources),
+            moved=any(
+                source.get("startOffset") not in (None, source.get("endOffset"))
+                for source in found.get("sources") or ()
+            ),
         )
+
+    @property
+    def empty(self) -> bool:
+        """Whether no row was counted: neither by a source nor by a gate, which may count where Spark cannot."""
+        return not self.rows and not any(counts.get("rows_in") for counts in self.observed.values())
 
 
 @dataclass(frozen=True)

@@ -41,15 +41,30 @@ class Board:
         self._searched_s: float | None = None
         self._lock = threading.Lock()
 
+    @property
+    def without_log(self) -> list[Path]:
+        """Those of the folders that have no log in them."""
+        return [folder for folder in self.folders if next(_logs(folder.absolute()), None) is None]
+
     def refuse_nothing(self) -> None:
         """Raise an error if one of the folders has no log in it."""
-        for folder in self.folders:
-            if next(_logs(folder.absolute()), None) is None:
+        for folder in self.without_log:
+            raise PenstockError.setting(
+                "CHECKPOINT",
+                str(folder),
+                "the checkpoint of a guarded query, that of penstock run or of a site, or a folder with such in it",
+                "there is no log of plans here; start the query first, or wait for it with --wait",
+            )
+
+    def refuse_nowhere(self) -> None:
+        """Raise an error if one of the folders can hardly come to have a log in it."""
+        for folder in self.without_log:
+            if not folder.is_dir() and (folder.exists() or not folder.absolute().parent.is_dir()):
                 raise PenstockError.setting(
                     "CHECKPOINT",
                     str(folder),
-                    "the checkpoint of a guarded query, that of penstock run or of a site, or a folder with such in it",
-                    "there is no log of plans here; start the query first",
+                    "a folder, or the name of one to come in a folder that is there",
+                    "there is nothing to wait for here",
                 )
 
     def look(self) -> None:

@@ -9,7 +9,7 @@ from penstock.core.planner import SOURCE
 from penstock.errors import PenstockError
 from penstock.journal import Tail
 from penstock.report import Report
-from penstock.report_log import ENDING, FOLDER, Alarms, End, Watch, line_of
+from penstock.report_log import ENDING, FOLDER, Alarms, Alive, End, Missing, Watch, line_of
 from penstock.totals import Totals
 from penstock.web import costs, words
 from penstock.web.followed import Followed, Json
@@ -27,6 +27,8 @@ COST_REPORTS = 6
 RECENT_REPORTS = 40
 #: What the verdict looks back on.
 RECENT_S = 10.0
+#: Why there may be no report of a batch between those of two guards.
+UNSEEN = "it had no rows, or it ended while no guard watched"
 
 
 class GuardedQuery(Followed):
@@ -51,6 +53,10 @@ class GuardedQuery(Followed):
         self.plan, self.watch = None, None
         self._ended: End | None = None
         self._alarms = Alarms(0.0)
+        self._alive: Alive | None = None  # what the guard last said to that, since it began
+        self._missing: list[Missing] = []
+        self._newest: int | None = None  # the newest batch with a report, or of which is told that it has none
+        self._watched_anew = False  # whether a guard has begun since then
         self._totals = Totals()
         self._first_s: float | None = None  # when the first of the batches began that are summed up
         self._recent: deque[Report] = deque(maxlen=RECENT_REPORTS)
@@ -125,10 +131,17 @@ class GuardedQuery(Followed):
             case Watch() as watch:
                 self.watch, self._ended, self._alarms = watch, None, Alarms(watch.began_s)
                 self._starts.append(watch.began_s)
+                self._watched_anew, self._alive = True, None
             case Report() as report:
                 self._take_report(report)
+            case Missing() as missing:
+                self._find_gap(missing.first, missing.told_s)
+                self._missing.append(missing)
+                self._newest = missing.last
             case Alarms() as alarms:
                 self._alarms = alarms
+            case Alive() as alive:
+                self._alive = alive
             case End() as end:
                 self._ended = end
             case None:
@@ -136,8 +149,11 @@ class GuardedQuery(Followed):
 
     def _take_report(self, report: Report) -> None:
         if self._recent and report.sequence == self._recent[-1].sequence:
+            self._watched_anew = False
             return  # A replayed batch: it was judged by the same plan, row for row.
         self._ended = None
+        self._find_gap(report.sequence, report.end_s)
+        self._newest = report.sequence
         self._recent.append(report)
         if report.cost_sketch:
             self._sketches.append(report.cost_sketch)
@@ -162,12 +178,18 @@ class GuardedQuery(Followed):
             }
         )
 
+    def _find_gap(self, batch: int, now_s: float) -> None:
+        """Note batches between those of two guards. Within the time of one, it is the guard that tells of them."""
+        if self._watched_anew and self._newest is not None and self._newest < batch - 1:
+            self._missing.append(Missing(now_s, self._newest + 1, batch - 1, UNSEEN))
+        self._watched_anew = False
+
     def _shown(self, now_s: float) -> Json:
         """What is not a list that grows."""
         last = self._recent[-1] if self._recent else None
         watch = self.watch
         recent = [one for one in self._recent if last and one.end_s >= last.end_s - RECENT_S]
-        state = "gone" if self._gone else words.state(watch, self._ended, last, self.plan, now_s)
+        state = "gone" if self._gone else self._state(last, now_s)
         return {
             "folder": self.shown_as,
             "state": state,
@@ -184,7 +206,7 @@ class GuardedQuery(Followed):
             "key": list(watch.key) if watch else [],
             "row": list(watch.row) if watch else [],
             "must_keep": watch.keep if watch else "",
-            "alarms": list(self._alarms.alarms),
+            "alarms": [*self._alarms.alarms, *words.missing(self._missing)],
             "errors": self._alarms.errors,
             "unreadable": self._unreadable,
             "since_s": self._first_s,
@@ -198,6 +220,9 @@ class GuardedQuery(Followed):
             "renewals": self._renewals,
             "costs": self._classes,
         }
+
+    def _state(self, last: Report | None, now_s: float) -> str:
+        return words.state(self.watch, self._ended, last, self.plan, self._alarms, self._alive, now_s=now_s)
 
     def _since_s(self, recent: list[Report]) -> float:
         """From when on rows could have been let through that went into these batches."""

@@ -6,21 +6,36 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from penstock.report_log import ALIVE_S
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from penstock.plan import KeepTable, Plan
     from penstock.report import Report
-    from penstock.report_log import End, Watch
+    from penstock.report_log import Alarms, Alive, End, Missing, Watch
 
-#: A query without a sign of life for so long, and for so many of its batches, is called quiet.
+#: A guard that says that it lives, and has not for so long, is quiet.
+SILENT_S = 3.0 * ALIVE_S
+#: One that never has, because its journal is older or it never had to: so long, and so many of its query's batches.
 QUIET_S, QUIET_BATCHES = 60.0, 5.0
+#: So many different shares of one reason are listed one by one.
+MOST_SHARES = 3
 #: Above the target by more than this share is a miss, and not a wobble.
 MISS = 1.05
 
 
-def state(watch: Watch | None, ended: End | None, last: Report | None, plan: Plan | None, now_s: float) -> str:
-    """One word: waiting, running, quiet or ended."""
+def state(
+    watch: Watch | None,
+    ended: End | None,
+    last: Report | None,
+    plan: Plan | None,
+    alarms: Alarms,
+    alive: Alive | None,
+    *,
+    now_s: float,
+) -> str:
+    """One word: waiting, running, quiet or ended. It is about the guard; that no batch ends is an alarm of its own."""
     if ended is not None:
         return "ended"
     if last is None and watch is None and plan is None:
@@ -29,11 +44,30 @@ def state(watch: Watch | None, ended: End | None, last: Report | None, plan: Pla
         last.end_s if last else 0.0,
         plan.decided_s if plan else 0.0,
         watch.began_s if watch else 0.0,
+        alarms.told_s,
+        alive.told_s if alive else 0.0,
     )
-    patience_s = max(QUIET_S, QUIET_BATCHES * last.duration_s if last else 0.0)
+    patience_s = SILENT_S if alive else max(QUIET_S, QUIET_BATCHES * last.duration_s if last else 0.0)
     if now_s - sign_s > patience_s:
         return "quiet"
     return "waiting" if last is None else "running"
+
+
+def missing(found: Sequence[Missing]) -> list[str]:
+    """That batches have no report, in a line; nothing if all have.
+
+    >>> from penstock.report_log import Missing
+    >>> missing([Missing(0.0, 13, 13, "it was not run again")])
+    ['Batch 13 has no report, so sums are without it: it was not run again.']
+    >>> missing([Missing(0.0, 13, 13, "it was not run again"), Missing(0.0, 20, 29, "it was forgotten")])
+    ['11 batches have no report, so sums are without them. The last is batch 29: it was forgotten.']
+    """
+    if not found:
+        return []
+    count, last = sum(one.last - one.first + 1 for one in found), found[-1]
+    if count == 1:
+        return [f"Batch {last.last} has no report, so sums are without it: {last.note}."]
+    return [f"{count} batches have no report, so sums are without them. The last is batch {last.last}: {last.note}."]
 
 
 def target(watch: Watch | None) -> str:
@@ -85,15 +119,26 @@ def _sentence(text: str) -> str:
 
 
 def reasons(table: KeepTable) -> list[dict[str, object]]:
-    """Why rows are shed, of how many buckets, and what share of those is kept."""
+    """Why rows are shed, of how many buckets, and what share of those is kept: the same in all of them.
+
+    Of a reason with many shares only their mean is told, and called that.
+    """
     keep = np.asarray(table.keep)
-    found: dict[str, list[int]] = {}
+    found: dict[str, dict[float, list[float]]] = {}
     for number in np.flatnonzero(keep < 1.0).tolist():
-        found.setdefault(table.reason(number), []).append(number)
-    return [
-        {"reason": reason, "buckets": len(numbers), "keep": round(float(keep[numbers].mean()), 4)}
-        for reason, numbers in found.items()
-    ]
+        kept = float(keep[number])
+        found.setdefault(table.reason(number), {}).setdefault(round(kept, 2), []).append(kept)
+    told: list[dict[str, object]] = []
+    for reason, shares in found.items():
+        if len(shares) <= MOST_SHARES:
+            told += [_reason(reason, kept) for _, kept in sorted(shares.items())]
+        else:
+            told.append(_reason(f"{reason}, on average", [one for kept in shares.values() for one in kept]))
+    return told
+
+
+def _reason(reason: str, kept: list[float]) -> dict[str, object]:
+    return {"reason": reason, "buckets": len(kept), "keep": round(sum(kept) / len(kept), 4)}
 
 
 def seconds(length_s: float) -> str:

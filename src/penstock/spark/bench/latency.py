@@ -40,6 +40,7 @@ class Effort:
     """How long and how hard to try."""
 
     repeats: int = 1
+    warm_s: float = 8.0  #: a query runs so long beforehand, for the JVM to warm up
     overloads: Sequence[float] = (0.25, 0.5, 1.0)
     learn_s: float = 20.0
     measure_s: float = 60.0
@@ -54,7 +55,7 @@ def bench_latency(folder: Path, effort: Effort, done: Callable[[], None]) -> dic
     cost_s = mean_cost_s(spark, OPTIONS)
     capacity = CORES / cost_s
     policies = _policies(cost_s, effort.prefer)
-    _run(spark, policies["unguarded"], Effort(learn_s=0.0, measure_s=8.0), rate=capacity / 4.0)  # the JVM warms up
+    _run(spark, policies["unguarded"], Effort(learn_s=0.0, measure_s=effort.warm_s), rate=capacity / 4.0)
     runs: dict[tuple[float, str], list[dict[str, Any]]] = {}
     for _ in range(effort.repeats):
         for overload in effort.overloads:

@@ -25,6 +25,7 @@ def page(result: Facts, machine: str, made_by: str) -> bytes:
     parts = [
         "<h1>Penstock demo</h1>",
         *(f'<p class="verdict">{escape(sentence)}</p>' for sentence in report.verdicts(result)),
+        *(f'<p class="note">{escape(line)}</p>' for line in report.notes(result)),
         f"<p>{escape(report.introduction(result))}</p>",
         *(_picture(alt, png) for alt, png in plots.plots(result).items()),
         *(_table(table) for table in report.tables(result)),

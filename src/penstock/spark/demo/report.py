@@ -41,19 +41,24 @@ def show(console: Console, result: Facts) -> None:
     console.print()
     for sentence in verdicts(result):
         console.print(sentence, style="bold", highlight=False)
+    for line in notes(result):
+        console.print(line, style="yellow", highlight=False, markup=False)
 
 
 def introduction(result: Facts) -> str:
     """What was done, in a few sentences."""
     load = result["workload"]
+    ends = " and ".join(f"{run['end_s']:.0f} s" for run in result["runs"])
     return (
-        f"The same query twice on {load['cores']} cores, {result['seconds']:g} s each. A row costs "
-        f"{load['min_cost_ms']:g} to {load['max_cost_ms']:g} ms of work, by its key; {load['mean_cost_ms']:.2f} ms on "
-        f"average. For {load['calm_s']:g} s rows arrive at {load['calm_load']:.0%} of what the cores can do "
-        f"({load['calm_rows_per_s']:,.0f} rows/s), then at {load['overload']:.0%} "
-        f"({load['overload_rows_per_s']:,.0f} rows/s). Target: rows wait {result['target_s']:g} s on average until "
-        f"they are taken up. Rows with {load['must_keep']} must be kept. Unguarded is a dry run, which keeps every row "
-        f"and measures alike. A batch takes in at most {load['rows_per_batch']:,} rows."
+        f"The same query twice on {load['cores']} cores, {result['seconds']:g} s each and until the batch that then "
+        f"ran had ended ({ends}). A row costs {load['min_cost_ms']:g} to {load['max_cost_ms']:g} ms of work, by its "
+        f"key; {load['mean_cost_ms']:.2f} ms on average. For {load['calm_s']:g} s rows arrive at "
+        f"{load['calm_load']:.0%} of what the cores can do ({load['calm_rows_per_s']:,.0f} rows/s), then at "
+        f"{load['overload']:.0%} ({load['overload_rows_per_s']:,.0f} rows/s). Target: rows wait "
+        f"{result['target_s']:g} s on average until they are taken up. Rows with {load['must_keep']} must be kept. "
+        "Unguarded is a dry run, which keeps every row and measures alike; a batch of it takes in at most "
+        f"{load['rows_per_batch']:,} rows, or each would be twice as long as the one before. Guarded there is no such "
+        "limit."
     )
 
 
@@ -62,7 +67,7 @@ def verdicts(result: Facts) -> list[str]:
     target_s = result["target_s"]
     found = []
     for run in result["runs"]:
-        means = [window["mean_wait_s"] for window in run["windows"] if window["mean_wait_s"] is not None]
+        means = _means(run)
         held = sum(mean_s <= target_s for mean_s in means)
         last = f", {means[-1]:.2f} s in the last" if means else ""
         account = run["account"]
@@ -72,6 +77,21 @@ def verdicts(result: Facts) -> list[str]:
             f"{run['name'].capitalize()}: {held} of {len(means)} windows within {target_s:g} s{last}; "
             f"{shed:,} of {account['rows_in']:,} rows shed, and {lost:,} of the "
             f"{account['must_keep_in']:,} that must be kept."
+        )
+    return found
+
+
+def notes(result: Facts) -> list[str]:
+    """What went wrong, if anything did: the guard's alarms, and why the target was not held."""
+    guarded = result["runs"][-1]
+    found = [f"The guard says: {alarm}" for alarm in guarded["alarms"]]
+    if not (means := _means(guarded)) or means[-1] > result["target_s"]:
+        longest = max(guarded["batches"], key=lambda batch: batch["end_s"] - batch["start_s"])
+        found.append(
+            f"The target was not held in the last window. The longest batch took "
+            f"{longest['end_s'] - longest['start_s']:.1f} s, in which each core worked on rows for "
+            f"{longest['busy_s'] / result['workload']['cores']:.1f} s; the rest went to Spark and to what else runs on "
+            "this machine. Try again when it is idle, or give a longer --target."
         )
     return found
 
@@ -163,6 +183,11 @@ def top_keys(run: Facts) -> Table:
     ]
     columns = ("key", "cost", "rows in", "shed", "keep share")
     return Table("Keys with most rows shed, guarded", columns, rows)
+
+
+def _means(run: Facts) -> list[float]:
+    """Mean waits of the windows in which rows were taken up."""
+    return [window["mean_wait_s"] for window in run["windows"] if window["mean_wait_s"] is not None]
 
 
 def _wait(mean_s: float | None, target_s: float) -> str:

@@ -72,6 +72,7 @@ class Outcome:
         return {
             "name": run.name,
             "mode": run.mode,
+            "end_s": run.end_s,
             "windows": windows(self.taken_s, self.waits_s, run.workload.seconds),
             "account": self.account(),
             "answers": self.answers(),

@@ -65,21 +65,33 @@ class Run:
         return sum(report.rows_in for report in self.reports)
 
     @property
+    def rows_per_batch(self) -> int | None:
+        """The most rows that a batch takes in: a guard needs no such limit, and could not shed what it holds back."""
+        return self.workload.rows_per_batch if self.mode == "dry_run" else None
+
+    @property
+    def end_s(self) -> float:
+        """When the last batch ended, in seconds since the stream began."""
+        return self.reports[-1].end_s - self.start_s if self.reports else 0.0
+
+    @property
     def over(self) -> bool:
         """Whether a batch has ended after the time of the run was up."""
-        return bool(self.reports) and self.reports[-1].end_s >= self.start_s + self.workload.seconds
+        return bool(self.reports) and self.end_s >= self.workload.seconds
 
     def execute(self, spark: SparkSession, folder: Path, look: Callable[[], None]) -> None:
         """Run the query until its time is up and the batch that then runs has ended; `look` is called all the time."""
         guard = self._guard(folder)
         self.start_s = time.time() + LEAD_S
-        with _query(self.workload.stream(spark, self.start_s), guard, self.name, folder) as query:
+        stream = self.workload.stream(spark, self.start_s, self.rows_per_batch)
+        with _query(stream, guard, self.name, folder) as query:
             with guard.watch(query, on_report=self.reports.append):
                 while not self.over:
                     look()
                     self.alarms = guard.alarms
                     _refuse_the_end(query, self.elapsed_s > self.workload.seconds + PATIENCE_S)
                     time.sleep(LOOK_S)
+                self.alarms = guard.alarms
             self.errors = guard.errors
         # A batch may have slipped in after the last report.
         self.rows = spark.table(self.name).where(f"row < {self.rows_in}").toArrow()

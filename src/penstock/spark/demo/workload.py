@@ -29,7 +29,7 @@ CALM_SHARE = 0.25
 KEEP_EVERY, KEEP_REST = 20, 7
 MUST_KEEP = f"key % {KEEP_EVERY} = {KEEP_REST}"
 RESULTS = "row bigint, key bigint, value double, weight double, taken_s double"
-#: No batch takes in more than arrives in so many targets, or, unguarded, each would be twice as long as the one before.
+#: Unguarded, no batch takes in more than arrives in so many targets, or each would be twice as long as the one before.
 BATCH_TARGETS = 1.5
 _SAMPLE_ROWS = 50_000
 
@@ -90,7 +90,7 @@ class Workload:
 
     @property
     def rows_per_batch(self) -> int:
-        """The most rows that one batch takes in."""
+        """The most rows that one batch takes in if nothing is shed."""
         return max(round(BATCH_TARGETS * self.target_s * self.profile.rows_per_s[-1]), 100)
 
     def rows(self, count: int) -> pa.RecordBatch:
@@ -101,11 +101,12 @@ class Workload:
         """Which of the rows with these keys must be kept, as `MUST_KEEP` says in SQL."""
         return np.equal(keys % KEEP_EVERY, KEEP_REST)
 
-    def stream(self, spark: SparkSession, start_s: float) -> DataFrame:
-        """The stream, to begin at `start_s`."""
+    def stream(self, spark: SparkSession, start_s: float, rows_per_batch: int | None) -> DataFrame:
+        """The stream, to begin at `start_s`, with so many rows a batch at most, or all that have come."""
         phases = zip(self.profile.lengths_s, self.profile.rows_per_s, strict=True)
         text = ", ".join(f"{length} s: {rate}" for length, rate in phases)
-        return self._read(spark, phases=text, start=start_s, rows_per_batch=self.rows_per_batch)
+        limit = {} if rows_per_batch is None else {"rows_per_batch": rows_per_batch}
+        return self._read(spark, phases=text, start=start_s, **limit)
 
     def short_stream(self, spark: SparkSession, batches: int, rows_per_batch: int) -> DataFrame:
         """The first rows of the stream, all there at once, in a few small batches."""
