@@ -178,7 +178,7 @@ def test_the_page_draws_drops_and_cursors(chromium: Any, run: Path, record: Reco
     page.on("pageerror", lambda error: wrong.append(str(error)))
     with Page(Board([run]), port=0).beside() as address:
         page.goto(address.url)
-        expect(tile(page, "Rows in")).to_contain_text("1 batches")
+        expect(tile(page, "Rows in")).to_contain_text("1 batch")
         expect(page.get_by_role("img", name="Nothing is dropped")).to_be_visible()
         expect(page.locator("figcaption")).to_have_count(len(NETWORK.outputs))
         record.add(overloaded(1))

@@ -9,8 +9,8 @@ export const COUNTS = [[1e9, " G", 1e9], [1e6, " M", 1e6], [1, "", 0]];
 const DECIMAL = [1, 2, 2.5, 5, 10];
 const CLOCK_S = [1, 2, 5, 10, 15, 20, 30, 60, 120, 300, 600, 900, 1200, 1800, 3600, 7200, 10800, 21600, 43200];
 const DAY_S = 86400, DAYS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000];
-// A label of a time takes so many pixels, and more of them than this are too many.
-const LABEL = 76, MOST = 8;
+// Pixels that a label takes with seconds, without, and how many more if it names a day. More labels than this are too many.
+const WITH_SECONDS = 58, WITHOUT = 46, WITH_DAY = 24, MOST = 8;
 
 // [where, label] from 0 up to the highest number that is shown.
 export function valueTicks(top, units) {
@@ -24,10 +24,10 @@ export function valueTicks(top, units) {
 
 // [when, label] between two times, as many as fit so many pixels. Simulated time begins at 0.
 export function timeTicks(from, to, pixels) {
-  const room = Math.min(Math.max(pixels / LABEL, 1), MOST);
-  if (from < 1e8) return rounds(from, to, decimal((to - from) / room), 0).map((time) => [time, `${Number(time.toPrecision(12))} s`]);
+  const room = (label) => Math.min(Math.max(pixels / label, 1), MOST);
+  if (from < 1e8) return rounds(from, to, decimal((to - from) / room(WITH_SECONDS)), 0).map((time) => [time, `${Number(time.toPrecision(12))} s`]);
   const zone = -60 * new Date(1000 * from).getTimezoneOffset(), times = (step) => rounds(from, to, step, zone);
-  const step = [...CLOCK_S, ...DAYS.map((days) => days * DAY_S)].find((one) => times(one).length <= room) || DAY_S;
+  const step = [...CLOCK_S, ...DAYS.map((days) => days * DAY_S)].find((one) => times(one).length <= room((one < 60 ? WITH_SECONDS : WITHOUT) + (day(from) ? WITH_DAY : 0))) || DAY_S;
   let before = ""; // today goes without saying
   const found = times(step).map((time) => {
     const date = day(time), named = date !== before ? [date || "today"] : [];

@@ -117,10 +117,16 @@ function costs(head) {
   ];
 }
 
+// Each reason once, with how much is kept for it: costly keys (1 of the key buckets keeps 25%, 3 keep 50%).
+function explained(all) {
+  const keeps = (why, at) => `${count(why.buckets)} ${at ? "" : "of the key buckets "}${why.buckets === 1 ? "keeps" : "keep"} ${share(why.keep)}`;
+  return [...new Set(all.map((why) => why.reason))].map((reason) => `${reason} (${all.filter((why) => why.reason === reason).map(keeps).join(", ")})`).join("; ");
+}
+
 function plans(log, head) {
   const rows = [...log.decisions].reverse().slice(0, 200).map((one) => [
     clock(one.t), `${one.version}`, one.keep === null ? "–" : share(one.keep), seconds(one.latency_s),
-    one.reasons.map((why) => `${why.reason} (${count(why.buckets)} of the key buckets ${why.buckets === 1 ? "keeps" : "keep"} ${share(why.keep)})`).join("; ") || "every row is kept", one.note,
+    explained(one.reasons) || "every row is kept", one.note,
   ]);
   const renewed = head.renewals ? ` The newest was renewed ${times(head.renewals)} since.` : "";
   return [
