@@ -111,13 +111,13 @@ def _values(file: Path) -> Iterator[tuple[int, Any]]:
     # One value after the other, each on as many lines as it likes: what print(progress.prettyJson) wrote will do too.
     decoder, end = json.JSONDecoder(), _skip_space(text, 0)
     while end < len(text):
-        line = text.count("\n", 0, end) + 1
+        number = text.count("\n", 0, end) + 1
         try:
             value, end = decoder.raw_decode(text, end)
         except json.JSONDecodeError as error:
             following = _NEXT.search(text, end + 1)
             value, end = error, following.start() if following else len(text)
-        yield line, value
+        yield number, value
         end = _skip_space(text, end)
 
 
