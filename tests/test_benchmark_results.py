@@ -409,8 +409,9 @@ def balanced_table() -> str:
         f"{ratio['median']:.2f} ({ratio['min']:.2f} to {ratio['max']:.2f})"
         for ratio in (found["worst_over_balance_sic"], found["mean_over_random"])
     )
+    command = f"`penstock bench balanced --repeats {found['parameters']['repeats']}`"
     told = f"Worst query over BALANCE-SIC's: {worst}. Mean over random's: {mean}."
-    return "\n".join([*lines, "", told, "", f"*`penstock bench balanced` on {in_one_line(found['machine'])}.*"])
+    return "\n".join([*lines, "", told, "", f"*{command} on {in_one_line(found['machine'])}.*"])
 
 
 def test_the_page_shows_the_benchmark_of_balanced_or_says_that_there_is_none() -> None:
