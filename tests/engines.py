@@ -36,6 +36,7 @@ _NOT_ON_ENGINES = (
     "off_leaves_nothing",
     "checkpoint_of_another_guard",
     "odd",
+    "its_sink_had",
 )
 ON_ENGINES = f"not ({' or '.join(_NOT_ON_ENGINES)}) and (test_guard or a_stream_learns or a_batch_goes_by)"
 _PROGRAMS = ("spark/test_exactly_once", "spark/test_demo", "spark/test_bench")

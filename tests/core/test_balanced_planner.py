@@ -224,3 +224,14 @@ def test_without_key_and_value_the_poorest_is_as_rich_as_by_equal_shares_of_sour
     balanced, fair = kept
     assert balanced == pytest.approx(fair, rel=0.1)
     assert balanced[2] == pytest.approx(2.0 * balanced[0], rel=0.05)
+
+
+def test_a_query_whose_rows_are_all_worth_nothing_is_not_starved() -> None:
+    """A column that is null, or of another scale: its rows are taken for alike."""
+    queries = [Keyless("a", 500.0, 1.0), Keyless("b", 500.0, 1.0), Keyless("c", 500.0, 1.0)]
+    planner = BalancedPlanner(TARGET_S, Balanced(alpha="inf"))
+    for query, worth in zip(queries, (None, None, Worth("value", [(0, 1, 0.0), (1, 2, 1.0)])), strict=True):
+        planner.join(query.name, Terms(("source",)), worth=worth)
+    run(queries, planner, 60.0)
+    kept = [planner.plan(query.name).gate(SOURCE).keep[0] for query in queries]
+    assert kept[2] == pytest.approx(kept[0], rel=0.15)

@@ -42,7 +42,9 @@ def test_a_missing_value_is_the_least_useful() -> None:
 @given(st.floats(0.0, 1.0))
 def test_a_column_of_utilities_is_rounded_to_the_nearest_level(utility: float) -> None:
     worth = Worth("utility")
-    assert abs(worth.utilities[worth.grade(np.array([utility]))[0]] - utility) <= 0.5 / (LEVELS - 1) + 1e-12
+    found = worth.utilities[worth.grade(np.array([utility]))[0]]
+    assert (found > 0.0) == (utility > 0.0), "what is worth something is never taken for worth nothing"
+    assert abs(found - max(utility, 0.5 / (LEVELS - 1) * (utility > 0.0))) <= 0.5 / (LEVELS - 1) + 1e-12
 
 
 def test_a_graph_of_the_networks_will_do() -> None:
@@ -60,13 +62,19 @@ def test_a_graph_of_the_networks_will_do() -> None:
         ("", "value = '' is not usable: give the name of a column"),
         (
             {"column": "a", "intervals": [(0, 1, 2.0)]},
-            "intervals = .* is not usable: give low end, high end and a util",
+            "intervals = .* is not usable: give a list of low end, high end and a util",
         ),
-        ({"column": "a", "intervals": [(0, 1)]}, "intervals = .* is not usable: give low end, high end and a utility"),
-        ({"column": "a", "intervals": [(0, 1, 0.0)]}, "utility = 0 is not usable: give a utility above 0"),
+        (
+            {"column": "a", "intervals": [(0, 1)]},
+            "intervals = .* is not usable: give a list of low end, high end and a",
+        ),
+        ({"column": "a", "intervals": 5}, "intervals = 5 is not usable: give a list such as"),
+        ({"column": "a", "intervals": (0, 50, 0.2)}, "intervals = 0 is not usable: give a list of low end"),
+        ({"column": "a", "intervals": [(0, 10**400, 1)]}, "is not usable: give a list of low end"),
+        ({"column": "a", "intervals": [(0, 1, 0.0)]}, "intervals = .* is not usable: give a utility above 0"),
         (
             {"column": "a", "intervals": [(0, 1, 0.5), (2, 3, 1.0)]},
-            "give a range that begins at 1, where the last ends",
+            "give a range that begins at 1.0, where the last ends",
         ),
         ({"column": "a", "intervals": [(k, k + 1, 0.5) for k in range(MOST_GRADES + 1)]}, "give at most 64 intervals"),
     ],

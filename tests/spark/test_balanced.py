@@ -79,8 +79,10 @@ def test_what_differs_between_queries_is_given_to_each() -> None:
     with pytest.raises(ps.PenstockError, match=r"prefer = 'sic' .* only together with policy='balance_sic'"):
         ps.Fair("2 s").query("alerts", prefer="sic")
     assert ps.Fair("2 s").query("alerts", key="user", value=WORTH).worth == WORTH
-    with pytest.raises(ps.PenstockError, match="policy = 'unfair' is not usable: give one of balance_sic, random"):
+    with pytest.raises(ps.PenstockError, match=r"policy = 'unfair' .* Balanced\(alpha=...\), 'balance_sic'"):
         ps.Fair("2 s", policy="unfair")
+    with pytest.raises(ps.PenstockError, match="seed = 5 is not usable: give it to Fair"):
+        ps.Fair("2 s", policy=ps.Balanced(seed=5))
 
 
 def test_costs_are_learned_by_worth(spark: SparkSession, tmp_path: Path) -> None:

@@ -261,6 +261,16 @@ def test_an_error_that_a_ctrl_c_led_to_is_a_ctrl_c() -> None:
         raise ZeroDivisionError
 
 
+def test_a_ctrl_c_that_nobody_heard_is_heard_at_the_next_look() -> None:
+    with _interrupts() as refuse_interrupted:
+        refuse_interrupted()
+        with pytest.raises(KeyboardInterrupt):  # as if it had met a finalizer
+            signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            refuse_interrupted()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
 @pytest.fixture
 def environment(tmp_path: Path) -> Iterator[dict[str, str]]:
     """A folder for temporary files of its own, which must be empty in the end."""

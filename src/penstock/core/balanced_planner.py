@@ -107,7 +107,10 @@ class BalancedPlanner(FairPlanner):
             learned, rate = self._learned[name], sum(member.known.rates.values())
             expected = pooled(learned.costs, *self._grid[name], came=learned.came)
             costs_s = learned.reach * expected.costs_s if told else np.full(BUCKETS, member.known.length_s)
-            found[name] = Offer(rate * expected.shares, costs_s, self._utilities[name])
+            utilities = self._utilities[name]
+            if not expected.shares @ utilities > 0.0:
+                utilities = np.ones(BUCKETS)  # None of its rows is worth anything, so all are alike.
+            found[name] = Offer(rate * expected.shares, costs_s, utilities)
         return found
 
     def _keep(self, present: Mapping[str, Member], offers: Mapping[str, Offer]) -> dict[str, Floats]:

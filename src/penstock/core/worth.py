@@ -36,13 +36,13 @@ class Worth:
     >>> worth = Worth("price", [(0, 50, 0.2), (50, 100, 1.0)])
     >>> worth.utilities, worth.grade(np.array([-3.0, 50.0, 50.1, np.nan])).tolist()
     ((0.2, 1.0), [0, 0, 1, 0])
-    >>> Worth("utility").grade(np.array([0.0, 0.55, 1.0])).tolist()  # the column holds utilities: in 16 steps
-    [0, 8, 15]
+    >>> Worth("utility").grade(np.array([0.0, 0.001, 0.55, 1.0])).tolist()  # the column holds utilities: in 16 steps
+    [0, 1, 8, 15]
 
     Attributes:
         column: The column with the values.
         intervals: Low end, high end and utility, from low to high, without gaps; each but the first is open at its low
-            end. None: the column holds the utility itself, from 0 to 1.
+            end. If there are none, the column holds the utility itself, from 0 to 1; what lies beyond counts as 0 or 1.
     """
 
     column: str
@@ -54,20 +54,24 @@ class Worth:
         """Refuse intervals that leave gaps, and utilities that are none."""
         if not isinstance(self.column, str) or not self.column:
             raise PenstockError.setting("value", self.column, "the name of a column")
+        if isinstance(self.intervals, str) or not isinstance(self.intervals, Sequence):
+            raise PenstockError.setting("intervals", self.intervals, "a list such as [(0, 50, 0.2), (50, 100, 1.0)]")
         intervals = tuple(_interval(one) for one in self.intervals)
         for before, after in pairwise(intervals):
             if before[1] != after[0]:
                 raise PenstockError.setting(
-                    "intervals", list(after[:2]), f"a range that begins at {before[1]:g}, where the last ends"
+                    "intervals", list(after[:2]), f"a range that begins at {before[1]!r}, where the last ends"
                 )
         if len(intervals) > MOST_GRADES:
             raise PenstockError.setting("intervals", len(intervals), f"at most {MOST_GRADES} intervals")
         if intervals and not any(utility for _, _, utility in intervals):
-            raise PenstockError.setting("utility", 0, "a utility above 0 for some values")
+            raise PenstockError.setting("intervals", list(intervals), "a utility above 0 for some values")
         steps = tuple(number / (LEVELS - 1) for number in range(LEVELS))
         middles = tuple((low + high) / 2.0 for low, high in pairwise(steps))
+        # A row that is worth something is never taken for one that is worth nothing.
+        rounded = (0.0, *middles[1:])
         object.__setattr__(self, "intervals", intervals)
-        object.__setattr__(self, "ends", tuple(high for _, high, _ in intervals[:-1]) if intervals else middles)
+        object.__setattr__(self, "ends", tuple(high for _, high, _ in intervals[:-1]) if intervals else rounded)
         object.__setattr__(self, "utilities", tuple(one[2] for one in intervals) if intervals else steps)
 
     @classmethod
@@ -125,8 +129,9 @@ class Worth:
 def _interval(given: object) -> tuple[float, float, float]:
     try:
         low, high, utility = (float(part) for part in given)  # type: ignore[attr-defined]  # refused below if it is none
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         low, high, utility = math.nan, math.nan, math.nan
     if not (low < high and 0.0 <= utility <= 1.0):
-        raise PenstockError.setting("intervals", given, "low end, high end and a utility from 0 to 1, as (0, 50, 0.2)")
+        told = "a list of low end, high end and a utility from 0 to 1, as [(0, 50, 0.2), (50, 100, 1.0)]"
+        raise PenstockError.setting("intervals", given, told)
     return low, high, utility

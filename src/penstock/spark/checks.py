@@ -29,7 +29,7 @@ def usable_target(target: object) -> Target:
 def usable_policy(policy: object, *, fine: object) -> Policy:
     """The policy, if it is one that a gate can follow."""
     if not hasattr(policy, "planner") or isinstance(policy, type):
-        raise PenstockError.setting("policy", policy, "a policy such as LoadAware() or RandomShed()")
+        raise PenstockError.setting("policy", policy, "a policy such as LoadAware(), RandomShed() or Balanced()")
     if isinstance(policy, FullKnowledge) and policy.cost_column is None:
         raise PenstockError("cost_column is missing: FullKnowledge needs the column with each row's true cost")
     if isinstance(policy, LoadAware) and policy.variant == "paper" and not fine:

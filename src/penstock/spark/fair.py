@@ -97,10 +97,13 @@ class Fair:
     def _planner_of(self, policy: Policy | Balanced) -> FairPlanner:
         common = {"window_s": self.window_s, "salt": self.salt, "acts": self.mode == "enforce"}
         if not isinstance(policy, Balanced):
-            one_of("policy", policy, ("balance_sic", "random"))
+            if policy not in ("balance_sic", "random"):
+                raise PenstockError.setting("policy", policy, "Balanced(alpha=...), 'balance_sic' or 'random'")
             return FairPlanner(self.target.limit_s, policy=policy, **common)
         if policy.key or policy.worth is not None:
             raise PenstockError("key and value of Balanced differ from query to query: give them to fair.query")
+        if policy.seed:
+            raise PenstockError.setting("seed", policy.seed, "it to Fair: all its queries have one seed")
         return BalancedPlanner(self.target.limit_s, policy, **common)
 
     def query(  # noqa: PLR0913 - each is one setting of a user's

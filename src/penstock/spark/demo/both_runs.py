@@ -16,8 +16,9 @@ from penstock.spark.demo.workload import CORES, Workload
 from penstock.spark.session import local_session, standard_error_to
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
+    from types import FrameType
 
     from pyspark.sql import SparkSession
 
@@ -32,7 +33,7 @@ def run_demo(console: Console, folder: Path, *, seconds: float, target_s: float,
     workload = Workload(seconds, target_s, seed)
     runs = [Run(name, mode, workload) for name, mode in MODES.items()]
     with (
-        _interrupts(),
+        _interrupts() as refuse_interrupted,
         _screen(console) as screen,
         # Spark, its workers and a Ctrl-C in the midst of a call to the JVM all write there.
         standard_error_to(folder / "standard_error.log"),
@@ -44,7 +45,12 @@ def run_demo(console: Console, folder: Path, *, seconds: float, target_s: float,
                 run.warm_up(spark, folder / f"{run.name}_warm_up")
         for run in runs:
             with watching(screen, run) as look:
-                run.execute(spark, folder / run.name, look)
+
+                def looked(look: Callable[[], None] = look) -> None:
+                    refuse_interrupted()
+                    look()
+
+                run.execute(spark, folder / run.name, looked)
     return {
         "demo": "spark",
         "seed": seed,
@@ -57,10 +63,24 @@ def run_demo(console: Console, folder: Path, *, seconds: float, target_s: float,
 
 
 @contextmanager
-def _interrupts() -> Iterator[None]:
-    """A Ctrl-C that broke into a call to the JVM stays one, whatever error PySpark made of it on the way out."""
+def _interrupts() -> Iterator[Callable[[], None]]:
+    """A Ctrl-C that broke into a call to the JVM stays one, whatever error PySpark made of it on the way out.
+
+    One that met a finalizer is lost, because Python goes on from there; what is given here raises it again.
+    """
+    caught: list[int] = []
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        caught.append(number)
+        signal.default_int_handler(number, frame)
+
+    def refuse_interrupted() -> None:
+        if caught:
+            raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, interrupt)
     try:
-        yield
+        yield refuse_interrupted
     except Exception as error:
         cause: BaseException | None = error
         while cause is not None:
@@ -68,6 +88,8 @@ def _interrupts() -> Iterator[None]:
                 raise KeyboardInterrupt from None
             cause = cause.__context__
         raise
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager
