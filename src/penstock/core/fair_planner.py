@@ -90,7 +90,7 @@ class FairPlanner:
     ...     for name, rows in (("free", 100), ("paying", 50)):
     ...         plan = planner.decide(name, report(number, name, rows), now_s=2.0 * number + 2.0)
     >>> [round(planner.plan(name).gate("source").keep[0], 2) for name in ("free", "paying")]
-    [0.23, 0.45]
+    [0.17, 0.33]
     >>> planner.plan("paying").sic_at("source").sic[0]  # one over the 250 rows of a window
     0.004
     """

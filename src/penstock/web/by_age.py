@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from penstock.core.backlog import age_thresholds
+from penstock.core.thresholds import CERTAIN
 from penstock.errors import PenstockError
 from penstock.log import BindingLog
 from penstock.web.typed_value import microseconds
@@ -45,7 +46,8 @@ class Thinned(NamedTuple):
 
     def share(self, arrival_s: float) -> float:
         """What share is kept of rows that came then."""
-        return (self.threshold(arrival_s) + 1) / 2.0**63
+        threshold = self.threshold(arrival_s)
+        return 1.0 if threshold >= CERTAIN else (threshold + 1) / 2.0**63
 
     def oldest_s(self, coin: int) -> float:
         """Up to which age a row with this coin is kept."""
