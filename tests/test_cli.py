@@ -11,16 +11,17 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import typer.main
+from tests.command import Command, Result, in_process
 
 import penstock
-from penstock.cli import app, main
+from penstock.cli import app
 from penstock.sim.figures import las
 
 SCRIPT = 'from penstock.cli import main\n\nif __name__ == "__main__":\n    main()\n'
@@ -30,26 +31,9 @@ WAIT_S = 60.0
 ROWS = 3_000
 
 
-class Result(NamedTuple):
-    status: object
-    out: str
-    err: str
-
-
-Command = Callable[..., Result]
-
-
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Command:
-    """Runs the command in this process, which is much faster; an error it does not catch fails the test."""
-
-    def run(*arguments: str | Path) -> Result:
-        monkeypatch.setattr(sys, "argv", ["penstock", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        return Result(stop.value.code, *capfd.readouterr())
-
-    return run
+    return in_process(monkeypatch, capfd)
 
 
 @pytest.fixture

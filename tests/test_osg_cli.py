@@ -2,40 +2,22 @@
 
 import csv
 import json
-import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.command import Command, Result, in_process
 
-from penstock.cli import main
 from penstock.sim.figures import osg
 
 OSG = ("reproduce", "osg")
 SMALL = (*OSG, "--figure", "13", "--runs", "1", "--jobs", "1")
 
 
-class Result(NamedTuple):
-    status: object
-    out: str
-    err: str
-
-
-Command = Callable[..., Result]
-
-
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Command:
-    def run(*arguments: str | Path) -> Result:
-        monkeypatch.setattr(sys, "argv", ["penstock", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        return Result(stop.value.code, *capfd.readouterr())
-
-    return run
+    return in_process(monkeypatch, capfd)
 
 
 @pytest.fixture

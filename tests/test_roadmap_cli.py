@@ -6,13 +6,13 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 import yaml
+from tests.command import Command, in_process
 from tests.core.networks import figure_4, irregular
 
-from penstock.cli import main
 from penstock.core import exact, roadmap
 from penstock.core.network import Network
 from penstock.network_file import load
@@ -48,27 +48,10 @@ outputs:
 """
 
 
-class Result(NamedTuple):
-    status: object
-    out: str
-    err: str
-
-
-Command = Callable[..., Result]
-
-
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Command:
-    """Runs `penstock roadmap` in this process; an error it does not catch fails the test."""
-
-    def run(*arguments: str | Path) -> Result:
-        monkeypatch.setattr(sys, "argv", ["penstock", "roadmap", *map(str, arguments)])
-        monkeypatch.setenv("COLUMNS", "200")
-        with pytest.raises(SystemExit) as stop:
-            main()
-        return Result(stop.value.code, *capfd.readouterr())
-
-    return run
+    monkeypatch.setenv("COLUMNS", "200")
+    return in_process(monkeypatch, capfd, "roadmap")
 
 
 @pytest.fixture

@@ -2,17 +2,14 @@
 
 import csv
 import json
-import sys
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.command import Command, Result, in_process
 
-from penstock.cli import main
 from penstock.sim.figures import themis
 from penstock.sim.themis_correlation import correlation_run
 
@@ -20,26 +17,10 @@ THEMIS = ("reproduce", "themis")
 SMALL = (*THEMIS, "--figure", "7", "--runs", "1", "--jobs", "1")
 
 
-class Result(NamedTuple):
-    status: object
-    out: str
-    err: str
-
-
-Command = Callable[..., Result]
-
-
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Command:
     monkeypatch.setattr(themis, "correlation_run", partial(correlation_run, seconds=2))
-
-    def run(*arguments: str | Path) -> Result:
-        monkeypatch.setattr(sys, "argv", ["penstock", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        return Result(stop.value.code, *capfd.readouterr())
-
-    return run
+    return in_process(monkeypatch, capfd)
 
 
 @pytest.fixture

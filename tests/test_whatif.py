@@ -5,18 +5,15 @@ import gzip
 import io
 import json
 import re
-import sys
 import zlib
-from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from rich.console import Console
+from tests.command import Command, in_process
 
-from penstock.cli import main
 from penstock.cli_whatif import Answer, show
 from penstock.core.bucket_costs import BucketCosts
 from penstock.core.target import MeanQueueLatency
@@ -35,27 +32,10 @@ CONNECT = ROOT / "tests" / "data" / "connect-progress.jsonl"
 EVENTS = ROOT / "tests" / "data" / "event-log.jsonl"
 
 
-class Result(NamedTuple):
-    status: object
-    out: str
-    err: str
-
-
-Command = Callable[..., Result]
-
-
 @pytest.fixture
 def whatif(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Command:
-    """Runs `penstock whatif` in this process; an error it does not catch fails the test."""
-
-    def run(*arguments: object) -> Result:
-        monkeypatch.setattr(sys, "argv", ["penstock", "whatif", *map(str, arguments)])
-        monkeypatch.setenv("COLUMNS", "200")
-        with pytest.raises(SystemExit) as stop:
-            main()
-        return Result(stop.value.code, *capfd.readouterr())
-
-    return run
+    monkeypatch.setenv("COLUMNS", "200")
+    return in_process(monkeypatch, capfd, "whatif")
 
 
 def test_a_recorded_overload_would_have_been_held(whatif: Command, tmp_path: Path) -> None:

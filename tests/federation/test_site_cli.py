@@ -7,15 +7,14 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import httpx2 as httpx
 import pytest
 from rich.console import Console
+from tests.command import Command, Result, in_process
 
 from penstock import cli_site
-from penstock.cli import main
 from penstock.federation.account import ACCOUNT, AccountLog, BatchAccount, FragmentCount, InputCount
 from penstock.federation.parcel import Parcel
 from penstock.federation.site_report import report_of, watch_of
@@ -29,26 +28,9 @@ if TYPE_CHECKING:
 COMMAND = [sys.executable, "-c", "from penstock.cli import main; main()", "site"]
 
 
-class Result(NamedTuple):
-    status: object
-    out: str
-    err: str
-
-
-Command = Callable[..., Result]
-
-
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Command:
-    """Runs the command in this process, which is much faster; an error it does not catch fails the test."""
-
-    def run(*arguments: object) -> Result:
-        monkeypatch.setattr(sys, "argv", ["penstock", "site", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        return Result(stop.value.code, *capfd.readouterr())
-
-    return run
+    return in_process(monkeypatch, capfd, "site")
 
 
 def write(folder: Path, site: str, inputs: dict[str, InputCount], fragments: dict[str, FragmentCount]) -> Path:

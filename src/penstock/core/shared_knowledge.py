@@ -126,16 +126,12 @@ class SharedKnowledge:
     @property
     def kept_per_s(self) -> float:
         """Rows that were worked off a second, of late."""
-        recent = list(self._batches)[-LEAST_BATCHES:]
-        took_s = recent[-1].end_s - recent[0].start_s if recent else 0.0
-        return sum(batch.kept for batch in recent) / took_s if took_s > 0.0 else 0.0
+        return self._per_s([batch.kept for batch in self._batches])
 
     @property
     def busy_per_s(self) -> float:
         """Work that operators did a second, of late."""
-        recent = list(self._batches)[-LEAST_BATCHES:]
-        took_s = recent[-1].end_s - recent[0].start_s if recent else 0.0
-        return sum(batch.busy_s for batch in recent) / took_s if took_s > 0.0 else 0.0
+        return self._per_s([batch.busy_s for batch in self._batches])
 
     @property
     def pace_per_s(self) -> float:
@@ -172,6 +168,11 @@ class SharedKnowledge:
         lengths_s = [batch.end_s - batch.start_s for batch in self._batches]
         before_s = [0.0, *lengths_s]
         return self._of_late([max(pair) for pair in zip(lengths_s, before_s, strict=False)])
+
+    def _per_s(self, values: Sequence[float]) -> float:
+        recent = list(self._batches)[-LEAST_BATCHES:]
+        took_s = recent[-1].end_s - recent[0].start_s if recent else 0.0
+        return sum(values[-LEAST_BATCHES:]) / took_s if took_s > 0.0 else 0.0
 
     def _of_late(self, values: Sequence[float]) -> float:
         return float(np.median(values[-LEAST_BATCHES:])) if values else 0.0
