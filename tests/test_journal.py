@@ -128,3 +128,10 @@ def test_costs_are_written_every_few_seconds(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["", "report", "report {}", "report {tor", "other {}", "watch []"])
 def test_a_line_that_holds_no_message_is_none(text: str) -> None:
     assert line_of(text) is None
+
+
+def test_a_watch_of_a_release_that_wrote_no_salt_can_be_read() -> None:
+    watch = Watch(guard="g", query="q", began_s=1.0, mode="enforce")
+    text = f"watch {watch.to_json()}"
+    assert '"salt":null,' in text
+    assert line_of(text.replace('"salt":null,', "")) == watch

@@ -9,11 +9,11 @@ Costs by class of keys are most of a report's bytes and change slowly, so only s
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from penstock.errors import PenstockError
 from penstock.journal import MOST_BYTES, Journal
-from penstock.message import Count, Message, Name, Seconds, Text
+from penstock.message import Count, Int64, Message, Name, Seconds, Text
 from penstock.report import Report
 
 FOLDER = "reports"
@@ -42,6 +42,7 @@ class Watch(Message):
         row: Columns that tell rows apart, if some were named.
         row_types: Their types.
         keep: Which rows must be kept; empty if none.
+        salt: Seed of the hash by which its gate chooses rows; `None` if a release wrote this that did not say.
     """
 
     guard: Name
@@ -57,6 +58,12 @@ class Watch(Message):
     row: tuple[Name, ...] = ()
     row_types: tuple[Name, ...] = ()
     keep: Text = ""
+    salt: Int64 | None = None
+
+    @classmethod
+    def _of_today(cls, document: dict[str, Any]) -> dict[str, Any]:
+        """The salt was not always written."""
+        return {"salt": None} | document
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,9 @@ import pytest
 from tests.web.writer import REASON, Writer
 
 from penstock import cli_dashboard
-from penstock.core.backlog import TOO_OLD, rule
+from penstock.core.backlog import TOO_OLD, age_thresholds, rule
 from penstock.core.bucket_costs import BUCKETS
+from penstock.core.gate import coins, gate_salt, judge
 from penstock.core.hashing import bucket, xxhash64
 from penstock.errors import PenstockError
 from penstock.log import BindingLog
@@ -392,8 +393,6 @@ class TestWhy:
         assert len(set(found)) == 3
 
     def test_a_row_that_is_named_gets_the_gates_own_verdict(self, tmp_path: Path) -> None:
-        from penstock.core.gate import coins, judge  # noqa: PLC0415 - the gate itself, to compare with
-
         writer = Writer(tmp_path / "rows")
         writer.start(row=("offset",), row_types=("bigint",))
         plan = writer.plan((0.3,) * 4)
@@ -429,11 +428,11 @@ class TestWhy:
         assert said[1].startswith(told)
         assert ("A row with vip must be kept: it is, whatever its key." in said) == bool(must)
 
-    def backlog(self, folder: Path) -> tuple[Any, Binding]:
+    def backlog(self, folder: Path, salt: int | None = None) -> tuple[Any, Binding]:
         """A query whose first batch, without a plan, met a backlog."""
         writer = Writer(folder / "ck")
-        writer.start(row=("offset",), row_types=("bigint",))
-        (writer.folder / "guard.json").write_text(json.dumps({"name": "guard", "salt": 7}))
+        writer.start(row=("offset",), row_types=("bigint",), salt=salt)
+        (writer.folder / "guard.json").write_text(json.dumps({"name": "guard", "seed": 7}))
         writer.batch(rows_shed={TOO_OLD: 400}, plan_version=None)
         bound = Binding(0, writer.query, 1.7e9, None, rule(2.0))
         assert BindingLog(writer.folder / "bindings" / writer.query).add(0, bound)
@@ -441,12 +440,10 @@ class TestWhy:
         board.look()
         return self.query(board), bound
 
-    def test_a_row_of_a_backlog_was_thinned_by_its_age(self, tmp_path: Path) -> None:
-        from penstock.core.backlog import age_thresholds  # noqa: PLC0415 - the gate's own rule, to compare with
-        from penstock.core.gate import coins  # noqa: PLC0415
-
-        query, bound = self.backlog(tmp_path)
-        rows, tossed = range(200), coins(7, np.arange(200))
+    @pytest.mark.parametrize("salt", [None, gate_salt(7, "guard", weighted=True)])
+    def test_a_row_of_a_backlog_was_thinned_by_its_age(self, tmp_path: Path, salt: int | None) -> None:
+        query, bound = self.backlog(tmp_path, salt)
+        rows, tossed = range(200), coins(gate_salt(7, "guard") if salt is None else salt, np.arange(200))
         for age_s in (10.0, 31.0, 3600.0):
             limit = age_thresholds(bound.backlog, np.array([bound.bound_s - age_s]), bound.bound_s)[0]
             arrived = str(bound.bound_s - age_s)
@@ -467,6 +464,31 @@ class TestWhy:
         assert "of age a, 2 s / a of them are kept" in " ".join(why(query, ["5"], (), 0)["text"])
         with pytest.raises(PenstockError, match="arrived = 'noon' is not usable: give a time such as"):
             why(query, ["5"], (), 0, "noon")
+
+    def test_each_batch_is_judged_by_the_salt_of_its_own_watch(self, tmp_path: Path) -> None:
+        writer = Writer(tmp_path / "ck")
+        salts = [gate_salt(7, "guard", weighted=weighted) for weighted in (False, True)]
+        for salt in salts:
+            writer.start(row=("offset",), row_types=("bigint",), salt=salt)
+            writer.plan((0.5,))
+            writer.batch()
+        board = Board([tmp_path])
+        board.look()
+        for batch, salt in (*enumerate(salts), (None, salts[-1])):
+            told = [why(self.query(board), ["5"], [str(row)], batch)["row"]["kept"] for row in range(50)]
+            assert told == (coins(salt, np.arange(50)) < 2**62).tolist()
+
+    def test_a_batch_whose_plan_is_gone_is_not_said_to_keep_every_row(self, writer: Writer, board: Board) -> None:
+        for path in (writer.folder / "plans").iterdir():
+            path.unlink()
+        with pytest.raises(PenstockError, match="plan 1, which judged batch 1, is gone"):
+            why(self.query(board), ["42"], batch=1)
+
+    def test_a_key_tells_nothing_if_the_source_decides(self, tmp_path: Path) -> None:
+        query, _ = self.backlog(tmp_path)
+        (query.folder / "guard.json").write_text(json.dumps({"name": "guard", "sources": ["a", "b"]}))
+        with pytest.raises(PenstockError, match="keep a share of each source"):
+            why(query, ["5"])
 
     def test_a_key_tells_nothing_if_another_column_decides(self, tmp_path: Path) -> None:
         query, _ = self.backlog(tmp_path)

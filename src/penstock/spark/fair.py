@@ -334,6 +334,7 @@ class FairQuery(Guard):
             dry=self.mode == "dry_run",
             sic=sic,
         )
+        self._types = self._columns.types(df)
         self._gates = {**self._gates, gate: source}  # The thread that watches goes through those of before.
         self._claim_folder()
         return admitted

@@ -430,6 +430,7 @@ class Guard:
             row=self._columns.row,
             row_types=self._types[1],
             keep="" if keep is None else str(keep),
+            salt=self._salt,
         )
 
     def _claim_folder(self) -> None:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 COST_REPORTS = 6
 #: So many of the last reports are at hand.
 RECENT_REPORTS = 40
+#: So many of the last watches are known, for questions about their batches.
+MOST_WATCHES = 100
 #: What the verdict looks back on.
 RECENT_S = 10.0
 #: Why there may be no report of a batch between those of two guards.
@@ -65,6 +67,7 @@ class GuardedQuery(Followed):
         self._unreadable = 0
         self._gone = ""
         self._starts: list[float] = []
+        self._watches: deque[tuple[int, Watch]] = deque(maxlen=MOST_WATCHES)  # with its first batch
         self._classes: list[Json] = []
 
     @property
@@ -76,6 +79,11 @@ class GuardedQuery(Followed):
     def known_costs(self) -> BucketCosts:
         """What rows have cost lately."""
         return costs.merged(self._sketches)
+
+    def watch_of(self, batch: int) -> Watch | None:
+        """What the guard said of itself when it reported this batch."""
+        earlier = [watch for first, watch in self._watches if first <= batch]
+        return earlier[-1] if earlier else self.watch
 
     def look(self, now_s: float) -> None:
         """See what is new."""
@@ -154,6 +162,8 @@ class GuardedQuery(Followed):
         self._ended = None
         self._find_gap(report.sequence, report.end_s)
         self._newest = report.sequence
+        if self.watch is not None and (not self._watches or self._watches[-1][1] is not self.watch):
+            self._watches.append((report.sequence, self.watch))
         self._recent.append(report)
         if report.cost_sketch:
             self._sketches.append(report.cost_sketch)

@@ -13,10 +13,10 @@ import numpy as np
 
 from penstock.core.backlog import TOO_OLD
 from penstock.core.bucket_costs import BUCKETS
-from penstock.core.gate import coins_of_hashes
+from penstock.core.gate import coins_of_hashes, gate_salt
 from penstock.core.hashing import bucket, xxhash64
 from penstock.core.planner import SOURCE
-from penstock.core.thresholds import KEEP_ALL, thresholds
+from penstock.core.thresholds import CERTAIN, KEEP_ALL, thresholds
 from penstock.errors import PenstockError
 from penstock.web.by_age import Thinned, seconds_since_1970, thinned
 from penstock.web.typed_value import typed
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from penstock.plan import Plan
+    from penstock.report_log import Watch
     from penstock.web.followed import Json
     from penstock.web.guarded import GuardedQuery
 
@@ -49,7 +50,7 @@ def why(
         batch: Judged by the plan of that batch; None: by the newest plan.
         arrived: When the row arrived, as a time or in seconds since 1970: it tells of a batch that met a backlog.
     """
-    watch = query.watch
+    watch = query.watch if batch is None else query.watch_of(batch)
     if watch is None:
         raise PenstockError("no guard has signed this log yet: ask again when its query runs")
     if watch.key and len(watch.key_types) != len(watch.key):
@@ -81,8 +82,7 @@ def why(
         limit = old.threshold(arrival_s)
         answer |= {"keep": old.share(arrival_s), "reason": TOO_OLD}
     if row and watch.row:
-        salt = plan.salt if plan else int(claim.get("salt") or 0)
-        coin = _coin(salt, watch.row, watch.row_types, row)
+        coin = _coin(_salt(watch, plan, claim), watch.row, watch.row_types, row)
         answer["row"] = _row_verdict(coin, limit, old if arrival_s is None else None)
     answer["text"] = _sentences(answer, watch.mode) + ([] if batch is not None else _thinned_batches(query))
     answer["earlier"] = _earlier(query, number)
@@ -99,7 +99,19 @@ def _claim(query: GuardedQuery) -> dict[str, Any]:
     column = claim.get("cost_column") or (claim.get("value") or [None])[0]
     if column:
         raise PenstockError(f"this guard goes by column {column} of a row, so its key alone tells nothing")
+    if not claim.get("key") and len(claim.get("sources") or ()) > 1:
+        raise PenstockError("this query's gates keep a share of each source, so a key alone tells nothing")
     return claim
+
+
+def _salt(watch: Watch, plan: Plan | None, claim: dict[str, Any]) -> int:
+    """The salt of the gate's coins. Journals that do not tell it belong to plans, or to a claim, that do."""
+    if watch.salt is not None:
+        return watch.salt
+    if plan is not None:
+        return plan.salt
+    seed = claim.get("seed")
+    return gate_salt(seed if isinstance(seed, int) else 0, watch.guard)
 
 
 def _hash(what: str, columns: Sequence[str], kinds: Sequence[str], values: Sequence[str | None]) -> int:
@@ -121,12 +133,17 @@ def _plan_of(query: GuardedQuery, batch: int | None) -> Plan | None:
     point = next((one for one in reversed(query.points.kept) if one["n"] == batch), None)
     if point is None:
         raise PenstockError.setting("batch", batch, "a batch that is shown")
-    return None if point["plan"] is None else query.plans.log.get(point["plan"])
+    if point["plan"] is None:
+        return None
+    plan = query.plans.log.get(point["plan"])
+    if plan is None:
+        raise PenstockError(f"plan {point['plan']}, which judged batch {batch}, is gone: ask for a newer batch")
+    return plan
 
 
 def _row_verdict(coin: int, limit: int, old: Thinned | None) -> Json:
     """Kept or not; None if that depends on how old the row was, and then up to which age it is kept."""
-    kept = coin <= limit
+    kept = coin <= limit or limit >= CERTAIN
     verdict: Json = {"kept": kept, "coin": coin / 2.0**63}
     if old is not None and kept:
         verdict |= {"kept": None, "oldest_s": old.oldest_s(coin)}
