@@ -28,6 +28,7 @@ from penstock.testing import ManualClock
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from penstock.core.policy import Policy
     from penstock.report import Report
 
 SALT = 7
@@ -89,12 +90,13 @@ class Bench:
     query: Query = field(default_factory=Query)
     clock: ManualClock = field(default_factory=lambda: ManualClock(1_800_000_000.0))
     reports: list[Report] = field(default_factory=list)
+    policy: Policy = field(default_factory=ps.LoadAware)
 
     def __post_init__(self) -> None:
         self.plans, self.bindings = PlanLog(self.folder / "plans"), BindingLog(self.folder / "bindings")
         self.controller = Controller(
             self.query,  # type: ignore[arg-type]
-            ps.LoadAware().planner(ps.MeanQueueLatency("1 s")),
+            self.policy.planner(ps.MeanQueueLatency("1 s")),
             self.plans,
             self.bindings,
             names=("gate", "probe"),
@@ -225,6 +227,29 @@ def test_when_input_stops_the_gate_opens(bench: Bench) -> None:
     bench.controller.step()
     assert bench.share() == 1.0
     assert bench.plans.latest().note == "no input"
+
+    bench.query.status = {"isDataAvailable": True, "isTriggerActive": True}
+    bench.overload()
+    assert bench.share() < 0.5, "the next overload is met like the first one"
+
+
+def test_a_share_that_does_not_follow_load_outlasts_a_lull(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, policy=ps.BaseLine(drop_share=0.75))
+    bench.batch(100)
+    assert bench.share() == 0.25
+    for _ in range(3):
+        bench.query.status = {"isDataAvailable": False, "isTriggerActive": False}
+        for _ in range(20):
+            bench.controller.step()
+            bench.clock.advance(IDLE_S + 0.1)
+        assert bench.share() == 0.25
+        assert bench.clock() - bench.plans.latest().decided_s <= LEASE_S, "it is still in force"
+        bench.query.status = {"isDataAvailable": True, "isTriggerActive": True}
+        bench.batch(100, 25)
+        assert bench.share() == 0.25
+    bench.controller.start()
+    bench.controller.stop()
+    assert bench.share() == 1.0
 
 
 def test_a_stopped_guard_opens_the_gate(bench: Bench) -> None:

@@ -237,7 +237,7 @@ class FixedShare:
         return Plan(report.sequence + 1, self._policy, now_s, self._salt, gates=gates, expected=Effect(share))
 
     def release(self, version: int, now_s: float, note: str) -> Plan | None:  # noqa: ARG002 - it never lets go
-        """None: the share does not depend on load."""
+        """None: the share does not depend on load, so it stays in force while there is none."""
         return None
 
 

@@ -421,9 +421,13 @@ class Controller:
             self._idle_since_s = now_s
         elif now_s - self._idle_since_s > IDLE_S:
             self._idle_since_s = None
-            self._let_go("no input")
+            # A planner that does not go by load lets go of nothing: its plan stays in force.
+            released = self._planner.release(0, now_s, "no input")
+            if released is not None:
+                self._write(replace(released, costs=self._in_force.costs))
 
     def _let_go(self, note: str) -> None:
+        """Keep every row from now on, whatever the planner says: nobody will plan any more."""
         try:
             newest = self._plans.latest()
             if newest is not None and newest.gates:
