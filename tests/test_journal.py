@@ -32,6 +32,14 @@ def test_a_tail_reads_each_line_once(path: Path) -> None:
     assert Tail(path).news() == ["one", "two lines", "three"]
 
 
+@pytest.mark.parametrize("end", ["\r", "\r\r", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029"])
+def test_only_a_line_feed_ends_a_line(path: Path, end: str) -> None:
+    journal, tail = Journal(path), Tail(path)
+    for line in (f"report {end}end {{}}", f"{end}", f"x{end}"):
+        journal.append(line)
+        assert tail.news() == [line]
+
+
 def test_a_line_that_is_half_written_is_not_there_yet(path: Path) -> None:
     journal, tail = Journal(path), Tail(path)
     journal.append("one")
@@ -135,3 +143,16 @@ def test_a_watch_of_a_release_that_wrote_no_salt_can_be_read() -> None:
     text = f"watch {watch.to_json()}"
     assert '"salt":null,' in text
     assert line_of(text.replace('"salt":null,', "")) == watch
+
+
+def test_reasons_and_names_come_back_whatever_characters_they_have(path: Path) -> None:
+    odd = "a\nb\rc\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029d"
+    written = [
+        Watch(guard=odd, query="q", began_s=1.0, mode="enforce"),
+        Report(sequence=0, start_s=0, end_s=1, rows_in=2, rows_kept=1, rows_shed={odd: 1}),
+        Alarms(2.0, (odd,)),
+    ]
+    log = ReportLog(path.parent, "q")
+    for message in written:
+        log.write(message)
+    assert [line_of(text) for text in Tail(log.journal.path).news()] == written

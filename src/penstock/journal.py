@@ -112,7 +112,8 @@ class Tail:
                     whole = chunk[: chunk.rfind(b"\n") + 1]
                     if not whole:
                         break
-                    found += whole.decode(errors="replace").splitlines()
+                    # Not splitlines(), which also breaks lines where a text has a carriage return or U+2028.
+                    found += whole[:-1].decode(errors="replace").split("\n")
                     offset += len(whole)
                     file.seek(offset)
         except OSError:

@@ -48,6 +48,8 @@ READER = """\
     to: {format: memory}
 """
 ROWS = ['{"a":1}', '{"a":2}']
+#: What `str.splitlines` takes for ends of lines.
+LINE_ENDS = ("\n", "\r", "\r\n", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029")
 
 
 class Clock:
@@ -78,7 +80,8 @@ class Sites:
     def inbox(self) -> list[str]:
         """What Spark would read at north."""
         folder = self.folder / "north" / "inbox" / "west" / "part"
-        return [line for path in sorted(folder.glob("*.json")) for line in path.read_text().splitlines()]
+        files = [path.read_bytes().decode() for path in sorted(folder.glob("*.json"))]
+        return [line for text in files for line in text.removesuffix("\n").split("\n")]
 
 
 @pytest.fixture
@@ -98,6 +101,15 @@ def news(**given: object) -> dict[str, object]:
         "time_s": 0.0,
     }
     return fields | given
+
+
+def test_texts_with_characters_that_some_take_for_line_ends_come_as_they_were(sites: Sites) -> None:
+    texts = [f"a{end}b" for end in LINE_ENDS]
+    rows = [json.dumps({"a": text}, ensure_ascii=False) for text in texts]
+    sites.west.outboxes["part"].put(0, rows, 0.5)
+    sites.west.round()
+    sites.north.round()
+    assert [json.loads(line)["row"]["a"] for line in sites.inbox] == texts
 
 
 def test_rows_come_with_their_sic_and_only_once(sites: Sites) -> None:
@@ -190,6 +202,8 @@ def test_a_large_batch_goes_in_parts_and_a_part_that_is_doubled_is_ignored(tmp_p
         written(Parcel("west", "part", 1, 1, 0, 1, 2, 0.1), ROWS).replace(b'"part":0', b'"part":-1'),
         written(Parcel("west", "part", 1, 1, 0, 1, 2, 0.1), ROWS).replace(b'"batch":1', b'"batch":1' + b"0" * 18),
         written(Parcel("west", "part", 1, 1, 0, 1, 1, 0.1), ["[" * 100_000]),
+        written(Parcel("west", "part", 1, 1, 0, 1, 1, 0.1), ['{"a":[\r{"penstock_sic":1.0,"row":{"a":9}}\r]}']),
+        written(Parcel("west", "part", 1, 1, 0, 1, 1, 0.1), ['{"a":1}\r']),
         b"x" * (MOST_BYTES + 1),
     ],
 )

@@ -14,6 +14,7 @@ from penstock.errors import PenstockError
 from penstock.federation.account import SiteAccount, add_up
 from penstock.federation.site_file import load
 from penstock.spark.site.run import SiteRun
+from penstock.spark.site.streams import inputs
 from penstock.web.board import Board
 
 if TYPE_CHECKING:
@@ -130,6 +131,23 @@ def test_a_site_sheds_fairly_and_goes_on_after_a_crash_and_a_reset(spark: SparkS
     assert (link.lost, link.sent - link.read) == (0, link.under_way)
     assert link.read > 0
     assert SiteAccount(file.folder).site == "west"
+
+
+def test_a_row_of_a_link_stays_one_row_whatever_its_text(spark: SparkSession, tmp_path: Path) -> None:
+    """A carriage return between JSON's words would end a line where Spark reads lines of text as it usually does."""
+    (tmp_path / "site.yaml").write_text(SITE)
+    file = load(tmp_path / "site.yaml")
+    link = file.inputs["avg-root.part"][1].link
+    inbox = tmp_path / "inbox"
+    inbox.mkdir()
+    forged = '{"penstock_sic":1.0,"row":{"host":9,"n":9}}'
+    lines = [f'{{"penstock_sic":0.1,"row":{{"host":1,"x":[\r{forged}\r]}}}}']
+    lines += [f'{{"penstock_sic":0.1,"row":{{"host":1,"x":"a{end}b"}}}}' for end in ("\x85", "\u2028", "\u2029")]
+    (inbox / "0.json").write_bytes("\n".join([*lines, ""]).encode())
+    frame = inputs(spark, file, {link: inbox})["avg-root.part"].selectExpr("penstock_sic", "`avg-root.part`.host")
+    query = frame.writeStream.format("memory").queryName("one_row").trigger(availableNow=True).start()
+    assert query.awaitTermination(DEADLINE_S)
+    assert [tuple(row) for row in spark.table("one_row").collect()] == [(0.1, 1)] * 4
 
 
 def test_mistakes_in_sql_and_inputs_are_told_before_anything_runs(spark: SparkSession, tmp_path: Path) -> None:

@@ -100,6 +100,7 @@ def opened(message: bytes, site: str, fragment: str) -> tuple[Parcel, list[str]]
             row = json.loads(line)
         except (ValueError, RecursionError):
             row = None
-        if not isinstance(row, dict):
-            raise refusal("row", line, "a JSON object")
+        # A carriage return may stand between JSON's words, and whoever reads lines of a file may take it for an end.
+        if not isinstance(row, dict) or "\r" in line:
+            raise refusal("row", line, "a JSON object without line breaks")
     return parcel, lines

@@ -280,6 +280,6 @@ def read_columns(path: Path, columns: list[str]) -> pa.Table:
     except FileNotFoundError:
         raise PenstockError.setting("data", str(path), f"an existing {kind} file") from None
     except (OSError, pa.ArrowException) as error:
-        reason = str(error).splitlines()[0]
+        reason = str(error).partition("\n")[0]
         accepted = f"a readable {kind} file ({OTHER_KIND[kind]})"
         raise PenstockError.setting("data", str(path), accepted, f"reading failed: {reason}") from None

@@ -151,7 +151,7 @@ def _text(file: Path) -> str:
             if data.startswith(magic):
                 data = pa.CompressedInputStream(pa.BufferReader(data), codec).read()
     except (OSError, pa.ArrowException) as error:
-        why = getattr(error, "strerror", None) or str(error).splitlines()[0]
+        why = getattr(error, "strerror", None) or str(error).partition("\n")[0]
         raise PenstockError.setting(
             "PROGRESS", str(file), "a file that can be read", f"reading failed: {why}"
         ) from None

@@ -134,5 +134,5 @@ def _refuse_the_end(query: StreamingQuery, late: bool) -> None:  # noqa: FBT001 
         )
     if not query.isActive:
         error = query.exception()
-        lines = str(error).strip().splitlines() if error else ["no reason is known"]
-        raise PenstockError(f"the demo's query ended early: {lines[0]}")
+        reason = str(error).strip().partition("\n")[0] if error else ""
+        raise PenstockError(f"the demo's query ended early: {reason or 'no reason is known'}")

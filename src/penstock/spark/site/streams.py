@@ -55,7 +55,7 @@ def _link(spark: SparkSession, name: str, inbox: Path, columns: str) -> DataFram
     if taken:
         raise PenstockError.setting(f"a column in the schema of {name}", taken, "another name: this one is taken")
     schema = StructType([StructField(SIC, DoubleType()), StructField(_ROW, row)])
-    df = spark.readStream.schema(schema).json(str(inbox))
+    df = spark.readStream.schema(schema).json(str(inbox), lineSep="\n")
     file = F.col("_metadata.file_name")
     return df.select(*_common(name, F.col(SIC), file), F.col(_ROW).alias(name))
 
