@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from penstock.errors import PenstockError
-from penstock.journal import MOST_BYTES, Journal
+from penstock.journal import MOST_BYTES, Journal, Tail
 from penstock.message import Count, Int64, Message, Name, Seconds, Text
 from penstock.report import Report
 
@@ -87,9 +87,15 @@ class Missing(Message):
 
 @dataclass(frozen=True, slots=True)
 class Alive(Message):
-    """The guard looks at its query and has nothing else to tell."""
+    """The guard looks at its query and has nothing else to tell.
+
+    Attributes:
+        told_s: When it looked.
+        batch: The batch that ran without a row at the gate, if one has.
+    """
 
     told_s: Seconds
+    batch: Count | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +123,9 @@ class ReportSink(Protocol):
 
     def write(self, message: Line) -> None:
         """Keep a message if that is possible; never raises."""
+
+    def accounted(self) -> int | None:
+        """The newest batch that the messages account for, -1 if there is none; None if no messages are kept."""
 
 
 class ReportLog:
@@ -147,12 +156,32 @@ class ReportLog:
                 self._costs_s = message.end_s
         self.journal.append(f"{_WORDS[type(message)]} {message.to_json()}")
 
+    def accounted(self) -> int:
+        """The newest batch that the journal accounts for; -1 if there is none."""
+        batches = (_batch(line_of(text)) for text in reversed(Tail(self.journal.path).news()))
+        return next((batch for batch in batches if batch is not None), -1)
+
 
 class NoReports:
     """Keeps nothing: for folders that cannot be reached from here."""
 
     def write(self, message: Line) -> None:
         """Forget it."""
+
+    def accounted(self) -> None:
+        """Unknown."""
+
+
+def _batch(line: Line | None) -> int | None:
+    """The batch that a message accounts for."""
+    match line:
+        case Report():
+            return line.sequence
+        case Missing():
+            return line.last
+        case Alive():
+            return line.batch
+    return None
 
 
 def journal_path(folder: Path, query: str) -> Path:

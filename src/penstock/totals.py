@@ -29,6 +29,8 @@ class Totals:
     queued_s: float = 0.0  #: their latency, summed
     busy_s: float = 0.0
     control_s: float = 0.0
+    batches_missing: int = 0  #: batches that no report tells of, so that the sums are without them
+    rows_missing: int = 0  #: their rows by Spark's count, where it is known
 
     def add(self, report: Report) -> None:
         """Take in one Report."""

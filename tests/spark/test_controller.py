@@ -20,8 +20,9 @@ from penstock.journal import Tail
 from penstock.log import BindingLog, PlanLog
 from penstock.plan import Binding, Plan
 from penstock.report_log import ALIVE_S, Alarms, Alive, End, Missing, ReportLog, journal_path, line_of
+from penstock.spark.account import ALARM_S, FORGOTTEN, NOT_RUN_AGAIN, NOT_WATCHED
 from penstock.spark.binding import LEASE_S, NO_PLAN, UNREADABLE
-from penstock.spark.controller import FORGOTTEN, IDLE_S, LOST_AFTER, NOT_RUN_AGAIN, REAL_TIME, STALLED_S, Controller
+from penstock.spark.controller import IDLE_S, LOST_AFTER, REAL_TIME, STALLED_S, Controller
 from penstock.spark.meter import Meter, Rows
 from penstock.testing import ManualClock
 
@@ -600,6 +601,10 @@ def test_a_query_without_the_gate_is_told(bench: Bench, caplog: pytest.LogCaptur
     with caplog.at_level(logging.WARNING, "penstock"):
         bench.controller.step()
     assert "has no gate of this guard: put .transform(guard.admit) into it" in caplog.text
+    assert (bench.controller.totals.batches_missing, bench.controller.totals.rows_missing) == (1, 5)
+    assert bench.controller.alarms == (
+        f"no report covers 1 batches (5 rows by Spark's count) of query {QUERY}: see the log for why",
+    )
 
 
 def test_progress_of_spark_connect_reads_the_same(bench: Bench) -> None:
@@ -704,6 +709,79 @@ def test_batches_that_spark_has_forgotten_are_told_to_have_no_report(bench: Benc
     bench.controller.step()
     assert [report.sequence for report in bench.reports] == [0, 5, 6]
     assert [(line.first, line.last, line.note) for line in bench.kept(Missing)] == [(1, 4, FORGOTTEN)]
+    assert bench.controller.totals.batches_missing == 4
+    assert bench.controller.alarms == (f"no report covers 4 batches of query {QUERY}: see the log for why",)
+    bench.query.status = {"isDataAvailable": False, "isTriggerActive": False}
+    bench.clock.advance(ALARM_S + 1.0)
+    bench.controller.step()
+    assert bench.controller.alarms == (), "who has not looked for an hour is not helped by it"
+    bench.query.recentProgress[:] = [idle(9, bench.clock() + 60.0)]
+    bench.controller.step()
+    assert bench.controller.totals.batches_missing == 6, "a trigger without data tells how many have run"
+    bench.query.recentProgress.append(progress(9, bench.clock() + 61.0, rows=10, kept=10))
+    bench.controller.step()
+    assert [report.sequence for report in bench.reports] == [0, 5, 6, 9]
+    assert bench.controller.totals.rows_in == 40
+
+
+def idle(batch: int, start_s: float) -> dict[str, Any]:
+    """A trigger that found nothing to do: it has the number of the batch to come, as Spark 4.3 shows it."""
+    found = progress(batch, start_s, rows=0, kept=0)
+    del found["observedMetrics"]
+    return found | {"durationMs": {"latestOffset": 4, "triggerExecution": 5}}
+
+
+def test_a_batch_behind_triggers_without_data_is_taken_in_once(bench: Bench) -> None:
+    spark_tells = bench.query.recentProgress
+    start_s = bench.clock()
+    for number, one in enumerate(
+        [
+            idle(0, start_s),
+            idle(0, start_s + 10.0),
+            progress(0, start_s + 20.0, rows=10, kept=10),
+            idle(1, start_s + 30.0),
+            progress(1, start_s + 40.0, rows=10, kept=10),
+            progress(2, start_s + 41.0, rows=10, kept=10),
+            idle(3, start_s + 50.0),
+        ]
+    ):
+        spark_tells.append(one)
+        if number != 4:  # between two looks a batch ends, and the next one too
+            bench.controller.step()
+            bench.controller.step()
+    assert [report.sequence for report in bench.reports] == [0, 1, 2]
+    assert bench.controller.totals.rows_in == 30
+    assert bench.kept(Missing) == []
+    assert bench.controller.alarms == ()
+
+
+def test_a_query_whose_oldest_trigger_found_nothing_is_taken_in_whole(bench: Bench) -> None:
+    start_s = bench.clock()
+    batches = [progress(number, start_s + 1.0 + number, rows=10, kept=10) for number in range(3)]
+    bench.query.recentProgress += [idle(0, start_s), *batches, idle(3, start_s + 20.0)]
+    bench.controller.step()
+    assert [report.sequence for report in bench.reports] == [0, 1, 2]
+
+
+def test_batches_that_were_bound_while_nobody_watched_are_told_to_have_no_report(
+    bench: Bench, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(3):
+        bench.batch(10)
+    bench.batch(0)  # all its rows were filtered away in front of the gate
+    for number in range(4, 7):
+        bench.bindings.add(number, Binding(number, QUERY, bench.clock(), None))
+    again = Bench(tmp_path)  # the next run
+    again.query.recentProgress.append(progress(7, bench.clock() + 60.0, rows=10, kept=10))
+    with caplog.at_level(logging.WARNING, "penstock"):
+        again.controller.step()
+    assert [(line.first, line.last, line.note) for line in again.kept(Missing)] == [(4, 6, NOT_WATCHED)]
+    assert f"batches 4 to 6 of query {QUERY}: no report, so these rows are in no sum: it ran while" in caplog.text
+    assert again.controller.alarms == (f"no report covers 3 batches of query {QUERY}: see the log for why",)
+    once_more = Bench(tmp_path)
+    once_more.query.recentProgress.append(progress(8, bench.clock() + 120.0, rows=10, kept=10))
+    once_more.controller.step()
+    assert once_more.controller.alarms == (), "it is told once"
 
 
 def test_a_batch_that_ends_between_two_answers_is_reported_once(tmp_path: Path) -> None:

@@ -24,8 +24,8 @@ from penstock.core.profile import RateProfile
 from penstock.journal import Tail
 from penstock.plan import Backlog, Binding, KeepTable, Plan
 from penstock.report_log import Missing, journal_path, line_of
+from penstock.spark.account import NOT_RUN_AGAIN
 from penstock.spark.binding import LEASE_S, bindings_of
-from penstock.spark.controller import NOT_RUN_AGAIN
 from penstock.spark.fine import TOO_LATE
 from penstock.spark.source import Population
 
@@ -108,6 +108,13 @@ def run(df: DataFrame, folder: Path, watching: ps.Guard | None = None) -> Stream
         while watching.watching and time.monotonic() < deadline_s:
             time.sleep(0.05)
     return query
+
+
+def until(done: Callable[[], bool], within_s: float = 30.0) -> None:
+    deadline_s = time.monotonic() + within_s
+    while not done():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.05)
 
 
 def bindings(of: ps.Guard, query: StreamingQuery) -> BindingLog:
@@ -230,6 +237,42 @@ def test_a_batch_that_its_sink_had_before_the_query_was_killed_is_told_to_have_n
     assert own.history() == []
     assert own.errors == 0
     assert sink(tmp_path)["row"].to_pylist() == list(range(2 * BATCH))
+
+
+def test_batches_behind_triggers_without_data_are_in_the_account(spark: SparkSession, tmp_path: Path) -> None:
+    def put(number: int) -> None:
+        lines = "\n".join(
+            json.dumps({"row": row, "key": row % 7}) for row in range(number * BATCH, (number + 1) * BATCH)
+        )
+        (tmp_path / "file").write_text(lines)
+        (tmp_path / "file").rename(tmp_path / "in" / f"{number}.json")
+
+    def idle(query: StreamingQuery, batch: int) -> bool:
+        return any(one["batchId"] == batch and "addBatch" not in one["durationMs"] for one in query.recentProgress)
+
+    (tmp_path / "in").mkdir()
+    own = guard(tmp_path)
+    put_plan(own)
+    rows = spark.readStream.schema("row bigint, key bigint").json(str(tmp_path / "in"))
+    timed = rows.withColumn("arrival", functions.current_timestamp())
+    before = spark.conf.get("spark.sql.streaming.noDataProgressEventInterval")
+    spark.conf.set("spark.sql.streaming.noDataProgressEventInterval", "100ms")
+    try:
+        writer = timed.transform(own.admit).writeStream.format("noop")
+        query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+        with own.watch(query):
+            for number in range(3):
+                until(lambda number=number: idle(query, number))
+                put(number)
+                query.processAllAvailable()
+            query.stop()
+            until(lambda: not own.watching)
+    finally:
+        spark.conf.set("spark.sql.streaming.noDataProgressEventInterval", before)
+    assert [(report.sequence, report.rows_in) for report in own.history()] == [(0, BATCH), (1, BATCH), (2, BATCH)]
+    assert own.totals.rows_shed.total() > 0
+    assert own.totals.batches_missing == 0
+    assert own.alarms == ()
 
 
 def test_a_backlog_at_the_start_is_thinned_by_age_as_numpy_thins_it(spark: SparkSession, tmp_path: Path) -> None:

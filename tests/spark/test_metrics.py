@@ -87,6 +87,7 @@ def test_counters_gauges_and_summaries_say_what_the_reports_say(guard: Watched) 
     assert found['penstock_rows_shed_total{guard="mine",reason="a \\"quoted\\" reason"}'] == 20
     assert found[f"penstock_rows_must_keep_total{own}"] == 10
     assert found[f"penstock_batches_total{own}"] == 2
+    assert found[f"penstock_batches_missing_total{own}"] == 0
     assert found[f"penstock_queuing_latency_seconds_count{own}"] == 140
     assert found[f"penstock_queuing_latency_seconds_sum{own}"] == pytest.approx(70.0)
     assert found[f"penstock_control_table_seconds_sum{own}"] == pytest.approx(0.004)

@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from penstock.core.partition_costs import PartitionCosts
 from penstock.errors import PenstockError
 from penstock.plan import Costs, Plan
-from penstock.report_log import ALIVE_S, Alarms, Alive, End, Missing, NoReports
+from penstock.report_log import ALIVE_S, Alarms, Alive, End, NoReports
+from penstock.spark.account import NO_REPORT, Account
 from penstock.spark.binding import LEASE_S, NO_PLAN, UNREADABLE
-from penstock.spark.progress import Progress, arrival_trouble, partition_costs, report_of
+from penstock.spark.feed import ProgressFeed
+from penstock.spark.progress import arrival_trouble, partition_costs, report_of
 from penstock.totals import Totals
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from penstock.core.policy import Planner
     from penstock.report import Report
     from penstock.report_log import Line, ReportSink
+    from penstock.spark.progress import Progress
     from penstock.spark.store import Bindings, Plans
 
 _logger = logging.getLogger("penstock")
@@ -59,10 +62,6 @@ REAL_TIME = (
     "in real-time mode nothing tells how long rows wait or what they cost, so this target cannot be held and every row "
     "is kept: take Throughput as the target, or another trigger"
 )
-#: Why a batch has no report. A sink that keeps its own account, such as that of files, may have a batch although the
-#: query was killed before Spark noted its end. Spark then ends it without running it, and nothing is counted.
-NOT_RUN_AGAIN = "it was replayed and Spark counted no row of it, as it does where the sink had the batch already"
-FORGOTTEN = "Spark had forgotten it before the guard looked"
 #: A query about which nothing can be learned for so many looks in a row is lost.
 LOST_AFTER = 120
 
@@ -119,7 +118,7 @@ class Controller:
         self._real_time = False
         self._query_id = str(query.id)
         self._before: Progress | None = None
-        self._seen = -1  # number of the newest batch looked at, also one without rows
+        self._feed = ProgressFeed(query)
         self._pending: deque[Progress] = deque()  # batches that have ended and are to be taken in
         self._in_force: Plan | None = None
         self._unwritten: Plan | None = None  # decided, and not in the log yet
@@ -135,6 +134,15 @@ class Controller:
         self.alarms: tuple[str, ...] = ()
         self.reports: deque[Report] = deque(maxlen=HISTORY)
         self.totals = Totals()
+        self._account = Account(
+            self._query_id,
+            self.totals,
+            bindings,
+            accounted=self._kept_in.accounted(),
+            tell=self._tell,
+            keep=self._keep,
+            clock=clock,
+        )
 
     def start(self) -> None:
         """Begin."""
@@ -204,8 +212,9 @@ class Controller:
         while self._pending:  # after an error the others are taken in at the next look
             progress = self._pending.popleft()
             self._understood = False
-            report = self._take_in(progress)
+            report = None if progress.empty else self._take_in(progress)
             if report is None:
+                self._keep(Alive(self._clock(), progress.batch))
                 self._understood = True
                 continue
             try:
@@ -226,42 +235,18 @@ class Controller:
 
     def _look_for_news(self) -> None:
         """Have the batches that have ended since the last look taken in, oldest first."""
-        last = self._query.lastProgress
-        if last is None:
-            return
-        newest = Progress.of(last)
-        if self._newest is None or newest.start_s != self._newest.start_s:
+        news = self._feed.news()
+        newest = news.newest
+        if newest is not None and (self._newest is None or newest.start_s != self._newest.start_s):
             self._newest, self._sign_s, self._active_since_s = newest, self._clock(), None
-        if newest.batch <= self._seen:
-            return
-        if newest.batch == self._seen + 1 and not newest.empty:
-            found = [newest]
-        else:
-            found = [one for one in map(Progress.of, self._query.recentProgress) if one.batch > self._seen]
-        # Another batch may have ended between the two answers.
-        seen, self._seen = self._seen, max([newest.batch, *(one.batch for one in found)])
-        self._pending.extend(one for one in found if not one.empty)
-        if found:
-            self._find_missing(seen, found[0])
-
-    def _find_missing(self, seen: int, first: Progress) -> None:
-        """Tell of batches up to the first new one that no report will be made of, though there were rows in them."""
-        if 0 <= seen < first.batch - 1:
-            self._miss(seen + 1, first.batch - 1, FORGOTTEN)
-        if seen < 0 and first.empty and first.moved:
-            bound = self._bindings.get(first.batch)
-            if bound is not None and bound.bound_s < first.start_s:  # bound by a run before this one
-                self._miss(first.batch, first.batch, NOT_RUN_AGAIN)
-
-    def _miss(self, first: int, last: int, note: str) -> None:
-        which = f"batch {first}" if first == last else f"batches {first} to {last}"
-        self._tell(f"{which} of query {self._query_id}: no report, so these rows are in no sum: {note}")
-        self._keep(Missing(self._clock(), first, last, note))
+        self._pending.extend(news.batches)
+        self._account.check(news)
 
     def _take_in(self, progress: Progress) -> Report | None:
         before, self._before = self._before, progress
         if self._gate is not None and not self._has_gate(progress):
             self._tell(f"query {self._query_id} has no gate of this guard: put .transform(guard.admit) into it")
+            self._account.miss_gate(progress)
             return None
         if self._gate is None and self._probe not in progress.observed:
             self._tell(
@@ -274,7 +259,7 @@ class Controller:
         try:
             report = self._report(progress, before, self._judged_by(progress))
         except Exception as error:
-            self._miss(progress.batch, progress.batch, f"the guard met an error over it: {_line(error)}")
+            self._account.miss(progress.batch, progress.batch, f"the guard met an error over it: {_line(error)}")
             raise
         if progress.batch % PURGE_EVERY == 0:
             self._purge(progress.batch - HISTORY)
@@ -386,13 +371,12 @@ class Controller:
             self._keep(found)
 
     def _watch_progress(self, now_s: float) -> None:
-        """Raise an alarm while a batch takes very long."""
-        others = tuple(alarm for alarm in self.alarms if not alarm.startswith(NO_BATCH))
-        stalled = self._stalled(now_s)
-        # At one stroke: who looks at the alarms meanwhile must not find one gone that goes on.
-        self.alarms = others if stalled is None else (*others, stalled)
-        if stalled is not None:
-            self._tell(stalled)
+        """Raise an alarm while a batch takes very long, or while batches are in no report."""
+        others = [alarm for alarm in self.alarms if not alarm.startswith((NO_BATCH, NO_REPORT))]
+        found = [alarm for alarm in (self._account.alarm, self._stalled(now_s)) if alarm is not None]
+        self.alarms = (*others, *found)  # Replaced at once: a reader must not see a persisting alarm disappear.
+        for alarm in found:
+            self._tell(alarm)
 
     def _stalled(self, now_s: float) -> str | None:
         if now_s - self._sign_s <= STALLED_S:

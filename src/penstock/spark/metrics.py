@@ -46,6 +46,7 @@ class GuardMetrics(Collector):
         yield self._by_reason("rows_would_shed", "Rows that a dry run would have shed.", totals.rows_would_shed)
         yield self._counter("rows_must_keep", "Rows let through because they must be kept.", totals.rows_must_keep)
         yield self._counter("batches", "Micro-batches with rows.", totals.batches)
+        yield self._counter("batches_missing", "Batches that no report covers.", totals.batches_missing)
         yield self._counter("busy_seconds", "Work of the measured operator.", totals.busy_s)
         yield self._counter("controller_errors", "Errors that the guard met and survived.", self._guard.errors)
         yield self._summary(

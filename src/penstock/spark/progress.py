@@ -45,6 +45,9 @@ class Progress:
         behind: Rows beyond the batch that sources know of; None if none of them says.
         real_time: Whether the batch took in rows that came while it ran, as only real-time mode does.
         moved: Whether it took a source on from where the batch before had ended.
+        ran: Whether a batch ran. A trigger that finds nothing to do shows progress too, under the number of the batch
+            that is to come.
+        late_rows: Rows that stateful operators dropped because they came behind the watermark.
         observed: What was observed, by name.
     """
 
@@ -58,6 +61,8 @@ class Progress:
     behind: int | None = None
     real_time: bool = False
     moved: bool = False
+    ran: bool = True
+    late_rows: int = 0
 
     @classmethod
     def of(cls, given: Any) -> Progress:  # noqa: ANN401 - a StreamingQueryProgress or a dictionary, by engine and version
@@ -70,6 +75,7 @@ class Progress:
         observed = found.get("observedMetrics") or {}
         sources = [_Offsets.of(source) for source in found.get("sources") or ()]
         behind = [source.behind for source in sources if source.behind is not None]
+        states = found.get("stateOperators") or ()
         return cls(
             batch=int(found["batchId"]),
             start_s=datetime.fromisoformat(found["timestamp"]).timestamp(),
@@ -84,6 +90,8 @@ class Progress:
                 source.get("startOffset") not in (None, source.get("endOffset"))
                 for source in found.get("sources") or ()
             ),
+            ran="addBatch" in times_ms or bool(rows) or bool(observed),
+            late_rows=sum(int(one.get("numRowsDroppedByWatermark") or 0) for one in states),
         )
 
     @property

@@ -39,6 +39,9 @@ class Bindings(Protocol):
     def get(self, batch: int, /) -> Binding | None:
         """The binding of that batch; `None` if there is none to read."""
 
+    def versions(self) -> list[int]:
+        """The batches that are bound, ascending."""
+
     def purge(self, before: int) -> None:
         """Delete every binding of an earlier batch."""
 

@@ -28,6 +28,7 @@ from penstock.core.weighted import unweighted
 from penstock.errors import PenstockError
 from penstock.log import BindingLog
 from penstock.plan import Binding
+from penstock.spark.feed import ProgressFeed
 from penstock.spark.network import calibration, streams
 from penstock.spark.network.batch import Batch, Counts
 from penstock.spark.network.drops import HIDDEN
@@ -133,7 +134,8 @@ class NetworkRun:
         self._fed: dict[str, int] = {}
         self._later: list[Counts] = []  # what stages behind the inputs have counted since the last batch of the inputs
         self._timed: set[str] = set()
-        self._late: dict[str, tuple[int, int]] = {}  # by query: the last batch looked at, and rows lost so far
+        self._progress: dict[str, ProgressFeed] = {}  # by query
+        self._late: Counter[str] = Counter()  # rows lost so far, by query
         self._uncertain_rows: int | None = None
         self._batches = 0
         self.queries: list[StreamingQuery] = []
@@ -304,12 +306,9 @@ class NetworkRun:
     def _late_rows(self) -> tuple[str, ...]:
         """Rows that came too late for a window or a join, one line a query."""
         for query in self.queries:
-            progress = query.lastProgress
-            before, total = self._late.get(str(query.name), (-1, 0))
-            if progress is not None and progress["batchId"] > before:
-                late = sum(operator["numRowsDroppedByWatermark"] for operator in progress["stateOperators"])
-                self._late[str(query.name)] = progress["batchId"], total + late
-        told = {name: total for name, (_, total) in self._late.items() if total}
+            feed = self._progress.setdefault(str(query.name), ProgressFeed(query))
+            self._late[str(query.name)] += sum(one.late_rows for one in feed.news().batches)
+        told = {name: total for name, total in self._late.items() if total}
         return tuple(f"{total} rows came too late for query {name} and are lost" for name, total in told.items())
 
     def _purge(self, log: BindingLog, number: int) -> None:
