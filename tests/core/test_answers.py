@@ -115,11 +115,61 @@ def test_a_shared_coin_under_two_plans_is_bounded_from_above() -> None:
     assert np.var(estimates) <= np.mean(sizes) <= 1.5 * np.var(estimates)
 
 
-def test_weight_one_everywhere_is_exact() -> None:
+def test_a_group_that_lost_all_rows_of_an_overload_is_not_called_exact() -> None:
+    """28 rows of a calm time, all of weight 1, and 2 of an overload, of which most often none is left."""
+    calm, overload = 28, KeepTable("source", keep=(0.1,), reasons=("over capacity",))
+    late = np.arange(2 * TRIALS)
+    verdicts = judge(overload, key_hashes=late, coins=coins(7, late))
+    kept = np.hstack([np.ones((TRIALS, calm), bool), verdicts.kept.reshape(TRIALS, 2)])
+    weights = np.hstack([np.ones((TRIALS, calm)), verdicts.weights.reshape(TRIALS, 2)])
+    values = np.random.default_rng(7).exponential(1.0, weights.shape)
+    sums = summed(weights, values, present=kept)
+    hits = summed(weights, (values > 1.0).astype(np.float64), present=kept)
+    lost_all = ~kept[:, calm:].any(-1)
+    assert 3_100 < lost_all.sum() < 3_400
+
+    for name, answer in {
+        "count": total(summed(weights, np.ones_like(weights), present=kept), Q, NUMBERS, counted=True),
+        "count where": total(hits, Q, NUMBERS, counted=True),
+        "sum": total(sums, Q, NUMBERS),
+        "mean": ratio(sums, Q, NUMBERS),
+        "share": share(hits, Q, NUMBERS),
+    }.items():
+        claimed = (answer.error == 0.0) | (answer.low == answer.high)
+        assert not claimed.any(), name
+        assert np.isnan(answer.error[lost_all]).all(), name
+        assert (answer.effective_rows[lost_all] == calm).all(), name
+
+
+def test_rows_of_weight_one_alone_tell_no_error() -> None:
     sums = summed(np.ones(3), np.array([1.0, -2.0, 5.5]))
 
-    assert total(sums, Q, NUMBERS) == (4.5, 0.0, 4.5, 4.5, 3, 3)
-    assert ratio(sums, Q, NUMBERS) == (1.5, 0.0, 1.5, 1.5, 3, 3)
+    for estimate, answer in ((4.5, total(sums, Q, NUMBERS)), (1.5, ratio(sums, Q, NUMBERS))):
+        assert (answer.estimate, answer.rows, answer.effective_rows) == (estimate, 3, 3)
+        assert np.isnan([answer.error, answer.low, answer.high]).all()
+
+
+def test_a_condition_that_none_or_all_of_the_rows_left_meet_has_an_error() -> None:
+    """In each of many groups one row in a hundred differs from the others; it is rarely among those left."""
+    _, weights, kept = sampled(14, 200, (0.25,))
+    hits = np.zeros(weights.shape)
+    hits[:, :2] = 1.0
+    for odd, truth in ((hits, 0.01), (1.0 - hits, 0.99)):
+        sums = summed(weights, odd, present=kept)
+        part, count = share(sums, Q, NUMBERS), total(sums, Q, NUMBERS, counted=True)
+        at_end = (part.estimate == 0.0) | (part.estimate == 1.0)
+        assert 0.4 < at_end.mean() < 0.7
+        for answer in (part, count):
+            assert (answer.error > 0.0).all()
+            assert (answer.high > answer.low).all()
+        assert (np.abs(part.estimate - truth) <= 3.0 * part.error)[at_end].all()
+    # One row in as many as are effectively there, neither more nor less.
+    none = share(summed(np.full(50, 2.0), np.zeros(50)), Q, NUMBERS)
+    one = share(summed(np.full(50, 2.0), (np.arange(50) == 0) * 1.0), Q, NUMBERS)
+    assert none.error == pytest.approx(one.error, rel=0.5)
+    # A count that rows do meet is as unbiased as ever.
+    met = total(summed(np.full(9, 3.0), np.ones(9)), Q, NUMBERS, counted=True)
+    assert met.error == pytest.approx(np.sqrt(9 * 6.0))
 
 
 def test_rows_that_are_certain_beside_shed_ones_are_not_called_exact() -> None:

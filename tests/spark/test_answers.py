@@ -136,24 +136,16 @@ def test_odd_rows(spark: SparkSession) -> None:
         "effective_rows": 0.0,
     }
     assert empty["average"].estimate is None
-    # Kept for certain, beside others that may all have been shed: a hair above 1.
-    beside = ask(
-        spark,
-        [(2.0, 1.0 + 2.0**-52, 1, None, 1)] * 3,
-        n=answers.count(),
-        total=answers.sum("value"),
-        average=answers.mean("value"),
-        part=answers.share("value > 1"),
-        shared=answers.sum("value", row="user"),
-        known=answers.count(one_stratum=True),
-    )
-    assert tuple(beside["known"]) == (3.0, 0.0, 3.0, 3.0, 3, 3.0)
-    for name in ("n", "total", "average", "part", "shared"):
-        assert (beside[name].error, beside[name].low, beside[name].high, beside[name].rows) == (None, None, None, 3)
-    assert (beside["n"].estimate, beside["total"].estimate) == (3.0, 6.0)
-    exact = ask(spark, [(2.0, 1.0, 1, None, 1)] * 3, total=answers.sum("value"), average=answers.mean("value"))
-    assert tuple(exact["total"]) == (6.0, 0.0, 6.0, 6.0, 3, 3.0)
-    assert tuple(exact["average"]) == (2.0, 0.0, 2.0, 2.0, 3, 3.0)
+    # Whether other rows of the group were shed no row tells: neither of weight 1 nor a hair above.
+    certain = spark.sql("SELECT 2.0D value, 1.0D + (id % 2) * pow(2.0D, -52) weight, id FROM range(4)")
+    asked = {"n": answers.count(), "average": answers.mean("value"), "shared": answers.sum("value", row="id")}
+    for row in answers.grouped(certain, F.col("id") % 2, **asked).collect():
+        for name, estimate in {"n": 2.0, "average": 2.0, "shared": 4.0}.items():
+            assert tuple(row[name]) == (estimate, None, None, None, 2, 2.0), name
+    ends = ask(spark, [(2.0, 5.0, 1, None, 1)] * 9, none=answers.share("value > 3"), all=answers.share("value > 1"))
+    assert (ends["none"].estimate, ends["all"].estimate) == (0.0, 1.0)
+    assert ends["none"].error == pytest.approx(ends["all"].error)
+    assert 0.05 < ends["none"].error < 0.15
     spoilt = ask(spark, [(2.0, 0.5, 1, None, 1)], total=answers.sum("value"))
     assert spoilt["total"].estimate is None
 

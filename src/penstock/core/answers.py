@@ -11,9 +11,8 @@ is nearly unbiased; to first order its variance is
 $$\hat V(\hat R) = \left(\frac{n}{n - 1}\right)^2 \frac{\sum w (w - 1) (a - \hat R b)^2}{(\sum w b)^2}$$
 
 (one $n / (n - 1)$ for the ratio that was estimated too, one because each row pulls it towards itself: the jackknife's).
-Rows of weight 1 add nothing to a variance: if all have it, the answer is exact and its error 0. A gate whose plan sheds
-some rows and keeps others for certain gives the latter a hair more than 1 (`thresholds.CERTAIN_WEIGHT`). If only such
-rows are left, all others may have been shed, and the error is unknown, not 0.
+Rows of weight 1 add nothing to a variance. If only such rows are left, the error is unknown, not 0: a group may have
+lost every row that was left to chance, in one batch of several, and no row tells of it.
 
 **Intervals.** Where few rows are kept an estimate is skewed, and a symmetric interval lies too low. The variance of a
 total of numbers that are not negative grows in step with the total itself, so all $\theta$ are taken for which
@@ -28,6 +27,10 @@ $$(\hat R - R)^2 \le q^2 \, \kappa \, R (1 - R), \qquad \kappa = \frac{\sum w (w
 
 A count under a condition that few rows meet knows little of what such rows weigh: those of strata that are kept
 rarely are seen rarely. To those seen, `PRIOR` more are added that weigh what rows of the group do on average.
+
+Where no row, or every row, of those left meets a condition, others may still differ. So the error of a count under a
+condition is at least that of one row that weighs what rows of the group do on average; that of a share at least what
+one row in $1 / \kappa$ more would give, $\hat R (1 - \hat R) \ge \kappa / (1 + \kappa)^2$.
 
 $q$ is the normal quantile for counts and shares, where only one number is unknown. For the rest it is that of Student's
 distribution, because the variance is estimated too, with as many degrees of freedom as rows would give that weigh the
@@ -73,11 +76,11 @@ class Answer(NamedTuple):
 
     Attributes:
         estimate: The estimate.
-        error: Its standard error; 0 if it is exact.
+        error: Its standard error.
         low: Lower end of the interval.
         high: Upper end of the interval.
         rows: Rows that it was made of.
-        effective_rows: How many rows of one weight would tell as much; all of them if the answer is exact.
+        effective_rows: How many rows of one weight would tell as much; all of them if none was left to chance.
     """
 
     estimate: Any
@@ -140,11 +143,12 @@ class Found(NamedTuple):
 def total(sums: Sums, quantile: Quantile, numbers: Numbers, *, counted: bool = False) -> Any:  # noqa: ANN401 - see Numbers
     """A total; `counted` if every a is 0 or 1 and every b is 1, so that only a number of rows is unknown."""
     n = numbers.ratio(sums.g * sums.g, sums.gg)
-    sampled = sums.a - sums.certain
+    sampled, variance = sums.a - sums.certain, sums.aa
     scale = numbers.ratio(sums.aa, sampled)
     if counted:
         # What a row of the group adds to the variance, for each row that it stands for.
         common = numbers.ratio(sums.bb, sums.b - sums.certain_b)
+        variance = numbers.larger((common + 1.0) * common, sums.aa)
         more = (common + 1.0) * PRIOR
         scale = numbers.ratio(sums.aa + more * common, sampled + more)
         q, known = quantile.normal, sums.g > 0.0
@@ -158,7 +162,7 @@ def total(sums: Sums, quantile: Quantile, numbers: Numbers, *, counted: bool = F
         high = numbers.choose((sums.least < 0.0) & (sums.most <= 0.0), -numbers.larger(-high, -sums.seen), high)
         return _told(sums, found, (low, high), numbers)
 
-    return numbers.given(Found(sums.a, sampled, numbers.sqrt(sums.aa), scale, q, n, known), told)
+    return numbers.given(Found(sums.a, sampled, numbers.sqrt(variance), scale, q, n, known), told)
 
 
 def ratio(sums: Sums, quantile: Quantile, numbers: Numbers) -> Any:  # noqa: ANN401 - see Numbers
@@ -180,7 +184,8 @@ def share(sums: Sums, quantile: Quantile, numbers: Numbers) -> Any:  # noqa: ANN
     share_of = numbers.ratio(sums.a, sums.b)
     n = numbers.ratio(sums.g * sums.g, sums.gg)
     chance = numbers.ratio(sums.bb, sums.b * sums.b)
-    error = numbers.sqrt(share_of * (1.0 - share_of) * chance)
+    spread = numbers.larger(share_of * (1.0 - share_of), numbers.ratio(chance, (chance + 1.0) * (chance + 1.0)))
+    error = numbers.sqrt(spread * chance)
 
     def told(found: Found) -> Answer:
         c = found.scale * found.q * found.q
@@ -201,18 +206,16 @@ def _score(sums: Sums, found: Found, numbers: Numbers) -> tuple[Any, Any]:
 
 
 def _told(sums: Sums, found: Found, ends: tuple[Any, Any], numbers: Numbers) -> Answer:
-    """The answer: without error if no row was left to chance, without what is not known or what wrong weights spoil."""
-    exact = (sums.g == 0.0) & (sums.beside == 0)
+    """The answer, without what is not known or what wrong weights spoil."""
 
-    def told(value: Any, if_exact: Any) -> Any:  # noqa: ANN401 - arrays or columns
-        chosen = numbers.choose(exact, if_exact, numbers.choose(found.known, value, numbers.unknown))
-        return numbers.choose((sums.wrong == 0) & (sums.rows > 0), chosen, numbers.unknown)
+    def told(value: Any) -> Any:  # noqa: ANN401 - arrays or columns
+        return numbers.choose((sums.wrong == 0) & found.known, value, numbers.unknown)
 
     return Answer(
         numbers.choose(sums.wrong == 0, found.estimate, numbers.unknown),
-        told(found.error, sums.g),
-        told(ends[0], found.estimate),
-        told(ends[1], found.estimate),
+        told(found.error),
+        told(ends[0]),
+        told(ends[1]),
         sums.rows,
-        numbers.choose(exact, sums.rows, found.effective_rows),
+        numbers.choose(sums.g == 0.0, sums.rows, found.effective_rows),
     )

@@ -34,7 +34,6 @@ class Sums(NamedTuple):
         least: Smallest a.
         most: Largest a.
         wrong: Rows whose weight is below 1, infinite or no number.
-        beside: Rows kept for certain by plans that shed others: their weight is a hair above 1.
     """
 
     rows: Any
@@ -51,7 +50,6 @@ class Sums(NamedTuple):
     least: Any
     most: Any
     wrong: Any
-    beside: Any
 
 
 class Numbers(Protocol):
@@ -151,7 +149,6 @@ def summed(
         least=np.where(present, a, np.inf).min(-1, initial=np.inf),
         most=np.where(present, a, -np.inf).max(-1, initial=-np.inf),
         wrong=(present & ~sound).sum(-1),
-        beside=(present & certain & (weights > 1.0)).sum(-1),
     )
 
 

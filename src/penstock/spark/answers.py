@@ -87,7 +87,6 @@ def count(
     weight: str = WEIGHT,
     confidence: float = 0.95,
     row: str | Sequence[str] = (),
-    one_stratum: bool = False,
 ) -> Column:
     """How many rows there are; with `where`, how many meet a condition, in SQL or a column.
 
@@ -96,9 +95,6 @@ def count(
         weight: Column with the weights; null stands for 1.
         confidence: How often the interval is to hold the true value.
         row: Columns that the gate's coin is tossed for, if several rows of a group are equal in them.
-        one_stratum: Whether all rows of a group are kept with the same share, as those of one key of the guard are.
-            Those that were kept for certain then speak for all: the answer is exact, even if a plan shed rows of
-            other groups.
     """
     return _answer(
         _name("count", where),
@@ -107,7 +103,6 @@ def count(
         weight,
         confidence,
         row,
-        one_stratum=one_stratum,
     )
 
 
@@ -117,11 +112,10 @@ def sum(  # noqa: A001 - as Spark calls it
     weight: str = WEIGHT,
     confidence: float = 0.95,
     row: str | Sequence[str] = (),
-    one_stratum: bool = False,
 ) -> Column:
     """The sum of a column; nulls are left out. Arguments as in `count`."""
     values, name = (_value(value), F.lit(1.0)), _name("sum", value)
-    return _answer(name, equations.total, values, weight, confidence, row, one_stratum=one_stratum, value=value)
+    return _answer(name, equations.total, values, weight, confidence, row, value=value)
 
 
 def mean(
@@ -130,11 +124,10 @@ def mean(
     weight: str = WEIGHT,
     confidence: float = 0.95,
     row: str | Sequence[str] = (),
-    one_stratum: bool = False,
 ) -> Column:
     """The mean of a column; nulls are left out. Arguments as in `count`."""
     values, name = (_value(value), F.lit(1.0)), _name("mean", value)
-    return _answer(name, equations.ratio, values, weight, confidence, row, one_stratum=one_stratum, value=value)
+    return _answer(name, equations.ratio, values, weight, confidence, row, value=value)
 
 
 def share(
@@ -143,11 +136,10 @@ def share(
     weight: str = WEIGHT,
     confidence: float = 0.95,
     row: str | Sequence[str] = (),
-    one_stratum: bool = False,
 ) -> Column:
     """The share of rows that meet a condition; null counts as no. Arguments as in `count`."""
     values, name = (_hit(where), F.lit(1.0)), _name("share", where)
-    return _answer(name, equations.share, values, weight, confidence, row, one_stratum=one_stratum)
+    return _answer(name, equations.share, values, weight, confidence, row)
 
 
 def ratio(
@@ -157,12 +149,11 @@ def ratio(
     weight: str = WEIGHT,
     confidence: float = 0.95,
     row: str | Sequence[str] = (),
-    one_stratum: bool = False,
 ) -> Column:
     """The sum of one column over that of another; a null counts as 0, as it does in `sum(a) / sum(b)`."""
     a, b = (F.coalesce(_value(one), F.lit(0.0)) for one in (above, below))
     name, given = _name("ratio", above, below), {"above": above, "below": below}
-    return _answer(name, equations.ratio, (a, b), weight, confidence, row, one_stratum=one_stratum, **given)
+    return _answer(name, equations.ratio, (a, b), weight, confidence, row, **given)
 
 
 def grouped(df: DataFrame, by: str | Column | Sequence[str | Column], **named: Column) -> DataFrame:
@@ -298,14 +289,10 @@ def _answer(
     weight: str,
     confidence: float,
     row: str | Sequence[str],
-    *,
-    one_stratum: bool,
     **numbers: str | Column,
 ) -> Column:
     quantile = Quantile(confidence)
     sums = _sums(*values, F.col(column_name("weight", weight)), column_names("row", row) if row else ())
-    if one_stratum:
-        sums = sums._replace(beside=F.lit(0))
     made = Columns().given(sums, lambda found: equation(found, quantile, Columns())).alias(name)
     vars(made)[_NUMBERS] = {**numbers, "weight": weight}
     return made
@@ -342,7 +329,6 @@ def _sums(a: Column, b: Column, weight: Column, row: tuple[str, ...]) -> Sums:
         least=F.min(a),
         most=F.max(a),
         wrong=F.count(F.when(present & ~sound, 1)),
-        beside=F.count(F.when(present & certain & (given > 1.0), 1)),
     )
 
 
