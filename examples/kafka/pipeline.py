@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
@@ -28,10 +28,12 @@ RESULT = "topic string, partition int, offset bigint, row bigint, key bigint, va
 MUST_KEEP = "key % 20 = 7"
 
 
-def make_guard(checkpoint: str | Path, target: str = "2 s") -> ps.Guard:
+def make_guard(checkpoint: str | Path, target: str = "2 s", backlog: Literal["keep", "thin"] = "keep") -> ps.Guard:
     """Hold the mean wait; arrival is the record's timestamp, and its offset tells it from others, without a word."""
     policy = ps.LoadAware(prefer="cheap")
-    return ps.Guard(ps.MeanQueueLatency(target), policy, key="key", keep=MUST_KEEP, checkpoint=checkpoint)
+    return ps.Guard(
+        ps.MeanQueueLatency(target), policy, key="key", keep=MUST_KEEP, checkpoint=checkpoint, backlog=backlog
+    )
 
 
 def read(spark: SparkSession, servers: str, topic: str, **options: str | int) -> DataFrame:

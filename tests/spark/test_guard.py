@@ -275,8 +275,33 @@ def test_batches_behind_triggers_without_data_are_in_the_account(spark: SparkSes
     assert own.alarms == ()
 
 
+def test_a_backlog_is_kept_whole_unless_told_otherwise(spark: SparkSession, tmp_path: Path) -> None:
+    def later(rows: int) -> list[ps.Report]:
+        """A run that finds so many rows, most of them from while it was stopped."""
+        own = guard(tmp_path, target=ps.MeanQueueLatency("2 s"))
+        old = source(spark, start=start_s, available=rows, rows_per_batch=rows)
+        run(old.transform(own.admit).select("row", "weight"), tmp_path, own)
+        return own.history()
+
+    start_s = time.time() - 4000.0
+    assert [(report.rows_in, report.rows_kept) for report in (*later(500), *later(ROWS))] == [(500, 500), (3500, 3500)]
+    found = sink(tmp_path)
+    assert found["row"].to_pylist() == list(range(ROWS))
+    assert set(found["weight"].to_pylist()) == {1.0}
+
+
+def test_rows_older_than_a_row_can_be_are_not_thinned_for_it(spark: SparkSession, tmp_path: Path) -> None:
+    own = guard(tmp_path, target=ps.MeanQueueLatency("2 s"), arrival="happened", backlog="thin")
+    events = source(spark).withColumn("happened", functions.lit("2001-09-09 01:46:40").cast("timestamp"))
+    gated = events.transform(own.admit).transform(own.measured(passed_on, RESULT, form="row"))
+    run(gated, tmp_path, own)
+    assert sink(tmp_path).num_rows == ROWS
+    assert any(alarm.startswith("arrival lies more than 30 days back in") for alarm in own.alarms)
+
+
 def test_a_backlog_at_the_start_is_thinned_by_age_as_numpy_thins_it(spark: SparkSession, tmp_path: Path) -> None:
-    own = guard(tmp_path, target=ps.MeanQueueLatency("2 s"), keep="key = 3", policy=ps.LoadAware(seed=SALT))
+    settings = {"keep": "key = 3", "policy": ps.LoadAware(seed=SALT), "backlog": "thin"}
+    own = guard(tmp_path, target=ps.MeanQueueLatency("2 s"), **settings)
     start_s = time.time() - 4000.0
     day = source(spark, start=start_s).transform(own.admit)  # one row a millisecond, all older than an hour
     query = run(day.transform(own.measured(passed_on, RESULT, form="row")), tmp_path, own)
@@ -303,24 +328,51 @@ def test_a_backlog_at_the_start_is_thinned_by_age_as_numpy_thins_it(spark: Spark
     assert verdicts.weights.max() > 1000.0, "an old row must be among them, or its weight was not looked at"
     assert dict(first.rows_shed) == verdicts.shed_by_reason(everything) == {TOO_OLD: first.rows_in - first.rows_kept}
     assert first.rows_kept < BATCH / 10
+    assert [one.backlog for one in bindings(own, query).entries()] == [bound.backlog, None, None, None]
     # What follows is judged by plans that know what rows cost.
     assert own.history()[-1].plan_version is not None
+
+
+def test_who_thins_a_backlog_is_told_how_much(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    own = guard(tmp_path, target=ps.MeanQueueLatency("2 s"), backlog="thin")
+    run(source(spark, start=time.time() - 4000.0).transform(own.admit).select("row", "weight"), tmp_path, own)
+    shed = own.history()[0].rows_shed[TOO_OLD]
+    told = f"{shed} of {BATCH} rows of batch 0 were {TOO_OLD} and were shed"
+    assert any(record.getMessage().startswith(told) for record in caplog.records)
 
 
 def test_a_backlog_that_is_replayed_later_is_thinned_as_it_was(spark: SparkSession, tmp_path: Path) -> None:
     start_s = time.time() - 100.0  # young enough for a second to make a difference
 
     def once() -> tuple[pa.Table, list[Binding]]:
-        own = guard(tmp_path, target=ps.MeanQueueLatency("20 s"))
-        query = run(source(spark, start=start_s).transform(own.admit).select("row", "weight"), tmp_path)
+        own = guard(tmp_path, target=ps.MeanQueueLatency("20 s"), backlog="thin")
+        rows = source(spark, start=start_s, rows_per_batch=ROWS)
+        query = run(rows.transform(own.admit).select("row", "weight"), tmp_path)
         return sink(tmp_path), list(bindings(own, query).entries())
 
-    found, bound = once()
-    assert all(binding.backlog for binding in bound)
+    found, (bound,) = once()
+    assert bound.backlog is not None
     assert 0 < found.num_rows < ROWS / 2
     undo_last_batch(tmp_path)
     time.sleep(1.0)  # by the clock its rows are older now
-    assert once() == (found, bound)
+    assert once() == (found, [bound])
+
+
+def test_a_replayed_batch_does_not_count_as_the_first_one_of_a_run(spark: SparkSession, tmp_path: Path) -> None:
+    start_s = time.time() - 4000.0
+
+    def once(rows: int) -> list[Binding]:
+        own = guard(tmp_path, target=ps.MeanQueueLatency("2 s"), backlog="thin")
+        found = source(spark, start=start_s, available=rows)
+        query = run(found.transform(own.admit).select("row", "weight"), tmp_path)
+        return list(bindings(own, query).entries())
+
+    first = once(BATCH)
+    undo_last_batch(tmp_path)
+    assert [binding.backlog is not None for binding in once(3 * BATCH)] == [True, True, False]
+    assert once(3 * BATCH)[0] == first[0]
 
 
 def test_a_dry_run_keeps_every_row_and_tags_what_would_have_been_shed(spark: SparkSession, tmp_path: Path) -> None:

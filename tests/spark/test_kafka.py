@@ -308,9 +308,10 @@ def test_records_that_cannot_be_read_pass_as_nulls_and_harm_no_other(
 DAY_S, BACKLOG = 86_400.0, 200_000
 
 
-def test_a_days_backlog_does_not_blow_up_the_first_batch(
-    spark: SparkSession, topics: Topics, guard: ps.Guard, tmp_path: Path
+def test_a_days_backlog_that_is_thinned_does_not_blow_up_the_first_batch(
+    spark: SparkSession, topics: Topics, tmp_path: Path
 ) -> None:
+    guard = pipeline.make_guard(tmp_path / "checkpoint", f"{TARGET_S} s", backlog="thin")
     now_s = time.time()
     ages_s = [DAY_S * (1.0 - number / BACKLOG) for number in range(BACKLOG)]
     # Half an hour of work for one core; one row in a thousand must be kept.

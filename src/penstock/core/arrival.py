@@ -1,12 +1,12 @@
-"""Times of arrival that can be right: a source may hold rows stamped 1970, or by a clock that runs ahead."""
+"""Times of arrival that can be right: a column may hold times of events long past, 1970, or a clock that runs ahead."""
 
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-#: No row of a stream arrived before the year 2000.
-EARLIEST_S = 946_684_800.0
+#: No row waits longer at a source: what is older was not stamped when it arrived.
+MOST_AGE_S = 30 * 86_400.0
 #: A row may have arrived so long after the worker's clock says it was processed: clocks differ.
 MOST_AHEAD_S = 60.0
 
@@ -25,6 +25,6 @@ def sort_out(arrivals_s: NDArray[np.float64], now_s: NDArray[np.float64]) -> Arr
     >>> sort_out(np.array([np.nan, 0.0, 1.9e9, 1.8e9]), np.full(4, 1.8e9))
     Arrivals(usable=array([False, False, False,  True]), ancient=1, ahead=1)
     """
-    ancient, ahead = arrivals_s < EARLIEST_S, arrivals_s > now_s + MOST_AHEAD_S
+    ancient, ahead = arrivals_s < now_s - MOST_AGE_S, arrivals_s > now_s + MOST_AHEAD_S
     usable = np.isfinite(arrivals_s) & ~ancient & ~ahead
     return Arrivals(usable, int(ancient.sum()), int(ahead.sum()))

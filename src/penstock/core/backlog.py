@@ -1,6 +1,6 @@
-r"""A backlog that waits when a query starts: its rows are thinned by age, before anything is known about their cost.
+r"""A backlog that waits when a query starts, thinned by age if the user chooses so (`backlog="thin"`).
 
-The first batch takes in all that waits, be it a day's rows, and no plan has been made for it yet. Kept whole it would
+The first batch takes in all that waits, be it a day's rows, and no plan has been made for it yet. Kept whole it may
 run for hours. A row of age $a$ is kept with probability
 
 $$s(a) = \begin{cases} 1 & a \le g \\ h / a & a > g \end{cases}$$
@@ -17,7 +17,7 @@ keeps as many rows as any other, so all parts of the backlog are known equally w
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.arrival import EARLIEST_S
+from penstock.core.arrival import MOST_AGE_S
 from penstock.core.thresholds import BACKLOG_NUMBER, CERTAIN, REASON_BITS
 from penstock.plan import Backlog
 
@@ -39,14 +39,14 @@ def rule(fresh_s: float) -> Backlog:
 
 
 def age_thresholds(backlog: Backlog, arrivals_s: NDArray[np.float64], bound_s: float) -> NDArray[np.int64]:
-    """The threshold of each row by its age alone; what arrived before the year 2000, or is not known, has no age.
+    """The threshold of each row by its age alone; what is older than a row can be, or not known, has no age.
 
     Young rows are kept for certain, beside others that may not be.
 
     >>> [hex(limit) for limit in age_thresholds(rule(2.0), np.array([1e9 - 29.0, 1e9 - 32.0, 0.0]), 1e9)]
     ['0x7ffffffffffff7ff', '0x7ffffffffffffff', '0x7ffffffffffff7ff']
     """
-    old = (arrivals_s >= EARLIEST_S) & (arrivals_s < bound_s - backlog.grace_s)
+    old = (arrivals_s >= bound_s - MOST_AGE_S) & (arrivals_s < bound_s - backlog.grace_s)
     shares = np.divide(backlog.fresh_s, bound_s - arrivals_s, out=np.zeros(len(arrivals_s)), where=old)
     limits = ((shares * 2.0**63).astype(np.int64) - 1) & ~np.int64(REASON_BITS) | np.int64(BACKLOG_NUMBER)
     return np.where(old, limits, np.int64(CERTAIN))

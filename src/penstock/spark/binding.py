@@ -5,6 +5,7 @@ Runs on an executor, once a micro-batch. Whatever goes wrong in here, rows flow:
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from contextlib import suppress
@@ -27,9 +28,6 @@ _logger = logging.getLogger(__name__)
 
 #: A plan that sheds acts for so long after it was decided. A living controller renews it; a dead one's runs out.
 LEASE_S = 30.0
-#: A query's first batch is expected so long after its guard was made part of it; a backlog is thinned no later.
-START_S = 120.0
-
 #: In what unit a control row, which has whole numbers only, says what rows carry: 1 is 10**18 of it.
 SIC_UNIT = 1e-18
 
@@ -48,19 +46,19 @@ _T = TypeVar("_T")
 
 
 class Start(NamedTuple):
-    """What a gate knows when its query starts: since when it is there, and what the target calls fresh."""
+    """What a gate knows when its query starts: since when it is there, and what is fresh if a backlog is thinned."""
 
     since_s: float
-    fresh_s: float
+    fresh_s: float | None = None
 
     def to_text(self) -> str:
         """As an option of the control table."""
-        return f"{self.since_s!r} {self.fresh_s!r}"
+        return json.dumps(self)
 
     @classmethod
     def from_text(cls, text: str) -> Start | None:
         """What `to_text` wrote; None if there is nothing."""
-        return cls(*map(float, text.split())) if text else None
+        return cls(*json.loads(text)) if text else None
 
 
 class Batch(NamedTuple):
@@ -150,19 +148,21 @@ class _Logs:
             if version is not None:
                 table_thresholds(newest, self._place)  # One that cannot be applied must not be bound.
             # Whole microseconds, as they reach the gate.
-            new = Binding(batch.number, batch.query, _us(now_s) / 1e6, version, self._backlog(newest, now_s))
+            new = Binding(batch.number, batch.query, _us(now_s) / 1e6, version, self._backlog(bindings, batch))
             bindings.add(batch.number, new)
             bound = bindings.get(batch.number)
         if bound is None:
             raise PenstockError(f"the binding of batch {batch.number} cannot be read")
         return bound
 
-    def _backlog(self, newest: Plan | None, now_s: float) -> Backlog | None:
-        """How to thin a backlog: only while the query starts, and until its guard has made a plan."""
-        if self._start is None or abs(now_s - self._start.since_s) > START_S:
+    def _backlog(self, bindings: BindingLog, batch: Batch) -> Backlog | None:
+        """How to thin a backlog: in the first batch that this run of the query binds, if at all."""
+        if self._start is None or self._start.fresh_s is None:
             return None
-        planned = newest is not None and newest.decided_s >= self._start.since_s
-        return None if planned else backlog.rule(self._start.fresh_s)
+        earlier = [number for number in bindings.versions() if number < batch.number]
+        last = bindings.get(earlier[-1]) if earlier else None
+        begun = last is not None and last.bound_s >= self._start.since_s
+        return None if begun else backlog.rule(self._start.fresh_s)
 
     def table(self, version: int) -> tuple[list[int], tuple[int, ...]]:
         """The thresholds of a plan, and what rows carry."""

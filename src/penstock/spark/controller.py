@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.core.partition_costs import PartitionCosts
+from penstock.core.shed_alarms import ShedAlarms
 from penstock.errors import PenstockError
 from penstock.plan import Costs, Plan
 from penstock.report_log import ALIVE_S, Alarms, Alive, End, NoReports
@@ -128,6 +129,7 @@ class Controller:
         self._sign_s = clock()  # when it last showed progress
         self._active_since_s: float | None = clock()  # since when a trigger is known to work without showing any
         self._told: set[str] = set()
+        self._shed_alarms = ShedAlarms()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"penstock-{query.id}", daemon=True)
         self.errors = 0
@@ -277,7 +279,8 @@ class Controller:
         else:
             self._decide(report, progress)
             trouble = None if self._gate is None else arrival_trouble(progress, self._probe)
-            self.alarms = self._planner.alarms if trouble is None else (*self._planner.alarms, trouble)
+            found = [*self._planner.alarms, *self._shed_alarms.after(report)]
+            self.alarms = tuple(found if trouble is None else [*found, trouble])
         for alarm in self.alarms:
             self._tell(alarm)
 
@@ -418,9 +421,6 @@ class Controller:
                 released = self._planner.release(0, self._clock(), note)
                 released = released or Plan(0, newest.policy, self._clock(), newest.salt, note=note)
                 self._write(replace(released, costs=newest.costs))
-            elif self._in_force is None and self._gate is not None:  # The first plan ends the thinning of a backlog.
-                costs = newest.costs if newest is not None else ()
-                self._write(replace(Plan.keep_all(0, "start", self._clock()), note=note, costs=costs))
         except (OSError, PenstockError) as error:
             self.errors += 1
             self._tell(f"the last plan of query {self._query_id} could not be written: {_line(error)}")

@@ -25,7 +25,7 @@ from penstock.spark.checks import one_of
 from penstock.spark.controller import PROBE, Controller
 from penstock.spark.fair_controller import FairController, MemberPlanner
 from penstock.spark.gate import control, gated
-from penstock.spark.guard import METRICS_PORT, Guard, Mode
+from penstock.spark.guard import METRICS_PORT, Backlog, Guard, Mode
 from penstock.spark.pass_on import SIC
 from penstock.spark.sic import observed
 from penstock.spark.sic_columns import SicOfRows
@@ -71,6 +71,7 @@ class Fair:
         policy: Policy | Balanced | None = None,
         mode: Mode = "enforce",
         seed: int = 0,
+        backlog: Backlog = "keep",
     ) -> None:
         """Say what to hold all queries to.
 
@@ -82,11 +83,13 @@ class Fair:
                 source information, as THEMIS has it; `random`: the same share of rows for all, to compare with.
             mode: `enforce`, `dry_run` or `off`.
             seed: Which rows go, together with the name of the query: each tosses coins of its own.
+            backlog: What becomes of rows that waited while a query was stopped: `keep` or `thin`, as for a guard.
         """
         self.target = target if isinstance(target, MeanQueueLatency) else _target(target)
         self.window_s = duration_s("window", window)
         self.mode = one_of("mode", mode, ("enforce", "dry_run", "off"))
         self.salt = int64("seed", seed)
+        self.backlog = one_of("backlog", backlog, ("keep", "thin"))
         chosen = Balanced(alpha=math.inf) if policy is None else policy
         self.balanced = chosen if isinstance(chosen, Balanced) else None
         self.planner = self._planner_of(chosen)
@@ -274,7 +277,7 @@ class FairQuery(Guard):
         **settings: Any,  # noqa: ANN401 - those of a guard
     ) -> None:
         """Made by `Fair.query`."""
-        super().__init__(fair.target, policy, mode=fair.mode, weight=weight_column, **settings)
+        super().__init__(fair.target, policy, mode=fair.mode, weight=weight_column, backlog=fair.backlog, **settings)
         self.name, self.terms = name, terms
         self._salt = gate_salt(self._seed, name)
         if self._columns.weight.lower() == SIC:

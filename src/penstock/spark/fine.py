@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.core.arrival import EARLIEST_S
+from penstock.core.arrival import MOST_AGE_S
 from penstock.core.shedding import Arrived, Drop, Executed
 from penstock.errors import PenstockError
 
@@ -41,7 +41,7 @@ class FineGate:
     def judge(self, bucket: int, arrival_s: float, now_s: float, *, must_keep: bool, weight: float) -> Passed | None:
         """Whether to take up a row now."""
         # A row without a time of arrival that can be right counts as just arrived.
-        arrived_s = min(arrival_s, now_s) if EARLIEST_S <= arrival_s < math.inf else now_s
+        arrived_s = min(arrival_s, now_s) if now_s - MOST_AGE_S <= arrival_s < math.inf else now_s
         self._rows += 1
         try:
             verdict = self._shedder.judge(Arrived(arrived_s, bucket, self._rows, must_keep=must_keep, weight=weight))

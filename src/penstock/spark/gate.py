@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 
-from penstock.core.arrival import EARLIEST_S
+from penstock.core.arrival import MOST_AGE_S
 from penstock.core.bucket_costs import BUCKETS
 from penstock.core.thresholds import BACKLOG_NUMBER, CERTAIN, CERTAIN_WEIGHT, KEEP_ALL, MOST_REASONS, REASON_BITS
 from penstock.spark.control_table import FORMAT, PlanTable
@@ -145,7 +145,7 @@ def _by_age(threshold: Column, arrival_s: Column | None) -> Column:
     if arrival_s is None:
         return threshold
     bound_s, grace_s, fresh_s = (F.get(_CONTROL, F.lit(BUCKETS + place)) / F.lit(1e6) for place in (2, 3, 4))
-    old = (arrival_s >= F.lit(EARLIEST_S)) & (arrival_s < bound_s - grace_s)
+    old = (bound_s > 0.0) & (arrival_s >= bound_s - F.lit(MOST_AGE_S)) & (arrival_s < bound_s - grace_s)
     limit = (fresh_s / (bound_s - arrival_s) * F.lit(_TWO_63)).cast("bigint") - F.lit(1)
     by_age = limit.bitwiseAND(F.lit(~REASON_BITS)).bitwiseOR(F.lit(BACKLOG_NUMBER))
     young = F.when(bound_s > 0.0, F.least(threshold, F.lit(CERTAIN))).otherwise(threshold)

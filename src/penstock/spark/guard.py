@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from penstock.spark.store import Store
 
 Mode = Literal["enforce", "dry_run", "off"]
+Backlog = Literal["keep", "thin"]
 
 #: The port that OpenTelemetry's exporters for Prometheus use.
 METRICS_PORT = 9464
@@ -81,6 +82,7 @@ class Guard:
         name: Name of the guard, part of the names of what it observes.
         mode: `enforce`, `dry_run` (keep all, tag what would be shed) or `off`.
         target: What it holds the query to.
+        backlog: What becomes of rows that waited while the query was stopped: `keep` or `thin`.
     """
 
     def __init__(  # noqa: PLR0913 - each is one setting of a user's
@@ -98,6 +100,7 @@ class Guard:
         name: str = "guard",
         fine: bool = False,
         quarantine: str | os.PathLike[str] | None = None,
+        backlog: Backlog = "keep",
     ) -> None:
         """Say what to hold, and which columns say what.
 
@@ -121,10 +124,17 @@ class Guard:
                 differ at a replay. For `MeanQueueLatency` and functions of `form="row"`.
             quarantine: Where shed rows go, each once, with reason, plan and batch: a folder, `table:NAME` or
                 `kafka:TOPIC@HOST:PORT`; `penstock.replay` brings them back. If not given, they are gone.
+            backlog: What becomes of rows that waited while the query was stopped: `keep`, they are rows like all
+                others; or `thin`, the first batch keeps fewer of them the older they are, so that it is short.
         """
         self.name = guard_name(name)
         self.mode = one_of("mode", mode, ("enforce", "dry_run", "off"))
+        self.backlog = one_of("backlog", backlog, ("keep", "thin"))
         self.target = usable_target(target)
+        if self.backlog == "thin" and self.target.fresh_s is None:
+            raise PenstockError.setting(
+                "backlog", backlog, "'keep' with Throughput", "it does not go by the age of rows"
+            )
         self._policy = LoadAware() if policy is None else usable_policy(policy, fine=fine)
         if arrival is not None and not isinstance(arrival, str):
             raise PenstockError.setting("arrival", arrival, "the name of a column")
@@ -410,8 +420,8 @@ class Guard:
         if self._forward is None or self._forward.alarm is not None:
             self._forward = Forward(self._session, staged(self._quarantine, self._stored()), self._quarantine)
 
-    def _start(self) -> Start | None:
-        return None if self.target.fresh_s is None else Start(time.time(), self.target.fresh_s)
+    def _start(self) -> Start:
+        return Start(time.time(), self.target.fresh_s if self.backlog == "thin" else None)
 
     def _sign(self, query: str) -> Watch:
         """What whoever reads its reports should know of this guard."""

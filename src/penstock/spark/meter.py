@@ -36,7 +36,7 @@ class TaskSums:
     newest_s: float | None
     costs: str  #: `BucketCosts`, packed: progress is read often and should stay small
     late: int = 0  #: rows that the fine gate shed
-    ancient: int = 0  #: rows that arrived before the year 2000, or ahead of the worker's clock, as they say
+    ancient: int = 0  #: rows that arrived more than 30 days ago, or ahead of the worker's clock, as they say
     ahead: int = 0
     partition: int = -1  #: number of the task's partition; -1: not known
 

@@ -151,8 +151,8 @@ def arrival_trouble(progress: Progress, probe: str) -> str | None:
         )
     if ancient > STRANGE_SHARE * rows:
         return (
-            f"arrival lies before the year 2000 in {ancient} of {rows} rows, so their wait is not measured: give "
-            "timestamps or seconds since 1970"
+            f"arrival lies more than 30 days back in {ancient} of {rows} rows, so their wait is not measured: name the "
+            "column with a row's time of arrival, not that of its event, in timestamps or seconds since 1970"
         )
     if rows and not timed:
         return "arrival is null in every row, so no wait can be measured: name the column with a row's time of arrival"

@@ -24,7 +24,7 @@ _POLICIES = {
     "base_line": BaseLine,
     "balanced": Balanced,
 }
-_PLAIN = ("key", "arrival", "keep", "mode", "checkpoint", "row", "weight", "name", "fine", "quarantine")
+_PLAIN = ("key", "arrival", "keep", "mode", "checkpoint", "row", "weight", "name", "fine", "quarantine", "backlog")
 
 
 def read_yaml(path: str | os.PathLike[str]) -> dict[str, Any]:
