@@ -16,6 +16,13 @@ from penstock.errors import PenstockError
         ("1.5 min", 90.0),
         (" 1 h ", 3600.0),
         ("250 us", 0.00025),
+        ("2 seconds", 2.0),
+        ("1 second", 1.0),
+        ("500 milliseconds", 0.5),
+        ("1 minute", 60.0),
+        ("interval 2 seconds", 2.0),
+        ("INTERVAL 1 Minute 30 Seconds", 90.0),
+        ("2 days", 172_800.0),
         (3, 3.0),
         (np.float32(0.5), 0.5),
     ],
@@ -25,7 +32,26 @@ def test_a_length_of_time_is_read_as_people_write_it(given: object, seconds: flo
 
 
 @pytest.mark.parametrize(
-    "given", [0, -1.0, math.nan, math.inf, 10**400, True, None, "soon", "2", "-2 s", "0 s", "2 parsecs", [2.0]]
+    "given",
+    [
+        0,
+        -1.0,
+        math.nan,
+        math.inf,
+        10**400,
+        True,
+        None,
+        "soon",
+        "2",
+        "-2 s",
+        "0 s",
+        "2 parsecs",
+        "2 months",
+        "seconds",
+        "2 ss",
+        "2 seconds ago",
+        [2.0],
+    ],
 )
 def test_what_is_no_length_of_time_is_refused_in_one_line(given: object) -> None:
     with pytest.raises(PenstockError, match=r"^limit = .* is not usable: give seconds above 0, .*$"):

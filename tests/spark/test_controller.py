@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -259,6 +260,33 @@ def test_a_stopped_guard_opens_the_gate(bench: Bench) -> None:
     bench.controller.stop()
     assert bench.share() == 1.0
     assert bench.plans.latest().note == "the guard was stopped"
+
+
+def test_a_guard_is_stopped_while_spark_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Silent(Query):
+        asked, answers = threading.Event(), threading.Event()
+
+        def __getattribute__(self, name: str) -> Any:
+            if name == "status" and threading.current_thread() is not threading.main_thread():
+                Silent.asked.set()
+                Silent.answers.wait(60.0)
+            return object.__getattribute__(self, name)
+
+    monkeypatch.setattr("penstock.spark.controller.STOP_S", 0.05)
+    bench = Bench(tmp_path, Silent())
+    bench.overload()
+    bench.controller.start()
+    assert Silent.asked.wait(10.0)
+    bench.controller.stop()
+    assert bench.controller.alive
+    assert (bench.share(), bench.plans.latest().note) == (1.0, "the guard was stopped")
+    bench.query.recentProgress.append(progress(3, bench.clock(), rows=3000, kept=400))
+    Silent.answers.set()
+    bench.controller._thread.join(10.0)  # noqa: SLF001 - it ends by itself
+    assert not bench.controller.alive
+    assert bench.share() == 1.0, "no plan that sheds is written after the end"
+    assert [report.sequence for report in bench.reports] == [0, 1, 2, 3]
+    assert len(bench.kept(End)) == 1
 
 
 def test_an_error_is_counted_told_once_and_survived(

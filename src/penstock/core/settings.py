@@ -7,26 +7,44 @@ from numbers import Integral, Real
 from penstock.errors import PenstockError
 
 _UNITS_S = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
-_DURATION = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(us|ms|s|min|h)\s*")
+#: Units as Spark spells them in intervals and triggers; a plural ends in s.
+_SPARK_UNITS_S = {
+    "microsecond": 1e-6,
+    "millisecond": 1e-3,
+    "second": 1.0,
+    "minute": 60.0,
+    "hour": 3600.0,
+    "day": 86_400.0,
+    "week": 604_800.0,
+}
+_PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([a-z]+)\s*")
+_DURATION = re.compile(rf"\s*(?:interval\s+)?((?:{_PART.pattern})+)")
 
 
 def duration_s(setting: str, given: object) -> float:
-    """A positive length of time in seconds, from a number of seconds or a text such as `200 ms`.
+    """A positive length of time in seconds: a number of seconds, a text such as `200 ms`, or an interval of Spark.
 
-    >>> duration_s("target", "200 ms"), duration_s("target", 2)
-    (0.2, 2.0)
+    >>> duration_s("target", "200 ms"), duration_s("target", 2), duration_s("target", "1 minute 30 seconds")
+    (0.2, 2.0, 90.0)
     >>> duration_s("target", "soon")
     Traceback (most recent call last):
     ...
     penstock.errors.PenstockError: target = 'soon' is not usable: give seconds above 0, or text like '200 ms' or '2 s'
     """
-    seconds = given
-    if isinstance(given, str) and (match := _DURATION.fullmatch(given)):
-        seconds = float(match[1]) * _UNITS_S[match[2]]
-    number = _real(seconds)
+    number = _real(_interval_s(given) if isinstance(given, str) else given)
     if not 0.0 < number < math.inf:
         raise PenstockError.setting(setting, given, "seconds above 0, or text like '200 ms' or '2 s'")
     return number
+
+
+def _interval_s(text: str) -> float | None:
+    """The length of time that a text names, as the sum of its parts; None if it names none."""
+    found = _DURATION.fullmatch(text.lower())
+    parts = _PART.findall(found[1]) if found else []
+    units_s = [_UNITS_S.get(unit) or _SPARK_UNITS_S.get(unit.removesuffix("s")) for _, unit in parts]
+    if not parts or None in units_s:
+        return None
+    return sum(float(count) * (unit_s or 0.0) for (count, _), unit_s in zip(parts, units_s, strict=True))
 
 
 def whole_number(setting: str, given: object, least: int) -> int:

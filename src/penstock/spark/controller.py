@@ -65,6 +65,9 @@ REAL_TIME = (
 )
 #: A query about which nothing can be learned for so many looks in a row is lost.
 LOST_AFTER = 120
+#: Longest wait for a look that is under way, and then for the last plan, when the guard is stopped.
+STOP_S = 2.0
+STOPPED = "the guard was stopped"
 
 
 class Dealing(NamedTuple):
@@ -156,10 +159,15 @@ class Controller:
         return self._thread.is_alive()
 
     def stop(self) -> None:
-        """End; if the query goes on, it keeps every row from now on."""
-        self._stopping.set()
-        if self._thread.is_alive() and threading.current_thread() is not self._thread:
-            self._thread.join(timeout=30.0)
+        """End within a few seconds, also while Spark does not answer; the query then keeps every row."""
+        self._stopping.set()  # No plan that sheds is written from now on.
+        if not self._thread.is_alive() or threading.current_thread() is self._thread:
+            return
+        self._thread.join(STOP_S)
+        if self._thread.is_alive():  # It waits for Spark, and ends when Spark answers.
+            release = threading.Thread(target=self._let_go, args=(STOPPED,), daemon=True)
+            release.start()
+            release.join(STOP_S)
 
     def _run(self) -> None:
         try:
@@ -167,7 +175,7 @@ class Controller:
         finally:
             now_s = self._clock()
             self._keep_alarms(now_s, again_after_s=0.0)
-            self._keep(End(now_s, "the guard was stopped" if self._stopping.is_set() else "over"))
+            self._keep(End(now_s, STOPPED if self._stopping.is_set() else "over"))
 
     def _loop(self) -> None:
         unanswered = 0
@@ -188,8 +196,8 @@ class Controller:
                 self._tell(f"query {self._query_id} has not answered {unanswered} times in a row and is given up")
                 break
             self._stopping.wait(wait_s)
+        self._let_go(STOPPED)
         self._look_once_more()
-        self._let_go("the guard was stopped")
 
     def _look_once_more(self) -> None:
         """A batch may have ended since the last look."""
@@ -427,6 +435,8 @@ class Controller:
 
     def _write(self, plan: Plan) -> None:
         """Put the plan into the log under the next free version, with the costs that rows are dealt by."""
+        if plan.gates and self._stopping.is_set():
+            return
         plan = plan if self._costs is None else replace(plan, costs=(self._costs,))
         plan = plan if self._salt is None else replace(plan, salt=self._salt)
         self._unwritten = plan

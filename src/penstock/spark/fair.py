@@ -7,6 +7,7 @@ import re
 import threading
 import time
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -235,8 +236,8 @@ class Fair:
 
     def stop(self) -> None:
         """Stop planning for all queries; those that go on keep every row from now on."""
-        for query in self.queries.values():
-            query.stop()
+        with ThreadPoolExecutor(max(len(self.queries), 1)) as each:  # Spark may keep all of them waiting.
+            list(each.map(FairQuery.stop, self.queries.values()))
         self._close_metrics()
 
     def _close_metrics(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,8 @@ _logger = logging.getLogger("penstock")
 EVERY = "5 seconds"
 #: Most files in one batch: two for each batch of the guarded query that sheds.
 FILES = 100
+#: Longest wait for the last rows when the guard is stopped.
+STOP_S = 30.0
 #: The query's checkpoint; Spark takes no folder of such a name for data.
 MARK = "_forward"
 #: How a line of a trace begins that Penstock has written for people.
@@ -72,7 +75,19 @@ class Forward:
         return f"shed rows wait in {self._folder}, because they are no longer brought to {self._place.name}{why}"
 
     def stop(self) -> None:
-        """Bring on what is there, and end."""
+        """Bring on what is there, and end; what takes longer than `STOP_S` goes on without being waited for."""
+        ending = threading.Thread(target=self._end, name="penstock-forward", daemon=True)
+        ending.start()
+        ending.join(STOP_S)
+        if ending.is_alive():
+            _logger.warning(
+                "shed rows in %s are still being brought to %s: those left when the program ends follow when the guard "
+                "watches again",
+                self._folder,
+                self._place.name,
+            )
+
+    def _end(self) -> None:
         alarm = self.alarm
         if alarm is not None:
             _logger.warning("%s", alarm)

@@ -365,7 +365,10 @@ class Guard:
         return self._stored().plans()
 
     def stop(self) -> None:
-        """Stop planning; if the query goes on, it keeps every row from now on."""
+        """Stop planning within seconds; if the query goes on, it keeps every row from now on.
+
+        Rows in quarantine that go to a table or a topic are brought there first, for up to half a minute.
+        """
         if self._controller is not None:
             self._controller.stop()
         forward, self._forward = self._forward, None
