@@ -12,6 +12,7 @@ import os
 import re
 import time
 import uuid
+from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ _M = TypeVar("_M", bound=Message)
 
 _TEMP_NAME = re.compile(r"\.[0-9]{20}\.[0-9a-f]{32}\.tmp")
 _LOCK_NAME = ".lock"
+_LEASE_NAMES = _LEASE_NAME, _NEW_LEASE_NAME = ".lease", ".lease.new"
 _STALE_S = 3600.0
 _NO_HARD_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
 _NO_FOLDER_SYNC = {errno.EBADF, errno.EINVAL}
@@ -68,6 +70,12 @@ class PlanStore(Protocol):
     def skipped(self) -> list[Skipped]:
         """What lies in the log and cannot be read."""
 
+    def renew(self, version: int, now_s: float) -> None:
+        """Let the plan of that version act for another lease from now on."""
+
+    def renewed_s(self, version: int) -> float:
+        """When the plan of that version was last renewed; 0 if it never was."""
+
 
 class Log(Generic[_M]):
     """Entries of one kind in a folder, which readers and writers of many processes may share.
@@ -79,6 +87,7 @@ class Log(Generic[_M]):
     _kind: type[_M]  #: what an entry is
     _word: str  #: what an entry is called, also the ending of its file's name
     _number: str  #: the field that numbers the entries
+    _time: str  #: the field that says when an entry was made
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         """Open the log in this folder, which is made if it is missing; a `file:` address is a folder too."""
@@ -152,6 +161,23 @@ class Log(Generic[_M]):
             if version >= before:
                 return
             (self.folder / self._name(version)).unlink(missing_ok=True)
+
+    def oldest(self) -> _M | None:
+        """The oldest readable entry; `None` if there is none."""
+        return next(self.entries(), None)
+
+    def made_before(self, time_s: float) -> int | None:
+        """The number of the newest entry made before that time; `None` if there is none.
+
+        Only a few entries are read: later entries have later times. One that cannot be read counts as old.
+        """
+        versions = self.versions()
+        old = bisect_left(versions, x=True, key=lambda version: not self._is_older(version, time_s))
+        return versions[old - 1] if old else None
+
+    def _is_older(self, version: int, time_s: float) -> bool:
+        entry = self.get(version)
+        return entry is None or getattr(entry, self._time) < time_s
 
     def skipped(self) -> list[Skipped]:
         """Every file that holds no readable entry, with the reason; not what a writer is still busy with."""
@@ -262,17 +288,34 @@ class PlanLog(Log[Plan]):
     (True, False, True)
     """
 
-    _kind, _word, _number = Plan, "plan", "version"
+    _kind, _word, _number, _time = Plan, "plan", "version", "decided_s"
 
     def plans(self) -> Iterator[Plan]:
         """Every readable plan, oldest first."""
         return self.entries()
 
+    def renew(self, version: int, now_s: float) -> None:
+        """Let the plan of that version act for another lease from now on.
+
+        That is one small file, replaced each time. It need not survive a crash: without it rows flow.
+        """
+        with self._telling("written"):
+            (self.folder / _NEW_LEASE_NAME).write_bytes(_sealed(f"{version} {now_s!r}".encode()))
+            (self.folder / _NEW_LEASE_NAME).replace(self.folder / _LEASE_NAME)
+
+    def renewed_s(self, version: int) -> float:
+        """When the plan of that version was last renewed; 0 if it never was."""
+        try:
+            renewed, renewed_s = _unsealed((self.folder / _LEASE_NAME).read_bytes()).split()
+        except (OSError, ValueError):  # none was ever renewed, or the file is torn
+            return 0.0
+        return float(renewed_s) if int(renewed) == version else 0.0
+
 
 class BindingLog(Log[Binding]):
     """Batches by number, each bound for good to the plan that judges it."""
 
-    _kind, _word, _number = Binding, "binding", "batch"
+    _kind, _word, _number, _time = Binding, "binding", "batch", "bound_s"
 
 
 def local_folder(setting: str, folder: str | os.PathLike[str]) -> Path:
@@ -300,7 +343,7 @@ def _unsealed(content: bytes) -> bytes:
 
 
 def _read_other(path: Path, word: str) -> Skipped | None:
-    if path.name == _LOCK_NAME:
+    if path.name in (_LOCK_NAME, *_LEASE_NAMES):
         return None
     if not _TEMP_NAME.fullmatch(path.name):
         return Skipped(path.name, f"it is not named as a {word} is")

@@ -55,6 +55,7 @@ class MemoryPlanLog:
     def __init__(self) -> None:
         """Start empty."""
         self._plans: dict[int, Plan] = {}
+        self._lease = -1, 0.0  # which plan was renewed last, and when
         self._lock = threading.Lock()
 
     def add(self, version: int, plan: Plan) -> bool:
@@ -91,6 +92,15 @@ class MemoryPlanLog:
     def skipped(self) -> list[Skipped]:
         """Nothing: memory holds no file that could be unreadable."""
         return []
+
+    def renew(self, version: int, now_s: float) -> None:
+        """Let the plan of that version act for another lease from now on."""
+        self._lease = version, now_s
+
+    def renewed_s(self, version: int) -> float:
+        """When the plan of that version was last renewed; 0 if it never was."""
+        renewed, renewed_s = self._lease
+        return renewed_s if renewed == version else 0.0
 
 
 class Step(Enum):

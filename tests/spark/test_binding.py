@@ -1,14 +1,15 @@
 """What a task deals by: the same at every try, whatever happens to the log in between."""
 
+import time
 from pathlib import Path
 
 import pytest
 
 import penstock as ps
 from penstock.log import PlanLog
-from penstock.plan import Costs, Plan
+from penstock.plan import Costs, KeepTable, Plan
 from penstock.spark import binding
-from penstock.spark.binding import Batch, costs_in_force
+from penstock.spark.binding import LEASE_S, Batch, bindings_of, control_row, costs_in_force
 
 COSTS = Costs("deal", 2, (1.0,))
 
@@ -71,3 +72,42 @@ def test_a_folder_made_anew_is_read_anew(folder: str) -> None:
     other = Costs("deal", 2, (9.0,))
     add(folder, other)
     assert in_force(folder) == other
+
+
+def bind(folder: str, number: int, monkeypatch: pytest.MonkeyPatch) -> int | None:
+    """The version of the plan that a batch is bound to."""
+    monkeypatch.setattr(binding, "_batch", lambda: Batch(number, "query"))
+    control_row(folder, "source")
+    bound = bindings_of(folder, "query").get(number)
+    assert bound is not None
+    return bound.plan_version
+
+
+def test_a_plan_that_sheds_acts_as_long_as_its_lease_is_renewed(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s, log = time.time(), plans(folder)
+    table = KeepTable("source", (0.5,), ("over capacity",))
+    log.add(0, Plan(0, "random", now_s - 10 * LEASE_S, 0, gates=(table,)))
+    assert bind(folder, 1, monkeypatch) is None
+    log.renew(0, now_s)
+    assert bind(folder, 2, monkeypatch) == 0
+    log.renew(7, now_s)  # another plan's
+    assert bind(folder, 3, monkeypatch) is None
+    log.renew(0, now_s - 2 * LEASE_S)
+    assert bind(folder, 4, monkeypatch) is None
+    (log.folder / ".lease").write_bytes(b"torn")
+    assert bind(folder, 5, monkeypatch) is None
+    assert bind(folder, 2, monkeypatch) == 0  # a replay
+    assert log.skipped() == []
+
+
+def test_a_query_whose_guard_has_stopped_deletes_old_bindings_itself(
+    folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.retention.BATCHES", 20)
+    monkeypatch.setattr(binding, "PURGE_EVERY", 10)
+    for version in range(3):
+        plans(folder).add(version, Plan(version, "random", 0.0, 0))
+    for number in range(95):
+        assert bind(folder, number, monkeypatch) == 2
+    assert bindings_of(folder, "query").versions() == list(range(70, 95))
+    assert plans(folder).versions() == [2]

@@ -82,7 +82,7 @@ class BatchAccount(Message):
 class AccountLog(Log[BatchAccount]):
     """Accounts by batch, of one epoch."""
 
-    _kind, _word, _number = BatchAccount, "account", "batch"
+    _kind, _word, _number, _time = BatchAccount, "account", "batch", "time_s"
 
 
 @dataclass(frozen=True, slots=True)

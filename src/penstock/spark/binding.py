@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from pyspark import TaskContext
 
+from penstock import retention
 from penstock.core import backlog
 from penstock.core.bucket_costs import BUCKETS
 from penstock.core.thresholds import KEEP_ALL, thresholds
@@ -28,6 +29,8 @@ _logger = logging.getLogger(__name__)
 
 #: A plan that sheds acts for so long after it was decided. A living controller renews it; a dead one's runs out.
 LEASE_S = 30.0
+#: How often an executor deletes what is old, in batches. The guard does so more often.
+PURGE_EVERY = 1_000
 #: In what unit a control row, which has whole numbers only, says what rows carry: 1 is 10**18 of it.
 SIC_UNIT = 1e-18
 
@@ -144,13 +147,14 @@ class _Logs:
         bound = bindings.get(batch.number)
         if bound is None:
             newest = self._newest()
-            version = _in_lease(newest, now_s)
+            version = self._in_lease(newest, now_s)
             if version is not None:
                 table_thresholds(newest, self._place)  # One that cannot be applied must not be bound.
             # Whole microseconds, as they reach the gate.
             new = Binding(batch.number, batch.query, _us(now_s) / 1e6, version, self._backlog(bindings, batch))
             bindings.add(batch.number, new)
             bound = bindings.get(batch.number)
+            self._purge(bindings, batch.number, now_s)
         if bound is None:
             raise PenstockError(f"the binding of batch {batch.number} cannot be read")
         return bound
@@ -190,7 +194,20 @@ class _Logs:
 
     def newest_in_force(self, now_s: float) -> int | None:
         """The newest version, unless it sheds and its lease has run out."""
-        return _in_lease(self._newest(), now_s)
+        return self._in_lease(self._newest(), now_s)
+
+    def _in_lease(self, plan: Plan | None, now_s: float) -> int | None:
+        """The plan's version, unless it sheds and nobody has renewed it for too long."""
+        if plan is None or not plan.gates or now_s - plan.decided_s <= LEASE_S:
+            return None if plan is None else plan.version
+        return plan.version if now_s - self._plans().renewed_s(plan.version) <= LEASE_S else None
+
+    def _purge(self, bindings: BindingLog, batch: int, now_s: float) -> None:
+        """Now and then delete what is old: a query goes on binding its batches when its guard has stopped."""
+        if batch % PURGE_EVERY == 0:
+            with suppress(Exception):
+                retention.purge_bindings(bindings, batch, now_s)
+                retention.purge_plans(self._plans(), bindings.oldest())
 
     def _newest(self) -> Plan | None:
         plans = self._plans()
@@ -206,12 +223,6 @@ class _Logs:
         if plan is None:
             raise PenstockError(f"plan {newest} cannot be read")
         return plan
-
-
-def _in_lease(plan: Plan | None, now_s: float) -> int | None:
-    if plan is None or (plan.gates and now_s - plan.decided_s > LEASE_S):
-        return None
-    return plan.version
 
 
 def table_thresholds(plan: Plan | None, place: str) -> list[int]:

@@ -14,10 +14,12 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from penstock import retention
 from penstock.core.partition_costs import PartitionCosts
 from penstock.core.shed_alarms import ShedAlarms
 from penstock.errors import PenstockError
 from penstock.plan import Costs, Plan
+from penstock.recent import Recent
 from penstock.report_log import ALIVE_S, Alarms, Alive, End, NoReports
 from penstock.spark.account import NO_REPORT, Account
 from penstock.spark.binding import LEASE_S, NO_PLAN, UNREADABLE
@@ -55,9 +57,6 @@ NO_BATCH = "no batch of query"
 SAME_ALARMS_S = 60.0
 #: What the names of probes begin with.
 PROBE = "penstock_probe_"
-#: Reports remembered, and batches whose bindings and plans are kept; how often older ones are deleted, in batches.
-HISTORY = 10_000
-PURGE_EVERY = 100
 #: What is told when batches last as long as their trigger says, so that no plan can be made of how long they took.
 REAL_TIME = (
     "in real-time mode nothing tells how long rows wait or what they cost, so this target cannot be held and every row "
@@ -126,6 +125,8 @@ class Controller:
         self._pending: deque[Progress] = deque()  # batches that have ended and are to be taken in
         self._in_force: Plan | None = None
         self._unwritten: Plan | None = None  # decided, and not in the log yet
+        self._renewed_s = 0.0  # when the plan in force was decided or last renewed
+        self._purged: int | None = None  # the batch at which old entries were deleted last
         self._understood = True  # whether the last batch was taken in without an error
         self._idle_since_s: float | None = None
         self._newest: Progress | None = None
@@ -137,7 +138,7 @@ class Controller:
         self._thread = threading.Thread(target=self._run, name=f"penstock-{query.id}", daemon=True)
         self.errors = 0
         self.alarms: tuple[str, ...] = ()
-        self.reports: deque[Report] = deque(maxlen=HISTORY)
+        self.reports = Recent()
         self.totals = Totals()
         self._account = Account(
             self._query_id,
@@ -240,8 +241,9 @@ class Controller:
             self._keep(Alive(now_s))
         plan = self._in_force
         # Who does not understand what happens does not renew: the lease runs out, and rows flow.
-        if self._understood and plan is not None and plan.gates and now_s - plan.decided_s > LEASE_S / 3.0:
-            self._write(replace(plan, decided_s=now_s, note="renewed"))
+        if self._understood and plan is not None and plan.gates and now_s - self._renewed_s > LEASE_S / 3.0:
+            self._plans.renew(plan.version, now_s)
+            self._renewed_s = now_s
 
     def _look_for_news(self) -> None:
         """Have the batches that have ended since the last look taken in, oldest first."""
@@ -271,8 +273,7 @@ class Controller:
         except Exception as error:
             self._account.miss(progress.batch, progress.batch, f"the guard met an error over it: {_line(error)}")
             raise
-        if progress.batch % PURGE_EVERY == 0:
-            self._purge(progress.batch - HISTORY)
+        self._purge(progress.batch)
         if report is None:
             return None
         self.reports.append(report)
@@ -354,19 +355,19 @@ class Controller:
         if plan is None or not plan.gates:
             return  # Only a plan that sheds has a lease; and with Spark Connect a look at a binding has its price.
         bound = self._bindings.get(batch)
-        if bound and bound.bound_s - plan.decided_s > LEASE_S:
+        if bound and bound.bound_s - self._renewed_s > LEASE_S:
             self.errors += 1
             self._tell(
                 f"query {self._query_id} kept every row of a batch because its plan was older than {LEASE_S:.0f} s by "
                 "the executor's clock: set the clocks of driver and executors alike"
             )
 
-    def _purge(self, before: int) -> None:
-        """Delete the bindings of batches long done, and the plans that only they needed."""
-        oldest = self._bindings.get(before)
-        self._bindings.purge(before)
-        if oldest is not None and oldest.plan_version is not None:
-            self._plans.purge(oldest.plan_version)
+    def _purge(self, batch: int) -> None:
+        """Now and then delete the bindings of batches long done, and the plans that only they needed."""
+        if self._purged is None or batch - self._purged >= retention.PURGE_EVERY:
+            self._purged = batch
+            retention.purge_bindings(self._bindings, batch, self._clock())
+            retention.purge_plans(self._plans, self._bindings.oldest())
 
     def _keep(self, message: Line) -> None:
         self._kept_s = self._clock()
@@ -443,7 +444,7 @@ class Controller:
         version = self._plans.next_version() if self._in_force is None else self._in_force.version + 1
         while not self._plans.add(version, numbered := replace(plan, version=version)):
             version += 1
-        self._in_force, self._unwritten = numbered, None
+        self._in_force, self._unwritten, self._renewed_s = numbered, None, numbered.decided_s
 
     def _tell(self, line: str) -> None:
         """Warn, once, whatever the numbers in the line."""

@@ -265,7 +265,7 @@ class Grouping:
         return self._controller.reports[-1] if self._controller and self._controller.reports else None
 
     def history(self) -> list[Report]:
-        """The Reports of all batches since it began to watch, up to the last 10,000."""
+        """The Reports since it began to watch: up to 1,000 batches and 7 days, the last 10 with their costs."""
         return list(self._controller.reports) if self._controller else []
 
     @property

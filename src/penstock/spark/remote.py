@@ -154,6 +154,15 @@ class RemoteLog(Generic[_M]):
         if before > 0:
             self._do("purge", before)
 
+    def oldest(self) -> _M | None:
+        """The oldest readable entry; `None` if there is none."""
+        return self._entry(self._do("oldest"))
+
+    def made_before(self, time_s: float) -> int | None:
+        """The number of the newest entry made before that time; `None` if there is none."""
+        found: int | None = self._do("made_before", time_s)
+        return found
+
     def skipped(self) -> list[Skipped]:
         """Every file that holds no readable entry, with the reason."""
         return [Skipped(*one) for one in self._do("skipped")]
@@ -168,6 +177,15 @@ class RemotePlans(RemoteLog[Plan]):
     def plans(self) -> Iterator[Plan]:
         """Every readable plan, oldest first."""
         return (plan for version in self.versions() if (plan := self.get(version)))
+
+    def renew(self, version: int, now_s: float) -> None:
+        """Let the plan of that version act for another lease from now on."""
+        self._do("renew", version, now_s)
+
+    def renewed_s(self, version: int) -> float:
+        """When the plan of that version was last renewed; 0 if it never was."""
+        found: float = self._do("renewed_s", version)
+        return found
 
 
 class Errands(DataSource):

@@ -62,7 +62,7 @@ def calm(plans: PlanStore, now_s: float) -> bool:
     newest = plans.latest()
     if newest is None:
         return True
-    age_s = now_s - newest.decided_s
+    age_s = now_s - max(newest.decided_s, plans.renewed_s(newest.version))
     return age_s > LEASE_S if newest.gates else age_s > CALM_S
 
 

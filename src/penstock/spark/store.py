@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from penstock import retention
 from penstock.log import PlanLog, PlanStore
 from penstock.report_log import ReportLog
 from penstock.spark.binding import bindings_of, control_row
@@ -26,14 +27,11 @@ def on_connect(spark: SparkSession | None) -> bool:
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
-class Plans(PlanStore, Protocol):
+class Plans(PlanStore, retention.Entries, Protocol):
     """The plans of a guard."""
 
-    def purge(self, before: int) -> None:
-        """Delete every plan with a lower version, except that the newest one always stays."""
 
-
-class Bindings(Protocol):
+class Bindings(retention.Bindings, Protocol):
     """What a controller asks of the bindings of a query."""
 
     def get(self, batch: int, /) -> Binding | None:
@@ -41,9 +39,6 @@ class Bindings(Protocol):
 
     def versions(self) -> list[int]:
         """The batches that are bound, ascending."""
-
-    def purge(self, before: int) -> None:
-        """Delete every binding of an earlier batch."""
 
 
 class Store(Protocol):

@@ -55,4 +55,4 @@ class DropPlan(Message):
 class DropLog(Log[DropPlan]):
     """Plans by version."""
 
-    _kind, _word, _number = DropPlan, "drops", "version"
+    _kind, _word, _number, _time = DropPlan, "drops", "version", "decided_s"

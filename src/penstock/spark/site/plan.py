@@ -35,4 +35,4 @@ class SitePlan(Message):
 class SitePlanLog(Log[SitePlan]):
     """Plans by batch, of one epoch."""
 
-    _kind, _word, _number = SitePlan, "siteplan", "batch"
+    _kind, _word, _number, _time = SitePlan, "siteplan", "batch", "decided_s"
