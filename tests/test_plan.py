@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import PenstockError
-from penstock.plan import Costs, Effect, KeepTable, OwnCost, Plan, RowSic
+from penstock.plan import Costs, Effect, Fits, KeepTable, OwnCost, Plan, RowSic
 
 seconds = st.floats(0, allow_infinity=False, allow_nan=False)
 shares = st.floats(0, 1)
@@ -52,6 +52,7 @@ plans = st.builds(
         unique_by=lambda one: one.place,
     ).map(tuple),
     expected=st.none() | st.builds(Effect, shares, st.none() | seconds),
+    fits=st.none() | st.builds(Fits, st.floats(0.001, 1e9), st.none() | st.floats(0.001, 1e9)),
     note=st.text(max_size=8),
 )
 
@@ -108,7 +109,7 @@ def test_parquet_loses_nothing(originals: list[Plan], tmp_path: Path) -> None:
 
 def test_json_is_canonical() -> None:
     assert plan(decided_s=2, expected=Effect(1, None)).to_json() == (
-        '{"costs":[],"decided_s":2.0,"expected":{"keep_share":1.0,"queuing_latency_s":null},"format":1,'
+        '{"costs":[],"decided_s":2.0,"expected":{"keep_share":1.0,"queuing_latency_s":null},"fits":null,"format":1,'
         '"gates":[{"keep":[0.5],"place":"source","reasons":["over capacity"]}],"note":"","policy":"p",'
         '"salt":3,"sic":[],"version":1}'
     )
@@ -121,7 +122,7 @@ def test_arrow_schema_is_typed() -> None:
     assert schema.field("salt").type == pa.int64()
     assert schema.field("decided_s").type == pa.float64()
     assert schema.field("gates").type == pa.list_(gate)
-    assert [field.name for field in schema if field.nullable] == ["expected"]
+    assert [field.name for field in schema if field.nullable] == ["expected", "fits"]
 
 
 def test_numpy_arrays_and_lists_become_tuples() -> None:
@@ -258,7 +259,7 @@ def test_wrong_json_is_refused_by_name(text: str, named: str) -> None:
     assert_refused(caught, named)
 
 
-@pytest.mark.parametrize("name", [name for name in json.loads(plan().to_json()) if name != "sic"])
+@pytest.mark.parametrize("name", [name for name in json.loads(plan().to_json()) if name not in {"sic", "fits"}])
 def test_every_field_must_be_there(name: str) -> None:
     shorter = {key: value for key, value in json.loads(plan().to_json()).items() if key != name}
     with pytest.raises(PenstockError) as caught:
@@ -271,7 +272,7 @@ def test_a_plan_of_before_there_was_sic_is_read() -> None:
     assert made.sic_at("source") == RowSic("source", (0.5, 0.25))
     assert made.sic_at("elsewhere") is None
     old = json.loads(plan().to_json())
-    del old["sic"]
+    del old["sic"], old["fits"]
     assert Plan.from_json(json.dumps(old)) == plan()
 
 

@@ -115,6 +115,22 @@ class RowSic(Record):
 
 
 @dataclass(frozen=True, slots=True)
+class Fits(Record):
+    """Up to how many rows a plan's keep shares are right, before the gate (`core.batch_size`).
+
+    >>> Fits(rows_per_s=500.0, rows=900.0).rows
+    900.0
+
+    Attributes:
+        rows_per_s: Rows a second that can be kept up with.
+        rows: Rows of one batch that fit; `None` if as many fit as come at that rate.
+    """
+
+    rows_per_s: Factor
+    rows: Factor | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Effect(Record):
     """What a policy expects of its plan; a latency of `None` means it has no estimate."""
 
@@ -142,6 +158,7 @@ class Plan(Message):
         costs: What rows cost where they are dealt to partitions, one a place.
         sic: Source information content of rows, one a place; for queries that share an application fairly.
         expected: What the policy expects of the plan.
+        fits: Up to how many rows its gates are right; a larger batch is thinned in proportion. `None`: of any size.
         note: Anything a person should know about the decision.
     """
 
@@ -154,6 +171,7 @@ class Plan(Message):
     sic: tuple[RowSic, ...] = ()
     expected: Effect | None = None
     note: Text = ""
+    fits: Fits | None = None
 
     @classmethod
     def keep_all(cls, version: int, policy: str, decided_s: float, salt: int = 0) -> Self:
@@ -167,7 +185,7 @@ class Plan(Message):
     @classmethod
     def _of_today(cls, document: dict[str, Any]) -> dict[str, Any]:
         """Before there were costs, every plan had an empty list of assignments; before there was SIC, nothing of it."""
-        document = {"sic": []} | document
+        document = {"sic": [], "fits": None} | document
         if document.get("assignments") != [] or "costs" in document:
             return document
         return {name: value for name, value in document.items() if name != "assignments"} | {"costs": []}
@@ -213,6 +231,7 @@ class Binding(Message):
         plan_version: Version of the plan; `None` if none is in force.
         backlog: How its rows are thinned by age, whatever the plan; `None` if they are not.
         note: Why no plan is in force; empty if one is, or if there is none to follow.
+        share: By what the keep shares of all rows are multiplied, because the batch is larger than what fits.
     """
 
     batch: Count
@@ -221,6 +240,12 @@ class Binding(Message):
     plan_version: Count | None = None
     backlog: Backlog | None = None
     note: Text = ""
+    share: Share = 1.0
+
+    @classmethod
+    def _of_today(cls, document: dict[str, Any]) -> dict[str, Any]:
+        """Before plans said what fits, a batch of any size was judged alike."""
+        return {"share": 1.0} | document
 
 
 def _check_unique(name: str, places: Iterable[str]) -> None:

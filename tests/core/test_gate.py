@@ -25,14 +25,14 @@ def judged(shares: list[float], salt: int, must_keep: NDArray[np.bool_] | None =
     return judge(table(*shares), key_hashes=KEY_HASHES, coins=coins(salt, ROWS), must_keep=must_keep)
 
 
-@given(st.lists(st.tuples(SHARES, SHARES), min_size=1, max_size=7), SALTS)
+@given(st.lists(st.tuples(SHARES, SHARES), min_size=1, max_size=6), SALTS)
 def test_a_lower_share_keeps_a_subset(pairs: list[tuple[float, float]], salt: int) -> None:
     low = judged([min(pair) for pair in pairs], salt)
     high = judged([max(pair) for pair in pairs], salt)
     assert not np.any(low.kept & ~high.kept)
 
 
-@given(st.lists(SHARES, min_size=1, max_size=7), SALTS)
+@given(st.lists(SHARES, min_size=1, max_size=6), SALTS)
 def test_the_same_row_under_the_same_plan_gets_the_same_verdict_wherever_it_stands(
     shares: list[float], salt: int
 ) -> None:
@@ -47,7 +47,7 @@ def coin_of(row: int, salt: int) -> int:
     return (xxhash64(salt, row) % 2**64) >> 1
 
 
-@given(st.lists(SHARES, min_size=1, max_size=7))
+@given(st.lists(SHARES, min_size=1, max_size=6))
 def test_thresholds_let_their_shares_of_all_coins_pass_but_for_the_bits_of_the_reason(shares: list[float]) -> None:
     for share, limit in zip(shares, thresholds(table(*shares)).tolist(), strict=True):
         slack = 2**11 + 1 if limit >= CERTAIN else MOST_REASONS
@@ -56,7 +56,7 @@ def test_thresholds_let_their_shares_of_all_coins_pass_but_for_the_bits_of_the_r
         assert share > 0.0 or limit < 0
 
 
-@given(st.lists(SHARES, min_size=1, max_size=7), SALTS)
+@given(st.lists(SHARES, min_size=1, max_size=6), SALTS)
 def test_a_row_passes_when_its_coin_is_at_most_the_threshold_of_its_bucket(shares: list[float], salt: int) -> None:
     verdicts, limits = judged(shares, salt), thresholds(table(*shares)).tolist()
     for row in range(0, len(ROWS), 17):
@@ -71,7 +71,7 @@ def test_the_edge_lies_where_the_share_says(row: int, salt: int) -> None:
     assert judged([min(float(share) * (1.0 + 1e-12), 1.0)], salt).kept[row]
 
 
-@given(st.lists(SHARES, min_size=1, max_size=7), SALTS)
+@given(st.lists(SHARES, min_size=1, max_size=6), SALTS)
 def test_a_kept_row_weighs_the_inverse_of_its_share_and_a_shed_one_nothing(shares: list[float], salt: int) -> None:
     verdicts = judged(shares, salt)
     own = np.array(shares)[verdicts.buckets]
@@ -80,7 +80,7 @@ def test_a_kept_row_weighs_the_inverse_of_its_share_and_a_shed_one_nothing(share
     assert np.isfinite(verdicts.weights).all()
 
 
-@given(st.lists(SHARES, min_size=1, max_size=7), SALTS, st.lists(st.booleans(), min_size=400, max_size=400))
+@given(st.lists(SHARES, min_size=1, max_size=6), SALTS, st.lists(st.booleans(), min_size=400, max_size=400))
 def test_a_must_keep_row_is_kept_with_weight_one_and_changes_no_other(
     shares: list[float], salt: int, marked: list[bool]
 ) -> None:
@@ -92,7 +92,7 @@ def test_a_must_keep_row_is_kept_with_weight_one_and_changes_no_other(
     assert np.array_equal(verdicts.weights[~must_keep], plain.weights[~must_keep])
 
 
-@given(st.lists(SHARES, min_size=1, max_size=7), SALTS)
+@given(st.lists(SHARES, min_size=1, max_size=6), SALTS)
 def test_every_shed_row_is_accounted_for_by_the_reason_of_its_bucket(shares: list[float], salt: int) -> None:
     verdicts = judged(shares, salt)
     account = verdicts.shed_by_reason(table(*shares))

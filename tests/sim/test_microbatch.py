@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from penstock.core.allot import LEAST_SHARE
 from penstock.core.bucket_costs import BucketCosts
 from penstock.core.cost_classes import cost_classes
 from penstock.core.policy import BaseLine, FullKnowledge, LoadAware, Planner, Policy, RandomShed
@@ -339,6 +340,43 @@ def test_a_rate_is_held(policy: str, late_plans: float) -> None:
     rates = [len(waits_s) / WINDOW_S for start_s, waits_s in done.waits_by_window().items() if 20.0 <= start_s < 90.0]
     assert max(rates) <= 300
     assert np.mean(rates) > 0.83 * 300
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_low_rate_has_no_floor(policy: str) -> None:
+    done = run(policy, stream((60, 20.0)), target=Throughput(5))
+    assert capacity_rows_per_s() * 20.0 * LEAST_SHARE > 4.0 * 5, "else a floor would not show"
+    rates = [len(waits_s) / WINDOW_S for start_s, waits_s in done.waits_by_window().items() if 20.0 <= start_s < 50.0]
+    assert max(rates) <= 2.0 * 5
+    assert np.mean(rates) <= (1.6 if policy == "cheap" else 1.1) * 5, "of rare keys little is known"
+    assert min(rates) > 0.4 * 5
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_of_a_start_at_full_overload_the_second_batch_is_no_larger_than_what_fits(policy: str) -> None:
+    """The first batch is small and takes long, as the machine warms up: its rows say little of how many will come."""
+    first = stream((0.2, 1.0))
+    rest = stream((60, 20.0))
+    joined = Stream(
+        np.concatenate([first.keys, rest.keys]),
+        np.concatenate([first.costs_s, rest.costs_s]),
+        np.concatenate([first.arrivals_s, 0.2 + rest.arrivals_s]),
+        ITEMS,
+    )
+    done = run(policy, joined, query=Query(first_start_s=0.2, overhead_s=1.0))
+    second = done.reports[1]
+    assert second.rows_in > 10 * done.reports[0].rows_in
+    assert second.duration_s < 2.0 * (1.0 + LIMIT_S), "kept whole it would take half a minute"
+    uncounted = run(policy, joined, query=Query(first_start_s=0.2, overhead_s=1.0, counted=False))
+    assert uncounted.reports[1].duration_s > 2.0 * second.duration_s
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_start_without_overload_loses_nothing(policy: str) -> None:
+    for load in (0.1, 0.4):
+        for first_start_s in (0.0, 0.2, 2.0):
+            done = run(policy, stream((60, load)), query=Query(first_start_s=first_start_s))
+            assert done.kept.all()
 
 
 @pytest.mark.parametrize("policy", POLICIES)

@@ -20,7 +20,8 @@ from penstock.core.density import Classes, allot
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-#: Never keep less of a bucket: a gate that is shut measures nothing and would never open again.
+#: Never keep less of a bucket for its work: a gate that is shut measures nothing and would never open again. A number
+#: of rows needs no measuring: it is held exactly, and floors are lowered until they take at most half of it.
 LEAST_SHARE = 0.01
 
 
@@ -33,6 +34,15 @@ def alike(work: float, budget: float) -> float:
     return 1.0 if work <= max(budget, 0.0) else max(budget / work, LEAST_SHARE)
 
 
+def row_share(rows: float, most_rows: float) -> float:
+    """One share for all rows, so that no more than so many are kept.
+
+    >>> row_share(20_000.0, most_rows=50.0), row_share(40.0, most_rows=50.0)
+    (0.0025, 1.0)
+    """
+    return 1.0 if rows <= max(most_rows, 0.0) else max(most_rows, 0.0) / rows
+
+
 def cheapest_first(
     rows: NDArray[np.float64], costs: NDArray[np.float64], budget: float, most_rows: float = np.inf
 ) -> NDArray[np.float64]:
@@ -42,12 +52,10 @@ def cheapest_first(
     [0.01, 1.0, 0.5]
     """
     order = np.argsort(costs, kind="stable")
-    # What the floor lets through is spent already; a bucket that is raised to 1 costs the rest of its work.
-    rest = (1.0 - LEAST_SHARE) * rows[order]
-    by_work = _filled(rest * costs[order], budget - LEAST_SHARE * float(rows @ costs))
-    by_rows = _filled(rest, most_rows - LEAST_SHARE * float(rows.sum()))
+    by_work = _raised((rows * costs)[order], budget, LEAST_SHARE)
+    by_rows = _raised(rows[order], most_rows, _floor(rows, most_rows, LEAST_SHARE))
     shares = np.empty(len(rows))
-    shares[order] = LEAST_SHARE + (1.0 - LEAST_SHARE) * np.minimum(by_work, by_rows)
+    shares[order] = np.minimum(by_work, by_rows)
     return shares
 
 
@@ -68,8 +76,21 @@ def densest_first(
     by_work = allot(Classes(rows=rows, costs_s=costs_s, utilities=utilities), budget_s, min_keep=min_keep).keep
     if most_rows == np.inf:
         return by_work
-    by_rows = allot(Classes(rows=rows, costs_s=np.ones(len(rows)), utilities=utilities), most_rows, min_keep=min_keep)
+    alike_s = np.ones(len(rows))
+    floor = _floor(rows, most_rows, min_keep)
+    by_rows = allot(Classes(rows=rows, costs_s=alike_s, utilities=utilities), most_rows, min_keep=floor)
     return np.minimum(by_work, by_rows.keep)
+
+
+def _floor(rows: NDArray[np.float64], most_rows: float, floor: float) -> float:
+    """The floor, lowered so that it takes at most half of a number of rows."""
+    return min(floor, 0.5 * row_share(float(rows.sum()), most_rows))
+
+
+def _raised(amounts: NDArray[np.float64], room: float, floor: float) -> NDArray[np.float64]:
+    """The share of each amount when all have a floor and are raised to 1 in order while there is room."""
+    # What the floor lets through is spent already; an amount that is raised to 1 costs the rest of it.
+    return floor + (1.0 - floor) * _filled((1.0 - floor) * amounts, room - floor * float(amounts.sum()))
 
 
 def _filled(amounts: NDArray[np.float64], room: float) -> NDArray[np.float64]:

@@ -21,8 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.backlog import TOO_OLD
+from penstock.core.batch_size import TOO_MANY
 from penstock.core.hashing import SPARK_SEED, bucket, xxhash64, xxhash64_ints
-from penstock.core.thresholds import CERTAIN, CERTAIN_WEIGHT, KEEP_ALL, thresholds
+from penstock.core.thresholds import CERTAIN, CERTAIN_WEIGHT, KEEP_ALL, scaled, thresholds
 from penstock.plan import KeepTable
 
 
@@ -34,11 +35,14 @@ class Verdicts:
     weights: NDArray[np.float64]  #: new weight of a kept row; 0 for a shed one
     buckets: NDArray[np.int64]  #: key bucket of the row, whose reason stands in the table
     aged: NDArray[np.bool_]  #: rows that are judged by their age, and not by their bucket
+    too_many: bool = False  #: whether the others are shed because there are too many of them
 
     def shed_by_reason(self, table: KeepTable) -> dict[str, int]:
         """How many rows were shed for each reason."""
         shed: dict[str, int] = {}
         by_table = self.buckets[~self.kept & ~self.aged]
+        if self.too_many and len(by_table):
+            shed[TOO_MANY], by_table = len(by_table), by_table[:0]
         for number, rows in enumerate(np.bincount(by_table, minlength=table.buckets).tolist()):
             if rows:
                 shed[table.reason(number)] = shed.get(table.reason(number), 0) + rows
@@ -77,8 +81,11 @@ def judge(
     must_keep: NDArray[np.bool_] | None = None,
     weights: NDArray[np.float64] | None = None,
     by_age: NDArray[np.int64] | None = None,
+    share: float = 1.0,
 ) -> Verdicts:
     """Judge rows by the hash of their key and by their coin; a row that its age has a lower threshold for, by that.
+
+    `share` is what the keep shares of all rows are multiplied by, if the batch is too large for the table.
 
     >>> table = KeepTable("source", keep=(0.5,), reasons=("over capacity",))
     >>> rows = np.arange(6)
@@ -87,7 +94,7 @@ def judge(
     ([0.0, 2.0, 2.0, 2.0, 0.0, 0.0], {'over capacity': 3})
     """
     buckets = bucket(key_hashes, table.buckets)
-    limits = thresholds(table)[buckets]
+    limits = scaled(thresholds(table), share)[buckets]
     aged = np.zeros(len(limits), np.bool_) if by_age is None else (by_age < limits) & (by_age < CERTAIN)
     if by_age is not None:
         limits = np.minimum(limits, by_age)
@@ -97,4 +104,4 @@ def judge(
     if must_keep is not None:
         factors = np.where(must_keep, np.where(limits == KEEP_ALL, 1.0, CERTAIN_WEIGHT), factors)
         kept = kept | must_keep
-    return Verdicts(kept, factors if weights is None else factors * weights, buckets, aged)
+    return Verdicts(kept, factors if weights is None else factors * weights, buckets, aged, share < 1.0)

@@ -20,12 +20,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.allot import LEAST_SHARE, alike, cheapest_first, densest_first
+from penstock.core.allot import LEAST_SHARE, alike, cheapest_first, densest_first, row_share
 from penstock.core.bucket_costs import BUCKETS
 from penstock.core.knowledge import Knowledge
 from penstock.core.pooled_costs import pooled
-from penstock.core.target import Target
-from penstock.plan import Effect, KeepTable, Plan
+from penstock.core.target import AIM, Target, Throughput
+from penstock.plan import Effect, Fits, KeepTable, Plan
 from penstock.report import Report
 
 #: The place of the one gate in front of a query.
@@ -34,6 +34,8 @@ OVER_CAPACITY = "more work than capacity"
 DEAR = "costly keys, more work than capacity"
 POOR = "little utility for their cost, more work than capacity"
 
+#: A batch fits a plan if it is up to so many times as large as planned for: rows never come quite evenly.
+SPARE = 1.25
 #: A plan stays in force while it lets through what a new one would, within this share: every new one is a file.
 DEAD_BAND = 0.05
 
@@ -123,15 +125,39 @@ class BatchPlanner:
             return None
         gates = () if table is None else (table,)
         share = forecast.let_through(table)[1] / max(float(forecast.rows.sum()), 1e-9) if gates else 1.0
-        self._plan = Plan(report.sequence + 1, self.policy, now_s, self.salt, gates, expected=Effect(min(share, 1.0)))
+        self._plan = Plan(
+            report.sequence + 1,
+            self.policy,
+            now_s,
+            self.salt,
+            gates,
+            expected=Effect(min(share, 1.0)),
+            fits=self._fits(forecast, table, min(share, 1.0)),
+        )
         return self._plan
 
     def release(self, version: int, now_s: float, note: str) -> Plan | None:
         """A plan that keeps everything, if one that sheds is in force: there is no load any more."""
         if self._plan is None or not self._plan.gates:
             return None
-        self._plan = Plan(version, self.policy, now_s, self.salt, expected=Effect(keep_share=1.0), note=note)
+        fits = self._fits(self._forecast(), None, 1.0)
+        self._plan = Plan(version, self.policy, now_s, self.salt, expected=Effect(keep_share=1.0), note=note, fits=fits)
         return self._plan
+
+    def _fits(self, forecast: Forecast, table: KeepTable | None, share: float) -> Fits | None:
+        """Up to how many rows a table that keeps this share is right; None if that is not known."""
+        if isinstance(self.target, Throughput):
+            rate = self.target.rows_per_s
+            return Fits(rows_per_s=rate if table is None else AIM * rate / max(share, 1e-9))
+        rows, known = float(forecast.rows.sum()), self._known
+        work_s = forecast.let_through(table)[0] / rows if rows > 0.0 else 0.0
+        steady = known.steady._replace(lag_s=0.0)
+        span_s = known.span_s(steady)
+        if not work_s > 0.0 or not math.isfinite(span_s):
+            return None
+        fit = span_s * known.capacity / work_s
+        length_s = max(steady.overhead_s + span_s, known.interval_s)
+        return Fits(rows_per_s=fit / length_s, rows=SPARE * fit) if fit > 0.0 and length_s > 0.0 else None
 
     def _forecast(self) -> Forecast:
         pace = self._known.pace
@@ -169,7 +195,7 @@ class BatchPlanner:
             return None if keep.min() >= 1.0 else KeepTable(SOURCE, keep=tuple(keep.tolist()), reasons=(DEAR,))
         share = min(
             alike(forecast.work_s, forecast.budget_s),
-            alike(float(forecast.rows.sum()), forecast.most_rows),
+            row_share(float(forecast.rows.sum()), forecast.most_rows),
         )
         return None if share >= 1.0 else KeepTable(SOURCE, keep=(share,), reasons=(OVER_CAPACITY,))
 

@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from penstock.core.batch_size import LEASE_S, share_that_fits
 from penstock.core.bucket_costs import BUCKETS, BucketCosts
 from penstock.core.gate import coins, judge
 from penstock.core.hashing import bucket, xxhash64_ints
 from penstock.core.planner import SOURCE
 from penstock.core.shedding import Arrived, Drop, Executed
+from penstock.plan import KeepTable
 from penstock.report import Latency, Report
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from penstock.core.policy import Machines, Planner
-    from penstock.plan import KeepTable, Plan
+    from penstock.plan import Plan
     from penstock.sim.workload import Stream
 
 
@@ -52,6 +54,7 @@ class Query:
         rows_per_batch: The most rows that the source hands out at a time.
         late_plans: Share of plans that are too late for the next batch and act on the one after it.
         true_backlog: Whether reports hold what really waits, and not what the rate of rows suggests.
+        counted: Whether the source says how many rows a batch has before it runs, as Kafka does.
         idle_s: After so long without a row the planner is asked to let go.
         gate_hashes: What the gate looks a row up by.
         fine: Makes the machines that shed once more, row by row, inside each task; None: the gate alone sheds.
@@ -67,6 +70,7 @@ class Query:
     rows_per_batch: int | None = None
     late_plans: float = 0.0
     true_backlog: bool = False
+    counted: bool = True
     idle_s: float = 10.0
     gate_hashes: Callable[[Stream], NDArray[np.int64]] = by_key
     fine: Callable[[], Machines] | None = None
@@ -143,8 +147,7 @@ class _Batches:
         return now_s if missed else float(np.ceil(max(now_s, arrival_s) / trigger_s)) * trigger_s
 
     def _batch(self, start_s: float, rows: slice) -> Report:
-        table = None if self._in_force is None else self._in_force.gate(SOURCE)
-        kept, weights, shed = self._judge(table, rows)
+        kept, weights, shed = self._judge(start_s, rows)
         overhead_s = self._query.overhead_s * (1.0 + self._query.noise * self._rng.uniform(-1.0, 1.0))
         delay_s = self._query.delay_share * overhead_s
         slots = self._query.cores(start_s)
@@ -182,17 +185,28 @@ class _Batches:
             cost_sketch=measured.to_bytes(),
         )
 
-    def _judge(
-        self, table: KeepTable | None, rows: slice
-    ) -> tuple[NDArray[np.bool_], NDArray[np.float64], dict[str, int]]:
+    def _judge(self, start_s: float, rows: slice) -> tuple[NDArray[np.bool_], NDArray[np.float64], dict[str, int]]:
         """Which rows are kept, the weights of those, and how many are shed for each reason."""
-        count = rows.stop - rows.start
-        if table is None or self._in_force is None:
+        plan, count = self._in_force, rows.stop - rows.start
+        share = 1.0 if plan is None else self._share(plan, start_s, count)
+        if plan is None or (plan.gate(SOURCE) is None and share >= 1.0):
             return np.ones(count, np.bool_), np.ones(count), {}
+        table = plan.gate(SOURCE) or KeepTable(SOURCE, keep=(1.0,), reasons=("",))
         numbers = np.arange(rows.start, rows.stop)
-        thrown = coins(self._in_force.salt, numbers)
-        verdicts = judge(table, key_hashes=self._hashes[rows], coins=thrown, must_keep=self._must_keep[rows])
+        verdicts = judge(
+            table,
+            key_hashes=self._hashes[rows],
+            coins=coins(plan.salt, numbers),
+            must_keep=self._must_keep[rows],
+            share=share,
+        )
         return verdicts.kept, verdicts.weights[verdicts.kept], verdicts.shed_by_reason(table)
+
+    def _share(self, plan: Plan, start_s: float, rows: int) -> float:
+        """What of a batch fits the plan, by its number of rows if the source says it."""
+        if plan.fits is None or not self._query.counted or start_s - plan.decided_s > LEASE_S or not self._out.reports:
+            return 1.0
+        return share_that_fits(plan.fits, rows, start_s - self._out.reports[-1].start_s)
 
     def _fine(self, numbers: NDArray[np.int64], start_s: float, slots: int) -> NDArray[np.bool_]:
         """Which rows the machine of their core lets through when it comes to them."""
