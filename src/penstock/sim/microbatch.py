@@ -204,7 +204,9 @@ class _Batches:
 
     def _share(self, plan: Plan, start_s: float, rows: int) -> float:
         """What of a batch fits the plan, by its number of rows if the source says it."""
-        if plan.fits is None or not self._query.counted or start_s - plan.decided_s > LEASE_S or not self._out.reports:
+        # A plan that sheds is renewed as long as the guard lives.
+        acts = bool(plan.gates) or start_s - plan.decided_s <= LEASE_S
+        if plan.fits is None or not acts or not self._query.counted or not self._out.reports:
             return 1.0
         return share_that_fits(plan.fits, rows, start_s - self._out.reports[-1].start_s)
 
