@@ -15,7 +15,7 @@ from penstock.core.answers import Quantile
 from penstock.core.planner import SOURCE
 from penstock.core.weighted_sums import Arrays, summed
 from penstock.plan import KeepTable, Plan
-from penstock.spark.gate import MADE_BY
+from penstock.spark.weight_mark import MADE_BY
 
 F = pytest.importorskip("pyspark.sql.functions")
 
@@ -167,12 +167,12 @@ def test_where_nothing_is_known_a_warning_says_so(spark: SparkSession) -> None:
     left = spark.sql("SELECT * FROM VALUES (1, 2.0D), (2, 2.0D) AS t(user, weight)")
     right = spark.sql("SELECT * FROM VALUES (1, 4.0D), (1, 4.0D) AS t(user, weight)")
     with pytest.warns(PenstockWarning, match="pairs with a common row") as told:
-        joined = answers.join(left, right, "user")
+        joined = answers.join(left, right, "user", weight="weight")
     assert len(told) == 1
     assert [tuple(row) for row in joined.collect()] == [(1, 8.0), (1, 8.0)]
-    one_name = [side.withMetadata("weight", {MADE_BY: "guard"}) for side in (left, right)]
+    left, right = (side.withMetadata("weight", {MADE_BY: "guard"}) for side in (left, right))
     with pytest.warns(PenstockWarning) as told:
-        answers.join(*one_name, "user")
+        answers.join(left, right, "user")
     assert "weights that guard 'guard' made on both sides" in str(told[1].message)
     assert [one.filename for one in told] == [__file__] * 2
     whole = right.drop("weight")

@@ -454,7 +454,7 @@ def test_the_fine_gate_sheds_within_a_batch_and_accounts_for_it(spark: SparkSess
 
 
 def test_weights_multiply_onto_those_that_come_in(spark: SparkSession, tmp_path: Path) -> None:
-    own = guard(tmp_path)
+    own = guard(tmp_path, weight="weight")
     put_plan(own, KeepTable(SOURCE, keep=(0.5,), reasons=("half",)))
     rows = spark.range(2000).selectExpr(
         "id as row", "id % 7 as key", "current_timestamp() as arrival", "3.0D as weight"
@@ -468,7 +468,7 @@ def test_weights_multiply_onto_those_that_come_in(spark: SparkSession, tmp_path:
 
 def test_guards_one_behind_the_other_toss_coins_of_their_own(spark: SparkSession, tmp_path: Path) -> None:
     """With one coin the second gate would keep all that the first has kept, and weights would double for nothing."""
-    own = {name: guard(tmp_path / name, target=ps.Throughput(5)) for name in ("first", "second")}
+    own = {name: guard(tmp_path / name, target=ps.Throughput(5), weight="weight") for name in ("first", "second")}
     for one in own.values():
         put_plan(one, KeepTable(SOURCE, keep=(0.5,), reasons=("half",)))
     rows = spark.range(10_000).selectExpr("id as row", "id % 7 as key")

@@ -19,15 +19,13 @@ from penstock.core.answers import Quantile
 from penstock.core.weighted_sums import CERTAIN_AT_MOST, Sums
 from penstock.errors import PenstockError, PenstockWarning
 from penstock.spark.checks import column_name, column_names
-from penstock.spark.gate import MADE_BY
+from penstock.spark.weight_mark import WEIGHT, maker, passed_on, refuse_another, refuse_unmarked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pyspark.sql import Column, DataFrame
 
-#: What rows are weighted by if nothing else is said: the guard's column.
-WEIGHT = "weight"
 #: Joins after which weights are right, by the sides that have them: a row whose partner was shed must not look alone.
 _SOUND = {
     ("left",): ("inner", "left", "leftsemi", "leftanti", "semi", "anti"),
@@ -37,6 +35,8 @@ _SOUND = {
 _COIN, _U, _V, _G = "coin", "u", "v", "g"
 #: Where an answer's column has the columns that it takes numbers from, by what they are given as.
 _NUMBERS = "_penstock_numbers"
+#: Where it has whether the user named the column of weights.
+_NAMED = "_penstock_named"
 #: Columns that are expressions may be long; so many letters of one tell which it is.
 _MOST_LETTERS = 40
 
@@ -84,7 +84,7 @@ class Columns:
 def count(
     where: str | Column | None = None,
     *,
-    weight: str = WEIGHT,
+    weight: str | None = None,
     confidence: float = 0.95,
     row: str | Sequence[str] = (),
 ) -> Column:
@@ -92,7 +92,7 @@ def count(
 
     Args:
         where: Which rows count; null counts as no.
-        weight: Column with the weights; null stands for 1.
+        weight: Column with the weights, `weight` if not given; a null in it stands for 1.
         confidence: How often the interval is to hold the true value.
         row: Columns that the gate's coin is tossed for, if several rows of a group are equal in them.
     """
@@ -109,7 +109,7 @@ def count(
 def sum(  # noqa: A001 - as Spark calls it
     value: str | Column,
     *,
-    weight: str = WEIGHT,
+    weight: str | None = None,
     confidence: float = 0.95,
     row: str | Sequence[str] = (),
 ) -> Column:
@@ -121,7 +121,7 @@ def sum(  # noqa: A001 - as Spark calls it
 def mean(
     value: str | Column,
     *,
-    weight: str = WEIGHT,
+    weight: str | None = None,
     confidence: float = 0.95,
     row: str | Sequence[str] = (),
 ) -> Column:
@@ -133,7 +133,7 @@ def mean(
 def share(
     where: str | Column,
     *,
-    weight: str = WEIGHT,
+    weight: str | None = None,
     confidence: float = 0.95,
     row: str | Sequence[str] = (),
 ) -> Column:
@@ -146,7 +146,7 @@ def ratio(
     above: str | Column,
     below: str | Column,
     *,
-    weight: str = WEIGHT,
+    weight: str | None = None,
     confidence: float = 0.95,
     row: str | Sequence[str] = (),
 ) -> Column:
@@ -166,6 +166,8 @@ def grouped(df: DataFrame, by: str | Column | Sequence[str | Column], **named: C
     for name, answer in named.items():
         if isinstance(answer, str) or not hasattr(answer, "alias"):
             raise PenstockError.setting(name, answer, "an answer such as answers.count()")
+        if vars(answer).get(_NAMED) is False:
+            refuse_another(df, WEIGHT)
         _refuse_text(df, name, answer)
     columns: list[Any] = list(by) if isinstance(by, list | tuple) else [by]
     return df.groupBy(*columns).agg(*(answer.alias(name) for name, answer in named.items()))
@@ -188,9 +190,12 @@ def count_distinct(value: str | Column) -> Column:
 
 
 def join(
-    left: DataFrame, right: DataFrame, on: str | list[str], how: str = "inner", *, weight: str = WEIGHT
+    left: DataFrame, right: DataFrame, on: str | list[str], how: str = "inner", *, weight: str | None = None
 ) -> DataFrame:
     """Rows of two frames together. If both carry weights these are multiplied, with a warning.
+
+    Weights are in the column `weight` if it is a guard's, by Spark's metadata. Name the column if it has another name,
+    or came through Kafka or a function of yours, which lose metadata.
 
     Joins that show rows without a partner are refused where the partner may have been shed.
 
@@ -199,8 +204,11 @@ def join(
     a common row share its coin: of their error nothing is known. With weights on one side only each row keeps its own;
     if it meets several rows, name what tells rows apart on its side as `row` in the answers.
     """
-    weight = column_name("weight", weight)
     keys = [on] if isinstance(on, str) else on
+    for side, df in (("left", left), ("right", right)):
+        if weight is None and WEIGHT not in keys:
+            refuse_unmarked(df, WEIGHT, "weight", f"the {side} side of the join")
+    weight = WEIGHT if weight is None else column_name("weight", weight)
     weighted = tuple(side for side, df in (("left", left), ("right", right)) if weight in df.columns)
     if weight in keys or not weighted:
         return left.join(right, on, how)
@@ -213,7 +221,7 @@ def join(
         return left.join(right, on, how)
     why = "pairs with a common row were kept or shed together: estimates hold on average, intervals do not"
     _warn("join", why, above=1)
-    makers = [(df.schema[weight].metadata or {}).get(MADE_BY) for df in (left, right)]
+    makers = [maker(df, weight) for df in (left, right)]
     if makers[0] is not None and makers[0] == makers[1]:
         warnings.warn(
             f"answers.join multiplies weights that guard {makers[0]!r} made on both sides: rows that are equal in what "
@@ -224,7 +232,7 @@ def join(
     theirs = "__penstock_weight"
     joined = left.join(right.withColumnRenamed(weight, theirs), on, how)
     product = F.coalesce(F.col(weight), F.lit(1.0)) * F.coalesce(F.col(theirs), F.lit(1.0))
-    return joined.withColumn(weight, product).drop(theirs)
+    return passed_on(joined.withColumn(weight, product).drop(theirs), left, weight)
 
 
 def _unbounded(name: str, value: str | Column, why: str) -> Column:
@@ -286,15 +294,17 @@ def _answer(
     name: str,
     equation: Callable[[Sums, Quantile, Any], Any],
     values: tuple[Column, Column],
-    weight: str,
+    weight: str | None,
     confidence: float,
     row: str | Sequence[str],
     **numbers: str | Column,
 ) -> Column:
     quantile = Quantile(confidence)
-    sums = _sums(*values, F.col(column_name("weight", weight)), column_names("row", row) if row else ())
+    name_of_weights = WEIGHT if weight is None else column_name("weight", weight)
+    sums = _sums(*values, F.col(name_of_weights), column_names("row", row) if row else ())
     made = Columns().given(sums, lambda found: equation(found, quantile, Columns())).alias(name)
-    vars(made)[_NUMBERS] = {**numbers, "weight": weight}
+    vars(made)[_NUMBERS] = {**numbers, "weight": name_of_weights}
+    vars(made)[_NAMED] = weight is not None
     return made
 
 

@@ -13,6 +13,7 @@ from pyspark.sql.types import ArrayType, BooleanType, MapType, NumericType, Stru
 from penstock.core.bucket_costs import BUCKETS
 from penstock.core.cost_classes import CLASSES_PER_OCTAVE
 from penstock.errors import PenstockError
+from penstock.spark.weight_mark import refuse_unmarked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,6 +40,7 @@ class RowColumns:
         keep: Rows that must be kept: a condition in SQL, or a column.
         cost: Column with a row's true cost in seconds, which then decides the bucket in place of the key.
         weight: Column with the weights.
+        weight_named: Whether the user named it, so that numbers in it are weights although no guard made them.
         worth: What rows are worth by a column's values, which is then told by the bucket as well.
     """
 
@@ -50,6 +52,8 @@ class RowColumns:
     weight: str
     cost_setting: str = "cost_column"  #: what the user knows `cost` by
     worth: Worth | None = None
+    weight_named: bool = True
+    weight_setting: str = "weight"  #: what the user knows `weight` by
 
     def refuse_overlap(self) -> None:
         """The weight needs a column to itself."""
@@ -143,6 +147,11 @@ class RowColumns:
     def has_weight(self, df: DataFrame) -> bool:
         """Whether rows already carry a weight; Spark takes names that differ in case for the same."""
         return self.weight.lower() in (name.lower() for name in df.columns)
+
+    def refuse_own_weight(self, df: DataFrame) -> None:
+        """A column of the user's that has the name of the weights by chance would be multiplied."""
+        if not self.weight_named:
+            refuse_unmarked(df, self.weight, self.weight_setting)
 
     def incoming_weight(self, df: DataFrame) -> Column:
         """How many rows this one already stands for."""

@@ -121,7 +121,7 @@ class Fair:
         keep: str | Column | None = None,
         row: str | Sequence[str] = (),
         checkpoint: str | os.PathLike[str] | None = None,
-        weight_column: str = "weight",
+        weight_column: str | None = None,
         key: str | Sequence[str] = (),
         value: str | Worth | None = None,
     ) -> FairQuery:
@@ -137,7 +137,8 @@ class Fair:
             keep: Rows that are never shed: a condition in SQL or a column.
             row: Column or columns that tell rows apart, as for a guard.
             checkpoint: The query's checkpoint folder, under which its plans are kept.
-            weight_column: Name of the column with each kept row's weight.
+            weight_column: Name of the column with each kept row's weight; `weight` if not given. A weight that rows
+                come with is multiplied: name its column here, unless Spark still knows that another guard made it.
             key: With `Balanced`, column or columns by which costs are told apart.
             value: With `Balanced`, what rows are worth: a column of utilities from 0 to 1, or `Worth`.
         """
@@ -274,11 +275,12 @@ class FairQuery(Guard):
         terms: Terms,
         policy: Balanced | LoadAware,
         *,
-        weight_column: str,
+        weight_column: str | None,
         **settings: Any,  # noqa: ANN401 - those of a guard
     ) -> None:
         """Made by `Fair.query`."""
         super().__init__(fair.target, policy, mode=fair.mode, weight=weight_column, backlog=fair.backlog, **settings)
+        self._columns = replace(self._columns, weight_setting="weight_column")
         self.name, self.terms = name, terms
         self._salt = gate_salt(self._seed, name)
         if self._columns.weight.lower() == SIC:
@@ -323,6 +325,7 @@ class FairQuery(Guard):
             )
         if source is not None and source not in self.terms.sources:
             raise PenstockError.setting("source", source, f"one of {', '.join(self.terms.sources)}")
+        self._columns.refuse_own_weight(df)
         self._refuse_another_guards_rows(df)
         sic = SicOfRows(self.terms.sources, source, by, by_class=isinstance(self._policy, Balanced))
         if self.mode == "off":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +13,7 @@ from penstock.core.thresholds import BACKLOG_NUMBER, CERTAIN, CERTAIN_WEIGHT, KE
 from penstock.spark.control_table import FORMAT, PlanTable
 from penstock.spark.pass_on import SIC
 from penstock.spark.quarantine import PART, PARTS, PLAN_VERSION, REASON_NUMBER
+from penstock.spark.weight_mark import MADE_BY, MADE_IN, THIS_PROCESS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -27,10 +27,6 @@ if TYPE_CHECKING:
 
 #: The column in which a dry run says what would have been shed.
 WOULD_SHED = "penstock_would_shed"
-#: Under these keys a weight column's metadata names the guard that made it, and the process in which it did: such
-#: metadata outlives a query in a Parquet file, and only two guards on one query are a mistake.
-MADE_BY, MADE_IN = "penstock_guard", "penstock_process"
-THIS_PROCESS = uuid.uuid4().hex
 
 #: Where a control row says what rows carry, behind the thresholds and five other numbers.
 SIC_AT = BUCKETS + 5

@@ -33,13 +33,14 @@ from penstock.spark.columns import RowColumns
 from penstock.spark.controller import PROBE, Controller, Dealing
 from penstock.spark.dealing import FromLog, Given
 from penstock.spark.forward import Forward
-from penstock.spark.gate import MADE_BY, MADE_IN, THIS_PROCESS, WOULD_SHED, control, gated
+from penstock.spark.gate import WOULD_SHED, control, gated
 from penstock.spark.measured import measured, unmeasured
 from penstock.spark.prepare import prepared, staged
 from penstock.spark.quarantine import Place
 from penstock.spark.remote import store_for
 from penstock.spark.replay import calm
 from penstock.spark.settings import read_yaml
+from penstock.spark.weight_mark import MADE_BY, MADE_IN, THIS_PROCESS, WEIGHT, made_by, passed_on
 from penstock.totals import Totals
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ class Guard:
         mode: Mode = "enforce",
         checkpoint: str | os.PathLike[str] | None = None,
         row: str | Sequence[str] = (),
-        weight: str = "weight",
+        weight: str | None = None,
         name: str = "guard",
         fine: bool = False,
         quarantine: str | os.PathLike[str] | None = None,
@@ -117,7 +118,8 @@ class Guard:
                 server's. Without one they are kept in a temporary folder and forgotten at the end of the program.
             row: Column or columns that tell rows apart: which rows are shed depends on their values. If not given,
                 Kafka's topic, partition and offset, or else all columns.
-            weight: Name of the column with each kept row's weight; if the stream has it already, it is multiplied.
+            weight: Name of the column with each kept row's weight; `weight` if not given. A weight that rows come with
+                is multiplied: name its column here, unless Spark still knows that another guard made it.
             name: Name of the guard. Guards of different names toss different coins for a row.
             fine: Also shed inside the measured operator, row by row, what comes too late within its batch. It holds the
                 target through bursts that the gate meets a batch too late; its verdicts depend on the clock and may
@@ -145,7 +147,8 @@ class Guard:
             arrival=arrival,
             keep=condition(keep),
             cost=cost,
-            weight=plain_column_name("weight", weight),
+            weight=plain_column_name("weight", WEIGHT if weight is None else weight),
+            weight_named=weight is not None,
             worth=self._policy.worth if isinstance(self._policy, Balanced) else None,
         )
         self._columns.refuse_overlap()
@@ -179,8 +182,10 @@ class Guard:
 
     def admit(self, df: DataFrame) -> DataFrame:
         """The gate, for `DataFrame.transform`: rows that pass, with their weights."""
+        self._columns.refuse_own_weight(df)
         if self.mode == "off":
-            return df if self._columns.has_weight(df) else df.withColumn(self._columns.weight, F.lit(1.0))
+            weighed = df if self._columns.has_weight(df) else df.withColumn(self._columns.weight, F.lit(1.0))
+            return made_by(weighed, self._columns.weight, self.name)
         self._refuse_another_guards_rows(df)
         if not isinstance(self.target, Throughput) and self._columns.arrival_s(df) is None:
             raise PenstockError(
@@ -221,8 +226,8 @@ class Guard:
 
         def transform(df: DataFrame) -> DataFrame:
             if self.mode == "off":
-                return unmeasured(df, function, schema, form)
-            return measured(
+                return passed_on(unmeasured(df, function, schema, form), df, self._columns.weight)
+            results = measured(
                 df,
                 function,
                 schema,
@@ -232,6 +237,7 @@ class Guard:
                 metric=self._metrics[1],
                 fine=self._fine if self.mode == "enforce" else None,
             )
+            return passed_on(results, df, self._columns.weight)
 
         return transform
 

@@ -22,6 +22,7 @@ from penstock.spark.quarantine import ADDED, Place, Sign, stored_schema
 from penstock.spark.tables import refuse_shared
 from penstock.spark.taken import taken
 from penstock.spark.topic import Topic, refuse_unreachable
+from penstock.spark.weight_mark import WEIGHT, made_by, refuse_another
 
 if TYPE_CHECKING:
     import os
@@ -111,15 +112,19 @@ def replay(
     return done
 
 
-def whole(first: DataFrame, replayed: DataFrame, weight: str = "weight") -> DataFrame:
+def whole(first: DataFrame, replayed: DataFrame, weight: str | None = None) -> DataFrame:
     """The results of the first pass and of the replay together, each row with weight 1.
 
     Behind the gate a row stood for some that were shed. Now these are there themselves, so it stands for itself alone.
+    The column of weights is `weight` if none is named.
     """
+    name = WEIGHT if weight is None else weight
     for df, which in ((first, "first"), (replayed, "replayed")):
-        if weight not in df.columns:
-            raise PenstockError.setting("weight", weight, f"the column of weights in {which}: {', '.join(df.columns)}")
-    return first.unionByName(replayed).withColumn(weight, F.lit(1.0))
+        if name not in df.columns:
+            raise PenstockError.setting("weight", name, f"the column of weights in {which}: {', '.join(df.columns)}")
+        if weight is None:
+            refuse_another(df, name)
+    return first.unionByName(replayed).withColumn(name, F.lit(1.0))
 
 
 def _as_admitted(rows: DataFrame, sign: Sign) -> DataFrame:
@@ -127,7 +132,7 @@ def _as_admitted(rows: DataFrame, sign: Sign) -> DataFrame:
     plain = rows.drop(*ADDED)
     own = next((name for name in plain.columns if name.lower() == sign.weight.lower()), None)
     weight = F.lit(1.0) if own is None else F.coalesce(F.col(f"`{own}`").cast("double"), F.lit(1.0))
-    return plain.withColumn(sign.weight, weight)
+    return made_by(plain.withColumn(sign.weight, weight), sign.weight, sign.guard)
 
 
 def started(made: DataFrame, checkpoint: Path, into: Any, trigger: dict[str, Any]) -> StreamingQuery:  # noqa: ANN401

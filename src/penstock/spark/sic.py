@@ -30,6 +30,7 @@ from penstock.core.settings import number
 from penstock.errors import PenstockError
 from penstock.spark.checks import column_name, column_names, one_of
 from penstock.spark.pass_on import SIC, PassOnArrow, PassOnPandas, PassOnRow
+from penstock.spark.weight_mark import WEIGHT, refuse_another
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -94,7 +95,7 @@ def join(
     *,
     left_matches: float = 1.0,
     right_matches: float = 1.0,
-    weight: str = "weight",
+    weight: str | None = None,
     one_coin: bool = False,
 ) -> DataFrame:
     """Both sides joined by columns of the same name; a result carries the sum of what its two rows carry.
@@ -114,10 +115,14 @@ def join(
         how: As in `DataFrame.join`.
         left_matches: How many partners a row of the left side finds, on average.
         right_matches: How many partners a row of the right side finds, on average.
-        weight: Name of the column with the weights, the query's `weight_column`.
+        weight: Name of the column with the weights, the query's `weight_column`; `weight` if not given.
         one_coin: Whether partners have the same coin.
     """
-    keys, weight = list(column_names("on", on)), column_name("weight", weight)
+    keys = list(column_names("on", on))
+    for df in (left, right):
+        if weight is None and WEIGHT in df.columns:
+            refuse_another(df, WEIGHT)
+    weight = WEIGHT if weight is None else column_name("weight", weight)
     matches = {
         "left": number("left_matches", left_matches, 1e-9),
         "right": number("right_matches", right_matches, 1e-9),

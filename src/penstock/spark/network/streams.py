@@ -42,7 +42,7 @@ def _read(spark: SparkSession, name: str, source: Source) -> DataFrame:
     reader = spark.readStream.format(source.format).options(**source.options)
     try:
         df = (reader.schema(source.schema) if source.schema else reader).load()
-        taken = [column for column in df.columns if column in HIDDEN]
+        taken = [column for column in df.columns if column.lower() in HIDDEN]
         if taken:
             raise PenstockError.setting(f"a column of inputs.{name}", taken[0], "another name: this one is taken")
         return df.withColumns({INPUT: F.lit(name), WEIGHT: F.lit(1.0), ARRIVAL: _arrival(df, name, source.arrival)})
