@@ -122,7 +122,7 @@ def _until_over(made: NetworkRun, settings: Settings) -> None:
 
 
 def _over(made: NetworkRun, settings: Settings, elapsed_s: float) -> bool:
-    enough = settings.batches is not None and len(made.snapshots) >= settings.batches
+    enough = settings.batches is not None and made.snapshots.sums.batches >= settings.batches
     return enough or (settings.seconds is not None and elapsed_s >= settings.seconds)
 
 

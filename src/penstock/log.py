@@ -13,7 +13,7 @@ import re
 import time
 import uuid
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -161,6 +161,14 @@ class Log(Generic[_M]):
             if version >= before:
                 return
             (self.folder / self._name(version)).unlink(missing_ok=True)
+
+    def retain(self, needed: Container[int], since: int) -> None:
+        """Delete every entry that is not needed, except for those from a number on and the newest one."""
+        for version in self.versions()[:-1]:
+            if version >= since:
+                return
+            if version not in needed:
+                (self.folder / self._name(version)).unlink(missing_ok=True)
 
     def oldest(self) -> _M | None:
         """The oldest readable entry; `None` if there is none."""

@@ -26,16 +26,17 @@ from penstock.core.network_statistics import Measured
 from penstock.core.semantic import judged_columns
 from penstock.core.weighted import unweighted
 from penstock.errors import PenstockError
-from penstock.log import BindingLog
-from penstock.plan import Binding
 from penstock.spark.feed import ProgressFeed
 from penstock.spark.network import calibration, streams
 from penstock.spark.network.batch import Batch, Counts
+from penstock.spark.network.bound import BoundPlans
 from penstock.spark.network.drops import HIDDEN
 from penstock.spark.network.failures import SPARK_ERRORS, line_of
-from penstock.spark.network.plan import Drop, DropLog, DropPlan
+from penstock.spark.network.feeds import feed, tidy
+from penstock.spark.network.history import History
+from penstock.spark.network.plan import Drop, DropPlan
 from penstock.spark.network.schemas import check_subjects, schemas
-from penstock.spark.network.sinks import Outputs, feed
+from penstock.spark.network.sinks import Outputs
 from penstock.spark.network.snapshot import Snapshot
 from penstock.spark.network.stages import INPUTS, Stage, stages
 
@@ -54,8 +55,6 @@ _logger = logging.getLogger("penstock")
 
 #: SQL boxes are timed again after this many batches.
 CALIBRATE_EVERY = 500
-#: Batches whose bindings are kept, and how often older ones are deleted, in batches.
-HISTORY, PURGE_EVERY = 10_000, 100
 #: They are timed again sooner if there was too little work for it, once so many times as many rows come.
 MANY_MORE = 4
 #: At least this share of rows is kept by chance where a plan would keep none: of no row, nothing can be learned.
@@ -67,7 +66,7 @@ class NetworkRun:
 
     Attributes:
         network: What is run.
-        snapshots: The state after each batch of the inputs.
+        snapshots: The state after each of the last 1,000 batches of the inputs, and what all batches add up to.
         outputs: The sinks.
         errors: Errors that were met and survived.
     """
@@ -119,12 +118,7 @@ class NetworkRun:
         check_subjects(spark, self.network, self._schemas, self.planner.subjects)
         _refuse_old_files(file, folder)
         _refuse_other_network(self.network, folder)
-        self._plans = DropLog(folder / "plans")
-        self._bindings = {
-            stage.name: BindingLog(folder / "bindings" / _file_name(stage.name)) for stage in self._stages
-        }
-        self._plan = DropPlan(self._plans.next_version(), time.time(), drops, note="start")
-        self._plans.add(self._plan.version, self._plan)
+        self._plans = BoundPlans(folder, {stage.name: _file_name(stage.name) for stage in self._stages}, drops)
         self._entry, self._entries = nothing_dropped(self.network), 0
         self._told = _biased(self.network)
         #: How many stages write to an output.
@@ -139,7 +133,7 @@ class NetworkRun:
         self._uncertain_rows: int | None = None
         self._batches = 0
         self.queries: list[StreamingQuery] = []
-        self.snapshots: list[Snapshot] = []
+        self.snapshots = History()
         self.outputs = Outputs(file.sinks)
         self.errors = 0
         self._stopping = False
@@ -174,9 +168,7 @@ class NetworkRun:
         """What stages have counted after the last batch of the inputs belongs to that batch's snapshot."""
         with self._lock:
             if self.snapshots and self._later:
-                last = self.snapshots[-1]
-                more = sum((Counter(one.arcs) for one in self._later), Counter())
-                self.snapshots[-1] = replace(last, rows=dict(Counter(last.rows) + more))
+                self.snapshots.add_rows(sum((Counter(one.arcs) for one in self._later), Counter()))
                 self._later = []
 
     def refuse_failure(self) -> None:
@@ -197,6 +189,8 @@ class NetworkRun:
             if stage.name in self._boxes:
                 box = self._boxes[stage.name]
                 feeds = [(self._feed(arc.name), self._schemas[arc.source]) for arc in self.network.into[box.name]]
+                for folder, _ in feeds:
+                    tidy(folder)
                 stream = streams.stateful(self._spark, box, feeds, judged=judged_columns(self.network, box.name))
             else:
                 stream = inputs
@@ -245,23 +239,11 @@ class NetworkRun:
 
     def _bound(self, stage: Stage, number: int) -> DropPlan:
         """The plan of a batch: that of its binding if it was run before, else the newest, bound before it acts."""
-        log = self._bindings[stage.name]
-        keep_all = DropPlan(0, 0.0, note="rows flow")
         try:
-            if number % PURGE_EVERY == 0:
-                self._purge(log, number)
-            bound = log.get(number)
-            if bound is None:
-                newest = self._plan
-                log.add(number, Binding(number, stage.name, time.time(), newest.version))
-                return newest
-            plan = self._plans.get(bound.plan_version or 0)
+            return self._plans.of(stage.name, number)
         except (OSError, PenstockError) as error:
             self._fail(error)
-            return keep_all
-        if plan is None:
-            self._fail(PenstockError(f"plan {bound.plan_version} is gone, so batch {number} keeps every row"))
-        return plan or keep_all
+            return DropPlan(0, 0.0, note="rows flow")
 
     def _learn(
         self, stage: Stage, laid: Batch, number: int, plan: DropPlan, counts: Counts, begun_s: float
@@ -311,13 +293,6 @@ class NetworkRun:
         told = {name: total for name, total in self._late.items() if total}
         return tuple(f"{total} rows came too late for query {name} and are lost" for name, total in told.items())
 
-    def _purge(self, log: BindingLog, number: int) -> None:
-        """Delete bindings of batches long done, and plans that only they needed."""
-        oldest = log.get(number - HISTORY)
-        log.purge(number - HISTORY)
-        if oldest is not None and oldest.plan_version is not None and len(self._stages) == 1:
-            self._plans.purge(oldest.plan_version)
-
     def _due_for_timing(self, rows: int) -> bool:
         """Whether boxes are to be timed: at first, now and then, and when there were too few rows the last time."""
         more = self._uncertain_rows is not None and rows >= MANY_MORE * self._uncertain_rows
@@ -333,11 +308,8 @@ class NetworkRun:
 
     def _decide(self, decision: Decision) -> None:
         """Put the decision into the log; from then on it is in force."""
-        drops = _drops(decision.entry)
-        version = self._plan.version + 1
-        while not self._plans.add(version, plan := DropPlan(version, time.time(), drops, decision.index)):
-            version += 1
-        self._plan, self._entry, self._entries = plan, decision.entry, decision.entries
+        self._plans.add(_drops(decision.entry), decision.index)
+        self._entry, self._entries = decision.entry, decision.entries
 
     def _snapshot(self, number: int, batch: Measured, plan: DropPlan, decision: Decision, ended_s: float) -> Snapshot:
         network, span_s = self.planner.known.network, batch.elapsed_s or batch.duration_s or 1.0
@@ -375,13 +347,11 @@ class NetworkRun:
         self.errors += 1
         self.planner.forget()
         _logger.warning("the network %s met an error and lets rows flow: %s", self._file.name, line_of(error))
-        plan = DropPlan(self._plan.version + 1, time.time(), note="rows flow")
         try:
-            while not self._plans.add(plan.version, plan):
-                plan = replace(plan, version=plan.version + 1)
+            self._plans.let_flow("rows flow")
         except (OSError, PenstockError) as again:
             _logger.warning("nor can that be put into its log: %s", line_of(again))
-        self._plan, self._entry, self._entries = plan, nothing_dropped(self.network), 0
+        self._entry, self._entries = nothing_dropped(self.network), 0
 
 
 def _with_columns(network: Network, inputs: DataFrame) -> Network:

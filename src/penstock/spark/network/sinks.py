@@ -1,10 +1,11 @@
-"""Where rows go that leave a stage: to an output's sink, or to the folder of a box with a state.
+"""Where rows go that leave a stage to an output: its sink.
 
 Files of a batch lie in a folder of their own, so a batch that is run again replaces what it wrote before.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -15,15 +16,13 @@ from penstock.spark.network.drops import HIDDEN, WEIGHT, quoted
 from penstock.spark.network.failures import SPARK_ERRORS, line_of
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pyspark.sql import DataFrame
 
     from penstock.network_file import Sink
 
-#: Rows that a console shows of a batch, and that memory holds of an output.
+#: Rows that a console shows of a batch, and rows and batches that memory holds of an output.
 SHOWN = 20
-HELD = 1_000_000
+HELD, HELD_BATCHES = 1_000_000, 10_000
 
 
 class Outputs:
@@ -36,6 +35,7 @@ class Outputs:
         """
         self._sinks, self._place, self._within = sinks, place, within
         self._held: dict[str, dict[tuple[int, str], pa.Table]] = {}
+        self._rows: Counter[str] = Counter()  # that are held
 
     def write(self, output: str, df: DataFrame, batch: int, stage: str = "") -> None:
         """Write one batch of a network; of an output that several stages write to, `stage` says whose."""
@@ -52,10 +52,7 @@ class Outputs:
     def _write(self, output: str, rows: DataFrame, batch: int, stage: str) -> None:
         sink = self._sinks[output]
         if sink.format == "memory":
-            held = self._held.setdefault(output, {})
-            held[batch, stage] = _nullable(rows.toArrow())
-            while sum(table.num_rows for table in held.values()) > HELD and len(held) > 1:
-                del held[min(held)]
+            self._hold(output, (batch, stage), _nullable(rows.toArrow()))
         elif sink.format == "console":
             kept = rows.persist()
             try:
@@ -75,6 +72,15 @@ class Outputs:
             rest = {name: value for name, value in sink.options.items() if name != "path"}
             rows.write.format(sink.format).options(**rest).mode("overwrite").save(path)
 
+    def _hold(self, output: str, part: tuple[int, str], table: pa.Table) -> None:
+        """Keep rows in memory, and let go of the oldest."""
+        held = self._held.setdefault(output, {})
+        replaced = held.pop(part, None)
+        held[part] = table
+        self._rows[output] += table.num_rows - (replaced.num_rows if replaced else 0)
+        while len(held) > 1 and (self._rows[output] > HELD or len(held) > HELD_BATCHES):
+            self._rows[output] -= held.pop(next(iter(held))).num_rows
+
     def table(self, output: str) -> pa.Table | None:
         """What is held of an output in memory; None before its first batch."""
         held = self._held.get(output)
@@ -84,16 +90,3 @@ class Outputs:
 def _nullable(table: pa.Table) -> pa.Table:
     """One schema for all batches: whether Spark takes a column for one without nulls depends on the drops."""
     return table.cast(pa.schema([field.with_nullable(True) for field in table.schema]))  # noqa: FBT003 - Arrow's own
-
-
-def feed(df: DataFrame, folder: Path, batch: int) -> None:
-    """Rows for a box with a state: whole, once, in a folder that appears at one stroke."""
-    final = folder / f"batch-{batch:020d}"
-    if final.exists():
-        # Not written again, for it may have been read; but what is counted on the way must run.
-        df.write.format("noop").mode("overwrite").save()
-        return
-    unfinished = folder / f"_unfinished-{batch:020d}"
-    df.write.mode("overwrite").parquet(str(unfinished))
-    folder.mkdir(parents=True, exist_ok=True)
-    unfinished.rename(final)

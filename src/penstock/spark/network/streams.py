@@ -89,10 +89,9 @@ def stateful(
         feeds: For each of its sources, where the rows are and what they look like.
         judged: Columns of its result by which rows are judged by value further down.
     """
-    given = [
-        spark.readStream.schema(schema).option("cleanSource", "delete").parquet(f"{folder}/*/batch-*")
-        for folder, schema in feeds
-    ]
+    # Earlier releases wrote a folder for each batch, hence the look below.
+    options = {"cleanSource": "delete", "recursiveFileLookup": "true"}
+    given = [spark.readStream.schema(schema).options(**options).parquet(f"{folder}/*") for folder, schema in feeds]
     late = [df.withWatermark(ARRIVAL, f"{LATENESS_S:g} seconds") for df in given]
     try:
         return tagged(

@@ -1,0 +1,201 @@
+"""A network that runs for long: feeds, plans, bindings and snapshots stay as few as they were."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+pytest.importorskip("pyspark")
+
+from pyspark.sql.types import StructType
+from tests.core.networks import figure_4
+
+from penstock.core.network import Box
+from penstock.errors import PenstockError
+from penstock.spark.network import feeds, streams
+from penstock.spark.network.bound import NEWEST_PLANS, BoundPlans
+from penstock.spark.network.history import History
+from penstock.spark.network.plan import Drop, DropLog
+from penstock.spark.network.snapshot import Snapshot
+from penstock.spark.network.summary import summary
+from penstock.testing import ManualClock
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass
+class Rows:
+    """As much of a data frame as a feed needs; each batch is two files."""
+
+    number: int
+    counted: int = 0
+
+    @property
+    def write(self) -> Rows:
+        return self
+
+    def mode(self, _: str) -> Rows:
+        return self
+
+    def format(self, _: str) -> Rows:
+        return self
+
+    def save(self) -> None:
+        self.counted += 1
+
+    def parquet(self, path: str) -> None:
+        self.counted += 1
+        Path(path).mkdir(parents=True, exist_ok=True)
+        for part in range(2):
+            (Path(path) / f"part-{part}-of-{self.number}.parquet").write_text(f"{self.number}")
+        (Path(path) / "_SUCCESS").touch()
+
+
+def found(folder: Path) -> list[str]:
+    """What Spark would read."""
+    return sorted(path.read_text() for path in folder.rglob("*.parquet") if "/_" not in str(path))
+
+
+def test_a_feed_does_not_grow_however_many_batches_there_were(tmp_path: Path) -> None:
+    for number in range(300):
+        rows = Rows(number)
+        feeds.feed(rows, tmp_path, number)  # type: ignore[arg-type]
+        assert found(tmp_path) == [f"{number}"] * 2
+        for path in tmp_path.glob("*.parquet"):  # as Spark does with what it has read
+            path.unlink()
+        feeds.feed(rows, tmp_path, number)  # type: ignore[arg-type]
+        assert found(tmp_path) == []
+        assert rows.counted == 2
+        assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize("moved", [0, 1, 2])
+def test_a_feed_that_is_cut_off_goes_on_where_it_was(
+    tmp_path: Path, moved: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[Path] = []
+    rename = Path.rename
+
+    def cut_off(self: Path, target: Path) -> Path:
+        if self.name.startswith("part-") and len(done) == moved:
+            raise KeyboardInterrupt
+        done.extend([self] if self.name.startswith("part-") else [])
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", cut_off)
+    if moved < 2:
+        with pytest.raises(KeyboardInterrupt):
+            feeds.feed(Rows(7), tmp_path, 7)  # type: ignore[arg-type]
+    else:
+        feeds.feed(Rows(7), tmp_path, 7)  # type: ignore[arg-type]
+    assert found(tmp_path) == ["7"] * moved
+    for path in tmp_path.glob("*.parquet"):  # read in the meantime
+        path.unlink()
+    monkeypatch.setattr(Path, "rename", rename)
+    feeds.feed(Rows(7), tmp_path, 7)  # type: ignore[arg-type]
+    assert found(tmp_path) == ["7"] * (2 - moved)
+    assert not list(tmp_path.glob("_whole-*"))
+
+
+def test_a_batch_that_an_earlier_release_has_fed_is_not_fed_again(tmp_path: Path) -> None:
+    stage = tmp_path / "inputs"
+    for number in range(4):
+        Rows(number).parquet(str(stage / f"batch-{number:020d}"))
+        for path in stage.glob("*/*.parquet") if number < 3 else []:
+            path.unlink()
+    feeds.tidy(tmp_path)
+    assert [path.name for path in stage.iterdir()] == [f"batch-{3:020d}"]
+    feeds.feed(Rows(3), stage, 3)  # type: ignore[arg-type]
+    assert found(stage) == ["3"] * 2
+    feeds.feed(Rows(4), stage, 4)  # type: ignore[arg-type]
+    assert found(stage) == ["3"] * 2 + ["4"] * 2
+
+
+def test_spark_reads_the_files_of_both_releases_once_and_none_that_is_unfinished(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    hidden = pa.table(
+        {
+            streams.INPUT: ["I1"],
+            streams.WEIGHT: [1.0],
+            streams.ARRIVAL: pa.array([1_700_000_000_000_000], pa.timestamp("us", "UTC")),
+            "key": [1],
+        }
+    )
+    stage = tmp_path / "feed" / "inputs"
+    for name in (f"batch-{0:020d}/part-0.parquet", f"batch-{1:020d}-part-0.parquet", "_whole-2/part-0.parquet"):
+        (stage / name).parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(hidden, stage / name)
+    schema = spark.read.parquet(str(stage / f"batch-{1:020d}-part-0.parquet")).schema
+    assert isinstance(schema, StructType)
+    box = Box("perkey", "aggregate", ("I1",), 1.0, by=("key",), window_s=5.0)
+    rows = streams.stateful(spark, box, [(tmp_path / "feed", schema)])
+    counts: list[float] = []
+    query = (
+        rows.writeStream.outputMode("update")
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .foreachBatch(lambda df, _: counts.extend(row["n"] for row in df.selectExpr("perkey.count AS n").collect()))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    assert counts == [2.0]
+
+
+def test_plans_of_several_stages_are_deleted_also_while_one_of_them_is_idle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("penstock.retention.BATCHES", 20)
+    monkeypatch.setattr("penstock.retention.PURGE_EVERY", 10)
+    clock = ManualClock(1_800_000_000.0)
+    stages = {"inputs": "inputs", "pairs": "pairs", "perkey": "perkey"}
+    plans = BoundPlans(tmp_path, stages, clock=clock)
+    log = DropLog(tmp_path / "plans")
+    first = plans.of("perkey", 0)
+    for number in range(200):
+        plans.add((Drop("I1", keep=0.5 + number / 1000.0),))
+        for stage in ("inputs", "pairs"):
+            assert plans.of(stage, number) == plans.newest
+        clock.advance(1.0)
+    assert len(log.versions()) <= 20 + 10 + NEWEST_PLANS + 1
+    assert all(len(list((tmp_path / "bindings" / stage).iterdir())) <= 31 for stage in stages)
+    again = BoundPlans(tmp_path, stages, clock=clock)
+    assert again.of("perkey", 0) == first
+    assert again.of("pairs", 199).drops == plans.newest.drops
+    assert again.of("pairs", 200) == again.newest
+
+
+def test_a_plan_that_is_gone_is_told(tmp_path: Path) -> None:
+    plans = BoundPlans(tmp_path, {"inputs": "inputs"})
+    plans.of("inputs", 0)
+    for path in (tmp_path / "plans").iterdir():
+        path.unlink()
+    with pytest.raises(PenstockError, match="plan 0 is gone, so batch 0 keeps every row"):
+        plans.of("inputs", 0)
+
+
+def snapshot(number: int, **given: Any) -> Snapshot:
+    told = {"rows": {"I": 10}, "rates": {}, "flows": {}, "loads": {}, "drops": {}, "delivered": {}, "utilities": {}}
+    numbers = {"load": 1.0, "capacity": 2.0, "headroom": 0.9, "shed": {}}
+    return Snapshot(number, 1e9 + number, 1.0, **{**told, **numbers, **given})
+
+
+def test_snapshots_are_bounded_and_their_sums_are_not() -> None:
+    history = History()
+    for number in range(2_500):
+        history.append(snapshot(number, alarms=(f"{number} rows came too late",)))
+    history.add_rows({"I": 5})
+    assert [one.batch for one in history] == list(range(1_500, 2_500))
+    assert history[-1].rows == {"I": 15}
+    assert history.sums.rows["I"] == 25_005
+    assert history.sums.batches == 2_500
+    assert history.sums.alarms == {"2499 rows came too late": 2_500}
+    history.append(snapshot(10**7))  # months later
+    assert len(history) == 1
+    assert summary(figure_4(), history)["batches"] == 2_501
