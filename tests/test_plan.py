@@ -111,7 +111,7 @@ def test_json_is_canonical() -> None:
     assert plan(decided_s=2, expected=Effect(1, None)).to_json() == (
         '{"costs":[],"decided_s":2.0,"expected":{"keep_share":1.0,"queuing_latency_s":null},"fits":null,"format":1,'
         '"gates":[{"keep":[0.5],"place":"source","reasons":["over capacity"]}],"note":"","policy":"p",'
-        '"salt":3,"sic":[],"version":1}'
+        '"query":"","salt":3,"sic":[],"version":1}'
     )
 
 
@@ -259,7 +259,9 @@ def test_wrong_json_is_refused_by_name(text: str, named: str) -> None:
     assert_refused(caught, named)
 
 
-@pytest.mark.parametrize("name", [name for name in json.loads(plan().to_json()) if name not in {"sic", "fits"}])
+@pytest.mark.parametrize(
+    "name", [name for name in json.loads(plan().to_json()) if name not in {"sic", "fits", "query"}]
+)
 def test_every_field_must_be_there(name: str) -> None:
     shorter = {key: value for key, value in json.loads(plan().to_json()).items() if key != name}
     with pytest.raises(PenstockError) as caught:

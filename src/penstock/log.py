@@ -24,7 +24,7 @@ import xxhash
 
 from penstock.errors import PenstockError
 from penstock.message import Message
-from penstock.plan import Binding, Plan
+from penstock.plan import Binding, Plan, Rules
 
 _logger = logging.getLogger(__name__)
 
@@ -89,10 +89,15 @@ class Log(Generic[_M]):
     _number: str  #: the field that numbers the entries
     _time: str  #: the field that says when an entry was made
 
-    def __init__(self, folder: str | os.PathLike[str]) -> None:
-        """Open the log in this folder, which is made if it is missing; a `file:` address is a folder too."""
+    def __init__(self, folder: str | os.PathLike[str], *, make: bool = True) -> None:
+        """Open the log in this folder, which is made if it is missing; a `file:` address is a folder too.
+
+        With `make=False` no folder is made: whoever only looks, or runs on another machine, must not leave one behind.
+        """
         self.folder = local_folder("folder", folder)
         self._warned: set[str] = set()
+        if not make:
+            return
         with self._telling("made and read"):
             missing = [path for path in (self.folder, *self.folder.parents) if not path.exists()]
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -186,6 +191,11 @@ class Log(Generic[_M]):
     def _is_older(self, version: int, time_s: float) -> bool:
         entry = self.get(version)
         return entry is None or getattr(entry, self._time) < time_s
+
+    def remove(self, version: int) -> None:
+        """Delete one entry, if it is there."""
+        with self._telling("written"):
+            (self.folder / self._name(version)).unlink(missing_ok=True)
 
     def skipped(self) -> list[Skipped]:
         """Every file that holds no readable entry, with the reason; not what a writer is still busy with."""
@@ -324,6 +334,12 @@ class BindingLog(Log[Binding]):
     """Batches by number, each bound for good to the plan that judges it."""
 
     _kind, _word, _number, _time = Binding, "binding", "batch", "bound_s"
+
+
+class RulesLog(Log[Rules]):
+    """Rules by number, each written when a gate was made."""
+
+    _kind, _word, _number, _time = Rules, "rules", "number", "number"
 
 
 def local_folder(setting: str, folder: str | os.PathLike[str]) -> Path:

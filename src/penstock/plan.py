@@ -1,7 +1,7 @@
 """The loop's message down: which rows to keep and where to send them, as plain data with reasons."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from penstock.message import Count, Factor, Int64, Message, Name, Record, Seconds, Share, Text, refusal
@@ -160,6 +160,7 @@ class Plan(Message):
         expected: What the policy expects of the plan.
         fits: Up to how many rows its gates are right; a larger batch is thinned in proportion. `None`: of any size.
         note: Anything a person should know about the decision.
+        query: Identity of the streaming query that the plan is for; its gates act on no other. Empty: on any.
     """
 
     version: Count
@@ -172,6 +173,7 @@ class Plan(Message):
     expected: Effect | None = None
     note: Text = ""
     fits: Fits | None = None
+    query: Text = ""
 
     @classmethod
     def keep_all(cls, version: int, policy: str, decided_s: float, salt: int = 0) -> Self:
@@ -184,8 +186,8 @@ class Plan(Message):
 
     @classmethod
     def _of_today(cls, document: dict[str, Any]) -> dict[str, Any]:
-        """Before there were costs, every plan had an empty list of assignments; before there was SIC, nothing of it."""
-        document = {"sic": [], "fits": None} | document
+        """Before there were costs, a plan had an empty list of assignments; then nothing of SIC, size or query."""
+        document = {"sic": [], "fits": None, "query": ""} | document
         if document.get("assignments") != [] or "costs" in document:
             return document
         return {name: value for name, value in document.items() if name != "assignments"} | {"costs": []}
@@ -232,6 +234,8 @@ class Binding(Message):
         backlog: How its rows are thinned by age, whatever the plan; `None` if they are not.
         note: Why no plan is in force; empty if one is, or if there is none to follow.
         share: By what the keep shares of all rows are multiplied, because the batch is larger than what fits.
+        rules: Number of the `Rules` by which the batch is judged; `None` in bindings of before there were any.
+        offsets: Hash of the offsets that the batch covers, by Spark's log; empty if that could not be read.
     """
 
     batch: Count
@@ -241,11 +245,47 @@ class Binding(Message):
     backlog: Backlog | None = None
     note: Text = ""
     share: Share = 1.0
+    rules: Count | None = None
+    offsets: Text = ""
 
     @classmethod
     def _of_today(cls, document: dict[str, Any]) -> dict[str, Any]:
-        """Before plans said what fits, a batch of any size was judged alike."""
-        return {"share": 1.0} | document
+        """Before plans said what fits, a batch of any size was judged alike; then nothing of rules and offsets."""
+        return {"share": 1.0, "rules": None, "offsets": ""} | document
+
+
+@dataclass(frozen=True, slots=True)
+class Rules(Message):
+    """What decides a gate's verdict on a row beside the plan; written down whenever a gate is made.
+
+    A batch that is replayed is judged by the rules that it was bound under, however the guard's settings, or the
+    columns of the stream, have changed since.
+
+    Attributes:
+        number: Number of the rules, higher than that of rules before them.
+        mode: `enforce`, `dry_run` or `off`.
+        salt: Seed of the hash by which the gate chooses rows.
+        row: Columns that tell rows apart.
+        arrival: Column with the time of arrival; empty if there is none.
+        keep: Rows that must be kept, as SQL; empty if none must, or if a column says so.
+        keep_column: That column, as Spark shows it; it cannot be made from this again.
+        types: Types of the key's columns and of those that tell rows apart: hashes depend on them.
+        quarantine: Folder that shed rows are written to; empty if they are gone.
+    """
+
+    number: Count
+    mode: Name
+    salt: Int64
+    row: tuple[Text, ...] = ()
+    arrival: Text = ""
+    keep: Text = ""
+    keep_column: Text = ""
+    types: tuple[Text, ...] = ()
+    quarantine: Text = ""
+
+    def same_verdicts(self, other: "Rules") -> bool:
+        """Whether each row gets the same verdict by the other rules."""
+        return replace(self, number=0, quarantine="") == replace(other, number=0, quarantine="")
 
 
 def _check_unique(name: str, places: Iterable[str]) -> None:

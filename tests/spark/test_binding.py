@@ -9,7 +9,7 @@ import penstock as ps
 from penstock.log import PlanLog
 from penstock.plan import Costs, KeepTable, Plan
 from penstock.spark import binding
-from penstock.spark.binding import LEASE_S, Batch, bindings_of, control_row, costs_in_force
+from penstock.spark.binding import LEASE_S, Batch, GateOptions, bindings_of, control_row, costs_in_force
 
 COSTS = Costs("deal", 2, (1.0,))
 
@@ -32,7 +32,7 @@ def add(folder: str, costs: Costs) -> None:
 
 
 def in_force(folder: str) -> Costs | None:
-    return costs_in_force(folder, "deal", "deal")
+    return costs_in_force(GateOptions(folder, "deal"), "deal")
 
 
 def files(folder: str) -> list[Path]:
@@ -50,7 +50,7 @@ def test_a_plan_that_cannot_be_read_any_more_fails_the_task_rather_than_dealing_
     assert in_force(folder) == COSTS
     for path in files(folder):
         path.write_text("{")
-    with pytest.raises(ps.PenstockError, match="plan 0, by which rows of batch 3 are dealt, cannot be read: see to"):
+    with pytest.raises(ps.PenstockError, match="batch 3 cannot be dealt as they were: .* not be read: plan 0 in "):
         in_force(folder)
 
 
@@ -77,7 +77,7 @@ def test_a_folder_made_anew_is_read_anew(folder: str) -> None:
 def bind(folder: str, number: int, monkeypatch: pytest.MonkeyPatch) -> int | None:
     """The version of the plan that a batch is bound to."""
     monkeypatch.setattr(binding, "_batch", lambda: Batch(number, "query"))
-    control_row(folder, "source")
+    control_row(GateOptions(folder, "source"))
     bound = bindings_of(folder, "query").get(number)
     assert bound is not None
     return bound.plan_version

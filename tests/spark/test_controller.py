@@ -22,7 +22,8 @@ from penstock.log import BindingLog, PlanLog
 from penstock.plan import Binding, Plan
 from penstock.report_log import ALIVE_S, Alarms, Alive, End, Missing, ReportLog, journal_path, line_of
 from penstock.spark.account import ALARM_S, FORGOTTEN, NOT_RUN_AGAIN, NOT_WATCHED
-from penstock.spark.binding import LEASE_S, NO_PLAN, UNREADABLE
+from penstock.spark.binding import LEASE_S
+from penstock.spark.control_row import NO_PLAN, UNREADABLE
 from penstock.spark.controller import IDLE_S, LOST_AFTER, REAL_TIME, STALLED_S, Controller
 from penstock.spark.meter import Meter, Rows
 from penstock.testing import ManualClock

@@ -18,7 +18,7 @@ from penstock.core.bucket_costs import BUCKETS
 from penstock.core.planner import SOURCE
 from penstock.log import BindingLog, PlanLog
 from penstock.plan import Binding, KeepTable, Plan
-from penstock.spark.binding import control_row
+from penstock.spark.binding import GateOptions, control_row
 from penstock.spark.remote import FORMAT, Errands, RemoteStore, connect_session
 
 HALF = KeepTable(SOURCE, keep=(0.5,), reasons=("half",))
@@ -85,7 +85,7 @@ def test_plans_sent_are_the_plans_that_an_executor_reads(store: RemoteStore, tmp
     local = PlanLog(tmp_path / "checkpoint" / "penstock" / "plans")
     assert list(local.plans()) == list(store.plans().plans()) == [plan(0), plan(1, HALF)]
     assert (plans.next_version(), plans.latest(), plans.versions()) == (2, plan(1, HALF), [0, 1])
-    sent, read = store.control_row(SOURCE), control_row(str(store.folder), SOURCE)
+    sent, read = store.control_row(SOURCE), control_row(GateOptions(str(store.folder), SOURCE))
     assert sent[: BUCKETS + 1] == read[: BUCKETS + 1]  # what follows is how long it took
     (local.folder / "notes.txt").touch()
     assert plans.skipped() == local.skipped() != []

@@ -1,6 +1,8 @@
 """Which plan judges a batch: bound put-if-absent when the batch starts, and the same at every replay.
 
-Runs on an executor, once a micro-batch. Whatever goes wrong in here, rows flow: the batch then keeps everything.
+Runs on an executor, once a micro-batch. If something goes wrong in here, rows flow: the batch then keeps everything,
+and the control row says why. Where that would double or lose rows, the batch fails in one line instead: with a
+quarantine, and where rows are dealt to partitions.
 """
 
 from __future__ import annotations
@@ -21,6 +23,20 @@ from penstock.core.thresholds import KEEP_ALL, thresholds
 from penstock.errors import PenstockError
 from penstock.log import BindingLog, PlanLog
 from penstock.plan import Backlog, Binding, Costs, Plan
+from penstock.spark.checkpoint import offsets_hash
+from penstock.spark.claim import store_id
+from penstock.spark.control_row import (
+    ANOTHERS,
+    ELSEWHERE,
+    NO_PLAN,
+    REUSED,
+    UNBOUND,
+    UNKNOWN_RULES,
+    UNREADABLE,
+    WHY,
+    ControlRow,
+    microseconds,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,16 +47,7 @@ _logger = logging.getLogger(__name__)
 LEASE_S = 30.0
 #: How often an executor deletes what is old, in batches. The guard does so more often.
 PURGE_EVERY = 1_000
-#: In what unit a control row, which has whole numbers only, says what rows carry: 1 is 10**18 of it.
-SIC_UNIT = 1e-18
-
-#: What a control row says in place of a version: no plan is in force; the plan could not be read.
-NO_PLAN, UNREADABLE = -1, -2
-
-_KEEP_ALL = [KEEP_ALL] * BUCKETS
-#: What stands for the thresholds of a plan and what rows carry when there is no plan.
-_NO_TABLE: tuple[list[int], tuple[int, ...]] = (_KEEP_ALL, ())
-#: A read that fails is tried once more, so much later.
+#: A read or write that fails is tried once more, so much later.
 _RETRY_S = 0.05
 #: The newest version seen, by folder: workers live on from batch to batch.
 _newest: dict[str, int] = {}
@@ -54,14 +61,27 @@ class Start(NamedTuple):
     since_s: float
     fresh_s: float | None = None
 
+
+class GateOptions(NamedTuple):
+    """What the control table of a gate is told when the gate is made."""
+
+    folder: str  #: where plans and bindings are
+    place: str  #: whose table of a plan it is
+    store: str = ""  #: the folder's identity, so that another one under the same path is not taken for it
+    rules: tuple[tuple[int, int], ...] = ()  #: numbers of rules, the gate's own first, each with its place in the gate
+    strict: bool = False  #: whether a batch that cannot be judged fails
+    start: Start | None = None
+
     def to_text(self) -> str:
         """As an option of the control table."""
         return json.dumps(self)
 
     @classmethod
-    def from_text(cls, text: str) -> Start | None:
-        """What `to_text` wrote; None if there is nothing."""
-        return cls(*json.loads(text)) if text else None
+    def from_text(cls, text: str) -> GateOptions:
+        """What `to_text` wrote."""
+        folder, place, store, rules, strict, start = json.loads(text)
+        given = tuple((number, place) for number, place in rules)
+        return cls(folder, place, store, given, strict, None if start is None else Start(*start))
 
 
 class Batch(NamedTuple):
@@ -71,167 +91,215 @@ class Batch(NamedTuple):
     query: str
 
 
-def bindings_of(folder: str | Path, query: str) -> BindingLog:
+class UnjudgedError(PenstockError):
+    """Why a batch cannot be judged as it should be; `code` is what its control row says then."""
+
+    def __init__(self, code: int, folder: str, more: object = "") -> None:
+        """With what more is known."""
+        told = " ".join(str(more).split())
+        super().__init__(WHY[code].format(folder=folder) + (f": {told}" if told else ""))
+        self.code = code
+
+
+def bindings_of(folder: str | Path, query: str, *, make: bool = True) -> BindingLog:
     """The bindings of a query; one that begins anew, with another identity, binds its batches anew."""
-    return BindingLog(Path(folder) / "bindings" / query)
+    return BindingLog(Path(folder) / "bindings" / query, make=make)
 
 
-def control_row(folder: str, place: str, start: Start | None = None) -> list[int]:
+def control_row(options: GateOptions) -> list[int]:
     """What this task's micro-batch is judged by; in a batch query, by the newest plan.
 
-    The threshold of every bucket, the plan's version, the microseconds it took to find out; then, in microseconds too,
-    when the batch was bound and the grace and freshness by which a backlog is thinned, or zeros; then what a row of
-    each source carries, in `SIC_UNIT`s, if the plan says so.
+    Raises:
+        PenstockError: If that cannot be known, and rows would be lost or doubled.
     """
     begin_s = time.perf_counter()
-    logs = _Logs(folder, place, start)
-    version, (limits, sic), bound = _in_force(logs, _batch(), logs.table, _NO_TABLE)
-    thin = bound.backlog if bound else None
-    times_s = (bound.bound_s, thin.grace_s, thin.fresh_s) if bound and thin else (0.0, 0.0, 0.0)
-    return [*limits, version, _us(time.perf_counter() - begin_s), *map(_us, times_s), *sic]
+    batch = _batch()
+    try:
+        found = _judged(options, batch)
+    except UnjudgedError as error:
+        which = "" if batch is None else f"batch {batch.number} of query {batch.query}: "
+        if options.strict:
+            told = f"{which}{error}; it fails so that no row is lost, or is in sink and quarantine both"
+            raise PenstockError(told) from None
+        _logger.warning("%severy row is kept: %s", which, error)
+        found = ControlRow(error.code)
+    return found.to_numbers(time.perf_counter() - begin_s)
 
 
-def costs_in_force(folder: str, gate: str, place: str, start: Start | None = None) -> Costs | None:
+def costs_in_force(options: GateOptions, place: str) -> Costs | None:
     """What the rows of this task's micro-batch are dealt by at a place; None if nothing is known.
 
-    The batch is judged by the same plan: `gate` and `start` are what its gate goes by.
+    The batch is judged by the same plan: `options` are those of its gate.
 
     Raises:
-        PenstockError: If the batch is bound to a plan that cannot be read. Another task of the batch, or this one the
-            last time, may have read it; were rows dealt otherwise now, some would be lost and some doubled.
+        PenstockError: If that cannot be known, as when the plan can no longer be read. Another task of the batch, or
+            this one the last time, may have known it; were rows dealt otherwise now, some would be lost, some doubled.
     """
-    logs, batch = _Logs(folder, gate, start), _batch()
-    version, costs, _ = _in_force(logs, batch, lambda version: logs.costs(version, place), None)
-    if version == UNREADABLE and batch is not None:
-        bound = bindings_of(folder, batch.query).get(batch.number)
-        if bound is not None and bound.plan_version is not None:
-            raise PenstockError(
-                f"plan {bound.plan_version}, by which rows of batch {batch.number} are dealt, cannot be read: "
-                f"see to {folder} and start the query again"
-            )
-    return costs
+    batch = _batch()
+    try:
+        _, plan = _in_force(options, batch)
+    except UnjudgedError as error:
+        which = "a batch" if batch is None else f"batch {batch.number}"
+        raise PenstockError(f"rows of {which} cannot be dealt as they were: {error}") from None
+    return None if plan is None else plan.costs_at(place)
 
 
-def _us(time_s: float) -> int:
-    return round(1e6 * time_s)
+def _judged(options: GateOptions, batch: Batch | None) -> ControlRow:
+    bound, plan = _in_force(options, batch)
+    if bound is not None:
+        _refuse_reused(options, bound)
+    rules = _rules(options, bound)
+    thin = bound.backlog if bound else None
+    backlog_s = (bound.bound_s, thin.grace_s, thin.fresh_s) if bound and thin else (0.0, 0.0, 0.0)
+    if plan is None:
+        return ControlRow(UNREADABLE if bound and bound.note else NO_PLAN, backlog_s=backlog_s, rules=rules)
+    found = plan.sic_at(options.place)
+    row = ControlRow(plan.version, backlog_s=backlog_s, rules=rules, sic=found.sic if found else ())
+    if batch is not None and plan.query not in ("", batch.query):
+        return row._replace(version=ANOTHERS)  # Its tables are not for this query; what rows carry is the same.
+    return row._replace(limits=tuple(table_thresholds(plan, options.place)))
 
 
-def _in_force(
-    logs: _Logs, batch: Batch | None, read: Callable[[int], _T], without: _T
-) -> tuple[int, _T, Binding | None]:
-    """The version of the plan in force, what is read of it, and the batch's binding."""
-    for last_try in (False, True):
+def _in_force(options: GateOptions, batch: Batch | None) -> tuple[Binding | None, Plan | None]:
+    """The binding of the batch, if it is one of a stream, and the plan in force."""
+    if options.store and store_id(Path(options.folder)) != options.store:
+        raise UnjudgedError(ELSEWHERE, options.folder)
+    logs = _Logs(options)
+    if batch is None:
         try:
-            bound = None if batch is None else logs.binding(batch, time.time())
-            version = logs.newest_in_force(time.time()) if bound is None else bound.plan_version
-            return (NO_PLAN, without, bound) if version is None else (version, read(version), bound)
+            return None, _twice(lambda: logs.newest_in_force(time.time()))
         except Exception as error:  # noqa: BLE001 - rows must flow whatever happened here
-            if not last_try:
-                time.sleep(_RETRY_S)
-                continue
-            _logger.warning(
-                "the plans in %s cannot be read, so rows pass as if there were none: %s", logs.folder, error
-            )
-            if batch is not None:
-                logs.bind_open(batch, time.time(), error)
-    return UNREADABLE, without, None
+            raise UnjudgedError(UNREADABLE, options.folder, error) from None
+    bound = logs.binding(batch)
+    return bound, None if bound.plan_version is None else logs.plan(bound.plan_version)
+
+
+def _refuse_reused(options: GateOptions, bound: Binding) -> None:
+    now = offsets_hash(Path(options.folder).parent, bound.batch) if bound.offsets else ""
+    if now and now != bound.offsets:
+        raise UnjudgedError(REUSED, options.folder)
+
+
+def _rules(options: GateOptions, bound: Binding | None) -> int:
+    """The place of the batch's rules among those of the gate."""
+    if bound is None or bound.rules is None or not options.rules:
+        return 0
+    place = dict(options.rules).get(bound.rules)
+    if place is None:
+        raise UnjudgedError(UNKNOWN_RULES, options.folder)
+    return place
 
 
 class _Logs:
-    def __init__(self, folder: str, place: str, start: Start | None) -> None:
-        self.folder, self._place, self._start = folder, place, start
+    def __init__(self, options: GateOptions) -> None:
+        self._options = options
 
-    def binding(self, batch: Batch, now_s: float) -> Binding:
+    def binding(self, batch: Batch) -> Binding:
         """By what the batch is judged, for good, from now on."""
-        bindings = bindings_of(self.folder, batch.query)
-        bound = bindings.get(batch.number)
-        if bound is None:
-            newest = self._newest()
-            version = self._in_lease(newest, now_s)
-            if version is not None:
-                table_thresholds(newest, self._place)  # One that cannot be applied must not be bound.
-            # Whole microseconds, as they reach the gate.
-            new = Binding(batch.number, batch.query, _us(now_s) / 1e6, version, self._backlog(bindings, batch))
-            bindings.add(batch.number, new)
+        try:
+            # Below the driver's own folder: only there, an executor makes one for the query.
+            bindings = bindings_of(self._options.folder, batch.query)
             bound = bindings.get(batch.number)
-            self._purge(bindings, batch.number, now_s)
+            if bound is None:
+                new = self._new(batch, bindings, time.time())
+                _twice(lambda: bindings.add(batch.number, new))
+                bound = bindings.get(batch.number)
+                self._purge(bindings, new)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the batch is not bound
+            raise UnjudgedError(UNBOUND, self._options.folder, error) from None
         if bound is None:
-            raise PenstockError(f"the binding of batch {batch.number} cannot be read")
+            raise UnjudgedError(UNREADABLE, self._options.folder, "its binding is damaged")
         return bound
+
+    def _new(self, batch: Batch, bindings: BindingLog, now_s: float) -> Binding:
+        """To the newest plan; to none if it cannot be used, so that the batch keeps every row at a replay too."""
+        thin: Backlog | None = None
+        try:
+            plan, note = _twice(lambda: self.newest_in_force(now_s)), ""
+            if plan is not None:
+                table_thresholds(plan, self._options.place)
+            thin = self._backlog(bindings, batch)
+        except Exception as error:  # noqa: BLE001 - rows must flow whatever happened here
+            plan, note = None, " ".join(str(error).split()) or type(error).__name__
+            _logger.warning("the plans in %s cannot be read, so rows pass: %s", self._options.folder, note)
+        return Binding(
+            batch.number,
+            batch.query,
+            microseconds(now_s) / 1e6,  # as it reaches the gate
+            None if plan is None else plan.version,
+            thin,
+            note,
+            rules=self._options.rules[0][0] if self._options.rules else None,
+            offsets=offsets_hash(Path(self._options.folder).parent, batch.number),
+        )
 
     def _backlog(self, bindings: BindingLog, batch: Batch) -> Backlog | None:
         """How to thin a backlog: in the first batch that this run of the query binds, if at all."""
-        if self._start is None or self._start.fresh_s is None:
+        start = self._options.start
+        if start is None or start.fresh_s is None:
             return None
         earlier = [number for number in bindings.versions() if number < batch.number]
         last = bindings.get(earlier[-1]) if earlier else None
-        begun = last is not None and last.bound_s >= self._start.since_s
-        return None if begun else backlog.rule(self._start.fresh_s)
+        begun = last is not None and last.bound_s >= start.since_s
+        return None if begun else backlog.rule(start.fresh_s)
 
-    def table(self, version: int) -> tuple[list[int], tuple[int, ...]]:
-        """The thresholds of a plan, and what rows carry."""
-        plan = self._plans().get(version)
-        limits = table_thresholds(plan, self._place)
-        found = plan.sic_at(self._place) if plan else None
-        return limits, tuple(round(sic / SIC_UNIT) for sic in found.sic) if found else ()
-
-    def costs(self, version: int, place: str) -> Costs | None:
-        """The costs in a plan."""
-        plan = self._plans().get(version)
-        if plan is None:
-            raise PenstockError("the plan that the batch is bound to cannot be read")
-        return plan.costs_at(place)
-
-    def _plans(self) -> PlanLog:
-        return PlanLog(Path(self.folder) / "plans")
-
-    def bind_open(self, batch: Batch, now_s: float, error: Exception) -> None:
-        """Bind a batch to no plan, so that it keeps every row at a replay too; the note tells the driver why."""
-        with suppress(Exception):
-            note = " ".join(str(error).split()) or type(error).__name__
-            binding = Binding(batch.number, batch.query, now_s, note=note)
-            bindings_of(self.folder, batch.query).add(batch.number, binding)
-
-    def newest_in_force(self, now_s: float) -> int | None:
-        """The newest version, unless it sheds and its lease has run out."""
-        return self._in_lease(self._newest(), now_s)
-
-    def _in_lease(self, plan: Plan | None, now_s: float) -> int | None:
-        """The plan's version, unless it sheds and nobody has renewed it for too long."""
-        if plan is None or not plan.gates or now_s - plan.decided_s <= LEASE_S:
-            return None if plan is None else plan.version
-        return plan.version if now_s - self._plans().renewed_s(plan.version) <= LEASE_S else None
-
-    def _purge(self, bindings: BindingLog, batch: int, now_s: float) -> None:
+    def _purge(self, bindings: BindingLog, new: Binding) -> None:
         """Now and then delete what is old: a query goes on binding its batches when its guard has stopped."""
-        if batch % PURGE_EVERY == 0:
+        if new.batch % PURGE_EVERY == 0:
             with suppress(Exception):
-                retention.purge_bindings(bindings, batch, now_s)
+                retention.purge_bindings(bindings, new.batch, new.bound_s)
                 retention.purge_plans(self._plans(), bindings.oldest())
+
+    def plan(self, version: int) -> Plan:
+        """The plan that the batch is bound to."""
+        plans = self._plans()
+        plan = plans.get(version)
+        if plan is None:
+            time.sleep(_RETRY_S)
+            plan = plans.get(version)
+        if plan is None:
+            raise UnjudgedError(UNREADABLE, self._options.folder, f"plan {version} in {self._options.folder}")
+        return plan
+
+    def newest_in_force(self, now_s: float) -> Plan | None:
+        """The newest plan, unless it sheds and nobody has renewed it for too long."""
+        plan = self._newest()
+        if plan is None or not plan.gates or now_s - plan.decided_s <= LEASE_S:
+            return plan
+        return plan if now_s - self._plans().renewed_s(plan.version) <= LEASE_S else None
 
     def _newest(self) -> Plan | None:
         plans = self._plans()
-        newest = _newest.get(self.folder, -1)
+        newest = _newest.get(self._options.folder, -1)
         if not plans.taken(newest):
             newest = plans.next_version() - 1
         while plans.taken(newest + 1):
             newest += 1
         if newest < 0:
             return None
-        _newest[self.folder] = newest
+        _newest[self._options.folder] = newest
         plan = plans.get(newest)
         if plan is None:
             raise PenstockError(f"plan {newest} cannot be read")
         return plan
 
+    def _plans(self) -> PlanLog:
+        return PlanLog(Path(self._options.folder) / "plans", make=False)
 
-def table_thresholds(plan: Plan | None, place: str) -> list[int]:
+
+def _twice(attempt: Callable[[], _T]) -> _T:
+    try:
+        return attempt()
+    except Exception:  # noqa: BLE001 - what it was is told if it is met again
+        time.sleep(_RETRY_S)
+        return attempt()
+
+
+def table_thresholds(plan: Plan, place: str) -> list[int]:
     """The plan's table at a place, spread over all buckets of the gate."""
-    if plan is None:
-        raise PenstockError("the plan that the batch is bound to cannot be read")
     table = plan.gate(place)
     if table is None:
-        return _KEEP_ALL
+        return [KEEP_ALL] * BUCKETS
     if BUCKETS % table.buckets:
         raise PenstockError.setting("keep", f"{table.buckets} buckets", f"a power of two of them, up to {BUCKETS}")
     limits: list[int] = thresholds(table).tolist()

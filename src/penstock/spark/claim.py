@@ -3,40 +3,37 @@
 from __future__ import annotations
 
 import json
-import os
 import uuid
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import PenstockError
+from penstock.spark.publish import publish
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+#: The file with the folder's identity: by it an executor knows that it sees the driver's folder.
+IDENTITY = "id"
 
-def claim(folder: Path, own: dict[str, Any]) -> None:
-    """Sign the folder, or refuse one that was signed differently."""
+
+def claim(folder: Path, own: dict[str, Any]) -> str:
+    """Sign the folder, or refuse one that was signed differently; then make what executors write into.
+
+    Returns:
+        The folder's identity.
+    """
     sign = folder / "guard.json"
-    temporary = folder / f".guard.{uuid.uuid4().hex}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if not sign.exists():
-            temporary.write_text(json.dumps(own))
-            try:
-                os.link(temporary, sign)  # refused if another was faster
-            except FileExistsError:
-                pass
-            except OSError:  # a file system without links
-                temporary.replace(sign)
-            temporary.unlink(missing_ok=True)
+            publish(folder, sign.name, json.dumps(own).encode())
         found = json.loads(sign.read_text())
     except OSError as error:
-        raise PenstockError.setting(
-            "checkpoint", str(folder.parent), "a folder that can be written", f"the system says: {error.strerror}"
-        ) from None
+        raise _unwritable(folder, error) from None
     except ValueError:
         found = None
     if found == own:
-        return
+        return _made(folder)
     if not isinstance(found, dict):
         raise PenstockError.setting(
             "checkpoint",
@@ -51,4 +48,29 @@ def claim(folder: Path, own: dict[str, Any]) -> None:
         str(folder.parent),
         "the folder of this guard or grouping, or one of its own",
         f"another one wrote it: {', '.join(differs)}",
+    )
+
+
+def store_id(folder: Path) -> str | None:
+    """The identity of a claimed folder; None if this one is none, or cannot be seen from here."""
+    try:
+        return (folder / IDENTITY).read_text(encoding="ascii")
+    except (OSError, ValueError):
+        return None
+
+
+def _made(folder: Path) -> str:
+    try:
+        for name in ("plans", "bindings"):
+            (folder / name).mkdir(exist_ok=True)
+        if store_id(folder) is None:
+            publish(folder, IDENTITY, uuid.uuid4().hex.encode())
+    except OSError as error:
+        raise _unwritable(folder, error) from None
+    return store_id(folder) or ""
+
+
+def _unwritable(folder: Path, error: OSError) -> PenstockError:
+    return PenstockError.setting(
+        "checkpoint", str(folder.parent), "a folder that can be written", f"the system says: {error.strerror}"
     )

@@ -97,32 +97,36 @@ class RowColumns:
             grade = grade.when(value <= F.lit(end), F.lit(number))
         return grade.otherwise(F.lit(len(worth.ends)))
 
-    def types(self, df: DataFrame) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The types of the key's columns and of those named to tell rows apart, as Spark spells them."""
-        names = (*self.key, *self.row)
+    def types(self, df: DataFrame, row: Sequence[str] | None = None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The types of the key's columns and of those that tell rows apart (the named ones), as Spark spells them."""
+        names = (*self.key, *(self.row if row is None else row))
         schema = df.select(*[F.col(name).alias(str(number)) for number, name in enumerate(names)]).schema
         found = tuple(field.dataType.simpleString() for field in schema.fields)
         return found[: len(self.key)], found[len(self.key) :]
 
     def coin(self, df: DataFrame, salt: int) -> Column:
         """The row's number from 0 to 2**63 - 1, the same whenever it is judged."""
-        hashed = F.xxhash64(F.lit(salt).cast("bigint"), *self._identity(df))
+        hashed = F.xxhash64(F.lit(salt).cast("bigint"), *self.identity(df))
         return F.shiftrightunsigned(hashed, 1)
 
     def arrival_s(self, df: DataFrame) -> Column | None:
         """When the row arrived, in seconds since 1970; None if no column tells."""
-        name = self.arrival
+        name = self.arrival_column(df)
         if name is None:
-            present = {column.lower(): column for column in df.columns}
-            usual = [present[one] for one in _USUAL_ARRIVALS if one in present]
-            name = next((one for one in usual if isinstance(df.schema[one].dataType, TimestampType)), None)
-            if name is None:
-                return None
+            return None
         accepted = "a column of timestamps, or of seconds since 1970"
         kind = self._type_of(df, "arrival", name, (TimestampType, NumericType), accepted)
         if isinstance(kind, TimestampType):
             return F.unix_micros(F.col(name)) / F.lit(1e6)
         return F.col(name).cast("double")
+
+    def arrival_column(self, df: DataFrame) -> str | None:
+        """The column that tells when a row arrived: the one that is named, or a usual one; None if there is none."""
+        if self.arrival is not None:
+            return self.arrival
+        present = {column.lower(): column for column in df.columns}
+        usual = [present[one] for one in _USUAL_ARRIVALS if one in present]
+        return next((one for one in usual if isinstance(df.schema[one].dataType, TimestampType)), None)
 
     def must_keep(self, df: DataFrame) -> Column | None:
         """Whether the row must be kept; None if no row must."""
@@ -160,7 +164,8 @@ class RowColumns:
         self._type_of(df, "weight", self.weight, (NumericType,), "a column of numbers")
         return F.coalesce(F.col(f"`{self.weight}`").cast("double"), F.lit(1.0))
 
-    def _identity(self, df: DataFrame) -> Sequence[str | Column]:
+    def identity(self, df: DataFrame) -> tuple[str, ...]:
+        """The columns that tell rows apart."""
         for name in self.row:
             self._type_of(df, "row", name)
         if self.row:
@@ -177,7 +182,7 @@ class RowColumns:
         twice = next((name for name in usable if [one.lower() for one in usable].count(name.lower()) > 1), None)
         if twice:
             raise PenstockError(f"row is missing: two columns are named {twice}; rename one, or name columns as row")
-        return usable
+        return tuple(usable)
 
     def _type_of(
         self, df: DataFrame, setting: str, name: str, kinds: tuple[type[DataType], ...] = (), accepted: str = ""

@@ -32,15 +32,15 @@ class PlanTable(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002 - there is only one
         """Read what the options name."""
-        return PlanTableReader(self.options["folder"], self.options["place"], self.options.get("start", ""))
+        return PlanTableReader(self.options["gate"])
 
 
 class PlanTableReader(DataSourceReader):
     """Reads the plan in force."""
 
-    def __init__(self, folder: str, place: str, start: str) -> None:
-        """Read the logs in this folder, and of a plan the table of this place; `start` is a `Start` as text."""
-        self._folder, self._place, self._start = folder, place, start
+    def __init__(self, gate: str) -> None:
+        """Read for this gate: `GateOptions` as text."""
+        self._gate = gate
 
     def partitions(self) -> list[InputPartition]:
         """One task."""
@@ -48,6 +48,6 @@ class PlanTableReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[tuple[list[int]]]:  # noqa: ARG002 - there is only one
         """The row."""
-        from penstock.spark.binding import Start, control_row  # noqa: PLC0415 - only here are they needed
+        from penstock.spark.binding import GateOptions, control_row  # noqa: PLC0415 - only here are they needed
 
-        yield (control_row(self._folder, self._place, Start.from_text(self._start)),)
+        yield (control_row(GateOptions.from_text(self._gate)),)

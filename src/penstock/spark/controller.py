@@ -22,8 +22,10 @@ from penstock.plan import Costs, Plan
 from penstock.recent import Recent
 from penstock.report_log import ALIVE_S, Alarms, Alive, End, NoReports
 from penstock.spark.account import NO_REPORT, Account
-from penstock.spark.binding import LEASE_S, NO_PLAN, UNREADABLE
+from penstock.spark.binding import LEASE_S
+from penstock.spark.control_row import NO_PLAN, UNREADABLE
 from penstock.spark.feed import ProgressFeed
+from penstock.spark.judged import Judged
 from penstock.spark.progress import arrival_trouble, partition_costs, report_of
 from penstock.totals import Totals
 
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
     from penstock.report import Report
     from penstock.report_log import Line, ReportSink
     from penstock.spark.progress import Progress
-    from penstock.spark.store import Bindings, Plans
+    from penstock.spark.store import Bindings, Plans, Store
 
 _logger = logging.getLogger("penstock")
 
@@ -101,13 +103,14 @@ class Controller:
         dealing: Dealing | None = None,
         kept_in: ReportSink | None = None,
         salt: int | None = None,
+        store: Store | None = None,
     ) -> None:
         """Watch the query.
 
         `names` are those of the gate's and the probe's observed metrics; there need not be a gate. `by_length` says
         that the planner goes by how long work takes. `dealing` says what rows are dealt to partitions by, if they
         are. `kept_in` is where reports are kept for people to look at. `salt` is that of the gate's coins: plans carry
-        it, whatever the policy's seed, so that they tell which rows passed.
+        it, whatever the policy's seed, so that they tell which rows passed. `store` is where plans are kept.
         """
         self._query, self._planner, self._plans, self._bindings = query, planner, plans, bindings
         self._gate, self._probe = names
@@ -115,6 +118,7 @@ class Controller:
         self._dealing = dealing
         self._kept_in = kept_in or NoReports()
         self._salt = salt
+        self._judged = Judged(str(query.id), store)
         self._alarms_kept = Alarms(0.0)
         self._kept_s = clock()  # when something was last kept
         self._costs = dealing.in_force if dealing else None  # what every plan carries
@@ -288,7 +292,7 @@ class Controller:
         else:
             self._decide(report, progress)
             trouble = None if self._gate is None else arrival_trouble(progress, self._probe)
-            found = [*self._planner.alarms, *self._shed_alarms.after(report)]
+            found = [*self._planner.alarms, *self._shed_alarms.after(report), *self._judged.alarms]
             self.alarms = tuple(found if trouble is None else [*found, trouble])
         for alarm in self.alarms:
             self._tell(alarm)
@@ -330,21 +334,24 @@ class Controller:
         return True
 
     def _judged_by(self, progress: Progress) -> Plan | None:
-        """The plan that judged a batch, by the gate's own word; if it could not be read, that is told."""
+        """The plan that judged a batch, by the gate's own word; if there was trouble, that is told."""
         if self._gate is None:
             bound = self._bindings.get(progress.batch)
             return None if bound is None or bound.plan_version is None else self._plans.get(bound.plan_version)
         version = self._plan_version(progress)
+        note = ""
+        if version == UNREADABLE:
+            bound = self._bindings.get(progress.batch)
+            note = (bound.note if bound else "") or "see the log of the executors"
+        self._judged.look(version, progress.start_s, self._in_force, self._renewed_s, self._clock(), note)
         if version is None or version == NO_PLAN:
             self._compare_clocks(progress.batch)
             return None
-        plan = self._in_force if self._in_force and self._in_force.version == version else self._plans.get(version)
-        if version == UNREADABLE:
+        if version < 0:
             self.errors += 1
-            bound = self._bindings.get(progress.batch)
-            why = (bound.note if bound else "") or "see the log of the executors"
-            self._tell(f"query {self._query_id} kept every row of a batch because its plan could not be read: {why}")
-        elif plan is None:
+            return None
+        plan = self._in_force if self._in_force and self._in_force.version == version else self._plans.get(version)
+        if plan is None:
             self.errors += 1
             self._tell(f"query {self._query_id}: plan {version} is gone from its log, so its reasons cannot be told")
         return plan
@@ -439,7 +446,7 @@ class Controller:
         if plan.gates and self._stopping.is_set():
             return
         plan = plan if self._costs is None else replace(plan, costs=(self._costs,))
-        plan = plan if self._salt is None else replace(plan, salt=self._salt)
+        plan = replace(plan, query=self._query_id, salt=plan.salt if self._salt is None else self._salt)
         self._unwritten = plan
         version = self._plans.next_version() if self._in_force is None else self._in_force.version + 1
         while not self._plans.add(version, numbered := replace(plan, version=version)):

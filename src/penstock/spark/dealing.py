@@ -18,7 +18,7 @@ from pyspark import TaskContext
 from penstock.core.deal import deal
 from penstock.core.partition_costs import cost_table
 from penstock.plan import Costs
-from penstock.spark.binding import Start, costs_in_force
+from penstock.spark.binding import GateOptions, costs_in_force
 
 #: Before anything is known all rows are alike, and are dealt in turn.
 _ALIKE = np.ones((1, 1))
@@ -28,14 +28,12 @@ _ALIKE = np.ones((1, 1))
 class FromLog:
     """Costs of the plan that the micro-batch is bound to."""
 
-    folder: str
-    gate: str
+    gate: GateOptions
     place: str
-    start: Start | None = None
 
     def __call__(self) -> Costs | None:
         """What is in force; None if nothing is known."""
-        return costs_in_force(self.folder, self.gate, self.place, self.start)
+        return costs_in_force(self.gate, self.place)
 
 
 @dataclass(frozen=True)

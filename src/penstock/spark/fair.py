@@ -16,7 +16,6 @@ from penstock.core.balanced_planner import BalancedPlanner
 from penstock.core.fair_planner import FairPlanner, Policy, Prefer, Terms
 from penstock.core.gate import gate_salt
 from penstock.core.jain import jain
-from penstock.core.planner import SOURCE
 from penstock.core.policy import LoadAware
 from penstock.core.settings import duration_s, int64, number
 from penstock.core.sic import STW_S
@@ -25,7 +24,6 @@ from penstock.errors import PenstockError
 from penstock.spark.checks import one_of
 from penstock.spark.controller import PROBE, Controller
 from penstock.spark.fair_controller import FairController, MemberPlanner
-from penstock.spark.gate import control, gated
 from penstock.spark.guard import METRICS_PORT, Backlog, Guard, Mode
 from penstock.spark.pass_on import SIC
 from penstock.spark.sic import observed
@@ -289,6 +287,7 @@ class FairQuery(Guard):
             )
         self._fair = fair
         self._gates: dict[str, str | None] = {}
+        self._number = 0  # of the rules of all its gates, once there is one
         self._metrics = f"penstock_gate_{name}", f"{PROBE}{name}"
 
     @property
@@ -331,19 +330,9 @@ class FairQuery(Guard):
         if self.mode == "off":
             return sic.without_plan(super().admit(df))
         gate = self._gate_of(source)
-        admitted = gated(
-            df,
-            control(df, self._stored(df.sparkSession), SOURCE, self._start()),
-            self._columns,
-            salt=self._salt_for(df),
-            metric=gate,
-            made_by=self.name,
-            dry=self.mode == "dry_run",
-            sic=sic,
-        )
-        self._types = self._columns.types(df)
+        self._number = self._number or time.time_ns() // 1000
+        admitted = self._gated(df, gate, self._number, sic)
         self._gates = {**self._gates, gate: source}  # The thread that watches goes through those of before.
-        self._claim_folder()
         return admitted
 
     def _gate_of(self, source: str | None) -> str:
@@ -381,6 +370,7 @@ class FairQuery(Guard):
             on_report=on_report,
             kept_in=reports,
             salt=self._salt,
+            store=stored,
             member=self.name,
             leave=planner.leave,
             gates=lambda: self._gates,
@@ -390,7 +380,7 @@ class FairQuery(Guard):
     def _sign(self, query: str) -> Watch:
         return replace(super()._sign(query), policy=self._fair.planner.policy)
 
-    def _claim_folder(self) -> None:
+    def _claim_folder(self) -> str:
         own: dict[str, Any] = {
             "name": self.name,
             "sources": list(self.terms.sources),
@@ -401,7 +391,7 @@ class FairQuery(Guard):
             worth = self._columns.worth
             own["key"] = list(self._columns.key)
             own["value"] = worth and [worth.column, [list(one) for one in worth.intervals]]
-        self._stored().claim(own)
+        return self._stored().claim(own)
 
 
 def _target(given: object) -> MeanQueueLatency:

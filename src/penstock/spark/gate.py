@@ -8,28 +8,28 @@ import numpy as np
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 
 from penstock.core.arrival import MOST_AGE_S
-from penstock.core.bucket_costs import BUCKETS
 from penstock.core.thresholds import BACKLOG_NUMBER, CERTAIN, CERTAIN_WEIGHT, KEEP_ALL, MOST_REASONS, REASON_BITS
+from penstock.spark.control_row import BACKLOG_AT, READ_AT, RULES_AT, VERSION_AT
 from penstock.spark.control_table import FORMAT, PlanTable
 from penstock.spark.pass_on import SIC
-from penstock.spark.quarantine import PART, PARTS, PLAN_VERSION, REASON_NUMBER
+from penstock.spark.quarantine import COIN, PART, PARTS, PLAN_VERSION, REASON_NUMBER
 from penstock.spark.weight_mark import MADE_BY, MADE_IN, THIS_PROCESS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
 
-    from penstock.spark.binding import Start
+    from penstock.spark.binding import GateOptions
     from penstock.spark.columns import RowColumns
     from penstock.spark.quarantine import Writer
+    from penstock.spark.rules import Judging
     from penstock.spark.sic_columns import SicOfRows
     from penstock.spark.store import Store
 
 #: The column in which a dry run says what would have been shed.
 WOULD_SHED = "penstock_would_shed"
-
-#: Where a control row says what rows carry, behind the thresholds and five other numbers.
-SIC_AT = BUCKETS + 5
 
 _CONTROL = "__penstock_control"
 _THRESHOLD = "__penstock_threshold"
@@ -37,87 +37,120 @@ _PLAN = "__penstock_plan"
 _READ_US = "__penstock_read_us"
 _MUST_KEEP = "__penstock_must_keep"
 _PASSES = "__penstock_passes"
+_ENFORCED = "__penstock_enforced"
 _TWO_63 = 2.0**63
 
 
-def control(df: DataFrame, store: Store, place: str, start: Start | None = None) -> Column:
-    """The control row of the plan that the micro-batch is bound to: `binding` says what is in it.
+def control(df: DataFrame, store: Store, options: GateOptions) -> Column:
+    """The control row of the plan that the micro-batch is bound to: `control_row` says what is in it.
 
     A batch query has no later plan to wait for: it takes the one in force now, as a literal.
     """
     if not df.isStreaming:
-        return F.lit(np.array(store.control_row(place), np.int64))
+        return F.lit(np.array(store.control_row(options.place), np.int64))
     spark = df.sparkSession
     spark.dataSource.register(PlanTable)
-    options = {"folder": str(store.folder), "place": place, "start": start.to_text() if start else ""}
-    table = spark.read.format(FORMAT).options(**options).load()
+    table = spark.read.format(FORMAT).option("gate", options.to_text()).load()
     return table.select("control").scalar()
 
 
-def gated(  # noqa: PLR0913 - settings of one gate, given by name
+def gated(
     df: DataFrame,
     control: Column,
     columns: RowColumns,
+    rules: Sequence[Judging],
     *,
-    salt: int,
     metric: str,
     made_by: str,
-    dry: bool,
     sic: SicOfRows | None = None,
     quarantine: Writer | None = None,
 ) -> DataFrame:
     """The rows that pass, with their weights; in a dry run all rows, tagged.
 
-    In a stream the gate counts: rows in, rows shed by reason and the plan they were judged by arrive in the query's
-    progress under `metric`. With `sic` rows also carry their source information content, which is summed there too.
-    With a quarantine, rows that a stream sheds go there.
+    Rows are judged by the first of the rules, and by another in a batch that is replayed and was bound under that. In a
+    stream the gate counts: rows in, rows shed by reason and the plan they were judged by arrive in the query's progress
+    under `metric`. With `sic` rows also carry their source information content, which is summed there too. With a
+    quarantine, rows that a stream sheds go there.
     """
-    must_keep = columns.must_keep(df)
     bucket = columns.bucket(df) if sic is None or sic.by_class else sic.bucket(df)
-    if df.isStreaming:
-        judged = df.withColumn(_CONTROL, _once(control)).withColumns(
-            {
-                _THRESHOLD: _once(_by_age(F.get(_CONTROL, bucket), columns.arrival_s(df))),
-                _PLAN: F.get(_CONTROL, F.lit(BUCKETS)),
-                _READ_US: F.get(_CONTROL, F.lit(BUCKETS + 1)),
-            }
-        )
-    else:
-        judged = df.withColumn(_THRESHOLD, _once(F.get(control, bucket)))
+    judged = _looked_up(df, control, bucket, rules)
     if sic is not None:
         judged = judged.withColumn(SIC, sic.carried(df, F.col(_CONTROL) if df.isStreaming else control))
+    coin = _chosen([one.coin for one in rules])
+    must_keep = _if_any([one.must_keep for one in rules], F.lit(False))  # noqa: FBT003 - a literal
     # No coin is tossed for a bucket that is kept whole.
-    passes = (F.col(_THRESHOLD) >= F.lit(CERTAIN)) | (columns.coin(df, salt) <= F.col(_THRESHOLD))
+    passes = (F.col(_THRESHOLD) >= F.lit(CERTAIN)) | (coin <= F.col(_THRESHOLD))
     if must_keep is not None:
         passes = F.col(_MUST_KEEP) | passes
         judged = judged.withColumn(_MUST_KEEP, must_keep)
+    modes = list(dict.fromkeys(one.mode for one in rules))
+    enforced = F.lit(modes[0] == "enforce")
+    if len(modes) > 1:
+        judged = judged.withColumn(_ENFORCED, _chosen([F.lit(one.mode == "enforce") for one in rules]))
+        enforced = F.col(_ENFORCED)
     if df.isStreaming:
         # Counted before rows are dropped. That breaks Spark's code generation in two and costs some 25 ns a row, which
         # no source of a stream comes near; a batch has nobody to count for.
         judged = judged.withColumn(_PASSES, passes)
         passes = F.col(_PASSES)
-        shed = judged.filter(~passes)
+        shed = judged.filter(~passes & enforced)
         counts = _counts(must_keep is not None)
+        if len(modes) > 1:
+            counts.append(F.max(~enforced).alias("dry"))
         if sic is not None:
             counts += sic.sums(F.col(_PASSES), columns.arrival_s(df))
         judged = judged.observe(metric, *counts)
-    factor = F.lit(_TWO_63) / (F.col(_THRESHOLD) + F.lit(1.0))
-    if must_keep is not None:
-        certain = F.when(F.col(_THRESHOLD) == F.lit(KEEP_ALL), F.lit(1.0)).otherwise(F.lit(CERTAIN_WEIGHT))
-        factor = F.when(F.col(_MUST_KEEP), certain).otherwise(factor)
-    if dry:
+    if modes[0] == "dry_run":
         judged = judged.withColumn(WOULD_SHED, ~passes)
-        factor = F.lit(1.0)
-    else:
-        judged = judged.filter(passes)
+    if "enforce" in modes:
+        judged = judged.filter(passes | ~enforced)
+    factor = F.when(enforced, _factor(must_keep is not None)).otherwise(F.lit(1.0))
     weight = columns.incoming_weight(df) * factor if columns.has_weight(df) else factor
     weighed = judged.withColumn(columns.weight, weight).withMetadata(
         columns.weight, {MADE_BY: made_by, MADE_IN: THIS_PROCESS}
     )
-    admitted = weighed.drop(_CONTROL, _THRESHOLD, _PLAN, _READ_US, _MUST_KEEP, _PASSES)
-    if quarantine is None or dry or not df.isStreaming:
+    admitted = weighed.drop(_CONTROL, _THRESHOLD, _PLAN, _READ_US, _MUST_KEEP, _PASSES, _ENFORCED)
+    if quarantine is None or "enforce" not in modes or not df.isStreaming:
         return admitted
-    return admitted.union(_quarantined(shed, df.columns, columns.coin(df, salt), quarantine, admitted.schema))
+    return admitted.union(_quarantined(shed, df.columns, coin, quarantine, admitted.schema))
+
+
+def _looked_up(df: DataFrame, control: Column, bucket: Column, rules: Sequence[Judging]) -> DataFrame:
+    """The rows with their thresholds; in a stream, with the control row and what else it says."""
+    if not df.isStreaming:
+        return df.withColumn(_THRESHOLD, _once(F.get(control, bucket)))
+    arrival_s = _if_any([one.arrival_s for one in rules], F.lit(None))
+    return df.withColumn(_CONTROL, _once(control)).withColumns(
+        {
+            _THRESHOLD: _once(_by_age(F.get(_CONTROL, bucket), arrival_s)),
+            _PLAN: F.get(_CONTROL, F.lit(VERSION_AT)),
+            _READ_US: F.get(_CONTROL, F.lit(READ_AT)),
+        }
+    )
+
+
+def _chosen(values: Sequence[Column]) -> Column:
+    """What the rules of the batch say, of what each of the gate's rules says."""
+    chosen = values[0]
+    for place, value in enumerate(values[1:], 1):
+        chosen = F.when(F.get(_CONTROL, F.lit(RULES_AT)) == F.lit(place), value).otherwise(chosen)
+    return chosen
+
+
+def _if_any(values: Sequence[Column | None], missing: Column) -> Column | None:
+    """The same of rules that need not say anything; None if none of them does."""
+    if all(value is None for value in values):
+        return None
+    return _chosen([missing if value is None else value for value in values])
+
+
+def _factor(has_must_keep: bool) -> Column:  # noqa: FBT001 - one caller
+    """How many rows one that passes stands for."""
+    factor = F.lit(_TWO_63) / (F.col(_THRESHOLD) + F.lit(1.0))
+    if not has_must_keep:
+        return factor
+    certain = F.when(F.col(_THRESHOLD) == F.lit(KEEP_ALL), F.lit(1.0)).otherwise(F.lit(CERTAIN_WEIGHT))
+    return F.when(F.col(_MUST_KEEP), certain).otherwise(factor)
 
 
 def _quarantined(shed: DataFrame, names: list[str], coin: Column, quarantine: Writer, schema: StructType) -> DataFrame:
@@ -131,8 +164,8 @@ def _quarantined(shed: DataFrame, names: list[str], coin: Column, quarantine: Wr
         *(F.col(f"`{name}`") for name in names),
         reason.alias(REASON_NUMBER),
         F.col(_PLAN).alias(PLAN_VERSION),
-        (coin % F.lit(PARTS)).cast("int").alias(PART),
-    )
+        coin.alias(COIN),
+    ).withColumn(PART, (F.col(COIN) % F.lit(PARTS)).cast("int"))
     return marked.repartition(PARTS, PART).mapInArrow(quarantine, schema)
 
 
@@ -140,7 +173,7 @@ def _by_age(threshold: Column, arrival_s: Column | None) -> Column:
     """The threshold, or that of the row's age if it is lower, as `core.backlog` has it."""
     if arrival_s is None:
         return threshold
-    bound_s, grace_s, fresh_s = (F.get(_CONTROL, F.lit(BUCKETS + place)) / F.lit(1e6) for place in (2, 3, 4))
+    bound_s, grace_s, fresh_s = (F.get(_CONTROL, F.lit(place)) / F.lit(1e6) for place in BACKLOG_AT)
     old = (bound_s > 0.0) & (arrival_s >= bound_s - F.lit(MOST_AGE_S)) & (arrival_s < bound_s - grace_s)
     limit = (fresh_s / (bound_s - arrival_s) * F.lit(_TWO_63)).cast("bigint") - F.lit(1)
     by_age = limit.bitwiseAND(F.lit(~REASON_BITS)).bitwiseOR(F.lit(BACKLOG_NUMBER))

@@ -16,6 +16,7 @@ from penstock.core.planner import NoGate
 from penstock.errors import PenstockError
 from penstock.log import local_folder
 from penstock.plan import Costs, Plan
+from penstock.spark.binding import GateOptions
 from penstock.spark.checks import column_name, column_names, guard_name, one_of
 from penstock.spark.columns import RowColumns
 from penstock.spark.controller import PROBE, Controller, Dealing
@@ -164,9 +165,9 @@ class Grouping:
         if self._guard is not None:
             return self._guard.dealt_by(df, self.name)
         store = self._stored(df.sparkSession)
-        self._claim()
+        identity = self._claim()
         if df.isStreaming:
-            return FromLog(str(store.folder), self.name, self.name)
+            return FromLog(GateOptions(str(store.folder), self.name, identity), self.name)
         newest = store.plans().latest()
         return Given(newest.costs_at(self.name) if newest else None)
 
@@ -292,9 +293,9 @@ class Grouping:
         """Stop learning."""
         self.stop()
 
-    def _claim(self) -> None:
+    def _claim(self) -> str:
         own = {"name": self.name, "key": list(self._columns.key), "row": list(self._columns.row)}
-        self._stored().claim(own | {"cost_column": None, "salt": self._salt})
+        return self._stored().claim(own | {"cost_column": None, "salt": self._salt})
 
     def _stored(self, spark: SparkSession | None = None) -> Store:
         if self._store is None or (spark is not None and not self._store.serves(spark)):

@@ -17,7 +17,8 @@ from penstock.core.target import Throughput
 from penstock.errors import PenstockError
 from penstock.log import local_folder
 from penstock.report_log import Watch
-from penstock.spark.binding import Start
+from penstock.spark.admission import Admission
+from penstock.spark.binding import GateOptions, Start
 from penstock.spark.checks import (
     column_names,
     condition,
@@ -33,13 +34,15 @@ from penstock.spark.columns import RowColumns
 from penstock.spark.controller import PROBE, Controller, Dealing
 from penstock.spark.dealing import FromLog, Given
 from penstock.spark.forward import Forward
-from penstock.spark.gate import WOULD_SHED, control, gated
+from penstock.spark.gate import WOULD_SHED
 from penstock.spark.measured import measured, unmeasured
 from penstock.spark.prepare import prepared, staged
 from penstock.spark.quarantine import Place
 from penstock.spark.remote import store_for
 from penstock.spark.replay import calm
+from penstock.spark.rules import opened
 from penstock.spark.settings import read_yaml
+from penstock.spark.store import on_connect
 from penstock.spark.weight_mark import MADE_BY, MADE_IN, THIS_PROCESS, WEIGHT, made_by, passed_on
 from penstock.totals import Totals
 
@@ -61,6 +64,7 @@ if TYPE_CHECKING:
     from penstock.report import Report
     from penstock.spark.measured import Form
     from penstock.spark.quarantine import Writer
+    from penstock.spark.sic_columns import SicOfRows
     from penstock.spark.store import Store
 
 Mode = Literal["enforce", "dry_run", "off"]
@@ -172,6 +176,7 @@ class Guard:
         self._metrics_server: WSGIServer | None = None
         self._forward: Forward | None = None
         self._session: SparkSession | None = None
+        self._gate: GateOptions | None = None
         self._token = uuid.uuid4().hex  # tells this guard's state on a worker from that of any other
         self._metrics = f"penstock_gate_{self.name}", f"{PROBE}{self.name}"
 
@@ -183,7 +188,7 @@ class Guard:
     def admit(self, df: DataFrame) -> DataFrame:
         """The gate, for `DataFrame.transform`: rows that pass, with their weights."""
         self._columns.refuse_own_weight(df)
-        if self.mode == "off":
+        if self.mode == "off" and not self._to_finish(df):
             weighed = df if self._columns.has_weight(df) else df.withColumn(self._columns.weight, F.lit(1.0))
             return made_by(weighed, self._columns.weight, self.name)
         self._refuse_another_guards_rows(df)
@@ -192,19 +197,25 @@ class Guard:
                 "arrival is missing: a latency target needs the column with a row's time of arrival; name one of "
                 f"{', '.join(df.columns)}, or add one right behind the source with current_timestamp()"
             )
-        admitted = gated(
-            df,
-            control(df, self._stored(df.sparkSession), SOURCE, self._start()),
-            self._columns,
+        return self._gated(df, self._metrics[0], time.time_ns() // 1000)
+
+    def _gated(self, df: DataFrame, metric: str, number: int, sic: SicOfRows | None = None) -> DataFrame:
+        """The gate of a stream, whose rules have this number."""
+        store = self._stored(df.sparkSession)
+        admission = Admission(
+            name=self.name,
+            columns=self._columns,
             salt=self._salt_for(df),
-            metric=self._metrics[0],
-            made_by=self.name,
-            dry=self.mode == "dry_run",
-            quarantine=self._quarantine_writer(df),
+            mode=self.mode,
+            number=number,
+            metric=metric,
+            start=self._start(),
+            claim=self._claim_folder,
+            quarantine="" if self._quarantine is None else str(staged(self._quarantine, store)),
+            writer=lambda: self._quarantine_writer(df),
         )
+        admitted, self._gate = admission.admit(df, store, sic)
         self._types = self._columns.types(df)
-        # Last, so that a mistake in the settings leaves nothing behind.
-        self._claim_folder()
         return admitted
 
     def measured(
@@ -265,7 +276,7 @@ class Guard:
             return Given(None)
         store = self._stored(df.sparkSession)
         if df.isStreaming:
-            return FromLog(str(store.folder), SOURCE, place, self._start())
+            return FromLog(self._gate or self._ungated(store), place)
         newest = store.plans().latest()
         return Given(newest.costs_at(place) if newest else None)
 
@@ -312,6 +323,7 @@ class Guard:
             dealing=None if self._grouped is None else Dealing.at(*self._grouped, plans.latest()),
             kept_in=reports,
             salt=self._salt,
+            store=self._stored(),
         )
 
     @property
@@ -417,7 +429,7 @@ class Guard:
 
     def _quarantine_writer(self, df: DataFrame) -> Writer | None:
         """What writes shed rows, once the place for them is known to be usable."""
-        if self._quarantine is None or self.mode != "enforce":
+        if self._quarantine is None or (self.mode != "enforce" and not self._to_finish(df)):
             return None
         self._session = df.sparkSession
         return prepared(self._quarantine, df, self._stored(df.sparkSession), self._columns.weight, self.name)
@@ -428,6 +440,10 @@ class Guard:
             return
         if self._forward is None or self._forward.alarm is not None:
             self._forward = Forward(self._session, staged(self._quarantine, self._stored()), self._quarantine)
+
+    def _ungated(self, store: Store) -> GateOptions:
+        """What a grouping is told in front of the gate."""
+        return GateOptions(str(store.folder), SOURCE, self._claim_folder(), start=self._start())
 
     def _start(self) -> Start:
         return Start(time.time(), self.target.fresh_s if self.backlog == "thin" else None)
@@ -452,7 +468,14 @@ class Guard:
             salt=self._salt,
         )
 
-    def _claim_folder(self) -> None:
+    def _to_finish(self, df: DataFrame) -> bool:
+        """Whether Spark may replay a batch that sheds rows into quarantine, although this guard sheds none any more."""
+        if self._quarantine is None or not df.isStreaming or on_connect(df.sparkSession):
+            return False
+        found = opened(self._stored(df.sparkSession).folder, self._metrics[0])
+        return any(one.rules is not None and one.rules.mode == "enforce" for one in found)
+
+    def _claim_folder(self) -> str:
         own: dict[str, Any] = {
             "name": self.name,
             "key": list(self._columns.key),
@@ -462,7 +485,7 @@ class Guard:
         }
         if self._columns.worth is not None:
             own["value"] = [self._columns.worth.column, [list(one) for one in self._columns.worth.intervals]]
-        self._stored().claim(own)
+        return self._stored().claim(own)
 
     def _stored(self, spark: SparkSession | None = None) -> Store:
         """Where this guard keeps its plans: as the session needs it, or the active one if none was seen yet."""

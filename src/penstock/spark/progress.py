@@ -205,6 +205,8 @@ def report_of(
                 "measured function right behind guard.admit, before anything that multiplies rows, or give fine=False"
             )
         shed[TOO_LATE] = late
+    if counts.get("dry") is not None:  # A batch that is replayed is dry as it was the first time.
+        dry = bool(counts["dry"])
     rows_in, shed_rows = counts["rows_in"], 0 if dry else sum(shed.values())
     work = _Work.of(tasks, progress) if tasks or probe not in progress.observed else _Work.none(progress)
     interval_s = _interval_s(tasks, progress, before)

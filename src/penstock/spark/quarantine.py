@@ -3,7 +3,9 @@
 The gate's frame is split in two. The rows that pass go on as they would without a quarantine. The others are dealt into
 a few parts by their coin, and each part of a batch is one Parquet file, written by a Python function that gives nothing
 back; so the two branches together are the rows that pass. A file's name says query, batch and part, and the first file
-of a name stays: a task that is run again, or a batch that is replayed, finds the very rows in it that it would write.
+of a name stays: a task that is run again, or a batch that is replayed, finds the very rows in it that it would write. A
+fingerprint of the rows stands in the file; rows that differ from it are those of another batch with the same number,
+and are refused.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from penstock.errors import PenstockError
 from penstock.log import PlanLog, local_folder
+from penstock.spark.publish import link, publish, sync
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -27,12 +30,14 @@ if TYPE_CHECKING:
 #: Files a batch: rows that are shed are shuffled to so many tasks.
 PARTS = 2
 #: What the gate says of a shed row, on its way to the writer.
-REASON_NUMBER, PLAN_VERSION, PART = "__penstock_reason", "__penstock_plan", "__penstock_part"
+REASON_NUMBER, PLAN_VERSION, PART, COIN = "__penstock_reason", "__penstock_plan", "__penstock_part", "__penstock_coin"
 #: What stands beside a row's own columns in a quarantine.
 REASON, PLAN, BATCH, QUERY = "penstock_reason", "penstock_plan", "penstock_batch", "penstock_query"
 ADDED = (REASON, PLAN, BATCH, QUERY)
 #: The file that says that a folder is a quarantine; a name that Spark does not take for data.
 SIGN = "_penstock.json"
+#: Under this key a file's metadata has the fingerprint of its rows.
+FINGERPRINT = b"penstock_rows"
 #: What a row is shed for if its plan can no longer be read.
 UNTOLD = "shed by a plan that is gone"
 
@@ -135,6 +140,15 @@ class Sign:
             ) from None
 
 
+def file_names(query: str, batch: int) -> list[str]:
+    """The files that the shed rows of a batch may be in."""
+    return [_file_name(query, batch, part) for part in range(PARTS)]
+
+
+def _file_name(query: str, batch: int, part: int) -> str:
+    return f"{query}-{batch:012d}-{part}.parquet"
+
+
 class Writer:
     """Writes the shed rows of a task's parts, for `mapInArrow`; gives nothing back."""
 
@@ -151,13 +165,17 @@ class Writer:
         assert context is not None  # noqa: S101 - tasks have one
         batch = int(context.getLocalProperty("streaming.sql.batchId") or 0)
         query = context.getLocalProperty("sql.streaming.queryId") or ""
+        if not (Path(self._folder) / SIGN).exists():  # Another disk under the same path must not take rows in.
+            raise PenstockError.setting(
+                "quarantine", self._folder, "a folder that executors see, as the driver does", f"there is no {SIGN}"
+            )
         parts: dict[int, _Part] = {}
         try:
             for rows in batches:
                 for part in sorted(set(rows.column(PART).to_pylist())):
                     if part not in parts:
-                        parts[part] = _Part(Path(self._folder), f"{query}-{batch:012d}-{part}.parquet")
-                    parts[part].write(self._named(rows, part, batch, query))
+                        parts[part] = _Part(Path(self._folder), _file_name(query, batch, part))
+                    parts[part].write(*self._named(rows, part, batch, query))
             for one in parts.values():
                 one.publish()
         except OSError as error:
@@ -170,8 +188,8 @@ class Writer:
                 one.discard()
         return iter(())
 
-    def _named(self, rows: Any, part: int, batch: int, query: str) -> Any:  # noqa: ANN401 - Arrow has no types
-        """The rows of a part with their reason in words."""
+    def _named(self, rows: Any, part: int, batch: int, query: str) -> tuple[Any, Any]:  # noqa: ANN401 - Arrow has no types
+        """The rows of a part with their reason in words, and their coins."""
         import pyarrow as pa  # noqa: PLC0415 - on a worker
         import pyarrow.compute as pc  # noqa: PLC0415
 
@@ -179,7 +197,7 @@ class Writer:
         versions, numbers = rows.column(PLAN_VERSION).to_pylist(), rows.column(REASON_NUMBER).to_pylist()
         reasons = [self._reason(*one) for one in zip(versions, numbers, strict=True)]
         plans = [None if version < 0 else version for version in versions]
-        own = [name for name in rows.schema.names if name not in (REASON_NUMBER, PLAN_VERSION, PART)]
+        own = [name for name in rows.schema.names if name not in (REASON_NUMBER, PLAN_VERSION, PART, COIN)]
         added = {
             REASON: pa.array(reasons, pa.string()),
             PLAN: pa.array(plans, pa.int64()),
@@ -187,7 +205,7 @@ class Writer:
             QUERY: pa.array([query] * len(reasons), pa.string()),
         }
         columns = [*(rows.column(name) for name in own), *added.values()]
-        return pa.Table.from_arrays(columns, names=[*own, *added])
+        return pa.Table.from_arrays(columns, names=[*own, *added]), rows.column(COIN)
 
     def _reason(self, version: int, number: int) -> str:
         from penstock.core.backlog import TOO_OLD  # noqa: PLC0415 - on a worker
@@ -196,7 +214,7 @@ class Writer:
         if number == BACKLOG_NUMBER:
             return TOO_OLD
         if version not in self._reasons:
-            plan = PlanLog(Path(self._store) / "plans").get(version)
+            plan = PlanLog(Path(self._store) / "plans", make=False).get(version)
             table = plan.gate(self._place) if plan else None
             self._reasons[version] = reasons(table) if table else ()
         names = self._reasons[version]
@@ -211,8 +229,11 @@ class _Part:
         self._there = self._final.exists()
         self._temporary = folder / f".{name}.{uuid.uuid4().hex}.tmp"
         self._writer: Any = None
+        self._rows, self._sum = 0, 0
 
-    def write(self, table: Any) -> None:  # noqa: ANN401 - Arrow has no types
+    def write(self, table: Any, coins: Any) -> None:  # noqa: ANN401 - Arrow has no types
+        self._rows += len(coins)
+        self._sum = (self._sum + int(coins.to_numpy(zero_copy_only=False).sum())) % 2**64
         if self._there:
             return
         if self._writer is None:
@@ -221,14 +242,38 @@ class _Part:
             self._writer = pq.ParquetWriter(self._temporary, table.schema)
         self._writer.write_table(table)
 
+    @property
+    def _fingerprint(self) -> bytes:
+        """Of the rows, in whatever order: how many they are, and the sum of their coins."""
+        return f"{self._rows}-{self._sum:016x}".encode()
+
     def publish(self) -> None:
-        if self._writer is None:
-            return
-        self._writer.close()
-        self._writer = None
-        _sync(self._temporary)
-        _link(self._temporary, self._final)
-        _sync(self._final.parent)
+        if self._writer is not None:
+            self._writer.add_key_value_metadata({FINGERPRINT: self._fingerprint})
+            self._writer.close()
+            self._writer = None
+            sync(self._temporary)
+            link(self._temporary, self._final)
+            sync(self._final.parent)
+        self._refuse_others()
+
+    def _refuse_others(self) -> None:
+        """Whoever wrote the file: the rows in it must be these."""
+        import pyarrow as pa  # noqa: PLC0415 - on a worker
+        import pyarrow.parquet as pq  # noqa: PLC0415
+
+        try:
+            found = pq.read_metadata(self._final)
+        except pa.ArrowInvalid:
+            raise PenstockError.setting(
+                "quarantine", str(self._final), "a file that can be read", "it is damaged: delete it"
+            ) from None
+        before = (found.metadata or {}).get(FINGERPRINT, f"{found.num_rows}".encode())
+        if self._fingerprint != before and self._fingerprint.partition(b"-")[0] != before:
+            raise PenstockError(
+                f"quarantine: {self._final} has other rows of a batch with the same number, so that offsets must have "
+                "been wound back: move it, and those of later batches, out of the folder and start the query again"
+            )
 
     def discard(self) -> None:
         if self._writer is not None:
@@ -245,36 +290,3 @@ def added_fields() -> list[StructField]:
 def stored_schema(sign: Sign) -> StructType:
     """The columns of the files."""
     return StructType([*StructType.fromJson(json.loads(sign.schema)).fields, *added_fields()])
-
-
-def publish(folder: Path, name: str, content: bytes) -> None:
-    """A small file, whole and durable, unless there is one of that name."""
-    temporary = folder / f".{name}.{uuid.uuid4().hex}.tmp"
-    temporary.write_bytes(content)
-    _sync(temporary)
-    try:
-        _link(temporary, folder / name)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _link(temporary: Path, final: Path) -> None:
-    """Give a finished file its name, unless there is one of that name."""
-    try:
-        os.link(temporary, final)
-    except FileExistsError:
-        pass
-    except OSError:  # a file system without links
-        if not final.exists():
-            temporary.replace(final)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    except OSError:  # some file systems cannot sync a folder
-        if not path.is_dir():
-            raise
-    finally:
-        os.close(descriptor)

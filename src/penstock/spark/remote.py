@@ -24,8 +24,9 @@ from pyspark.sql.types import StringType, StructField, StructType
 from penstock.errors import PenstockError
 from penstock.log import Skipped, local_folder
 from penstock.message import Message
-from penstock.plan import Binding, Plan
+from penstock.plan import Binding, Plan, Rules
 from penstock.report_log import NoReports
+from penstock.spark.rules import Open
 from penstock.spark.store import LocalStore, on_connect
 
 if TYPE_CHECKING:
@@ -37,6 +38,22 @@ if TYPE_CHECKING:
 FORMAT = "penstock_errand"
 #: Entries that a log remembers: they never change, and a report asks for the plan of a batch or two ago.
 _REMEMBERED = 16
+#: What may be asked of a log.
+_CALLS = frozenset(
+    {
+        "add",
+        "get",
+        "latest",
+        "made_before",
+        "next_version",
+        "oldest",
+        "purge",
+        "renew",
+        "renewed_s",
+        "skipped",
+        "versions",
+    }
+)
 
 _M = TypeVar("_M", bound=Message)
 
@@ -70,9 +87,14 @@ class RemoteStore:
         """Whether a query of that session finds the folder: that of the server it is connected to."""
         return spark is self._spark
 
-    def claim(self, own: dict[str, Any]) -> None:
-        """Sign the folder, or refuse one that was signed differently."""
-        self._do("claim", own=own)
+    def claim(self, own: dict[str, Any]) -> str:
+        """Sign the folder, or refuse one that was signed differently; its identity."""
+        identity: str = self._do("claim", own=own)
+        return identity
+
+    def begin(self, gate: str, rules: Rules) -> list[Open]:
+        """Write the rules of a gate down; the batches that Spark may run again."""
+        return [Open.from_text(one) for one in self._do("begin", gate=gate, rules=rules.to_json())]
 
     def plans(self) -> RemotePlans:
         """The plans in it."""
@@ -81,6 +103,11 @@ class RemoteStore:
     def bindings(self, query: str) -> RemoteLog[Binding]:
         """The bindings of a query in it."""
         return RemoteLog(Binding, self._log(query))
+
+    def bound(self) -> dict[str, float]:
+        """The queries that have bound batches here, and when each did last."""
+        found: dict[str, float] = self._do("bound")
+        return found
 
     def reports(self, query: str) -> NoReports:  # noqa: ARG002 - one that is kept here needs it
         """None are kept: an errand for each would hold up planning."""
@@ -221,8 +248,16 @@ def _folder(checkpoint: str | None) -> str:
     return str(local_folder("checkpoint", checkpoint) / "penstock")
 
 
-def _claim(folder: str, own: dict[str, Any]) -> None:
-    _store(folder).claim(own)
+def _claim(folder: str, own: dict[str, Any]) -> str:
+    return _store(folder).claim(own)
+
+
+def _begin(folder: str, gate: str, rules: str) -> list[str]:
+    return [one.to_text() for one in _store(folder).begin(gate, Rules.from_json(rules))]
+
+
+def _bound(folder: str) -> dict[str, float]:
+    return _store(folder).bound()
 
 
 def _control_row(folder: str, place: str) -> list[int]:
@@ -230,6 +265,8 @@ def _control_row(folder: str, place: str) -> list[int]:
 
 
 def _log(folder: str, query: str | None, call: str, given: list[Any]) -> Any:  # noqa: ANN401 - each method has its own
+    if call not in _CALLS:
+        raise PenstockError.setting("call", call, f"one of {', '.join(sorted(_CALLS))}")
     try:
         log = _store(folder).plans() if query is None else _store(folder).bindings(query)
     except PenstockError:
@@ -252,7 +289,14 @@ def _store(folder: str) -> LocalStore:
     return LocalStore(Path(folder).parent)
 
 
-_ERRANDS: dict[str, Callable[..., Any]] = {"folder": _folder, "claim": _claim, "control_row": _control_row, "log": _log}
+_ERRANDS: dict[str, Callable[..., Any]] = {
+    "begin": _begin,
+    "bound": _bound,
+    "claim": _claim,
+    "control_row": _control_row,
+    "folder": _folder,
+    "log": _log,
+}
 
 
 def _why(error: PySparkException) -> str:

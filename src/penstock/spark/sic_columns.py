@@ -18,8 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code u
 from pyspark.sql.types import NumericType
 
 from penstock.errors import PenstockError
-from penstock.spark.binding import SIC_UNIT
-from penstock.spark.gate import SIC_AT
+from penstock.spark.control_row import SIC_AT, SIC_UNIT
 from penstock.spark.pass_on import SIC
 
 if TYPE_CHECKING:

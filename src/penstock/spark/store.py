@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING, Any, Protocol
 from penstock import retention
 from penstock.log import PlanLog, PlanStore
 from penstock.report_log import ReportLog
-from penstock.spark.binding import bindings_of, control_row
+from penstock.spark.binding import GateOptions, bindings_of, control_row
 from penstock.spark.claim import claim
+from penstock.spark.rules import begin
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from penstock.log import BindingLog
-    from penstock.plan import Binding
+    from penstock.plan import Binding, Rules
     from penstock.report_log import ReportSink
+    from penstock.spark.rules import Open
 
 
 def on_connect(spark: SparkSession | None) -> bool:
@@ -51,14 +53,20 @@ class Store(Protocol):
     def serves(self, spark: SparkSession) -> bool:
         """Whether a query of that session finds the folder."""
 
-    def claim(self, own: dict[str, Any]) -> None:
-        """Sign the folder, or refuse one that was signed differently."""
+    def claim(self, own: dict[str, Any]) -> str:
+        """Sign the folder, or refuse one that was signed differently; its identity."""
+
+    def begin(self, gate: str, rules: Rules) -> list[Open]:
+        """Write the rules of a gate down; the batches that Spark may run again, by the rules they are bound under."""
 
     def plans(self) -> Plans:
         """The plans in it."""
 
     def bindings(self, query: str) -> Bindings:
         """The bindings of a query in it."""
+
+    def bound(self) -> dict[str, float]:
+        """The queries that have bound batches here, and when each did last."""
 
     def reports(self, query: str) -> ReportSink:
         """Where the reports of a query are kept."""
@@ -81,9 +89,13 @@ class LocalStore:
         """Whether a query of that session finds the folder: on classic Spark it does."""
         return not on_connect(spark)
 
-    def claim(self, own: dict[str, Any]) -> None:
-        """Sign the folder, or refuse one that was signed differently."""
-        claim(self.folder, own)
+    def claim(self, own: dict[str, Any]) -> str:
+        """Sign the folder, or refuse one that was signed differently; its identity."""
+        return claim(self.folder, own)
+
+    def begin(self, gate: str, rules: Rules) -> list[Open]:
+        """Write the rules of a gate down; the batches that Spark may run again."""
+        return begin(self.folder, gate, rules)
 
     def plans(self) -> PlanLog:
         """The plans in it."""
@@ -93,10 +105,14 @@ class LocalStore:
         """The bindings of a query in it."""
         return bindings_of(self.folder, query)
 
+    def bound(self) -> dict[str, float]:
+        """The queries that have bound batches here, and when each did last."""
+        return {one.name: one.stat().st_mtime for one in (self.folder / "bindings").glob("*")}
+
     def reports(self, query: str) -> ReportLog:
         """Where the reports of a query are kept."""
         return ReportLog(self.folder, query)
 
     def control_row(self, place: str) -> list[int]:
         """What a batch data frame is judged by."""
-        return control_row(str(self.folder), place)
+        return control_row(GateOptions(str(self.folder), place))

@@ -21,7 +21,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code u
 from pyspark.sql.types import BinaryType, StringType
 
 from penstock.errors import PenstockError
-from penstock.spark.quarantine import publish
+from penstock.spark.publish import publish
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -19,15 +19,6 @@ if TYPE_CHECKING:
     from penstock.web.followed import Json
 
 
-class ReadOnlyBindings(BindingLog):
-    """Bindings to look at: their folder is not made if it is missing."""
-
-    def __init__(self, folder: Path) -> None:  # the folder of a log that is gone must stay gone
-        """Look at the bindings in this folder."""
-        self.folder = folder
-        self._warned = set()
-
-
 class Thinned(NamedTuple):
     """By what a batch thinned its rows.
 
@@ -61,7 +52,7 @@ class Thinned(NamedTuple):
 
 def thinned(folder: Path, query: str, batch: int) -> Thinned | None:
     """How a batch of a guard's query thinned its rows; None if it did not."""
-    bound = ReadOnlyBindings(folder / "bindings" / query).get(batch)
+    bound = BindingLog(folder / "bindings" / query, make=False).get(batch)
     return None if bound is None or bound.backlog is None else Thinned(bound.backlog, bound.bound_s)
 
 

@@ -1,0 +1,90 @@
+"""A gate made for a stream: what its settings say, what its folder remembers, and Spark's columns for both."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
+
+from penstock.core.planner import SOURCE
+from penstock.errors import PenstockError
+from penstock.spark.binding import GateOptions
+from penstock.spark.gate import control, gated
+from penstock.spark.rules import judging, judging_of_old, rules_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import DataFrame
+
+    from penstock.plan import Rules
+    from penstock.spark.binding import Start
+    from penstock.spark.columns import RowColumns
+    from penstock.spark.quarantine import Writer
+    from penstock.spark.rules import Judging, Open
+    from penstock.spark.sic_columns import SicOfRows
+    from penstock.spark.store import Store
+
+
+class Admission(NamedTuple):
+    """What a guard gives its gate."""
+
+    name: str  #: of the guard
+    columns: RowColumns
+    salt: int
+    mode: str
+    number: int  #: of the rules: gates of one query share it
+    metric: str
+    start: Start | None
+    claim: Callable[[], str]  #: signs the guard's folder, and gives its identity
+    quarantine: str = ""  #: the folder of shed rows
+    writer: Callable[[], Writer | None] = lambda: None  #: makes what writes them
+
+    def admit(self, df: DataFrame, store: Store, sic: SicOfRows | None = None) -> tuple[DataFrame, GateOptions]:
+        """The rows that pass, and what the gate's control table is told."""
+        rules = rules_of(self.columns, df, self.number, self.salt, self.mode, self.quarantine)
+        made = [judging(self.columns, df, self.salt, self.mode)]
+        _try_columns(df, self.columns, sic)
+        # Only now, so that a mistake in the settings leaves nothing behind.
+        writer = self.writer()
+        identity = self.claim()
+        places = {self.number: 0}
+        for old in store.begin(self.metric, rules) if df.isStreaming else ():
+            if old.number in places:
+                continue
+            if old.rules is not None and old.rules.same_verdicts(rules):
+                places[old.number] = 0
+            elif again := self._again(df, old, rules):
+                places[old.number] = len(made)
+                made.append(again)
+        strict = writer is not None
+        options = GateOptions(str(store.folder), SOURCE, identity, tuple(places.items()), strict, self.start)
+        found = gated(
+            df,
+            control(df, store, options),
+            self.columns,
+            made,
+            metric=self.metric,
+            made_by=self.name,
+            sic=sic,
+            quarantine=writer,
+        )
+        return found, options
+
+    def _again(self, df: DataFrame, old: Open, rules: Rules) -> Judging | None:
+        """The rules of an earlier batch; None if they cannot be made again and nothing says that it is not done."""
+        try:
+            return judging_of_old(self.columns, df, old, rules)
+        except PenstockError:
+            if old.sure:
+                raise
+            return None
+
+
+def _try_columns(df: DataFrame, columns: RowColumns, sic: SicOfRows | None) -> None:
+    """Find mistakes in what else the gate goes by."""
+    columns.incoming_weight(df)
+    if sic is None or sic.by_class:
+        columns.bucket(df)
+    if sic is not None:
+        sic.carried(df, F.array(F.lit(0)))
