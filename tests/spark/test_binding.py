@@ -50,7 +50,7 @@ def test_a_plan_that_cannot_be_read_any_more_fails_the_task_rather_than_dealing_
     assert in_force(folder) == COSTS
     for path in files(folder):
         path.write_text("{")
-    with pytest.raises(ps.PenstockError, match="batch 3 cannot be dealt as they were: .* not be read: plan 0 in "):
+    with pytest.raises(ps.PenstockError, match=r"batch 3 cannot be dealt as they were: .* not be read: plan 0 in "):
         in_force(folder)
 
 

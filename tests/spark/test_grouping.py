@@ -173,7 +173,7 @@ def test_a_stream_whose_costs_cannot_be_read_is_dealt_in_turn(spark: SparkSessio
     own = grouping.by_cost("key", PARTITIONS, checkpoint=tmp_path / "checkpoint", row="row")
     df = stream(spark, available=BATCH).transform(own).transform(own.measured(placed, RESULT, form="row"))
     plans = tmp_path / "checkpoint" / "penstock" / "plans"
-    plans.mkdir()
+    plans.mkdir(exist_ok=True)
     (plans / f"{0:020d}.plan").write_text("torn")
     run(df, tmp_path)
     found = sink(tmp_path)
