@@ -71,3 +71,24 @@ def irregular(queries: int, seed: int, sharing: float = 0.0) -> Network:
         utility = 1.0 - (1.0 - bend / 100.0) * float(rng.uniform(0.1, 1.0))
         outputs.append(Output(f"O{query}", last, LossTolerance([(100, 1.0), (bend, utility), (0, 0.0)])))
     return Network(inputs, boxes, outputs)
+
+
+def of_all_sizes(seed: int, *, narrow: bool) -> Network:
+    """Rates, costs and selectivities of all orders of magnitude, and splits; `narrow` graphs bend at tiny shares."""
+    rng = np.random.default_rng(seed)
+    inputs = [Input(f"I{number}", float(10.0 ** rng.uniform(-9.0, 9.0))) for number in range(rng.integers(1, 4))]
+    names, boxes = [one.name for one in inputs], list[Box]()
+    for number in range(rng.integers(2, 7)):
+        union = len(names) > 1 and rng.random() < 0.2
+        sources = tuple(rng.choice(names, 2 if union else 1, replace=False).tolist())
+        cost, selectivity = float(10.0 ** rng.uniform(-9.0, 9.0)), float(10.0 ** rng.uniform(-9.0, 0.0))
+        boxes.append(Box(f"b{number}", "union" if union else "filter", sources, cost, selectivity))
+        names.append(f"b{number}")
+
+    def graph() -> LossTolerance:
+        percent = float(10.0 ** rng.uniform(-6.0, 1.9) if narrow else rng.uniform(5.0, 95.0))
+        return LossTolerance([(100.0, 1.0), (percent, float(rng.uniform(percent / 100.0, 1.0))), (0.0, 0.0)])
+
+    used = {source for box in boxes for source in box.sources}
+    outputs = [Output(f"O{name}", name, graph()) for name in names if name not in used or rng.random() < 0.3]
+    return Network(inputs, boxes, outputs)

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.core.networks import LINE, figure_4, irregular
+from tests.core.networks import LINE, figure_4, irregular, of_all_sizes
 
 from penstock.core.density import Classes, allot
 from penstock.core.drops import Shedding, Skeleton
-from penstock.core.exact import best
+from penstock.core.exact import Objective, best
 from penstock.core.network import Box, Input, Network, Output
 from penstock.core.qos import LossTolerance
 from penstock.core.roadmap import RoadMap, build
@@ -125,6 +125,56 @@ def test_where_queries_share_rows_the_map_is_next_to_the_optimum_and_the_greedy_
             found.append(100.0 * (optimum - roadmap.utility[entry]) / len(network.outputs))
     assert -1e-6 <= min(gaps["auto"]) <= max(gaps["auto"]) <= 0.3
     assert max(gaps["greedy"]) > max(gaps["auto"])
+
+
+@pytest.mark.parametrize("narrow", [False, True])
+@pytest.mark.parametrize("seed", range(15))
+def test_the_exact_solver_is_never_below_the_greedy_one_whatever_the_size_of_rates_and_costs(
+    seed: int, *, narrow: bool
+) -> None:
+    """Rates and costs from 1e-9 to 1e9, selectivities down to 1e-9; `narrow`: a millionth of a percent may count."""
+    network = of_all_sizes(seed, narrow=narrow)
+    bones, greedy = Skeleton(network), build(network, solver="greedy", step=0.1)
+    for share in (1e-6, 0.1, 0.5, 0.9, 0.9999):
+        entry = greedy.entry(greedy.find(share * network.load(), network.rates))
+        budget, _ = bones.under(entry.keep)
+        optimum = best(network, budget)
+        assert optimum.utility >= entry.utility - 1e-7
+        assert bones.under(optimum.keep)[0] <= budget * (1.0 + 1e-7)
+
+
+def test_an_output_of_few_rows_is_not_shut_off() -> None:
+    """Alerts of one row in ten billion, beside a dear output, at twice the load that fits."""
+    network = Network(
+        [Input("I", 1000)],
+        [
+            Box("parse", "map", ("I",), 1e-3),
+            Box("alert", "filter", ("parse",), 1e-5, 1e-10),
+            Box("report", "map", ("parse",), 1e-3),
+        ],
+        [Output("alerts", "alert", LINE), Output("reports", "report", LINE)],
+    )
+    optimum = best(network, 0.5 * network.load())
+    greedy = build(network, solver="greedy")
+    entry = greedy.entry(greedy.find(0.5 * network.load(), network.rates))
+    assert optimum.utility >= entry.utility > 0.9
+    for objective in ("balanced", "max_min"):
+        fair = best(network, 0.5 * network.load(), objective=objective).delivered
+        assert fair["alerts"] >= fair["reports"] > 0.0
+
+
+@pytest.mark.parametrize("objective", ["sum", "balanced", "max_min"])
+def test_the_best_drops_do_not_depend_on_units(objective: Objective) -> None:
+    network = irregular(5, seed=3, sharing=0.3)
+    shares = []
+    for rate, cost in ((1.0, 1.0), (1e-9, 1.0), (1e9, 1e9), (1e-9, 1e-9)):
+        scaled = Network(
+            [Input(one.name, one.rate * rate) for one in network.inputs],
+            [replace(box, cost=box.cost * cost) for box in network.boxes],
+            network.outputs,
+        )
+        shares.append(best(scaled, 0.4 * scaled.load(), objective=objective).utility)
+    assert shares == pytest.approx([shares[0]] * 4, abs=1e-6)
 
 
 @pytest.mark.parametrize("solver", ["greedy", "exact"])

@@ -135,3 +135,10 @@ def test_the_optimum_of_nodes_raises_the_next_poorest_too() -> None:
 
     assert best.sic == pytest.approx([0.1, 8.0 / 30.0, 8.0 / 30.0])
     assert best.levels == pytest.approx((0.1, 8.0 / 30.0))
+
+
+@pytest.mark.parametrize(("sic", "work"), [(1e-9, 1.0), (1.0, 1e-9), (1.0, 1e9), (1e-9, 1e9)])
+def test_the_optimum_of_nodes_does_not_depend_on_units(sic: float, work: float) -> None:
+    owner, node, worth, cost = [0, 1, 2], [0, 1, 1], np.array([1.0, 1.0, 0.5]), np.array([10.0, 10.0, 10.0])
+    best = max_min_nodes(np.array([1.0, 8.0]) * work, owner, node, worth * sic, cost * work)
+    assert best.sic / sic == pytest.approx([0.1, 8.0 / 30.0, 8.0 / 30.0])

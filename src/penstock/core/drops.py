@@ -265,7 +265,9 @@ class Shedding:
 
     def _room(self, less: dict[int, float], falls: dict[int, float]) -> float:
         """Rows until something happens."""
-        most = min(self.rows[index] / fall for index, fall in less.items() if fall > 0.0)
+        # A place that passes nothing any more limits nobody: what still comes there is lost in the rounding.
+        passing = ((self.rows[index], fall) for index, fall in less.items())
+        most = min(rows / fall for rows, fall in passing if rows > 0.0 and fall > 0.0)
         for end, fall in falls.items():
             graph, coming = self._graphs[end], self._coming[end]
             if fall <= 0.0:

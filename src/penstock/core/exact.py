@@ -13,12 +13,16 @@ $$\max \sum_o \sum_k u_{ok} z_{ok} \quad\text{subject to}\quad \sum_p c_p x_p \l
 of utilities, proportional fairness: an output that has half as much is given twice as much for the next row. The
 logarithm is put together from chords, so that the program stays linear.
 
+A solver's tolerance is absolute. So the program is written in shares: $x_p$ of what passes place $p$ without drops, and
+of what the budget could pay for there if that is less; rows at a split or output in units of what comes there; work in
+units of the budget. Rates and costs of any size then give the same program.
+
 What can be reached is concave in $B$, and of two solutions any mixture is feasible: so a road map needs only so many of
 them that the tangents, which the program's prices give, leave no room for anything much better in between.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from typing import Literal, get_args
@@ -26,7 +30,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linprog
-from scipy.sparse import coo_array
+from scipy.sparse import coo_array, diags_array
 
 from penstock.core.drops import Skeleton
 from penstock.core.network import Network
@@ -41,6 +45,10 @@ _GAP = 3e-4
 _MOST_KNOTS, _EVEN_KNOTS = 60, 40
 #: A new knot is not nearer to its neighbours than this share of the way.
 _NEAREST = 0.1
+#: The finest tolerances that the solver takes.
+PRECISE = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+#: No share is scaled by less.
+_LEAST = 1e-12
 #: Where the chords of the logarithm meet, in utility: each is a ninth longer than the one before.
 _BENDS = np.concatenate([[0.0], np.geomspace(1e-3, 1.0, 65)])
 
@@ -135,15 +143,17 @@ class _Program:
         self._bones = bones
         bends = _BENDS if objective == "balanced" else _BENDS[:0]  # for the others they would only be in the way
         outputs = bones.network.outputs
-        bounds: list[tuple[float, float | None]] = [
-            (0.0, bones.rates[place.name] if place.arc is None else None) for place in bones.places
-        ]
-        self._pieces: list[list[tuple[int, float]]] = []
+        self._full = np.array(bones.full[0])
+        self._work = np.array(bones.work) * self._full
+        #: The places whose rows come to each end, and what share of all that comes there without drops is theirs.
+        self._parts = _parts(bones)
+        bounds: list[tuple[float, float | None]] = [(0.0, 1.0 if place.arc is None else None) for place in bones.places]
+        self._pieces: list[list[tuple[int, float, float]]] = []  # column, length and worth
         for output in outputs:
             pieces = []
             for (low, bad), (high, good) in pairwise(reversed(tuple(output.loss_tolerance.points))):
-                pieces.append((len(bounds), (good - bad) / (high - low)))
-                bounds.append((0.0, high - low))
+                pieces.append((len(bounds), (high - low) / 100.0, good - bad))
+                bounds.append((0.0, 1.0))
             self._pieces.append(pieces)
         self._worst = len(bounds)
         bounds.append((0.0, None))
@@ -151,40 +161,44 @@ class _Program:
         for _ in outputs if len(bends) else ():
             self._chords.append(len(bounds))
             bounds += [(0.0, length) for length in np.diff(bends).tolist()]
-        terms: list[tuple[int, int, float]] = [(0, index, work) for index, work in enumerate(bones.work)]
-        row = 1
-        share = [dict(ends) for ends in bones.reach]
-        for index, end in enumerate(bones.stands):
-            if end is not None:
-                terms.append((row, index, 1.0))
-                terms += [(row, feeder, -share[feeder][end]) for feeder in bones.feeders[end]]
-                row += 1
-        for output, pieces in zip(outputs, self._pieces, strict=True):
-            end = bones.number[output.name]
-            terms += [(row, column, bones.full[1][end] / 100.0) for column, _ in pieces]
-            terms += [(row, feeder, -share[feeder][end]) for feeder in bones.feeders[end]]
-            row += 1
-        for pieces in self._pieces:
-            terms += [(row, column, -slope) for column, slope in pieces]
-            terms.append((row, self._worst, 1.0))
-            row += 1
-        for pieces, first in zip(self._pieces, self._chords, strict=False):
-            terms += [(row, column, -slope) for column, slope in pieces]
-            terms += [(row, first + number, 1.0) for number in range(len(bends) - 1)]
-            row += 1
+        #: The place that a row of the program is about, behind a split.
+        self._behind = {row: index for row, (index, _) in enumerate(self._split(), start=1)}
+        terms = [(row, *term) for row, line in enumerate(self._lines(len(bends))) for term in line]
         rows, columns, factors = (np.array(part) for part in zip(*terms, strict=True))
-        self._matrix = coo_array((factors.astype(float), (rows, columns)), shape=(row, len(bounds))).tocsr()
+        count = 1 + len(self._behind) + (3 if self._chords else 2) * len(outputs)
+        self._matrix = coo_array((factors.astype(float), (rows, columns)), shape=(count, len(bounds))).tocsr()
         self._bounds = np.array([(low, np.inf if high is None else high) for low, high in bounds])
-        self._limits = np.zeros(row)
+        self._limits = np.zeros(count)
         #: What outputs are worth with nothing delivered: no output need be worth less than the worst.
         least = np.array([one.loss_tolerance.utility(0.0) for one in outputs])
         times = 2 if self._chords else 1
-        self._limits[row - times * len(outputs) :] = np.tile(least, times)
+        self._limits[count - times * len(outputs) :] = np.tile(least, times)
         self._least = float(least.sum())
         self._goal = np.zeros(len(bounds))
-        for column, slope in chain(*self._pieces):
-            self._goal[column] = -slope
+        for column, _, worth in chain(*self._pieces):
+            self._goal[column] = -worth
         self.whole = sum(one.loss_tolerance.utility(100.0) for one in outputs)
+
+    def _split(self) -> list[tuple[int, int]]:
+        """Places that stand behind a split, and the split."""
+        return [(index, end) for index, end in enumerate(self._bones.stands) if end is not None]
+
+    def _lines(self, bends: int) -> Iterator[list[tuple[int, float]]]:
+        """The constraints, each as columns and factors: work, splits, outputs, the worst utility, chords."""
+        yield list(enumerate(self._work.tolist()))
+        for index, end in self._split():
+            yield [(index, 1.0), *((feeder, -share) for feeder, share in self._parts[end])]
+        for output, pieces in zip(self._bones.network.outputs, self._pieces, strict=True):
+            parts = self._parts[self._bones.number[output.name]]
+            shortest = max(min(length for _, length, _ in pieces), _LEAST)
+            filled = [(column, length / shortest) for column, length, _ in pieces]
+            # An output to which nothing comes lacks nothing.
+            yield [*filled, *((feeder, -share / shortest) for feeder, share in parts)] if parts else []
+        for pieces in self._pieces:
+            yield [*((column, -worth) for column, _, worth in pieces), (self._worst, 1.0)]
+        for pieces, first in zip(self._pieces, self._chords, strict=False):
+            worths = [(column, -worth) for column, _, worth in pieces]
+            yield [*worths, *((first + number, 1.0) for number in range(bends - 1))]
 
     def towards(self, objective: Objective, budget: float) -> _Solution:
         """The best within the budget, by the sum of utilities or something fairer."""
@@ -212,9 +226,24 @@ class _Program:
         found, price = self._solve(self._goal, budget, worst * (1.0 - 1e-9))
         return _Solution(budget, self._passing(found), self._least - float(self._goal @ found), price)
 
+    def _most(self, budget: float) -> Floats:
+        """What share of its rows each place can pass at most, for the budget and for what can come there."""
+        most = np.ones(len(self._full))
+        np.divide(budget, self._work, out=most, where=self._work > budget)
+        return np.maximum(self._within(most), _LEAST)
+
+    def _within(self, shares: Floats) -> Floats:
+        """The shares, none larger than what then comes to its split."""
+        found: list[float] = shares.tolist()
+        for parts, branches in zip(self._parts, self._bones.branches, strict=True):
+            coming = sum(share * found[one] for one, share in parts)
+            for index in branches:
+                found[index] = min(found[index], coming)
+        return np.array(found)
+
     def _passing(self, found: Floats) -> Floats:
-        """Rows that pass each place."""
-        rows = np.maximum(found[: len(self._bones.places)], 0.0)
+        """Rows that pass each place, no more than come there."""
+        rows: Floats = self._within(np.clip(found[: len(self._full)], 0.0, 1.0)) * self._full
         for index, place in enumerate(self._bones.places):
             if place.arc is None and place.node in self._bones.number:
                 # What is let in and goes nowhere is not let in: the program does not mind.
@@ -222,12 +251,37 @@ class _Program:
         return rows
 
     def _solve(self, goal: Floats, budget: float, worst: float) -> tuple[Floats, float]:
-        limits, bounds = self._limits.copy(), self._bounds.copy()
-        limits[0], bounds[self._worst, 0] = budget, worst
-        found = linprog(goal, A_ub=self._matrix, b_ub=limits, bounds=bounds, method="highs")
+        """The shares that pass, and the other variables; and what one more unit of work would bring."""
+        unit = budget if budget > 0.0 else max(float(self._work.sum()), _LEAST)
+        most = np.ones(len(goal))
+        most[: len(self._full)] = self._most(unit)
+        of_rows = np.ones(len(self._limits))
+        of_rows[0] = 1.0 / unit
+        for row, index in self._behind.items():
+            of_rows[row] = 1.0 / most[index]
+        limits, bounds = self._limits.copy(), self._bounds / most[:, np.newaxis]
+        limits[0], bounds[self._worst, 0] = budget / unit, worst
+        steepest = float(np.abs(goal).max()) or 1.0
+        matrix = diags_array(of_rows) @ self._matrix @ diags_array(most)
+        found = linprog(
+            goal * most / steepest, A_ub=matrix, b_ub=limits, bounds=bounds, method="highs", options=PRECISE
+        )
         if found.x is None:
             raise PenstockError(f"the linear program has no solution: {found.message}")
-        return np.asarray(found.x, np.float64), -float(found.ineqlin.marginals[0])
+        shares = np.asarray(found.x, np.float64) * most
+        if budget <= 0.0:
+            shares[: len(self._full)][self._work > 0.0] = 0.0
+        return shares, -steepest * float(found.ineqlin.marginals[0]) / unit
+
+
+def _parts(bones: Skeleton) -> list[list[tuple[int, float]]]:
+    """For each end, the places whose rows come there, and what share of all that comes without drops is theirs."""
+    found: list[list[tuple[int, float]]] = [[] for _ in bones.ends]
+    for index, ends in enumerate(bones.reach):
+        for end, share in ends:
+            if bones.full[1][end] > 0.0:
+                found[end].append((index, share * bones.full[0][index] / bones.full[1][end]))
+    return found
 
 
 def _check(objective: str) -> None:

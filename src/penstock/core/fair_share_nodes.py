@@ -14,9 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import linprog
-from scipy.sparse import coo_array, csr_array, hstack, vstack
+from scipy.sparse import coo_array, csr_array, diags_array, hstack, vstack
 
 from penstock.core.balance import Floats, Ints
+from penstock.core.exact import PRECISE
 from penstock.errors import PenstockError
 
 #: A price above this, or a level nearer to the highest possible, is no rounding.
@@ -83,22 +84,38 @@ def max_min_nodes(
 def _raise(
     gains: csr_array, loads: csr_array, limits: Floats, weights: Floats, fixed: Floats
 ) -> tuple[Floats, float, Ints]:
-    """Raise the level of queries not yet fixed: shares, the level, and the queries that cannot be richer."""
+    """Raise the level of queries not yet fixed: shares, the level, and the queries that cannot be richer.
+
+    A solver's tolerance is absolute. So the SIC of a query counts in units of all it has, the level in units of the
+    highest that the poorest query can reach, and work in units of a node's capacity.
+    """
     free = np.isnan(fixed)
     parts = gains.shape[1]
-    columns = np.where(free, weights, 0.0)[:, None]
-    constraints = vstack([hstack([-gains, csr_array(columns)]), hstack([loads, csr_array((limits.size, 1))])])
-    bounds = np.r_[np.where(free, 0.0, -fixed + _NEAR), limits]
+    whole = gains @ np.ones(parts)
+    reach = whole[free] / weights[free]
+    unit = float(reach.min())
+    of_query = np.divide(1.0, whole, out=np.zeros(whole.size), where=whole > 0.0)
+    of_node = np.divide(1.0, limits, out=np.ones(limits.size), where=limits > 0.0)
+    columns = np.where(free, weights * unit * of_query, 0.0)[:, None]
+    constraints = vstack(
+        [
+            hstack([-diags_array(of_query) @ gains, csr_array(columns)]),
+            hstack([diags_array(of_node) @ loads, csr_array((limits.size, 1))]),
+        ]
+    )
+    bounds = np.r_[np.where(free, 0.0, -fixed * of_query * (1.0 - _NEAR)), limits * of_node]
     goal = np.zeros(parts + 1)
     goal[-1] = -1.0
-    highest = float(np.max((gains @ np.ones(parts))[free] / weights[free]))
-    ranges = np.column_stack([np.zeros(parts + 1), np.r_[np.ones(parts), highest]])
-    found = linprog(goal, A_ub=constraints.tocsr(), b_ub=bounds, bounds=ranges, method="highs")
+    ranges = np.column_stack([np.zeros(parts + 1), np.ones(parts + 1)])
+    found = linprog(goal, A_ub=constraints.tocsr(), b_ub=bounds, bounds=ranges, method="highs", options=PRECISE)
     if not found.success:
         raise PenstockError(f"the program of the fairest shares has no solution: {found.message}")
-    level = float(found.x[-1])
+    level = float(found.x[-1]) * unit
     prices = -found.ineqlin.marginals[: free.size]
-    bound = np.flatnonzero(free & (prices > _PRICE))
-    if not bound.size or level >= highest - _NEAR:
+    # Who has all there is cannot be richer either; that has no price, because the level itself ends there.
+    full = np.zeros(free.size, np.bool_)
+    full[free] = level >= reach * (1.0 - _NEAR)
+    bound = np.flatnonzero(free & ((prices > _PRICE) | full))
+    if not bound.size or level >= float(reach.max()) * (1.0 - _NEAR):
         bound = np.flatnonzero(free)
     return found.x[:-1], level, bound
