@@ -369,8 +369,27 @@ def test_nothing_is_shed_when_nothing_waits(case: Case) -> None:
 
 @every_case
 def test_an_overload_gets_a_plan_that_sheds(policy: Policy) -> None:
-    hot = Report(sequence=3, start_s=0.0, end_s=1.0, rows_in=1000, rows_kept=1000, busy_s=1.0, backlog_rows=1000)
+    measured = sketch_of(dict.fromkeys(range(BUCKETS), (1, 0.001)))
+    hot = Report(
+        sequence=3,
+        start_s=0.0,
+        end_s=1.0,
+        rows_in=1000,
+        rows_kept=1000,
+        busy_s=1.0,
+        backlog_rows=1000,
+        cost_sketch=measured,
+    )
     assert min(policy.planner(TARGET).decide(hot, 1.0).gate(SOURCE).keep) < 1.0
+
+
+@pytest.mark.parametrize("policy", [LoadAware(), LoadAware(prefer="cheap"), RandomShed(), Balanced()])
+def test_one_long_batch_of_which_nothing_was_measured_sheds_nothing(policy: Policy) -> None:
+    """It may be a cold start, or what a batch takes without a row."""
+    long = Report(sequence=0, start_s=0.0, end_s=9.0, rows_in=1000, rows_kept=1000, busy_s=8.5, backlog_rows=1000)
+    plan = policy.planner(TARGET).decide(long, 9.0)
+    assert plan is not None
+    assert not plan.gates
 
 
 # Settings.

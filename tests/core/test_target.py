@@ -9,15 +9,15 @@ from penstock.errors import PenstockError
 from penstock.report import Latency, Report
 
 SECONDS = st.floats(0.0, 10.0)
-PACES = st.builds(Pace, SECONDS, SECONDS, SECONDS, SECONDS, SECONDS)
+PACES = st.builds(Pace, SECONDS, SECONDS, SECONDS, SECONDS, SECONDS, SECONDS, st.just(1.0))
 
 
 def mean_wait_s(pace: Pace, cycle_s: float, span_s: float) -> float:
-    return (cycle_s + span_s) / 2.0 + pace.delay_s + pace.lag_s + pace.error_s
+    return (cycle_s + pace.window_s + span_s) / 2.0 + pace.delay_s + pace.lag_s + pace.error_s
 
 
 def longest_wait_s(pace: Pace, cycle_s: float, span_s: float) -> float:
-    return cycle_s + span_s + pace.delay_s + pace.lag_s + pace.error_s
+    return cycle_s + pace.window_s + span_s + pace.delay_s + pace.lag_s + pace.error_s
 
 
 @pytest.mark.parametrize(
@@ -38,8 +38,20 @@ def test_the_span_allowed_uses_up_the_target_for_the_next_batch_or_for_all_that_
 @pytest.mark.parametrize("target", [MeanQueueLatency("2 s"), MaxLag("2 s")])
 @given(pace=PACES)
 def test_a_target_below_the_floor_allows_no_work(target: MeanQueueLatency | MaxLag, pace: Pace) -> None:
-    floor_s = target.floor_s(pace._replace(lag_s=0.0))
-    assert (target.allowance(pace._replace(lag_s=0.0)).span_s < 0.0) == (floor_s > AIM * 2.0)
+    assert (target.allowance(pace).span_s < 0.0) == (target.wait_s(pace, 0.0) > AIM * 2.0)
+
+
+@pytest.mark.parametrize("target", [MeanQueueLatency("2 s"), MaxLag("2 s")])
+@given(pace=PACES, within=st.floats(0.0, 1.0))
+def test_work_that_rows_do_not_wait_for_leaves_room_for_more_of_it(
+    target: MeanQueueLatency | MaxLag, pace: Pace, within: float
+) -> None:
+    """With no cycle behind it, a batch of the length allowed has the wait that is aimed at."""
+    pace = pace._replace(cycle_s=0.0, within=within)
+    span_s = target.allowance(pace).span_s
+    if span_s >= 0.0:
+        assert target.wait_s(pace, span_s) == pytest.approx(AIM * 2.0)
+        assert span_s >= target.allowance(pace._replace(within=1.0)).span_s - 1e-9
 
 
 def report(**changed: object) -> Report:
@@ -66,7 +78,7 @@ def test_a_rate_bounds_rows_and_not_work() -> None:
     assert target.allowance(Pace(0.1, 0.2, 3.0, 0.0, 0.0)) == (math.inf, AIM * 1500.0, 1500.0)
     assert target.ratio(report()) is None
     assert target.excess_s(report(), 2.0) is None
-    assert target.floor_s(Pace(0.1, 0.2, 3.0, 0.0, 0.0)) is None
+    assert target.wait_s(Pace(0.1, 0.2, 3.0, 0.0, 0.0), 1.0) is None
 
 
 @pytest.mark.parametrize(

@@ -74,12 +74,12 @@ class BatchPlanner:
 
     >>> from penstock.core.target import MeanQueueLatency
     >>> planner = BatchPlanner("load_aware", MeanQueueLatency("1 s"), salt=0)
-    >>> calm = Report(sequence=1, start_s=0, end_s=1, rows_in=100, rows_kept=100, busy_s=0.5, backlog_rows=80)
-    >>> planner.decide(calm, now_s=1.0).gates  # 0.4 s of work come, 0.8 s fit: everything is kept
+    >>> calm = Report(sequence=1, start_s=0, end_s=1, rows_in=100, rows_kept=100, busy_s=0.9, backlog_rows=80)
+    >>> planner.decide(calm, now_s=1.0).gates  # nobody knows yet what of a batch rows cost: everything is kept
     ()
-    >>> hot = Report(sequence=2, start_s=1, end_s=2, rows_in=80, rows_kept=80, busy_s=0.4, backlog_rows=720)
-    >>> round(planner.decide(hot, now_s=2.0).gate("source").keep[0], 3)  # 3.4 s of work come, 0.85 s fit
-    0.249
+    >>> hot = Report(sequence=2, start_s=1, end_s=2, rows_in=80, rows_kept=80, busy_s=0.9, backlog_rows=720)
+    >>> round(planner.decide(hot, now_s=2.0).gate("source").keep[0], 3)  # 4.3 s of work come, 0.35 s fit
+    0.082
 
     Attributes:
         policy: Name under which plans are signed.
@@ -166,6 +166,7 @@ class BatchPlanner:
             expected = pooled(self._known.costs, *self.grid)
             rows = float(rows.sum()) * expected.shares
             costs_s = self._known.surprise * self._known.reach * expected.costs_s
+        costs_s = costs_s + self._known.outside_s
         return Forecast(
             rows=rows,
             costs_s=costs_s,
@@ -211,17 +212,10 @@ class BatchPlanner:
         """What a person should hear of, one line each."""
         found = []
         known, ratio = self._known, self.target.ratio(report)
-        alike_pace = known.steady._replace(lag_s=0.0)
-        floor_s = self.target.floor_s(alike_pace)
-        out_of_reach = self.target.allowance(alike_pace).span_s <= known.least_span_s
-        # Only what was tried counts: many batches, and still the target was missed.
-        tried = known.settled and (report.shed_total if ratio is None else ratio > 1.0)
-        if floor_s is not None and out_of_reach and tried:
-            found.append(
-                f"target = {self.target} is too close to what one batch takes: rows wait {floor_s:.2f} s however few "
-                "there are; give a longer target, or a shorter trigger if there is one"
-            )
-        elif known.settled and ratio is not None and ratio > 1.0 and self.target.allowance(known.steady).span_s <= 0.0:
+        missed = ratio is not None and ratio > 1.0
+        if known.out_of_reach and (missed or ratio is None):
+            found.append(self._out_of_reach(known))
+        elif known.settled and known.capped and missed and known.late:
             found.append(
                 f"rows are {report.lag_s:.0f} s old when their batch starts, before any work: a backlog waits at the "
                 "source; let a batch read more of it, or begin with the latest rows"
@@ -232,6 +226,31 @@ class BatchPlanner:
                 "capacity: the target cannot be held; narrow keep or add cores"
             )
         return found
+
+    def _out_of_reach(self, known: Knowledge) -> str:
+        """Why the target cannot be held, with what was seen of it."""
+        pace = known.steady
+        old_s = pace.error_s if known.capped else pace.lag_s + pace.error_s
+        if old_s > known.interval_s and (old_s > known.fixed_s or not known.recent):
+            return (
+                f"target = {self.target} is out of reach, so nothing is shed for it: rows are {old_s:.0f} s old when "
+                "their batch starts, before any work; give as arrival the column with the time at which rows came to "
+                "the source, or a longer target"
+            )
+        wait_s = self.target.wait_s(pace._replace(lag_s=0.0), 0.0) or 0.0
+        if known.interval_s > known.fixed_s:
+            return (
+                f"target = {self.target} is out of reach, so nothing is shed for it: a batch starts only every "
+                f"{known.interval_s:.1f} s, and rows wait {wait_s:.2f} s however few there are; give a longer target, "
+                "or a shorter trigger"
+            )
+        fewest, most = (choose(known.recent, key=lambda one: one.rows_kept) for choose in (min, max))
+        return (
+            f"target = {self.target} is out of reach, so nothing is shed for it: a batch takes {known.fixed_s:.2f} s "
+            f"whatever is shed ({fewest.rows_kept} rows took {fewest.duration_s:.2f} s, {most.rows_kept} rows "
+            f"{most.duration_s:.2f} s), and rows wait {wait_s:.2f} s however few there are; give a longer target, or "
+            "make batches shorter, for example by a lower spark.sql.shuffle.partitions"
+        )
 
 
 class FixedShare:

@@ -1,10 +1,12 @@
 r"""Targets: what a stream is to be held to, in the user's terms, and what a micro-batch may therefore take in.
 
-A micro-batch works for $S$ and spends $o$ on everything else, the first $d$ of it before its first row. Its rows came
-in for $C$, the time from the start of the batch before it to its own start. They wait
+A micro-batch works for $S$, the time that depends on its rows, and spends $o$ on everything else, the first $d$ of it
+before its first row. Rows are taken up over a time $V = v + \sigma S$: all of the work, unless a part of it comes after
+the operator that takes them up, and a fixed part $v$ if no operator says when it does. Its rows came in for $C$, the
+time from the start of the batch before it to its own start. They wait
 
-$$\bar q = \tfrac{C}{2} + d + \tfrac{S}{2} + \ell \quad\text{on average,}\qquad
-q_{\max} = C + d + S + \ell \quad\text{at most}$$
+$$\bar q = \tfrac{C}{2} + d + \tfrac{V}{2} + \ell \quad\text{on average,}\qquad
+q_{\max} = C + d + V + \ell \quad\text{at most}$$
 
 where $\ell$ is the age of the newest row when the batch starts: what waits at a source that hands out less than it has.
 A target solves this for $S$ twice and takes the lesser: for the next batch, whose $C$ is known, and for all that follow
@@ -24,13 +26,15 @@ AIM = 0.9
 
 
 class Pace(NamedTuple):
-    """How batches go, apart from the measured operator's work."""
+    """How batches go, apart from the work on their rows."""
 
     delay_s: float  #: until the first row is taken up
-    overhead_s: float  #: all that is not work
+    overhead_s: float  #: all that does not depend on the number of rows
     cycle_s: float  #: in which the rows of the next batch come in
     lag_s: float  #: age of the newest row when a batch starts
-    error_s: float  #: by how much longer rows waited, of late, than the equation says
+    error_s: float  #: by how much longer recent rows waited than the equation says
+    window_s: float = 0.0  #: the part of the overhead in which rows are taken up
+    within: float = 1.0  #: the part of the work in which rows are taken up, as a share
 
 
 class Allowance(NamedTuple):
@@ -54,8 +58,8 @@ class Target(Protocol):
     def excess_s(self, report: Report, cycle_s: float) -> float | None:
         """By how much longer rows that came in for `cycle_s` waited than the equation says; None if unknown."""
 
-    def floor_s(self, pace: Pace) -> float | None:
-        """The latency that batches without work would have; None if the target is no latency."""
+    def wait_s(self, pace: Pace, span_s: float) -> float | None:
+        """The latency of batches that all work this long; None if the target is no latency."""
 
     def ratio(self, report: Report) -> float | None:
         """The latency that was measured over what is the limit; None if it was not measured, or is no latency."""
@@ -104,8 +108,8 @@ class MeanQueueLatency:
 
     def allowance(self, pace: Pace) -> Allowance:
         """Work until the mean wait is used up."""
-        room_s = AIM * self.limit_s - pace.delay_s - pace.lag_s - pace.error_s
-        return Allowance(min(room_s - pace.overhead_s / 2.0, 2.0 * room_s - pace.cycle_s))
+        room_s = AIM * self.limit_s - pace.delay_s - pace.lag_s - pace.error_s - pace.window_s / 2.0
+        return _lesser(2.0 * room_s, pace)
 
     def excess_s(self, report: Report, cycle_s: float) -> float | None:
         """Measured mean wait less what the equation gives."""
@@ -113,9 +117,9 @@ class MeanQueueLatency:
             return None
         return report.queuing.mean_s - (cycle_s + report.span_s) / 2.0 - report.delay_s - report.lag_s
 
-    def floor_s(self, pace: Pace) -> float | None:
-        """The mean wait with no work at all."""
-        return max(pace.overhead_s, pace.cycle_s) / 2.0 + pace.delay_s + pace.error_s
+    def wait_s(self, pace: Pace, span_s: float) -> float | None:
+        """The mean wait."""
+        return (_cycle_s(pace, span_s) + _taking_up_s(pace, span_s)) / 2.0 + pace.delay_s + pace.lag_s + pace.error_s
 
     def ratio(self, report: Report) -> float | None:
         """Measured mean wait over the limit."""
@@ -151,8 +155,7 @@ class MaxLag:
 
     def allowance(self, pace: Pace) -> Allowance:
         """Work until the oldest row, which may be the last one taken up, has waited long enough."""
-        room_s = AIM * self.age_s - pace.delay_s - pace.lag_s - pace.error_s
-        return Allowance(min((room_s - pace.overhead_s) / 2.0, room_s - pace.cycle_s))
+        return _lesser(AIM * self.age_s - pace.delay_s - pace.lag_s - pace.error_s - pace.window_s, pace)
 
     def excess_s(self, report: Report, cycle_s: float) -> float | None:
         """Measured longest wait less what the equation gives."""
@@ -160,9 +163,9 @@ class MaxLag:
             return None
         return report.queuing.max_s - cycle_s - report.span_s - report.delay_s - report.lag_s
 
-    def floor_s(self, pace: Pace) -> float | None:
-        """The longest wait with no work at all."""
-        return max(pace.overhead_s, pace.cycle_s) + pace.delay_s + pace.error_s
+    def wait_s(self, pace: Pace, span_s: float) -> float | None:
+        """The longest wait."""
+        return _cycle_s(pace, span_s) + _taking_up_s(pace, span_s) + pace.delay_s + pace.lag_s + pace.error_s
 
     def ratio(self, report: Report) -> float | None:
         """Measured longest wait over the limit."""
@@ -204,10 +207,31 @@ class Throughput:
         """None: it is no latency."""
         return None
 
-    def floor_s(self, pace: Pace) -> float | None:  # noqa: ARG002 - it is no latency
+    def wait_s(self, pace: Pace, span_s: float) -> float | None:  # noqa: ARG002 - it is no latency
         """None: it is no latency."""
         return None
 
     def ratio(self, report: Report) -> float | None:  # noqa: ARG002 - it is no latency
         """None: it is no latency."""
         return None
+
+
+def _cycle_s(pace: Pace, span_s: float) -> float:
+    """Time from start to start of batches that work this long."""
+    return max(pace.overhead_s + span_s, pace.cycle_s)
+
+
+def _taking_up_s(pace: Pace, span_s: float) -> float:
+    """Time over which their rows are taken up."""
+    return pace.window_s + pace.within * span_s
+
+
+def _lesser(room_s: float, pace: Pace) -> Allowance:
+    """The work that fits when a cycle and the work in which its rows are taken up may take `room_s` together.
+
+    By how much the next batch would be too long is taken off as far as rows wait for work: the rest of their wait is
+    behind them.
+    """
+    steady_s = (room_s - pace.overhead_s) / (1.0 + pace.within)
+    too_long_s = pace.cycle_s + pace.within * steady_s - room_s
+    return Allowance(steady_s - pace.within * max(too_long_s, 0.0))

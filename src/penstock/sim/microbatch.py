@@ -1,9 +1,10 @@
 r"""A micro-batch query on virtual time, with a planner in its loop: what Spark does, reduced to what moves latency.
 
 A batch takes in what has arrived when it starts, judges it by the plan in force, deals the kept rows out to its cores
-in turn, and ends when the slowest core has done its rows and the batch's overhead is spent:
+in turn, and ends when the slowest core has done its rows, the batch's overhead is spent and so is the time that each of
+its $n$ rows takes outside the operator, as in a sink:
 
-$$T = o + \max_c \sum_{i \in c} w_i$$
+$$T = o + \max_c \sum_{i \in c} w_i + r\,n$$
 
 The next one starts at once, or at its trigger, or when a row arrives. Reports hold what can be measured on Spark and no
 more: what waits at the source, for one, is an estimate from the rate of rows.
@@ -11,7 +12,7 @@ more: what waits at the source, for one, is an estimate from the rate of rows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -47,8 +48,11 @@ class Query:
     Attributes:
         cores: How many tasks work at the same time, by the time a batch starts.
         overhead_s: What a batch takes besides work.
+        row_overhead_s: What each row adds to it behind the operator, by the time a batch starts.
+        cold_s: How much longer the first batch takes: it starts machines.
+        measured: Whether the operator is measured; otherwise reports hold the length of batches and the age of rows.
         delay_share: The part of the overhead before the first row is taken up.
-        noise: How far an overhead may be from the mean, as a share of it.
+        noise: How far an overhead, with that of rows, may be from the mean, as a share of it.
         first_start_s: When the first batch starts: rows pile up while a query warms up.
         trigger_s: Time between the starts of two batches that do not take longer; 0 starts each one at once.
         rows_per_batch: The most rows that the source hands out at a time.
@@ -63,6 +67,9 @@ class Query:
 
     cores: Callable[[float], int] = lambda _now_s: 2
     overhead_s: float = 0.25
+    row_overhead_s: Callable[[float], float] = lambda _now_s: 0.0
+    cold_s: float = 0.0
+    measured: bool = True
     delay_share: float = 0.5
     noise: float = 0.2
     first_start_s: float = 0.0
@@ -148,7 +155,8 @@ class _Batches:
 
     def _batch(self, start_s: float, rows: slice) -> Report:
         kept, weights, shed = self._judge(start_s, rows)
-        overhead_s = self._query.overhead_s * (1.0 + self._query.noise * self._rng.uniform(-1.0, 1.0))
+        noise = 1.0 + self._query.noise * self._rng.uniform(-1.0, 1.0)
+        overhead_s = self._query.overhead_s * noise + (0.0 if self._out.reports else self._query.cold_s)
         delay_s = self._query.delay_share * overhead_s
         slots = self._query.cores(start_s)
         if self._query.fine is not None:
@@ -162,10 +170,11 @@ class _Batches:
         self._out.starts_s[rows] = np.where(kept, 0.0, np.nan)
         self._out.starts_s[rows][kept] = starts_s
         waits_s = starts_s - self._stream.arrivals_s[rows][kept]
+        overhead_s += self._query.row_overhead_s(start_s) * noise * len(costs_s)
         end_s = start_s + overhead_s + span_s
         measured = BucketCosts()
         measured.add(bucket(self._hashes[rows][kept], BUCKETS), costs_s, weights)
-        return Report(
+        report = Report(
             sequence=len(self._out.reports),
             start_s=start_s,
             end_s=end_s,
@@ -184,6 +193,7 @@ class _Batches:
             queuing=Latency(len(waits_s), float(waits_s.mean()), float(waits_s.max())) if kept.any() else None,
             cost_sketch=measured.to_bytes(),
         )
+        return report if self._query.measured else _by_length(report, self._stream.arrivals_s[rows][kept])
 
     def _judge(self, start_s: float, rows: slice) -> tuple[NDArray[np.bool_], NDArray[np.float64], dict[str, int]]:
         """Which rows are kept, the weights of those, and how many are shed for each reason."""
@@ -255,6 +265,25 @@ class _Batches:
             self._late = plan
         else:
             self._in_force = plan
+
+
+def _by_length(report: Report, arrivals_s: NDArray[np.float64]) -> Report:
+    """What is known of the batch if no operator is measured: all of it behind the delay is work on its rows."""
+    work_s = report.duration_s - report.delay_s
+    ages_s = report.start_s - arrivals_s
+    queuing = None
+    if len(ages_s):
+        mean_s, oldest_s = float(ages_s.mean()) + work_s / 2.0, float(ages_s.max()) + work_s
+        queuing = Latency(len(ages_s), mean_s + report.delay_s, oldest_s + report.delay_s)
+    return replace(
+        report,
+        busy_s=work_s,
+        slots=1,
+        span_s=work_s,
+        overhead_s=report.delay_s,
+        queuing=queuing,
+        cost_sketch=None,
+    )
 
 
 def _dealt_out(costs_s: NDArray[np.float64], cores: int) -> tuple[NDArray[np.float64], float]:
