@@ -18,6 +18,7 @@ from penstock.errors import PenstockError
 from penstock.log import local_folder
 from penstock.report_log import Watch
 from penstock.spark.admission import Admission
+from penstock.spark.behind_gate import LookBehind
 from penstock.spark.binding import GateOptions, Start
 from penstock.spark.checks import (
     column_names,
@@ -170,6 +171,7 @@ class Guard:
             self._quarantine.refuse_inside(checkpoint)
             if fine:
                 raise PenstockError("quarantine does not go with fine=True: what is shed row by row is not caught")
+        self._row: Sequence[str] = ()
         self._grouped: tuple[str, int] | None = None
         self._store: Store | None = None
         self._controller: Controller | None = None
@@ -296,7 +298,8 @@ class Guard:
         if self.mode == "off":
             return self
         self._claim_folder()
-        self._controller = self._made_controller(query, on_report or (lambda _: None))
+        heard = LookBehind(query, on_report or (lambda _: None), row=self._row, weight=self._columns.weight)
+        self._controller = self._made_controller(query, heard)
         for watched in [one for one, (_, controller) in _watched.items() if not controller.alive]:
             del _watched[watched]
         _watched[str(query.id)] = self.name, self._controller
@@ -423,8 +426,9 @@ class Guard:
                 )
 
     def _salt_for(self, df: DataFrame) -> int:
-        """The salt of the gate's coins, which plans carry from now on."""
+        """The salt of the gate's coins, which plans carry from now on; what they are tossed for is remembered."""
         self._salt = gate_salt(self._seed, self.name, weighted=self._columns.has_weight(df))
+        self._row = self._columns.identity(df)
         return self._salt
 
     def _quarantine_writer(self, df: DataFrame) -> Writer | None:
