@@ -13,7 +13,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from penstock.sim.figures import osg, osg_claims, osg_plots
+from penstock.sim.figures import osg, osg_claims, osg_measures, osg_own_claims, osg_plots
 from penstock.sim.figures.result import Claim, Figure, Row, to_json
 from penstock.sim.osg_runs import ALGORITHMS
 from penstock.sim.osg_streams import MENTION, REACH, Application, KeyedStream, costs_by_key, recorded, synthetic
@@ -44,8 +44,8 @@ CLAIMS: dict[str, Callable[[list[Row]], list[Claim]]] = {
     "10": lambda rows: osg_claims.figure_10(rows, figure("10").parameters["osg_first_check"]),
     "13": lambda rows: osg_claims.figure_13(rows, MESSAGES["13"]),
     "14": lambda rows: osg_claims.figure_14(rows, MESSAGES["14"]),
-    "plus": lambda rows: osg_claims.figure_plus(rows, figure("plus").parameters["fewer_reports"]),
-    "readings": osg_claims.figure_readings,
+    "plus": lambda rows: osg_own_claims.figure_plus(rows, figure("plus").parameters["fewer_reports"]),
+    "readings": osg_own_claims.figure_readings,
 }
 
 
@@ -224,7 +224,7 @@ def test_what_fewer_reports_cost_penstock_is_told() -> None:
     for speed_up, holds in ((1.75, True), (1.74, False)):
         reports[1]["speed_up_20_ms"]["mean"] = speed_up
         reports[1]["speed_up_500_ms"]["mean"] = 1.5
-        assert claim(osg_claims.figure_plus(figure("plus").rows, reports), words).holds is holds
+        assert claim(osg_own_claims.figure_plus(figure("plus").rows, reports), words).holds is holds
 
 
 def put(column: str, value: float) -> Callable[[Row], None]:
@@ -385,7 +385,7 @@ def test_claims_of_figure_11_hold_or_fall_with_the_runs() -> None:
     osg_ms = robin.copy()
     osg_ms[10_600:] = 50.0
     osg_ms[half:30_000] = 60.0
-    reached = [osg_claims.Reached(printed=(10_700, 30_000), first_check=(10_000, None))]
+    reached = [osg_measures.Reached(printed=(10_700, 30_000), first_check=(10_000, None))]
     claims = osg_claims.figure_11({"round_robin": robin, "osg": osg_ms}, reached, half)
     told = {one.claim.split(" (")[0]: one for one in claims}
     assert told["OSG and Round-Robin give the same results until OSG reaches RUN"].holds

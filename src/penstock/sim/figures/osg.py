@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from penstock.sim.figures import osg_claims
+from penstock.sim.figures import osg_claims, osg_measures, osg_own_claims
 from penstock.sim.figures.result import Figure, Row, spread
 from penstock.sim.osg_runs import ALGORITHMS, OsgRun, Result, Setting
 from penstock.sim.osg_streams import MENTION, REACH, Application, KeyedStream, synthetic
@@ -143,7 +143,7 @@ def figure_11(effort: Effort) -> Figure:
         for window, part in enumerate(result.completion_ms.reshape(-1, WINDOW_ROWS))
     ]
     one = partial(_reached, seed=effort.seed)
-    reached = [osg_claims.Reached(*pair) for pair in effort.workers.run(one, range(effort.runs), effort.done)]
+    reached = [osg_measures.Reached(*pair) for pair in effort.workers.run(one, range(effort.runs), effort.done)]
     first = reached[0]
     parameters = {
         **_parameters(effort),
@@ -197,7 +197,7 @@ def figure_plus(effort: Effort) -> Figure:
         "constant_cost_ms": PLUS_DISTRIBUTIONS["constant"].most_ms,
         "fewer_reports": reports,
     }
-    return Figure("osg", "plus", parameters, rows, osg_claims.figure_plus(rows, reports))
+    return Figure("osg", "plus", parameters, rows, osg_own_claims.figure_plus(rows, reports))
 
 
 def _reports(effort: Effort, rows_a_report: int) -> Row:
@@ -218,7 +218,8 @@ def figure_readings(effort: Effort) -> Figure:
         for load in READING_LOADS:
             runs = _run(effort, replace(setting, over_provisioning=load), _READ)
             rows += [{"reading": reading, "over_provisioning": load, **row} for row in _rows(runs, _READ[1:])]
-    return Figure("osg", "readings", _parameters(effort, "over_provisioning"), rows, osg_claims.figure_readings(rows))
+    claims = osg_own_claims.figure_readings(rows)
+    return Figure("osg", "readings", _parameters(effort, "over_provisioning"), rows, claims)
 
 
 #: Every figure by the name a user gives.
