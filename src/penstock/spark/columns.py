@@ -97,6 +97,12 @@ class RowColumns:
             grade = grade.when(value <= F.lit(end), F.lit(number))
         return grade.otherwise(F.lit(len(worth.ends)))
 
+    def decisive(self, df: DataFrame) -> tuple[str, ...]:
+        """Names of the columns whose values decide which rows pass."""
+        row = self.row or (_KAFKA_ROW if all(name in df.columns for name in _KAFKA_ROW) else tuple(df.columns))
+        worth = () if self.worth is None else (self.worth.column,)
+        return (*self.key, *row, *worth, *(() if self.cost is None else (self.cost,)))
+
     def types(self, df: DataFrame, row: Sequence[str] | None = None) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The types of the key's columns and of those that tell rows apart (the named ones), as Spark spells them."""
         names = (*self.key, *(self.row if row is None else row))
@@ -145,6 +151,10 @@ class RowColumns:
         if not isinstance(kind, BooleanType):
             raise PenstockError.setting(
                 "keep", shown, f"a condition that is true or false, not a {kind.simpleString()}"
+            )
+        if not _deterministic(df, condition):
+            raise PenstockError.setting(
+                "keep", shown, "a condition that says the same of a row each time", "a batch may be run again"
             )
         return F.coalesce(condition, F.lit(False))  # noqa: FBT003 - a literal
 
@@ -208,6 +218,15 @@ class RowColumns:
 
 def _columns_of(df: DataFrame, words: str) -> str:
     return f"{words} {', '.join(df.columns)}"
+
+
+def _deterministic(df: DataFrame, value: Column) -> bool:
+    """Whether a value is the same each time: Spark itself knows, and takes no aggregate over one that is not."""
+    try:
+        _ = df.agg(F.max(value)).schema
+    except AnalysisException as error:
+        return "NONDETERMINISTIC" not in str(error)
+    return True
 
 
 def _first_line(error: Exception) -> str:

@@ -26,6 +26,7 @@ from penstock.spark.binding import LEASE_S
 from penstock.spark.control_row import NO_PLAN, UNREADABLE
 from penstock.spark.feed import ProgressFeed
 from penstock.spark.judged import Judged
+from penstock.spark.misuse import is_gate_of
 from penstock.spark.progress import arrival_trouble, partition_costs, report_of
 from penstock.totals import Totals
 
@@ -104,20 +105,22 @@ class Controller:
         kept_in: ReportSink | None = None,
         salt: int | None = None,
         store: Store | None = None,
+        guard: str | None = None,
     ) -> None:
         """Watch the query.
 
         `names` are those of the gate's and the probe's observed metrics; there need not be a gate. `by_length` says
         that the planner goes by how long work takes. `dealing` says what rows are dealt to partitions by, if they
         are. `kept_in` is where reports are kept for people to look at. `salt` is that of the gate's coins: plans carry
-        it, whatever the policy's seed, so that they tell which rows passed. `store` is where plans are kept.
+        it, whatever the policy's seed, so that they tell which rows passed. `store` is where plans are kept, `guard`
+        the name of the guard whose gate it is.
         """
         self._query, self._planner, self._plans, self._bindings = query, planner, plans, bindings
         self._gate, self._probe = names
         self._dry, self._by_length, self._clock, self._on_report = dry, by_length, clock, on_report
         self._dealing = dealing
         self._kept_in = kept_in or NoReports()
-        self._salt = salt
+        self._salt, self._guard = salt, guard
         self._judged = Judged(str(query.id), store)
         self._alarms_kept = Alarms(0.0)
         self._kept_s = clock()  # when something was last kept
@@ -237,6 +240,7 @@ class Controller:
                 self._understood = True
             finally:
                 self._on_report(report)
+        self._purge()
         now_s = self._clock()
         self._watch_idleness(now_s)
         self._watch_progress(now_s)
@@ -277,12 +281,10 @@ class Controller:
         except Exception as error:
             self._account.miss(progress.batch, progress.batch, f"the guard met an error over it: {_line(error)}")
             raise
-        self._purge(progress.batch)
-        if report is None:
-            return None
-        self.reports.append(report)
-        self.totals.add(report)
-        self._keep(report)
+        if report is not None:
+            self.reports.append(report)
+            self.totals.add(report)
+            self._keep(report)
         return report
 
     def _plan_by(self, report: Report, progress: Progress) -> None:
@@ -299,7 +301,7 @@ class Controller:
 
     def _has_gate(self, progress: Progress) -> bool:
         """Whether the batch was judged by the gate of this controller."""
-        return self._gate in progress.observed
+        return self._gate is not None and is_gate_of(self._guard, progress.observed.get(self._gate))
 
     def _plan_version(self, progress: Progress) -> int | None:
         """The version of the plan that judged the batch, by the gate's own word."""
@@ -369,12 +371,16 @@ class Controller:
                 "the executor's clock: set the clocks of driver and executors alike"
             )
 
-    def _purge(self, batch: int) -> None:
+    def _purge(self) -> None:
         """Now and then delete the bindings of batches long done, and the plans that only they needed."""
-        if self._purged is None or batch - self._purged >= retention.PURGE_EVERY:
+        batch = self._before.batch if self._before else None
+        if batch is not None and (self._purged is None or batch - self._purged >= retention.PURGE_EVERY):
             self._purged = batch
-            retention.purge_bindings(self._bindings, batch, self._clock())
-            retention.purge_plans(self._plans, self._bindings.oldest())
+            try:
+                retention.purge_bindings(self._bindings, batch, self._clock())
+                retention.purge_plans(self._plans, self._bindings.oldest())
+            except (OSError, PenstockError) as error:
+                self._tell(f"old plans and bindings of query {self._query_id} cannot be deleted: {_line(error)}")
 
     def _keep(self, message: Line) -> None:
         self._kept_s = self._clock()

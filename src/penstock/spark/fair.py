@@ -25,6 +25,7 @@ from penstock.spark.checks import one_of
 from penstock.spark.controller import PROBE, Controller
 from penstock.spark.fair_controller import FairController, MemberPlanner
 from penstock.spark.guard import METRICS_PORT, Backlog, Guard, Mode
+from penstock.spark.misuse import GATE, check_frame
 from penstock.spark.pass_on import SIC
 from penstock.spark.sic import observed
 from penstock.spark.sic_columns import SicOfRows
@@ -288,7 +289,7 @@ class FairQuery(Guard):
         self._fair = fair
         self._gates: dict[str, str | None] = {}
         self._number = 0  # of the rules of all its gates, once there is one
-        self._metrics = f"penstock_gate_{name}", f"{PROBE}{name}"
+        self._metrics = f"{GATE}{name}", f"{PROBE}{name}"
 
     @property
     def worth(self) -> Worth | None:
@@ -325,7 +326,7 @@ class FairQuery(Guard):
         if source is not None and source not in self.terms.sources:
             raise PenstockError.setting("source", source, f"one of {', '.join(self.terms.sources)}")
         self._columns.refuse_own_weight(df)
-        self._refuse_another_guards_rows(df)
+        check_frame(df, self.name, self._columns.decisive(df), self._metrics[0])
         sic = SicOfRows(self.terms.sources, source, by, by_class=isinstance(self._policy, Balanced))
         if self.mode == "off":
             return sic.without_plan(super().admit(df))

@@ -94,7 +94,7 @@ def gated(
         judged = judged.withColumn(_PASSES, passes)
         passes = F.col(_PASSES)
         shed = judged.filter(~passes & enforced)
-        counts = _counts(must_keep is not None)
+        counts = [*_counts(must_keep is not None), F.max(F.lit(made_by)).alias("guard")]
         if len(modes) > 1:
             counts.append(F.max(~enforced).alias("dry"))
         if sic is not None:

@@ -35,8 +35,8 @@ from penstock.spark.columns import RowColumns
 from penstock.spark.controller import PROBE, Controller, Dealing
 from penstock.spark.dealing import FromLog, Given
 from penstock.spark.forward import Forward
-from penstock.spark.gate import WOULD_SHED
 from penstock.spark.measured import measured, unmeasured
+from penstock.spark.misuse import ONE_GATE, check_checkpoint, check_frame, warn_of_temporary_folder
 from penstock.spark.prepare import prepared, staged
 from penstock.spark.quarantine import Place
 from penstock.spark.remote import store_for
@@ -44,7 +44,8 @@ from penstock.spark.replay import calm
 from penstock.spark.rules import opened
 from penstock.spark.settings import read_yaml
 from penstock.spark.store import on_connect
-from penstock.spark.weight_mark import MADE_BY, MADE_IN, THIS_PROCESS, WEIGHT, made_by, passed_on
+from penstock.spark.unwatched import REMINDER, Gate
+from penstock.spark.weight_mark import WEIGHT, made_by, passed_on
 from penstock.totals import Totals
 
 if TYPE_CHECKING:
@@ -180,7 +181,7 @@ class Guard:
         self._session: SparkSession | None = None
         self._gate: GateOptions | None = None
         self._token = uuid.uuid4().hex  # tells this guard's state on a worker from that of any other
-        self._metrics = f"penstock_gate_{self.name}", f"{PROBE}{self.name}"
+        self._metrics = ONE_GATE, f"{PROBE}{self.name}"
 
     @classmethod
     def from_yaml(cls, path: str | os.PathLike[str]) -> Guard:
@@ -193,7 +194,7 @@ class Guard:
         if self.mode == "off" and not self._to_finish(df):
             weighed = df if self._columns.has_weight(df) else df.withColumn(self._columns.weight, F.lit(1.0))
             return made_by(weighed, self._columns.weight, self.name)
-        self._refuse_another_guards_rows(df)
+        check_frame(df, self.name, self._columns.decisive(df))
         if not isinstance(self.target, Throughput) and self._columns.arrival_s(df) is None:
             raise PenstockError(
                 "arrival is missing: a latency target needs the column with a row's time of arrival; name one of "
@@ -216,8 +217,13 @@ class Guard:
             quarantine="" if self._quarantine is None else str(staged(self._quarantine, store)),
             writer=lambda: self._quarantine_writer(df),
         )
+        before = self._gate
         admitted, self._gate = admission.admit(df, store, sic)
         self._types = self._columns.types(df)
+        if df.isStreaming and self.mode != "off":
+            if self._checkpoint is None and self.mode == "enforce" and before is None:
+                warn_of_temporary_folder(self.name)
+            REMINDER.expect(self._token, Gate(self.name, metric, df.sparkSession))
         return admitted
 
     def measured(
@@ -297,7 +303,10 @@ class Guard:
             )
         if self.mode == "off":
             return self
+        if self._checkpoint is not None:
+            check_checkpoint(self._stored(), self.name, query)
         self._claim_folder()
+        REMINDER.done(self._token)
         heard = LookBehind(query, on_report or (lambda _: None), row=self._row, weight=self._columns.weight)
         self._controller = self._made_controller(query, heard)
         for watched in [one for one, (_, controller) in _watched.items() if not controller.alive]:
@@ -327,6 +336,7 @@ class Guard:
             kept_in=reports,
             salt=self._salt,
             store=self._stored(),
+            guard=self.name,
         )
 
     @property
@@ -412,18 +422,6 @@ class Guard:
     ) -> None:
         """Stop planning."""
         self.stop()
-
-    def _refuse_another_guards_rows(self, df: DataFrame) -> None:
-        for field in df.schema.fields:
-            if (field.metadata or {}).get(MADE_IN) == THIS_PROCESS:
-                raise PenstockError(
-                    f"guard {self.name!r} meets rows that guard {field.metadata[MADE_BY]!r} has admitted: "
-                    "one guard a query; remove one of them"
-                )
-            if field.name == WOULD_SHED:
-                raise PenstockError(
-                    f"the stream has a column {WOULD_SHED} already: rename it, the guard's dry run needs the name"
-                )
 
     def _salt_for(self, df: DataFrame) -> int:
         """The salt of the gate's coins, which plans carry from now on; what they are tossed for is remembered."""

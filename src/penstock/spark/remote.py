@@ -113,6 +113,11 @@ class RemoteStore:
         """None are kept: an errand for each would hold up planning."""
         return NoReports()
 
+    def query_id(self) -> str | None:
+        """The query whose checkpoint the folder is in; None if it is in none."""
+        found: str | None = self._do("query_id")
+        return found
+
     def control_row(self, place: str) -> list[int]:
         """What a batch data frame is judged by."""
         row: list[int] = self._do("control_row", place=place)
@@ -260,6 +265,10 @@ def _bound(folder: str) -> dict[str, float]:
     return _store(folder).bound()
 
 
+def _query_id(folder: str) -> str | None:
+    return _store(folder).query_id()
+
+
 def _control_row(folder: str, place: str) -> list[int]:
     return _store(folder).control_row(place)
 
@@ -296,6 +305,7 @@ _ERRANDS: dict[str, Callable[..., Any]] = {
     "control_row": _control_row,
     "folder": _folder,
     "log": _log,
+    "query_id": _query_id,
 }
 
 

@@ -12,6 +12,7 @@ from penstock import retention
 from penstock.log import PlanLog, PlanStore
 from penstock.report_log import ReportLog
 from penstock.spark.binding import GateOptions, bindings_of, control_row
+from penstock.spark.checkpoint import query_id
 from penstock.spark.claim import claim
 from penstock.spark.rules import begin
 
@@ -71,6 +72,9 @@ class Store(Protocol):
     def reports(self, query: str) -> ReportSink:
         """Where the reports of a query are kept."""
 
+    def query_id(self) -> str | None:
+        """The query whose checkpoint the folder is in; None if it is in none."""
+
     def control_row(self, place: str) -> list[int]:
         """What a batch data frame is judged by: see `binding.control_row`."""
 
@@ -112,6 +116,10 @@ class LocalStore:
     def reports(self, query: str) -> ReportLog:
         """Where the reports of a query are kept."""
         return ReportLog(self.folder, query)
+
+    def query_id(self) -> str | None:
+        """The query whose checkpoint the folder is in, as Spark has written it there; None if it is in none."""
+        return query_id(self.folder.parent)
 
     def control_row(self, place: str) -> list[int]:
         """What a batch data frame is judged by."""

@@ -1,0 +1,143 @@
+"""Ways to use a guard that do not do what they seem to: refused in one line, or warned of once."""
+
+from __future__ import annotations
+
+import logging
+import re
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import PySparkException
+
+from penstock.errors import PenstockError
+from penstock.spark.gate import WOULD_SHED
+from penstock.spark.plan_text import plan_of
+from penstock.spark.weight_mark import MADE_BY, MADE_IN, THIS_PROCESS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from penstock.spark.plan_text import Node
+    from penstock.spark.store import Store
+
+_logger = logging.getLogger("penstock")
+
+#: What the names of gates' observed metrics begin with. Spark refuses a query in which two metrics share a name, so all
+#: guards share one: two guards in one query are refused before it runs, and Spark's error has the reason in it.
+GATE = "penstock_gate_"
+ONE_GATE = f"{GATE}one_guard_per_query"
+#: Operators that turn rows into results, by how their names begin.
+_RESULTS = {
+    "Aggregate": "an aggregation",
+    "FlatMapGroups": "a stateful function",
+    "TransformWithState": "a stateful function",
+}
+
+
+#: Functions that give another value each time, and the name that a column of a plan gets.
+_ANEW = re.compile(r"\b(rand|randn|uuid|shuffle|randstr|uniform|monotonically_increasing_id|spark_partition_id)\(")
+_NAMED = re.compile(r" AS (\w+)#\d+L?")
+
+
+def check_frame(df: DataFrame, guard: str, decisive: tuple[str, ...], own: str = "") -> None:
+    """Refuse rows that another guard has admitted; warn of a gate that would shed results, or shed anew at a replay.
+
+    `decisive` are the columns that decide which rows pass. `own` is how the names of gates begin that may be in front
+    of this one.
+    """
+    _refuse_columns(df, guard)
+    plan = _plan(df) if df.isStreaming else None
+    if plan is None:
+        return
+    for node in plan.walk():
+        if node.operator == "CollectMetrics" and GATE in node.text and not (own and own in node.text):
+            raise PenstockError(
+                f"guard {guard!r} meets rows that another guard has admitted: one guard a query; remove one of them"
+            )
+    found = next((_result(node) for node in plan.walk() if _result(node) and _streams(node)), None)
+    if found is not None:
+        _logger.warning(
+            "guard %r stands behind %s, so it sheds results, not rows: put .transform(guard.admit) in front of it",
+            guard,
+            found,
+        )
+    anew = sorted(set(decisive) & {name for node in plan.walk() for name in _made_anew(node)})
+    if anew:
+        _logger.warning(
+            "guard %r chooses rows by %s, which has another value when a batch is run again: give as row columns of "
+            "the source that tell rows apart",
+            guard,
+            ", ".join(anew),
+        )
+
+
+def is_gate_of(guard: str | None, counts: Mapping[str, Any] | None) -> bool:
+    """Whether a gate's counts are those of this guard; a gate that no row came to does not say whose it is."""
+    return counts is not None and counts.get("guard") in (None, guard)
+
+
+def warn_of_temporary_folder(guard: str) -> None:
+    """Warn that plans are lost at the end of the program."""
+    _logger.warning(
+        "guard %r has no checkpoint, so its plans are in a temporary folder: a batch that is run again after a restart "
+        "may keep other rows; give checkpoint, the checkpoint folder of the query",
+        guard,
+    )
+
+
+def check_checkpoint(store: Store, guard: str, query: StreamingQuery) -> None:
+    """Refuse the checkpoint of another query, and warn of a folder that is no query's."""
+    folder, owner = str(store.folder.parent), store.query_id()
+    if owner is not None and owner != str(query.id):
+        raise PenstockError.setting(
+            "checkpoint", folder, f"the checkpoint folder of query {query.id}", f"this one is of query {owner}"
+        )
+    if owner is None:
+        _logger.warning(
+            "checkpoint = %r of guard %r is not the checkpoint folder of query %s: give the folder that "
+            "checkpointLocation names, so that plans and offsets are kept and deleted together",
+            folder,
+            guard,
+            query.id,
+        )
+
+
+def _refuse_columns(df: DataFrame, guard: str) -> None:
+    for field in df.schema.fields:
+        if (field.metadata or {}).get(MADE_IN) == THIS_PROCESS:
+            raise PenstockError(
+                f"guard {guard!r} meets rows that guard {field.metadata[MADE_BY]!r} has admitted: "
+                "one guard a query; remove one of them"
+            )
+        if field.name == WOULD_SHED:
+            raise PenstockError(
+                f"the stream has a column {WOULD_SHED} already: rename it, the guard's dry run needs the name"
+            )
+
+
+def _plan(df: DataFrame) -> Node | None:
+    with suppress(PySparkException):  # What Spark cannot explain is left for Spark to refuse.
+        return plan_of(df)
+    return None
+
+
+def _result(node: Node) -> str | None:
+    return next((what for name, what in _RESULTS.items() if node.operator.startswith(name)), None)
+
+
+def _made_anew(node: Node) -> Iterator[str]:
+    """Names of the columns of a projection that a function like `uuid` makes."""
+    if node.operator == "Project":
+        begin = 0
+        for named in _NAMED.finditer(node.text):
+            if _ANEW.search(node.text, begin, named.start()):
+                yield named[1]
+            begin = named.end()
+
+
+def _streams(node: Node) -> bool:
+    """Whether rows of a stream come to the operator: an aggregate may be part of a table that a stream is joined to."""
+    return any(one.operator.startswith("Streaming") for one in node.walk())

@@ -1,0 +1,144 @@
+"""Ways to use a guard that do not do what they seem to are refused in one line, or warned of, before a query runs."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import penstock as ps
+from penstock.spark.misuse import ONE_GATE, check_checkpoint
+from penstock.spark.store import LocalStore
+
+F = pytest.importorskip("pyspark.sql.functions")
+from pyspark.errors import AnalysisException  # noqa: E402 - only where Spark is installed
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+TARGET = ps.MeanQueueLatency("2 s")
+
+
+@pytest.fixture
+def told(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+    caplog.set_level(logging.WARNING, "penstock")
+    return caplog
+
+
+def rows(spark: SparkSession) -> DataFrame:
+    return spark.readStream.format("rate").load().withColumnRenamed("timestamp", "arrival")
+
+
+def guard(folder: Path, **settings: Any) -> ps.Guard:
+    return ps.Guard(TARGET, **{"row": "value", "checkpoint": folder / "checkpoint"} | settings)
+
+
+def test_a_gate_behind_an_aggregation_is_told(
+    spark: SparkSession, tmp_path: Path, told: pytest.LogCaptureFixture
+) -> None:
+    counts = rows(spark).withWatermark("arrival", "1 minute").groupBy(F.window("arrival", "1 second"), "value").count()
+    counts.withColumn("arrival", F.col("window.end")).transform(guard(tmp_path).admit)
+    (line,) = told.messages
+    assert line.startswith("guard 'guard' stands behind an aggregation, so it sheds results, not rows: put ")
+
+
+def test_a_table_that_was_aggregated_may_be_joined_in_front_of_the_gate(
+    spark: SparkSession, tmp_path: Path, told: pytest.LogCaptureFixture
+) -> None:
+    names = spark.range(9).groupBy(F.col("id").alias("value")).agg(F.count("*").alias("times"))
+    rows(spark).dropDuplicates(["value"]).join(names, "value").transform(guard(tmp_path).admit)
+    assert told.messages == []
+
+
+@pytest.mark.parametrize(
+    "keep", ["rand() > 0.5", "uuid() > 'a'", "monotonically_increasing_id() = 0", "shuffle(array(1, 2))[0] = value"]
+)
+def test_a_keep_that_says_something_else_each_time_is_refused(spark: SparkSession, tmp_path: Path, keep: str) -> None:
+    with pytest.raises(ps.PenstockError, match=r"keep = .* give a condition that says the same of a row each time"):
+        rows(spark).transform(guard(tmp_path, keep=keep).admit)
+    with pytest.raises(ps.PenstockError, match=r"keep = .* give a condition that says the same of a row each time"):
+        rows(spark).transform(guard(tmp_path, keep=F.expr(keep)).admit)
+    assert not (tmp_path / "checkpoint").exists()
+
+
+def test_a_keep_on_the_time_of_the_batch_is_the_same_at_a_replay(spark: SparkSession, tmp_path: Path) -> None:
+    rows(spark).transform(guard(tmp_path, keep="arrival < now() - interval 1 minute").admit)
+
+
+def test_rows_that_are_told_apart_by_what_is_made_anew_are_told(
+    spark: SparkSession, tmp_path: Path, told: pytest.LogCaptureFixture
+) -> None:
+    made = rows(spark).withColumn("id", F.expr("uuid()")).withColumn("plain", F.lit(1))
+    made.transform(guard(tmp_path).admit)
+    assert told.messages == []
+    made.transform(guard(tmp_path / "other", row=()).admit)
+    (line,) = told.messages
+    assert line.startswith("guard 'guard' chooses rows by id, which has another value when a batch is run again")
+
+
+def test_two_guards_in_one_query_are_refused_before_it_runs(spark: SparkSession, tmp_path: Path) -> None:
+    one, two = guard(tmp_path / "one", name="one"), guard(tmp_path / "two", name="two")
+    left, right = rows(spark).transform(one.admit), rows(spark).transform(two.admit)
+    for build in (lambda: left.union(right), lambda: left.join(right, "value")):
+        with pytest.raises(AnalysisException, match=ONE_GATE):
+            build().writeStream.format("noop").start()
+    assert not spark.streams.active
+    with pytest.raises(ps.PenstockError, match="'two' meets rows that another guard has admitted: one guard a query"):
+        left.select("value", "arrival").transform(two.admit)
+    assert left.union(left).columns == left.columns, "one guard's rows may be used twice"
+    assert left.filter("value < 3").join(left.select("value"), "value").columns
+
+
+def test_a_guard_without_a_checkpoint_is_told_once(spark: SparkSession, told: pytest.LogCaptureFixture) -> None:
+    own = ps.Guard(TARGET, row="value")
+    for _ in range(2):
+        rows(spark).transform(own.admit)
+    (line,) = told.messages
+    assert line.startswith("guard 'guard' has no checkpoint, so its plans are in a temporary folder")
+    spark.range(3).withColumn("arrival", F.current_timestamp()).transform(ps.Guard(TARGET, row="id").admit)
+    ps.Guard(TARGET, row="value", mode="dry_run").admit(rows(spark))
+    assert len(told.messages) == 1
+
+
+class Query:
+    id = "2f1d"
+
+
+def test_the_checkpoint_of_another_query_is_refused_and_a_folder_of_none_told(
+    tmp_path: Path, told: pytest.LogCaptureFixture
+) -> None:
+    store = LocalStore(tmp_path)
+    check_checkpoint(store, "mine", Query())  # type: ignore[arg-type]
+    (line,) = told.messages
+    assert line.startswith(
+        f"checkpoint = '{tmp_path}' of guard 'mine' is not the checkpoint folder of query 2f1d: give"
+    )
+    (tmp_path / "metadata").write_text(json.dumps({"id": "2f1d"}))
+    check_checkpoint(store, "mine", Query())  # type: ignore[arg-type]
+    (tmp_path / "metadata").write_text(json.dumps({"id": "77aa"}))
+    with pytest.raises(
+        ps.PenstockError, match=r"^checkpoint = .* give the checkpoint folder of query 2f1d; this one is of query 77aa$"
+    ):
+        check_checkpoint(store, "mine", Query())  # type: ignore[arg-type]
+    assert len(told.messages) == 1
+
+
+def test_a_guard_whose_checkpoint_is_another_querys_does_not_watch(
+    spark: SparkSession, tmp_path: Path, told: pytest.LogCaptureFixture
+) -> None:
+    own = guard(tmp_path)
+    admitted = rows(spark).transform(own.admit)
+    first = admitted.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    first.stop()
+    elsewhere = admitted.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "elsewhere")).start()
+    try:
+        with pytest.raises(ps.PenstockError, match=f"this one is of query {first.id}"):
+            own.watch(elsewhere)
+        assert not own.watching
+    finally:
+        elsewhere.stop()
+    assert told.messages == []
