@@ -31,6 +31,7 @@ class Totals:
     control_s: float = 0.0
     batches_missing: int = 0  #: batches that no report tells of, so that the sums are without them
     rows_missing: int = 0  #: their rows by Spark's count, where it is known
+    rows_unread: int = 0  #: rows that the gate counted beyond those that Spark has read
 
     def add(self, report: Report) -> None:
         """Take in one Report."""

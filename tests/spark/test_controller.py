@@ -26,6 +26,7 @@ from penstock.spark.binding import LEASE_S
 from penstock.spark.control_row import NO_PLAN, UNREADABLE
 from penstock.spark.controller import IDLE_S, LOST_AFTER, REAL_TIME, STALLED_S, Controller
 from penstock.spark.meter import Meter, Rows
+from penstock.spark.misuse import GATE
 from penstock.testing import ManualClock
 
 if TYPE_CHECKING:
@@ -690,7 +691,7 @@ def test_a_query_without_the_gate_is_told(bench: Bench, caplog: pytest.LogCaptur
     assert "has no gate of this guard: put .transform(guard.admit) into it" in caplog.text
     assert (bench.controller.totals.batches_missing, bench.controller.totals.rows_missing) == (1, 5)
     assert bench.controller.alarms == (
-        f"no report covers 1 batches (5 rows by Spark's count) of query {QUERY}: see the log for why",
+        f"the account of query {QUERY} lacks 1 batches (5 rows by Spark's count): see the log for why",
     )
 
 
@@ -797,7 +798,7 @@ def test_batches_that_spark_has_forgotten_are_told_to_have_no_report(bench: Benc
     assert [report.sequence for report in bench.reports] == [0, 5, 6]
     assert [(line.first, line.last, line.note) for line in bench.kept(Missing)] == [(1, 4, FORGOTTEN)]
     assert bench.controller.totals.batches_missing == 4
-    assert bench.controller.alarms == (f"no report covers 4 batches of query {QUERY}: see the log for why",)
+    assert bench.controller.alarms == (f"the account of query {QUERY} lacks 4 batches: see the log for why",)
     bench.query.status = {"isDataAvailable": False, "isTriggerActive": False}
     bench.clock.advance(ALARM_S + 1.0)
     bench.controller.step()
@@ -850,6 +851,28 @@ def test_a_query_whose_oldest_trigger_found_nothing_is_taken_in_whole(bench: Ben
     assert [report.sequence for report in bench.reports] == [0, 1, 2]
 
 
+@pytest.mark.parametrize(("operator", "more"), [("Project [row#1L]", 5), ("Generate explode(rows#1)", 0)])
+def test_rows_that_spark_has_not_read_are_told_where_none_can_become_two(
+    bench: Bench, operator: str, more: int
+) -> None:
+    lines = (
+        "== Analyzed Logical Plan ==",
+        f"~CollectMetrics {GATE}x, []",
+        f"+- ~{operator}",
+        "   +- ~StreamingRelation",
+    )
+    plan = "\n".join(lines)
+    bench.query.explain = lambda extended: print(plan)  # type: ignore[attr-defined]  # noqa: ARG005, T201 - as Spark does
+    for number, read in enumerate((10, 20, 5)):
+        bench.query.recentProgress.append(
+            progress(number, bench.clock() + number, rows=10, kept=10) | {"numInputRows": read}
+        )
+    bench.controller.step()
+    assert bench.controller.totals.rows_unread == more
+    told = [alarm for alarm in bench.controller.alarms if "5 rows more than Spark has read" in alarm]
+    assert len(told) == bool(more)
+
+
 def test_batches_that_were_bound_while_nobody_watched_are_told_to_have_no_report(
     bench: Bench, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -864,7 +887,7 @@ def test_batches_that_were_bound_while_nobody_watched_are_told_to_have_no_report
         again.controller.step()
     assert [(line.first, line.last, line.note) for line in again.kept(Missing)] == [(4, 6, NOT_WATCHED)]
     assert f"batches 4 to 6 of query {QUERY}: no report, so these rows are in no sum: it ran while" in caplog.text
-    assert again.controller.alarms == (f"no report covers 3 batches of query {QUERY}: see the log for why",)
+    assert again.controller.alarms == (f"the account of query {QUERY} lacks 3 batches: see the log for why",)
     once_more = Bench(tmp_path)
     once_more.query.recentProgress.append(progress(8, bench.clock() + 120.0, rows=10, kept=10))
     once_more.controller.step()

@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.report_log import Missing
+from penstock.spark.misuse import GATE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from penstock.report import Report
     from penstock.report_log import Line
     from penstock.spark.feed import News
+    from penstock.spark.plan_text import Node
     from penstock.spark.progress import Progress
     from penstock.spark.store import Bindings
     from penstock.totals import Totals
@@ -20,12 +23,14 @@ if TYPE_CHECKING:
 NOT_RUN_AGAIN = "it was replayed and Spark counted no row of it, as it does where the sink had the batch already"
 FORGOTTEN = "Spark had forgotten it before the guard looked"
 NOT_WATCHED = "it ran while no guard watched the query, or its report was lost"
-#: How the alarm begins, and how long it lasts after the last batch that it counts.
-NO_REPORT, ALARM_S = "no report covers", 3600.0
+#: How its alarms begin, and how long they last after the last batch that they count.
+ACCOUNT, ALARM_S = "the account of query", 3600.0
+#: Operators that may give more rows than they take, by how their names begin.
+_MULTIPLY = ("Expand", "FlatMap", "Generate", "Join", "MapGroups", "MapIn", "MapPartitions", "Transform", "Union")
 
 
 class Account:
-    """Finds the batches of a query that no report tells of, and says so."""
+    """Finds the batches of a query that no report tells of, and rows that Spark has not read, and says so."""
 
     def __init__(
         self,
@@ -37,26 +42,46 @@ class Account:
         tell: Callable[[str], None],
         keep: Callable[[Line], None],
         clock: Callable[[], float],
+        plan: Callable[[], Node | None],
     ) -> None:
         """Keep the account of this query.
 
         `accounted` is the newest batch that an earlier guard's journal accounts for, -1 if there is none and None if
-        there is no journal.
+        there is no journal. `plan` gives the plan of a batch that has run.
         """
         self._query, self._totals, self._bindings, self._accounted = query, totals, bindings, accounted
         self._tell, self._keep, self._clock = tell, keep, clock
         self._missed_s: float | None = None  # when a batch was last found to have no report
+        self._plan = plan
+        self._counted_s: float | None = None  # when the gate last counted more rows than Spark had read
+        self._multiplies: bool | None = None  # whether rows may become more in front of the gate, once it matters
 
     @property
-    def alarm(self) -> str | None:
-        """That the totals are incomplete, and by how much."""
-        if self._missed_s is None or self._clock() - self._missed_s > ALARM_S:
-            return None
-        rows = self._totals.rows_missing
-        counted = f" ({rows} rows by Spark's count)" if rows else ""
-        return (
-            f"{NO_REPORT} {self._totals.batches_missing} batches{counted} of query {self._query}: see the log for why"
-        )
+    def alarms(self) -> list[str]:
+        """That the totals are incomplete, or too high, and by how much."""
+        found = []
+        if self._missed_s is not None and self._clock() - self._missed_s <= ALARM_S:
+            rows = self._totals.rows_missing
+            counted = f" ({rows} rows by Spark's count)" if rows else ""
+            found.append(
+                f"{ACCOUNT} {self._query} lacks {self._totals.batches_missing} batches{counted}: see the log for why"
+            )
+        if self._counted_s is not None and self._clock() - self._counted_s <= ALARM_S:
+            found.append(
+                f"{ACCOUNT} {self._query} has {self._totals.rows_unread} rows more than Spark has read: tasks may have "
+                "been run twice, so counts of rows are too high"
+            )
+        return found
+
+    def compare(self, progress: Progress, report: Report) -> None:
+        """Hold the rows of a batch against what Spark has read, where rows cannot become more in front of the gate."""
+        if not 0 < progress.rows < report.rows_in:
+            return
+        if self._multiplies is None:
+            self._multiplies = _multiplies(self._plan())
+        if not self._multiplies:
+            self._totals.rows_unread += report.rows_in - progress.rows
+            self._counted_s = self._clock()
 
     def check(self, news: News) -> None:
         """Find batches before those in the news that no report will be made of, though there were rows in them."""
@@ -94,3 +119,9 @@ class Account:
         self._totals.batches_missing += batches
         self._totals.rows_missing += rows
         self._missed_s = self._clock()
+
+
+def _multiplies(plan: Node | None) -> bool:
+    """Whether rows may become more in front of a gate; also if that is not known."""
+    gates = [one for one in plan.walk() if one.operator == "CollectMetrics" and GATE in one.text] if plan else []
+    return not gates or any(one.operator.startswith(_MULTIPLY) for gate in gates for one in gate.walk())

@@ -21,12 +21,12 @@ from penstock.errors import PenstockError
 from penstock.plan import Costs, Plan
 from penstock.recent import Recent
 from penstock.report_log import ALIVE_S, Alarms, Alive, End, NoReports
-from penstock.spark.account import NO_REPORT, Account
+from penstock.spark.account import ACCOUNT, Account
 from penstock.spark.binding import LEASE_S
 from penstock.spark.control_row import NO_PLAN, UNREADABLE
 from penstock.spark.feed import ProgressFeed
 from penstock.spark.judged import Judged
-from penstock.spark.misuse import is_gate_of
+from penstock.spark.misuse import is_gate_of, known_plan
 from penstock.spark.progress import arrival_trouble, partition_costs, report_of
 from penstock.totals import Totals
 
@@ -155,6 +155,7 @@ class Controller:
             tell=self._tell,
             keep=self._keep,
             clock=clock,
+            plan=lambda: known_plan(query),
         )
 
     def start(self) -> None:
@@ -285,6 +286,7 @@ class Controller:
             self.reports.append(report)
             self.totals.add(report)
             self._keep(report)
+            self._account.compare(progress, report)
         return report
 
     def _plan_by(self, report: Report, progress: Progress) -> None:
@@ -397,8 +399,9 @@ class Controller:
 
     def _watch_progress(self, now_s: float) -> None:
         """Raise an alarm while a batch takes very long, or while batches are in no report."""
-        others = [alarm for alarm in self.alarms if not alarm.startswith((NO_BATCH, NO_REPORT))]
-        found = [alarm for alarm in (self._account.alarm, self._stalled(now_s)) if alarm is not None]
+        others = [alarm for alarm in self.alarms if not alarm.startswith((NO_BATCH, ACCOUNT))]
+        stalled = self._stalled(now_s)
+        found = [*self._account.alarms, *([] if stalled is None else [stalled])]
         self.alarms = (*others, *found)  # Replaced at once: a reader must not see a persisting alarm disappear.
         for alarm in found:
             self._tell(alarm)

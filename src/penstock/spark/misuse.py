@@ -49,7 +49,7 @@ def check_frame(df: DataFrame, guard: str, decisive: tuple[str, ...], own: str =
     of this one.
     """
     _refuse_columns(df, guard)
-    plan = _plan(df) if df.isStreaming else None
+    plan = known_plan(df) if df.isStreaming else None
     if plan is None:
         return
     for node in plan.walk():
@@ -118,9 +118,10 @@ def _refuse_columns(df: DataFrame, guard: str) -> None:
             )
 
 
-def _plan(df: DataFrame) -> Node | None:
-    with suppress(PySparkException):  # What Spark cannot explain is left for Spark to refuse.
-        return plan_of(df)
+def known_plan(explainable: Any) -> Node | None:  # noqa: ANN401 - a data frame or a streaming query
+    """The plan, or None where Spark cannot explain: what is wrong then is left for Spark to tell."""
+    with suppress(PySparkException):
+        return plan_of(explainable)
     return None
 
 
