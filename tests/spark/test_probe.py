@@ -1,4 +1,4 @@
-"""The probe and the fine gate, as a worker runs them, without Spark."""
+"""The probe and the fine gate, as a worker runs them."""
 
 from __future__ import annotations
 
@@ -11,16 +11,22 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+from pyspark.sql import Observation
+
 import penstock as ps
-from penstock.core.bucket_costs import BUCKETS
+from penstock.core.bucket_costs import BUCKETS, BucketCosts
 from penstock.spark import forms, probe
+from penstock.spark.columns import RowColumns
 from penstock.spark.fine import FineGate
 from penstock.spark.forms import ArrowForm
+from penstock.spark.measured import measured
 from penstock.spark.meter import TaskSums
 from penstock.spark.probe import Fine, Measured, MeasuredRows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
 
 SCHEMA = pa.schema([("row", pa.int64()), ("weight", pa.float64())])
 
@@ -204,3 +210,44 @@ def test_the_fine_gate_takes_a_row_without_a_time_or_from_the_future_for_new() -
         passed = gate.judge(BUCKETS - 1, arrival_s, 1_800_000_000.0, must_keep=False, weight=1.0)
         assert passed is not None
         gate.executed(passed, 1_800_000_000.0, 0.001)
+
+
+def test_progress_does_not_grow_with_the_costs_of_every_task(spark: SparkSession) -> None:
+    tasks, rows = 8, 20_000
+    keyed = spark.range(0, rows, 1, tasks).selectExpr("id AS row", "id % 3000 AS key", "2.0D AS weight")
+    seen = {}
+    for apart in (True, False):
+        observed = Observation()
+        results = measured(
+            keyed,
+            lambda batches: batches,
+            "row bigint, key bigint, weight double",
+            "arrow",
+            columns=RowColumns(("key",), (), None, None, None, "weight"),
+            guard="growth",
+            metric=observed,
+            fine=None,
+            apart=apart,
+        )
+        assert results.count() == rows
+        seen[apart] = observed.get
+    told = BucketCosts.from_cells(seen[False]["costs"])
+    own = BucketCosts()
+    for text in seen[True]["tasks"]:
+        own.merge(TaskSums.from_text(text).bucket_costs())
+    assert told.rows.sum() == rows
+    assert np.array_equal(told.rows, own.rows)
+    assert np.array_equal(told.weight, own.weight)
+    assert 0.0 < told.mean_s < 1.0
+    assert sum(TaskSums.from_text(text).rows for text in seen[False]["tasks"]) == rows
+    a_task, all_costs = max(map(len, seen[False]["tasks"])), len(seen[False]["costs"])
+    assert 200 * a_task + all_costs < 200_000  # bytes at 200 tasks
+    assert 200 * max(map(len, seen[True]["tasks"])) > 1_000_000  # what it was
+
+
+def test_costs_as_text_are_the_same_costs() -> None:
+    costs = BucketCosts()
+    costs.add(np.array([0, 5, 5, 1023]), np.array([1e-7, 0.25, 0.5, 3.0]), np.array([1.0, 1.0, 2.0, 1e6]))
+    sums = np.array(costs.to_text().split(","), float).reshape(3, -1)
+    assert np.allclose(sums, [costs.rows, costs.weight, costs.work_s], rtol=1e-6)
+    assert not BucketCosts.from_cells("").known

@@ -102,6 +102,24 @@ class BucketCosts:
         cells["rows"], cells["weight"], cells["work_s"] = self.rows[seen], self.weight[seen], self.work_s[seen]
         return cells.tobytes()
 
+    def to_text(self) -> str:
+        """All sums with commas between them: rows of each bucket, then weights, then work."""
+        sums = np.concatenate([self.rows, self.weight, self.work_s])
+        return ",".join(f"{number:.7g}" for number in sums.tolist())
+
+    @classmethod
+    def from_cells(cls, text: str) -> BucketCosts:
+        """What a text says of some buckets, each as its number, rows, weight and work, with spaces between them.
+
+        >>> BucketCosts.from_cells("7 2 2 0.5;9 1 1 1").costs_s()[[7, 9]].tolist()
+        [0.25, 1.0]
+        """
+        costs = cls()
+        cells = np.array(text.replace(";", " ").split(), np.float64).reshape(-1, 4)
+        where = cells[:, 0].astype(np.int64)
+        costs.rows[where], costs.weight[where], costs.work_s[where] = cells[:, 1:].T
+        return costs
+
     @classmethod
     def from_bytes(cls, data: bytes) -> BucketCosts:
         """What `to_bytes` wrote; other bytes are refused."""

@@ -189,7 +189,15 @@ class Grouping:
             if not df.isStreaming:
                 observed = self._observation = _observation(df.sparkSession)
             return measured(
-                df, function, schema, form, columns=self._columns, guard=self._probe, metric=observed, fine=None
+                df,
+                function,
+                schema,
+                form,
+                columns=self._columns,
+                guard=self._probe,
+                metric=observed,
+                fine=None,
+                apart=True,
             )
 
         return transform

@@ -255,6 +255,7 @@ class Guard:
                 guard=self._token,
                 metric=self._metrics[1],
                 fine=self._fine if self.mode == "enforce" else None,
+                apart=self._grouped is not None,
             )
             return passed_on(results, df, self._columns.weight)
 

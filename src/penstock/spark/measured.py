@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
+import operator
 from typing import TYPE_CHECKING, Any, Literal
 
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 from pyspark.sql.types import StringType, StructField, StructType
 
+from penstock.core.bucket_costs import BUCKETS
 from penstock.errors import PenstockError
 from penstock.spark import forms, probe
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyspark.sql import DataFrame, Observation
+    from pyspark.sql import Column, DataFrame, Observation
 
     from penstock.core.policy import Machines
     from penstock.spark.columns import RowColumns
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 Form = Literal["arrow", "pandas", "row"]
 
 
-def measured(
+def measured(  # noqa: PLR0913 - a function over rows, and all that is to be known of both
     df: DataFrame,
     function: Callable[..., Any],
     schema: str | StructType,
@@ -33,8 +35,11 @@ def measured(
     guard: str,
     metric: str | Observation,
     fine: Callable[[], Machines] | None,
+    apart: bool,
 ) -> DataFrame:
     """The function's results; in a stream, what was measured arrives in the query's progress under `metric`.
+
+    Spark adds up what rows cost by bucket over all tasks, unless they are to be told `apart`.
 
     In a batch, which has no progress, it arrives in `metric` if that is an observation.
 
@@ -56,10 +61,12 @@ def measured(
     nullable = [StructField(field.name, field.dataType, nullable=True) for field in results.fields]
     with_sums = StructType([*nullable, StructField(forms.SUMS, StringType())])
     if form == "pandas":
-        out = given.mapInPandas(probe.Measured(function, forms.PandasForm(results.fieldNames()), guard), with_sums)
+        out = given.mapInPandas(
+            probe.Measured(function, forms.PandasForm(results.fieldNames()), guard, apart), with_sums
+        )
     elif form == "arrow":
         arrow = forms.ArrowForm(_arrow_schema(df, results))
-        out = given.mapInArrow(probe.Measured(function, arrow, guard), with_sums)
+        out = given.mapInArrow(probe.Measured(function, arrow, guard, apart), with_sums)
     else:
         weight_column = next((name for name in df.columns if name.lower() == columns.weight.lower()), None)
         if fine is not None and weight_column is None:
@@ -67,10 +74,29 @@ def measured(
                 f"the column {columns.weight} is missing: the fine gate puts its weights there; do not drop it"
             )
         late = None if fine is None else probe.Fine(guard, fine, weight_column)
-        out = given.mapInArrow(probe.MeasuredRows(function, _arrow_schema(df, results), late), with_sums)
+        out = given.mapInArrow(probe.MeasuredRows(function, _arrow_schema(df, results), late, apart), with_sums)
     if df.isStreaming or not isinstance(metric, str):
-        out = out.observe(metric, F.collect_list(forms.SUMS).alias("tasks"))
+        tasks = F.collect_list(F.substring_index(forms.SUMS, "\n", 1)).alias("tasks")
+        out = out.observe(metric, tasks) if apart else out.observe(metric, tasks, _costs().alias("costs"))
     return out.filter(F.col(forms.SUMS).isNull()).drop(forms.SUMS)
+
+
+def _costs() -> Column:
+    """The costs of all tasks by bucket, added up; as text, of buckets that saw a row, for `BucketCosts.from_cells`."""
+    task = F.split(F.substring_index(forms.SUMS, "\n", -1), ",").cast("array<double>")
+    zeros = F.array_repeat(F.lit(0.0), 3 * BUCKETS)
+    total = F.aggregate(F.collect_list(task), zeros, lambda sums, one: F.zip_with(sums, one, operator.add))
+
+    def cells(sums: Column) -> Column:
+        def cell(bucket: Column) -> Column:
+            own = [F.get(sums, bucket + part * BUCKETS).cast("float") for part in range(3)]
+            return F.concat_ws(" ", bucket, *own)
+
+        seen = F.filter(F.sequence(F.lit(0), F.lit(BUCKETS - 1)), lambda bucket: F.get(sums, bucket) > 0.0)
+        return F.array_join(F.transform(seen, cell), ";")
+
+    # In an array of one, so that Spark adds up once and not for every bucket.
+    return F.get(F.transform(F.array(total), cells), 0)
 
 
 def unmeasured(df: DataFrame, function: Callable[..., Any], schema: str | StructType, form: Form) -> DataFrame:

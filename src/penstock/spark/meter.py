@@ -9,7 +9,7 @@ import base64
 import json
 import time
 import zlib
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,7 +34,7 @@ class TaskSums:
     queued_max_s: float
     oldest_s: float | None  #: earliest and latest arrival of these
     newest_s: float | None
-    costs: str  #: `BucketCosts`, packed: progress is read often and should stay small
+    costs: str  #: `BucketCosts`, packed; empty if the costs of all tasks are added up on the way
     late: int = 0  #: rows that the fine gate shed
     ancient: int = 0  #: rows that arrived more than 30 days ago, or ahead of the worker's clock, as they say
     ahead: int = 0
@@ -51,6 +51,8 @@ class TaskSums:
 
     def bucket_costs(self) -> BucketCosts:
         """What rows cost by bucket."""
+        if not self.costs:
+            return BucketCosts()
         return BucketCosts.from_bytes(zlib.decompress(base64.b64decode(self.costs)))
 
 
@@ -126,6 +128,19 @@ class Meter:
         self._start_s = start_s if self._start_s is None else self._start_s
         self._busy_s += cost_s
         self._end_s = start_s + cost_s
+
+    def text(self, partition: int = -1, *, apart: bool = True) -> str | None:
+        """The sums as text; None if there was nothing to do.
+
+        Unless they are to be told `apart` for each task, costs by bucket follow on a line of their own, for Spark to
+        add up: a hundred tasks would make progress, which is read often, a hundred times as long.
+        """
+        sums = self.sums(partition)
+        if sums is None:
+            return None
+        if apart:
+            return sums.to_text()
+        return f"{replace(sums, costs='').to_text()}\n{self._costs.to_text()}"
 
     def sums(self, partition: int = -1) -> TaskSums | None:
         """All of it, for the task of that partition; None if there was nothing to do."""

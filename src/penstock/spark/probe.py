@@ -56,6 +56,7 @@ class Measured:
     function: Callable[[Iterator[Any]], Iterable[Any]]
     form: Form
     guard: str
+    apart: bool = True  #: whether the costs of each task are told apart
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
         """The function's results, then the sums."""
@@ -92,8 +93,8 @@ class Measured:
             # What the function did after its last row: a flush, say.
             flush_s = max(clock() - idle_since - away_s, 0.0)
             meter.worked(time.time() - flush_s, flush_s)
-        if (sums := meter.sums(_partition())) is not None:
-            yield self.form.last(result, sums.to_text())
+        if (sums := meter.text(_partition(), apart=self.apart)) is not None:
+            yield self.form.last(result, sums)
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,7 @@ class MeasuredRows:
     function: Callable[[dict[str, Any]], Any]
     schema: pa.Schema
     fine: Fine | None = None
+    apart: bool = True  #: as in `Measured`
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The function's results, then the sums."""
@@ -116,8 +118,8 @@ class MeasuredRows:
             else:
                 self._those_in_time(bare.to_pylist(), rows, meter, found, self.fine)
             yield form.plain(pa.RecordBatch.from_pylist(found, schema=self.schema))
-        if (sums := meter.sums(_partition())) is not None:
-            yield form.last(None, sums.to_text())
+        if (sums := meter.text(_partition(), apart=self.apart)) is not None:
+            yield form.last(None, sums)
 
     def _all(self, given: list[dict[str, Any]], rows: Rows, meter: Meter, found: list[dict[str, Any]]) -> None:
         names = frozenset(self.schema.names)

@@ -163,6 +163,17 @@ def _tasks(progress: Progress, probe: str) -> list[TaskSums]:
     return [TaskSums.from_text(text) for text in (progress.observed.get(probe) or {}).get("tasks") or ()]
 
 
+def _costs(progress: Progress, probe: str, tasks: list[TaskSums]) -> BucketCosts:
+    """What rows cost by bucket over all tasks: as Spark has added it up, or as each task tells."""
+    text = (progress.observed.get(probe) or {}).get("costs")
+    if text is not None:
+        return BucketCosts.from_cells(text)
+    found = BucketCosts()
+    for task in tasks:
+        found.merge(task.bucket_costs())
+    return found
+
+
 def partition_costs(progress: Progress, probe: str) -> dict[int, BucketCosts]:
     """What rows cost by bucket, for each partition of the measured operator."""
     return costs_of_tasks((progress.observed.get(probe) or {}).get("tasks") or ())
@@ -208,7 +219,8 @@ def report_of(
     if counts.get("dry") is not None:  # A batch that is replayed is dry as it was the first time.
         dry = bool(counts["dry"])
     rows_in, shed_rows = counts["rows_in"], 0 if dry else sum(shed.values())
-    work = _Work.of(tasks, progress) if tasks or probe not in progress.observed else _Work.none(progress)
+    costs = _costs(progress, probe, tasks)
+    work = _Work.of(tasks, progress, costs) if tasks or probe not in progress.observed else _Work.none(progress)
     interval_s = _interval_s(tasks, progress, before)
     return Report(
         sequence=progress.batch,
@@ -254,12 +266,9 @@ class _Work:
         return cls(busy_s=0.0, span_s=0.0, delay_s=progress.duration_s)
 
     @classmethod
-    def of(cls, tasks: list[TaskSums], progress: Progress) -> _Work:
+    def of(cls, tasks: list[TaskSums], progress: Progress, costs: BucketCosts) -> _Work:
         if not tasks:
             return cls(progress.work_s, progress.work_s, max(progress.duration_s - progress.work_s, 0.0))
-        costs = BucketCosts()
-        for task in tasks:
-            costs.merge(task.bucket_costs())
         start_s = min(task.start_s for task in tasks)
         newest_s = max((task.newest_s for task in tasks if task.newest_s is not None), default=progress.start_s)
         rows = sum(task.queued_rows for task in tasks)
