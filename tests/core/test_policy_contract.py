@@ -178,7 +178,7 @@ def test_weights_never_shrink_and_add_up_to_the_rows_that_came(case: Case) -> No
 
 def test_weights_are_fair_to_every_key(case: Case) -> None:
     """The weighted count of a key is its true count, within what chance and the queue's state allow."""
-    stream = stream_at(2.0, rows=24_000)
+    stream = stream_at(2.0, rows=12_000)
     runs = [run(case.make(seed), stream)[0] for seed in range(4)]
     for key in range(6):
         mine = stream.keys == key
@@ -270,10 +270,10 @@ def sizes(machines: Machines) -> tuple[int, int]:
 def test_memory_does_not_grow_with_the_number_of_keys(policy: RowPolicy) -> None:
     machines = policy.machines(TARGET)
     line = Line(machines, gap_s=0.8 * MEAN_COST_S, cost_s=MEAN_COST_S)
-    for key in range(20_000):
+    for key in range(10_000):
         line.offer(key)
     told, pickled = sizes(machines)
-    for key in range(20_000, 80_000):
+    for key in range(10_000, 30_000):
         line.offer(key)
     told_later, pickled_later = sizes(machines)
     assert told_later == told

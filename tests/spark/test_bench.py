@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +16,7 @@ pytest.importorskip("pyspark")
 
 from penstock.plan import Plan
 from penstock.report import Latency, Report
-from penstock.sim.grains import GRAIN_RUNS, bench_grains
+from penstock.sim import grains
 from penstock.spark.bench.gate import half_table
 from penstock.spark.bench.grouping_series import Made, Series, gone_by
 from penstock.spark.bench.latency import all_runs, window_latency_s
@@ -164,10 +165,14 @@ def test_repeats_add_up_to_all_windows_and_the_median_run() -> None:
     }
 
 
-def test_grains() -> None:
-    found = bench_grains(0, lambda: None)
+def test_grains(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert len(grains.SCENARIOS) * 3 == grains.GRAIN_RUNS
+    twice, burst_of_load, *_ = grains.SCENARIOS
+    shorter = (replace(twice, phases=((50.0, 2.0),)), burst_of_load)
+    monkeypatch.setattr(grains, "SCENARIOS", shorter)
+    found = grains.bench_grains(0, lambda: None)
     by_name = {(row["scenario"], row["grain"]): row for row in found["rows"]}
-    assert len(by_name) == GRAIN_RUNS
+    assert len(by_name) == 6
     burst = "ten times the load for 5 s"
     assert by_name[burst, "gate"]["worst_window_s"] > 2.0 > by_name[burst, "both"]["worst_window_s"]
     assert by_name["twice the load", "both"]["shed_by_the_machine"] < 0.01
