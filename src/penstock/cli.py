@@ -29,6 +29,7 @@ from penstock.cli_options import (
     Dashboard,
     DemoOut,
     Folder,
+    GuardOverhead,
     Host,
     Json,
     Kind,
@@ -152,13 +153,15 @@ def roadmap(
 
 
 @app.command()
-def whatif(
+def whatif(  # noqa: PLR0913 - one argument an option
     progress: LogPath,
     *,
     target: LogTarget,
     query: LogQuery = None,
     spread: Spread = 1.0,
     trigger: Trigger = None,
+    guard_overhead: GuardOverhead = None,
+    quarantine: Annotated[bool, typer.Option("--quarantine", help="Guards keep shed rows in a quarantine.")] = False,
     seed: Seed = 0,
     out: Annotated[
         Path | None, typer.Option(help="Write whatif.png and whatif.json to this folder.", metavar="DIR")
@@ -167,7 +170,7 @@ def whatif(
 ) -> None:
     """A recorded progress log of Spark, replayed under each policy: what would have been shed, and what latency."""
     json_file = check_outputs(out, json_file)
-    settings = cli_whatif.Settings(target, query, spread, trigger, seed)
+    settings = cli_whatif.Settings(target, query, spread, trigger, seed, guard_overhead, quarantine)
     with progress_bar() as bar:
         found = cli_whatif.answer(progress, settings, partial(bar.advance, bar.add_task("replay", total=7)))
     cli_whatif.show(SCREEN, found)

@@ -239,6 +239,16 @@ Trigger = Annotated[
         parser=_number(_target_s, "a time above 0, such as 10 s", lambda time_s: time_s > 0.0),
     ),
 ]
+GuardOverhead = Annotated[
+    float | None,
+    typer.Option(
+        "--guard-overhead",
+        help="What a guard adds to a batch, such as 80 ms; `penstock bench idle` measures it.",
+        metavar="TIME",
+        show_default="50 ms",
+        parser=_number(_target_s, "a time above 0, such as 80 ms", lambda time_s: time_s > 0.0),
+    ),
+]
 DemoOut = Annotated[
     Path,
     typer.Option(help="Write demo.html, demo.png, demo.json and the guarded run's log to this folder.", metavar="DIR"),

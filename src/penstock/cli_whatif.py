@@ -13,7 +13,7 @@ from penstock.core.bucket_costs import BucketCosts
 from penstock.core.target import MeanQueueLatency
 from penstock.errors import PenstockError
 from penstock.sim.recorded import Batch, Keys, Recorded, recorded
-from penstock.sim.whatif import NOTHING, Outcome, what_if
+from penstock.sim.whatif import NOTHING, GuardCost, Outcome, what_if
 from penstock.spark.progress import partition_costs
 from penstock.spark.progress_file import Recording, read
 
@@ -62,6 +62,8 @@ class Settings:
     spread: float = 1.0
     trigger_s: float | None = None
     seed: int = 0
+    guard_s: float | None = None
+    quarantine: bool = False
 
 
 def answer(path: Path, settings: Settings, done: Callable[[], None] = lambda: None) -> Answer:
@@ -78,8 +80,9 @@ def answer(path: Path, settings: Settings, done: Callable[[], None] = lambda: No
     keys, about_keys = _keys(measured, settings)
     query = recorded(batches, keys, trigger_s=settings.trigger_s, seed=settings.seed)
     target = MeanQueueLatency(settings.target_s)
-    outcomes = what_if(query, target, seed=settings.seed, done=done)
-    notes = [about_keys, *_notes(batches, query, outcomes)]
+    guard, about_guard = _guard(recording, settings)
+    outcomes = what_if(query, target, guard, seed=settings.seed, done=done)
+    notes = [about_keys, about_guard, *_notes(batches, query, outcomes)]
     if unread:
         parts, which = ("1 part", "") if len(unread) == 1 else (f"{len(unread)} parts", ", the first")
         notes.insert(0, f"skipped: {parts} of the log that cannot be read{which}: {unread[0]}")
@@ -131,6 +134,21 @@ def _keys(measured: BucketCosts, settings: Settings) -> tuple[Keys, str]:
     return Keys.alike(), "assumed: rows of a batch cost alike, since the log has no cost by key; try --spread 64"
 
 
+def _guard(recording: Recording, settings: Settings) -> tuple[GuardCost, str]:
+    """What a guard would cost: as was said, or as it was measured elsewhere; nothing if it is in the log already."""
+    seen = any(name.startswith(_GATE) for progress in recording.progress for name in progress.observed)
+    if seen and settings.guard_s is None and not settings.quarantine:
+        return GuardCost(0.0), "the log is of a guarded query, so a guard costs nothing more"
+    guard = GuardCost() if settings.guard_s is None else GuardCost(settings.guard_s)
+    if not settings.quarantine:
+        return guard, f"assumed: a guard takes {1e3 * guard.batch_s:.0f} ms a batch (--guard-overhead)"
+    whole = guard.quarantined
+    return whole, (
+        f"assumed: a guard with a quarantine takes {1e3 * whole.batch_s:.0f} ms a batch (--guard-overhead) and "
+        f"{1e6 * whole.row_s:.0f} us for each row that comes, which is read twice"
+    )
+
+
 def _notes(batches: list[Batch], query: Recorded, outcomes: list[Outcome]) -> list[str]:
     notes = [
         "assumed: the rows of a batch came evenly between the start of the batch before it and its own",
@@ -139,6 +157,9 @@ def _notes(batches: list[Batch], query: Recorded, outcomes: list[Outcome]) -> li
             f"{1e3 * query.stream.mean_cost_s / query.rows_each:.3g} ms each, all cores together"
         ),
     ]
+    if query.cold:
+        left_out = "the first batch" if query.cold == 1 else f"the first {query.cold} batches"
+        notes.append(f"left out: {left_out}, in which the query was warming up")
     if query.trigger_s:
         notes.append(f"found: a trigger every {query.trigger_s:g} s")
     if query.cap_rows is not None:
@@ -153,7 +174,7 @@ def _notes(batches: list[Batch], query: Recorded, outcomes: list[Outcome]) -> li
         notes.append(f"doubtful: {query.batches} batches are few to tell overhead and work apart, or to learn from")
     if query.rows_each > 1:
         notes.append(f"simulated: one row for {query.rows_each} recorded ones")
-    replayed_s, recorded_s = outcomes[0].facts["latency_s"]["mean"], query.mean_wait_s
+    replayed_s, recorded_s = outcomes[0].facts["whole_mean_s"], query.mean_wait_s
     check = f"the recorded batches give a mean latency of {recorded_s:.2f} s, their replay {replayed_s:.2f} s"
     close = abs(replayed_s - recorded_s) <= _TRUSTED * max(recorded_s, 0.1)
     notes.append(f"checked: {check}" if close else f"doubtful: {check}; trust what follows as far as these agree")

@@ -10,7 +10,7 @@ from penstock.core.target import MeanQueueLatency
 from penstock.errors import PenstockError
 from penstock.sim.microbatch import Query, Run, simulate
 from penstock.sim.recorded import MOST_ROWS, Batch, Keys, Recorded, costs, found_trigger_s, recorded
-from penstock.sim.whatif import NOTHING, what_if
+from penstock.sim.whatif import NOTHING, GuardCost, what_if
 from penstock.sim.workload import Stream
 
 TARGET = MeanQueueLatency("2 s")
@@ -58,7 +58,7 @@ def test_a_slow_first_batch_does_not_bend_the_line() -> None:
 def test_the_replay_of_a_log_is_what_the_stream_itself_gives(trigger_s: float) -> None:
     query = replace(QUERY, trigger_s=trigger_s)
     found = recorded(log_of(unguarded(query)), Keys.alike())
-    replayed = {one.policy: one.facts for one in what_if(found, TARGET)}
+    replayed = {one.policy: one.facts for one in what_if(found, TARGET, GuardCost(0.0))}
     guarded = simulate(LoadAware().planner(TARGET), stream(*OVERLOAD), query)
 
     assert found.trigger_s == trigger_s
@@ -67,6 +67,34 @@ def test_the_replay_of_a_log_is_what_the_stream_itself_gives(trigger_s: float) -
     assert found.mean_wait_s == pytest.approx(float(np.nanmean(bare.waits_s)), rel=0.05)
     assert replayed["load_aware"]["shed_share"] == pytest.approx(float((~guarded.kept).mean()), abs=0.03)
     assert replayed["load_aware"]["latency_s"]["mean"] == pytest.approx(float(np.nanmean(guarded.waits_s)), rel=0.1)
+
+
+def test_the_warm_up_of_a_log_is_left_out() -> None:
+    """A first batch that took 8 s longer, and what piled up behind it, say nothing of a query that runs."""
+    warm = recorded(log_of(unguarded()), Keys.alike())
+    cold = recorded(log_of(unguarded(replace(QUERY, cold_s=8.0))), Keys.alike())
+
+    assert (warm.cold, cold.cold) == (0, 1)
+    assert cold.overhead_s == pytest.approx(warm.overhead_s, rel=0.2)
+    assert cold.load == pytest.approx(warm.load, rel=0.2)
+    found = [{one.policy: one.facts for one in what_if(query, TARGET)} for query in (warm, cold)]
+    first, second = (one["load_aware"] for one in found)
+    assert second["shed_rows"] == pytest.approx(first["shed_rows"], rel=0.2)
+    assert second["latency_s"]["mean"] == pytest.approx(first["latency_s"]["mean"], rel=0.15)
+
+
+@pytest.mark.parametrize("cost", [GuardCost(0.2), GuardCost().quarantined])
+def test_what_a_guard_and_its_quarantine_cost_is_replayed(cost: GuardCost) -> None:
+    found = recorded(log_of(unguarded()), Keys.alike())
+    replayed = {one.policy: one.facts for one in what_if(found, TARGET, cost)}
+    query = replace(QUERY, overhead_s=QUERY.overhead_s + cost.batch_s, read_s=cost.row_s)
+    guarded = simulate(LoadAware().planner(TARGET), stream(*OVERLOAD), query)
+    free = {one.policy: one.facts for one in what_if(found, TARGET, GuardCost(0.0))}
+
+    assert replayed["load_aware"]["shed_share"] == pytest.approx(float((~guarded.kept).mean()), abs=0.05)
+    assert replayed["load_aware"]["latency_s"]["mean"] == pytest.approx(float(np.nanmean(guarded.waits_s)), rel=0.15)
+    assert replayed["load_aware"]["shed_share"] > free["load_aware"]["shed_share"] + 0.03
+    assert replayed[NOTHING] == free[NOTHING]
 
 
 def test_a_calm_log_sheds_nothing_under_any_policy_that_has_a_target() -> None:
@@ -78,7 +106,7 @@ def test_a_calm_log_sheds_nothing_under_any_policy_that_has_a_target() -> None:
 
 def test_where_costs_differ_by_key_the_cheap_ones_save_rows() -> None:
     found = recorded(log_of(unguarded()), Keys.spread(64.0, seed=0))
-    shed = {one.policy: one.facts["shed_share"] for one in what_if(found, TARGET)}
+    shed = {one.policy: one.facts["shed_share"] for one in what_if(found, TARGET, GuardCost(0.0))}
 
     assert shed["load_aware, cheap"] < 0.8 * shed["load_aware"]
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as functions_of_arrow
 import pyarrow.parquet as pq
 import pytest
+from tests.spark.quarantined import SALT, Silent
 
 import penstock as ps
 from penstock.core.backlog import TOO_OLD, age_thresholds
@@ -41,28 +42,12 @@ if TYPE_CHECKING:
 
 TARGET = ps.MeanQueueLatency("1 h")
 ROWS, BATCH = 4000, 1000
-SALT = 11
 COIN_SALT = gate_salt(SALT, "guard")
 RESULT = "row bigint, key bigint, weight double, value double"
 KEEP = (0.1, 0.9, 0.0, 1.0, 0.5, 0.3, 0.7, 0.2)
 TABLE = KeepTable(
     SOURCE, keep=KEEP, reasons=tuple(f"reason {number % 3}" if share < 1 else "" for number, share in enumerate(KEEP))
 )
-
-
-class Silent:
-    """A policy without an opinion: plans are written by hand."""
-
-    name, seed, alarms = "silent", SALT, ()
-
-    def planner(self, target: object) -> Silent:  # noqa: ARG002 - blind to it
-        return self
-
-    def decide(self, report: ps.Report, now_s: float) -> None:  # noqa: ARG002 - no opinion
-        return None
-
-    def release(self, version: int, now_s: float, note: str) -> None:  # noqa: ARG002 - no opinion
-        return None
 
 
 def guard(folder: Path, **settings: Any) -> ps.Guard:

@@ -49,6 +49,7 @@ class Query:
         cores: How many tasks work at the same time, by the time a batch starts.
         overhead_s: What a batch takes besides work.
         row_overhead_s: What each row adds to it behind the operator, by the time a batch starts.
+        read_s: What each row that comes adds to it before the first row is taken up, whether it is kept or shed.
         cold_s: How much longer the first batch takes: it starts machines.
         measured: Whether the operator is measured; otherwise reports hold the length of batches and the age of rows.
         delay_share: The part of the overhead before the first row is taken up.
@@ -68,6 +69,7 @@ class Query:
     cores: Callable[[float], int] = lambda _now_s: 2
     overhead_s: float = 0.25
     row_overhead_s: Callable[[float], float] = lambda _now_s: 0.0
+    read_s: float = 0.0
     cold_s: float = 0.0
     measured: bool = True
     delay_share: float = 0.5
@@ -157,7 +159,9 @@ class _Batches:
         kept, weights, shed = self._judge(start_s, rows)
         noise = 1.0 + self._query.noise * self._rng.uniform(-1.0, 1.0)
         overhead_s = self._query.overhead_s * noise + (0.0 if self._out.reports else self._query.cold_s)
-        delay_s = self._query.delay_share * overhead_s
+        read_s = self._query.read_s * (rows.stop - rows.start)
+        delay_s = self._query.delay_share * overhead_s + read_s
+        overhead_s += read_s
         slots = self._query.cores(start_s)
         if self._query.fine is not None:
             passed = self._fine(np.flatnonzero(kept) + rows.start, start_s + delay_s, slots)

@@ -8,6 +8,9 @@ $$w_i = \max(T_i - o,\ 0) / n_i$$
 so the work that is replayed is the work that was done, also where rows got dearer in the course of time. Tasks are not
 told apart: work is in seconds of the whole query, as one core would do it.
 
+A query that has just started is slow: its first batches take longer than the line says, in proportion to it. They are
+left out (`warm_up`), because what they took is no measure of what follows.
+
 The rows of a batch came in between the start of the batch before it and its own start; evenly, for all that is known.
 """
 
@@ -31,6 +34,10 @@ if TYPE_CHECKING:
 
 #: A query that stands still for longer than this waits, for rows or for its trigger.
 STANDS_STILL_S = 0.1
+#: A first batch that takes so many times what the line says is part of the warm-up, and so are those after it.
+_COLD = 1.5
+#: At most so many are, and so many are left for the replay.
+_MOST_COLD, _LEAST_WARM = 10, 4
 #: Batches of which the largest is larger than the smallest by less than this share tell nothing of overhead.
 _ALIKE = 0.1
 #: Batches that the fit looks at, evenly chosen: it compares all pairs.
@@ -110,6 +117,7 @@ class Recorded:
         length_s: From the first start to the last end.
         load: Seconds of work that came in a second, on average.
         alike: Whether all rows of a batch cost the same.
+        cold: Batches of the warm-up, which are left out.
     """
 
     stream: Stream
@@ -124,6 +132,7 @@ class Recorded:
     length_s: float
     load: float
     alike: bool
+    cold: int = 0
 
 
 def recorded(triggers: Sequence[Batch], keys: Keys, *, trigger_s: float | None = None, seed: int = 0) -> Recorded:
@@ -134,6 +143,8 @@ def recorded(triggers: Sequence[Batch], keys: Keys, *, trigger_s: float | None =
             f"the log has {len(batches)} batch{'' if len(batches) == 1 else 'es'} with rows: give two at least, better "
             "a hundred; Spark keeps more with spark.sql.streaming.numRecentProgressUpdates"
         )
+    cold = warm_up(batches)
+    batches = batches[cold:]
     trigger_s = found_trigger_s(batches) if trigger_s is None else trigger_s
     overhead_s, costs_s = costs(batches)
     came = _came(batches)
@@ -170,7 +181,30 @@ def recorded(triggers: Sequence[Batch], keys: Keys, *, trigger_s: float | None =
         length_s=length_s,
         load=float(work_s.sum()) / max(float(arrivals_s[-1] - arrivals_s[0]), 1e-9),
         alike=float(np.ptp(keys.costs)) == 0.0,
+        cold=cold,
     )
+
+
+def warm_up(batches: Sequence[Batch]) -> int:
+    """How many batches at the beginning were slow because the query had just started.
+
+    >>> rows = (10, 400, 500, 700, 600, 800)
+    >>> warm = [Batch(0.0, 0.5 + 0.01 * count, 0.2, count, count) for count in rows]
+    >>> warm_up(warm), warm_up([Batch(0.0, 9.0, 8.0, 10, 10), *warm])
+    (0, 1)
+    """
+    most = min(_MOST_COLD, len(batches) - _LEAST_WARM)
+    for cold in range(max(most, 0)):
+        # By the line of those behind it: a cold batch must not speak for itself.
+        behind = batches[cold + 1 :]
+        try:
+            overhead_s, costs_s = costs(behind)
+        except PenstockError:  # no line
+            return 0
+        one = batches[cold]
+        if one.duration_s <= _COLD * (overhead_s + float(np.median(costs_s)) * one.worked_rows):
+            return cold
+    return max(most, 0)
 
 
 def costs(batches: Sequence[Batch]) -> tuple[float, NDArray[np.float64]]:
@@ -241,8 +275,10 @@ def _arrivals_s(
         # Without a trigger, a query that stood still had no rows until just now.
         begins_s[place] = max(one.end_s, two.start_s - STANDS_STILL_S) if stood_still else looked_s
     span_s = batches[-1].start_s - batches[0].start_s
+    before = int(np.searchsorted(all_starts_s, batches[0].start_s)) - 1
     rate = max(float(counts[1:].sum()), 1.0) / max(span_s, 1e-3)
-    begins_s[0] = batches[0].start_s - counts[0] / rate
+    # The first rows came since the batch before, if the log has it; else at the mean rate.
+    begins_s[0] = float(all_starts_s[before]) if before >= 0 else batches[0].start_s - counts[0] / rate
     parts = [
         begin_s + (one.start_s - begin_s) * (np.arange(count) + 0.5) / max(count, 1)
         for begin_s, one, count in zip(begins_s.tolist(), batches, counts.tolist(), strict=True)

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 CORES = 2
 WINDOW_S = 10.0
+#: A run on a busy machine is waited for so long until its first batch has ended.
+PATIENCE_S = 60.0
 #: The stream: 1,024 Zipf keys, costs of 0.1 to 6.4 ms by key.
 OPTIONS = {"seed": 1, "keys": 1024, "skew": 1.0, "partitions": CORES}
 
@@ -114,12 +116,21 @@ def _run(spark: SparkSession, policy: Policy | None, effort: Effort, rate: float
             guard.watch(query)
             # One batch more, so that the last window is whole; without a guard that batch may never end.
             query.awaitTermination(int(effort.learn_s + effort.measure_s + 3.0))
+            deadline_s = time.monotonic() + PATIENCE_S
+            while query.isActive and not _with_rows(guard) and time.monotonic() < deadline_s:
+                time.sleep(0.1)
         finally:
             query.stop()
             guard.stop()
         if (error := query.exception()) is not None:
             raise error
-        return guard.history(), begin_s
+        # Nothing is measured before the first row is taken up.
+        first_s = min((one.start_s + one.delay_s for one in _with_rows(guard)), default=begin_s)
+        return guard.history(), max(begin_s, first_s)
+
+
+def _with_rows(guard: Guard) -> list[Report]:
+    return [report for report in guard.history() if report.rows_in]
 
 
 def _measured(reports: list[Report], begin_s: float, effort: Effort) -> dict[str, Any]:
