@@ -192,6 +192,11 @@ class Plan(Message):
             return document
         return {name: value for name, value in document.items() if name != "assignments"} | {"costs": []}
 
+    @property
+    def leased(self) -> bool:
+        """Whether it sheds, or holds a rate: then it acts only as long as somebody renews it."""
+        return bool(self.gates) or (self.fits is not None and self.fits.rows is None)
+
     def gate(self, place: str) -> KeepTable | None:
         """The keep table of a place; `None` if every row is kept there."""
         return next((table for table in self.gates if table.place == place), None)

@@ -18,6 +18,8 @@ from penstock.report import Report
 
 FOLDER = "reports"
 ENDING = ".journal"
+#: Reports from which a guard that starts again learns what its query costs.
+RECENT = 50
 #: Time between two reports with costs.
 COSTS_EVERY_S = 10.0
 #: A guard that has written nothing for so long writes that it lives: some 400 KB a day at most.
@@ -127,6 +129,9 @@ class ReportSink(Protocol):
     def accounted(self) -> int | None:
         """The newest batch that the messages account for, -1 if there is none; None if no messages are kept."""
 
+    def recent(self) -> list[Report]:
+        """The last reports that were kept, oldest first."""
+
 
 class ReportLog:
     """Writes the journal of one query.
@@ -161,6 +166,13 @@ class ReportLog:
         batches = (_batch(line_of(text)) for text in reversed(Tail(self.journal.path).news()))
         return next((batch for batch in batches if batch is not None), -1)
 
+    def recent(self) -> list[Report]:
+        """The last reports in the journal, oldest first; from the first one with costs on, if any has them."""
+        texts = [text for text in Tail(self.journal.path).news() if text.startswith(f"{_WORDS[Report]} ")]
+        found = [line for text in texts[-RECENT:] if isinstance(line := line_of(text), Report)]
+        with_costs = (number for number, report in enumerate(found) if report.cost_sketch is not None)
+        return found[next(with_costs, 0) :]
+
 
 class NoReports:
     """Keeps nothing: for folders that cannot be reached from here."""
@@ -170,6 +182,10 @@ class NoReports:
 
     def accounted(self) -> None:
         """Unknown."""
+
+    def recent(self) -> list[Report]:
+        """None."""
+        return []
 
 
 def _batch(line: Line | None) -> int | None:

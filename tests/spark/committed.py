@@ -69,6 +69,7 @@ class Judge:
             coins=coins(self._salt, rows),
             must_keep=keys == self._keep_key,
             by_age=by_age,
+            share=binding.share,
         )
         return rows[verdicts.kept]
 

@@ -1,15 +1,29 @@
 """What a task deals by: the same at every try, whatever happens to the log in between."""
 
+import json
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import penstock as ps
+from penstock.core.bucket_costs import BUCKETS
+from penstock.core.thresholds import KEEP_ALL, scaled
 from penstock.log import PlanLog
-from penstock.plan import Costs, KeepTable, Plan
+from penstock.plan import Costs, Fits, KeepTable, Plan
 from penstock.spark import binding
-from penstock.spark.binding import LEASE_S, Batch, GateOptions, bindings_of, control_row, costs_in_force
+from penstock.spark.binding import (
+    FIRST_S,
+    LEASE_S,
+    START_S,
+    Batch,
+    GateOptions,
+    Start,
+    bindings_of,
+    control_row,
+    costs_in_force,
+)
 
 COSTS = Costs("deal", 2, (1.0,))
 
@@ -111,3 +125,102 @@ def test_a_query_whose_guard_has_stopped_deletes_old_bindings_itself(
         assert bind(folder, number, monkeypatch) == 2
     assert bindings_of(folder, "query").versions() == list(range(70, 95))
     assert plans(folder).versions() == [2]
+
+
+class Stream:
+    """A query's checkpoint as Spark writes it, beside the folder of its guard."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.checkpoint, self._monkeypatch = folder, monkeypatch
+        (folder / "offsets").mkdir()
+        (folder / "metadata").write_text(json.dumps({"id": "query"}))
+        self.plans = PlanLog(folder / "penstock" / "plans")
+        self._rows = 0
+
+    def plan(self, batch: int, rows: int, planned_s: float) -> None:
+        """Spark plans a batch of so many rows."""
+        self._rows += rows
+        lines = ["v1", json.dumps({"batchTimestampMs": round(1000 * planned_s)})]
+        offsets = json.dumps({"rows": self._rows, "start_us": 1})
+        (self.checkpoint / "offsets" / str(batch)).write_text("\n".join([*lines, offsets]))
+
+    def share(self, batch: int, start: Start | None, query: str = "query") -> float:
+        """What of a batch fits, as it is bound; its thresholds are lower by as much."""
+        self._monkeypatch.setattr(binding, "_batch", lambda: Batch(batch, query))
+        folder = str(self.checkpoint / "penstock")
+        row = control_row(GateOptions(folder, "source", start=start))
+        bound = bindings_of(folder, query).get(batch)
+        assert bound is not None
+        version = bound.plan_version
+        plan = None if version is None else self.plans.get(version)
+        table = plan.gate("source") if plan else None
+        limit = KEEP_ALL if table is None else round(2**63 * table.keep[0]) - 8
+        expected = scaled(np.array([limit]), bound.share)[0]
+        assert row[:BUCKETS] == [int(expected)] * BUCKETS
+        return bound.share
+
+
+@pytest.fixture
+def stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stream:
+    return Stream(tmp_path, monkeypatch)
+
+
+def test_a_rate_is_held_from_the_first_batch_on(stream: Stream) -> None:
+    now_s = time.time()
+    start = Start(now_s - 2.0, rows_per_s=50.0)
+    stream.plan(0, 20_000, now_s)
+    stream.plan(1, 10_000, now_s + 1.5)
+    stream.plan(2, 60, now_s + 3.5)
+    assert stream.share(0, start) == pytest.approx(2.0 * 50.0 / 20_000, rel=1e-3), "the time since the gate was made"
+    assert stream.share(1, start) == pytest.approx(1.5 * 50.0 / 10_000, rel=1e-3)
+    assert stream.share(2, start) == 1.0
+    assert stream.share(0, start._replace(rows_per_s=1.0)) == pytest.approx(100.0 / 20_000, rel=1e-3), "it is bound"
+    stream.plan(3, 10_000, now_s + 5.5)
+    stream.plans.add(0, Plan(0, "p", now_s, 0, gates=(KeepTable("source", (0.5,), ("over",)),), fits=Fits(100.0)))
+    assert stream.share(3, start) == pytest.approx(200.0 / 10_000, rel=1e-3), "by the plan, which keeps half"
+
+
+def test_a_rate_is_held_no_longer_when_nobody_watches(stream: Stream) -> None:
+    now_s = time.time()
+    long_ago = Start(now_s - START_S - 10.0, rows_per_s=50.0)
+    stream.plan(0, 20_000, now_s)
+    stream.plan(1, 10_000, now_s + 1.0)
+    stream.plan(2, 10_000, now_s + 2.0)
+    assert stream.share(0, long_ago) == pytest.approx(FIRST_S * 50.0 / 20_000)
+    assert stream.share(1, long_ago) == 1.0
+    stream.plans.add(0, Plan(0, "p", now_s - 2.0 * LEASE_S, 0, fits=Fits(50.0)))
+    assert stream.share(2, long_ago) == 1.0
+    stream.plan(3, 10_000, now_s + 3.0)
+    stream.plans.renew(0, now_s)
+    assert stream.share(3, long_ago) == pytest.approx(50.0 / 10_000)
+
+
+def test_a_backlog_that_can_be_worked_off_is_kept_and_one_of_an_overload_is_cut_to_what_fits(stream: Stream) -> None:
+    """The first batch after 300 s, by what the last run found to fit."""
+    now_s = time.time()
+    stream.plans.add(0, Plan(0, "p", now_s - 1000.0, 0, fits=Fits(rows_per_s=500.0, rows=900.0)))
+    start = Start(now_s - 2.0)
+    stream.plan(6, 100, now_s - 300.0)
+    stream.plan(7, 31_433, now_s)
+    assert stream.share(7, start) == 1.0
+    stream.plan(8, 600_000, now_s + 10.0)
+    assert stream.share(8, Start(now_s + 5.0)) == pytest.approx(900.0 / 600_000)
+    stream.plan(9, 600_000, now_s + 20.0)
+    assert stream.share(9, Start(now_s + 5.0)) == 1.0, "a later batch goes by a plan that is renewed, or by none"
+
+
+def test_what_is_not_known_thins_nothing(stream: Stream) -> None:
+    now_s = time.time()
+    stream.plans.add(0, Plan(0, "p", now_s, 0, fits=Fits(rows_per_s=1.0, rows=1.0)))
+    stream.plan(3, 100, now_s)
+    stream.plan(4, 100, now_s + 1.0)
+    start = Start(now_s - 5.0)
+    assert stream.share(3, start) == 1.0, "the batch before it is not known"
+    assert stream.share(4, start, query="another") == 1.0, "these are not the offsets of that query"
+    assert stream.share(4, None) == 1.0
+    stream.plan(5, 100, now_s + 2.0)
+    (stream.checkpoint / "offsets" / "5").write_text("v1\n{}\n")
+    assert stream.share(5, start) == 1.0
+    stream.plan(6, 100, now_s + 3.0)
+    stream.plan(7, 100, now_s + 4.0)
+    assert stream.share(7, start) == pytest.approx(0.01)

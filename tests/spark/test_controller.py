@@ -15,7 +15,7 @@ pytest.importorskip("pyspark")
 
 import penstock as ps
 from penstock.core.bucket_costs import BucketCosts
-from penstock.core.planner import SOURCE
+from penstock.core.planner import RECALLED, SOURCE, SPARE
 from penstock.errors import PenstockError
 from penstock.journal import Tail
 from penstock.log import BindingLog, PlanLog
@@ -259,6 +259,33 @@ def test_a_share_that_does_not_follow_load_outlasts_a_lull(tmp_path: Path) -> No
     bench.controller.start()
     bench.controller.stop()
     assert bench.share() == 1.0
+
+
+def test_a_guard_that_starts_again_plans_by_what_it_measured_before(tmp_path: Path) -> None:
+    first = Bench(tmp_path)
+    first.overload()
+    again = Bench(tmp_path)
+    again.controller._recall()  # noqa: SLF001 - without the thread that start() begins
+    recalled = again.plans.latest()
+    assert (recalled.gates, recalled.note, recalled.salt) == ((), RECALLED, SALT), "of the load, nothing is known yet"
+    # 0.9 of the target less half of the overhead of 0.3 s, and less the delay, at 2 ms a row.
+    assert recalled.fits.rows == pytest.approx(SPARE * 0.55 / COST_S, rel=0.1)
+    assert recalled.fits.rows_per_s == pytest.approx(1.0 / COST_S, rel=0.1)
+    again.bindings.folder = tmp_path / "again"
+    again.bindings.folder.mkdir()
+    again.batch(3000)
+    assert again.share() < 0.5, "the first report is enough to plan by"
+
+
+def test_a_guard_whose_reports_cannot_be_read_starts_all_the_same(
+    bench: Bench, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ReportLog, "recent", lambda _: 1 / 0)
+    with caplog.at_level(logging.WARNING, "penstock"):
+        bench.controller.start()
+        bench.controller.stop()
+    assert bench.controller.errors == 1
+    assert "the last reports of query 2f1d cannot be learned from: ZeroDivisionError" in caplog.text
 
 
 def test_a_stopped_guard_opens_the_gate(bench: Bench) -> None:

@@ -18,6 +18,7 @@ from tests.spark.quarantined import SALT, Silent
 
 import penstock as ps
 from penstock.core.backlog import TOO_OLD, age_thresholds
+from penstock.core.batch_size import TOO_MANY
 from penstock.core.gate import coins, gate_salt, judge
 from penstock.core.hashing import xxhash64_ints, xxhash64_strings
 from penstock.core.planner import SOURCE
@@ -316,6 +317,43 @@ def test_a_backlog_at_the_start_is_thinned_by_age_as_numpy_thins_it(spark: Spark
     assert [one.backlog for one in bindings(own, query).entries()] == [bound.backlog, None, None, None]
     # What follows is judged by plans that know what rows cost.
     assert own.history()[-1].plan_version is not None
+
+
+def test_a_rate_is_held_from_the_first_batch_on_as_numpy_holds_it(spark: SparkSession, tmp_path: Path) -> None:
+    def once(rows: int) -> tuple[ps.Guard, list[Binding]]:
+        own = guard(tmp_path, target=ps.Throughput(20), keep="key = 3", quarantine=tmp_path / "shed")
+        gated = source(spark, available=rows).transform(own.admit).select("row", "weight")
+        query = run(gated, tmp_path, own)
+        return own, list(bindings(own, query).entries())
+
+    begin_s = time.time()
+    own, bound = once(2 * BATCH)
+    elapsed_s = time.time() - begin_s
+    keys, everything = (
+        Population().batch(np.arange(2 * BATCH), np.arange(2 * BATCH))["key"].to_numpy(),
+        KeepTable(SOURCE, keep=(1.0,), reasons=("",)),
+    )
+    found = sink(tmp_path)
+    for binding in bound:
+        assert binding.share < 0.5
+        rows = np.arange(binding.batch * BATCH, (binding.batch + 1) * BATCH)
+        kept = found.filter(pa.array((found["row"].to_numpy() // BATCH) == binding.batch))
+        verdicts = judge(
+            everything,
+            key_hashes=xxhash64_ints(keys[rows]),
+            coins=coins(COIN_SALT, rows),
+            must_keep=keys[rows] == 3,
+            share=binding.share,
+        )
+        assert np.array_equal(kept["row"].to_numpy(), rows[verdicts.kept])
+        assert np.array_equal(kept["weight"].to_numpy(), verdicts.weights[verdicts.kept])
+        assert dict(own.history()[binding.batch].rows_shed) == verdicts.shed_by_reason(everything)
+    assert sum(BATCH * binding.share for binding in bound) <= 20.0 * elapsed_s
+    shed = pq.read_table(tmp_path / "shed")
+    assert set(shed["penstock_reason"].to_pylist()) == {TOO_MANY}
+    assert sorted([*found["row"].to_pylist(), *shed["row"].to_pylist()]) == list(range(2 * BATCH))
+    undo_last_batch(tmp_path)
+    assert (once(2 * BATCH)[1], sink(tmp_path)) == (bound, found), "a replay is judged alike"
 
 
 def test_who_thins_a_backlog_is_told_how_much(

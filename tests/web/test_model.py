@@ -12,6 +12,7 @@ from tests.web.writer import REASON, Writer
 
 from penstock import cli_dashboard
 from penstock.core.backlog import TOO_OLD, age_thresholds, rule
+from penstock.core.batch_size import TOO_MANY
 from penstock.core.bucket_costs import BUCKETS
 from penstock.core.gate import coins, gate_salt, judge
 from penstock.core.hashing import bucket, xxhash64
@@ -457,6 +458,19 @@ class TestWhy:
             for age_s, kept in ((0.99 * oldest_s, True), (1.01 * oldest_s, False)):
                 arrived = str(bound.bound_s - age_s)
                 assert why(query, ["5"], [str(row)], 0, arrived)["row"]["kept"] is kept
+
+    def test_a_row_of_a_batch_that_was_too_large_was_thinned_for_it(self, tmp_path: Path) -> None:
+        writer = Writer(tmp_path / "ck")
+        writer.start(row=("offset",), row_types=("bigint",), salt=7)
+        writer.plan((0.5,))
+        writer.batch(rows_shed={TOO_MANY: 400})
+        bound = Binding(0, writer.query, 1.7e9, 0, share=0.5)
+        assert BindingLog(writer.folder / "bindings" / writer.query).add(0, bound)
+        board = Board([tmp_path])
+        board.look()
+        answers = [why(self.query(board), ["5"], [str(row)], 0) for row in range(100)]
+        assert [one["row"]["kept"] for one in answers] == (coins(7, np.arange(100)) < 2**61).tolist()
+        assert (answers[0]["keep"], answers[0]["reason"]) == (0.25, TOO_MANY)
 
     def test_who_asks_without_a_batch_is_told_of_the_backlog(self, tmp_path: Path) -> None:
         query, _ = self.backlog(tmp_path)

@@ -20,23 +20,26 @@ LEASE_S = 30.0
 #: Why rows of such a batch are shed.
 TOO_MANY = "more rows in the batch than fit"
 
+#: The one part of a source that has no partitions.
+_ALL = "", ""
+
 
 def rows_between(before: object | None, after: object) -> int | None:
     """Rows between two offsets of a source; None if its offsets do not count rows.
 
     Known are Kafka's connector, the embedded source and Spark's `rate-micro-batch`. `before` is None if the source is
-    read from its beginning.
+    read from its beginning, which for Kafka may be anywhere. So may be that of a partition that is new.
 
-    >>> rows_between({"topic": {"0": 10, "1": 5}}, {"topic": {"0": 12, "1": 6, "2": 4}})
-    7
+    >>> rows_between({"topic": {"0": 10, "1": 5}}, {"topic": {"0": 12, "1": 6}})
+    3
     >>> rows_between(None, {"rows": 400, "start_us": 0}), rows_between({"logOffset": 1}, {"logOffset": 2})
     (400, None)
     """
     ends = _counted(after)
-    begins = {} if before is None else _counted(before)
-    if ends is None or begins is None:
+    begins = {_ALL: 0} if before is None else _counted(before)
+    if ends is None or begins is None or not ends.keys() <= begins.keys():
         return None
-    rows = sum(end - begins.get(part, 0) for part, end in ends.items())
+    rows = sum(end - begins[part] for part, end in ends.items())
     return rows if rows >= 0 else None
 
 
@@ -44,9 +47,9 @@ def _counted(offset: object) -> dict[tuple[str, str], int] | None:
     """How many rows lie before an offset, part by part."""
     match offset:
         case {"rows": int(rows), "start_us": int()}:
-            return {("", ""): rows}
+            return {_ALL: rows}
         case {"offset": int(rows), "timestamp": int()}:
-            return {("", ""): rows}
+            return {_ALL: rows}
         case Mapping() if offset and all(isinstance(parts, Mapping) for parts in offset.values()):
             found = {(topic, part): end for topic, parts in offset.items() for part, end in parts.items()}
             return found if all(isinstance(end, int) for end in found.values()) else None

@@ -84,11 +84,16 @@ class Knowledge:
         self.surprise = 1.0  #: what the last batch's rows cost as a multiple of what was expected of them
         self.reach = 1.0  #: rows that come to the operator for each row the gate keeps: filters may lie between them
         self.last_mean_s = 0.0  #: mean cost of the rows of the last batch that had any
+        self.batches = 0  #: of this run of the query, with rows or without
+        self.catching_up = (
+            False  #: whether rows that have waited come ever younger, with all kept or from before this run
+        )
         self.measured = False  #: whether an operator tells what its rows cost
         self.out_of_reach = False  #: whether the target cannot be held however much is shed
         self._target = target
         self._time = BatchTime()  # of the time outside the operator, or of all of it
         self._last: Report | None = None
+        self._begun_s = 0.0  # when this run's first batch started
         self._capped = False  # whether the source hands out less than it has
         self._intervals = deque[float](maxlen=PACE_BATCHES)
         self._delays = deque[float](maxlen=PACE_BATCHES)
@@ -98,6 +103,8 @@ class Knowledge:
     def learn(self, report: Report) -> None:
         """Take in one batch."""
         again = self._last is not None and report.start_s <= self._last.start_s
+        self.batches += 1
+        self._begun_s = report.start_s if self.batches == 1 else self._begun_s
         came_in_s = self._look_back(report)
         if report.rows_in and not report.rows_kept:
             self.costs.scale_costs(0.5)  # Nothing was measured: believe the past less, or the gate may never open.
@@ -116,7 +123,7 @@ class Knowledge:
             if self._time.batches > 1:
                 self._recent.append(report)
             excess_s = self._target.excess_s(report, came_in_s) if came_in_s else None
-            if excess_s is not None:
+            if excess_s is not None and not self.catching_up:
                 self._errors.append(excess_s)
         if self.out_of_reach and changed:
             self._begin_again()
@@ -128,15 +135,22 @@ class Knowledge:
         self._recent.clear()
         self._time.doubt()
 
+    def pause(self) -> None:
+        """The query stood still for a time unknown: its next batch does not follow the last one."""
+        self._last, self._capped, self.catching_up, self.batches = None, False, False, 0
+
     def _look_back(self, report: Report) -> float:
         """The time in which the batch's rows came in; 0 if the batch before it is not known."""
         before, self._last = self._last, report
+        self.catching_up = False
         self._capped = bool(report.source_rows_behind)
         if before is None or report.start_s <= before.start_s:
             return 0.0
         came_in_s = report.start_s - before.start_s
         stood_still = report.start_s - before.end_s > min(STOOD_STILL * came_in_s, STOOD_STILL_S)
         self._intervals.append(came_in_s if stood_still else 0.0)
+        old = report.start_s - report.lag_s < self._begun_s
+        self.catching_up = (old or not report.shed_total) and before.lag_s - report.lag_s > STOOD_STILL * came_in_s
         same_size = abs(report.rows_in - before.rows_in) <= SAME_SIZE * before.rows_in
         self._capped = self._capped or (same_size and report.lag_s > STOOD_STILL * came_in_s)
         return came_in_s
@@ -212,7 +226,7 @@ class Knowledge:
 
     def _steady(self, fixed_s: float) -> Pace:
         delay_s, error_s = _median(self._delays), _median(self._errors)
-        lag_s = self._last.lag_s if self._last else 0.0
+        lag_s = self._last.lag_s if self._last and not self.catching_up else 0.0
         # Rows that wait less than the equation says are no reason to work longer: it may be a lull.
         pace = Pace(delay_s, fixed_s, self.interval_s, lag_s, max(error_s, 0.0))
         if not self.measured:
@@ -237,7 +251,7 @@ class Knowledge:
     @property
     def least_span_s(self) -> float:
         """How long a batch may work even if the target says less."""
-        if not self._recent or not self._in_doubt:
+        if not self._recent or not self.in_doubt:
             return LEAST_WORK * max(self.fixed_s, self.interval_s)
         return max(TRY_SHARE * min(map(self._work_span_s, self._recent)), LEAST_WORK * self.interval_s)
 
@@ -249,7 +263,7 @@ class Knowledge:
         return max(self._target.allowance(pace).span_s, self.least_span_s)
 
     @property
-    def _in_doubt(self) -> bool:
+    def in_doubt(self) -> bool:
         """Whether too little is known of what is fixed."""
         return self._time.doubt_s > IN_DOUBT * (self._target.fresh_s or np.inf)
 
@@ -257,7 +271,7 @@ class Knowledge:
     def _surely_fixed_s(self) -> float:
         """What a batch takes however few rows it has, at the very least."""
         rows = [report.rows_kept for report in self._recent]
-        if not rows or (self._in_doubt and max(rows) < VARIED * min(rows)):
+        if not rows or (self.in_doubt and max(rows) < VARIED * min(rows)):
             return 0.0
         shortest_s = min(report.overhead_s if self.measured else report.duration_s for report in self._recent)
         return max(min(self._time.fixed_s - SURE_ERRORS * self._time.doubt_s, shortest_s), 0.0)
@@ -270,7 +284,7 @@ class Knowledge:
     def _is_out_of_reach(self) -> bool:
         """Whether rows would wait too long in batches that hardly work."""
         limit_s = self._target.fresh_s
-        if limit_s is None or self._last is None:
+        if limit_s is None or self._last is None or self.catching_up:
             return False
         if self.out_of_reach:  # Only if the target comes well within reach is it tried for again.
             fixed_s, limit_s = self._time.fixed_s, AIM * limit_s

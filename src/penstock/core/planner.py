@@ -14,6 +14,7 @@ halved.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -34,6 +35,10 @@ OVER_CAPACITY = "more work than capacity"
 DEAR = "costly keys, more work than capacity"
 POOR = "little utility for their cost, more work than capacity"
 
+#: A plan stays in force while about as many rows fit as it says, within this factor.
+FITS_BAND = 3.0
+#: What is noted on a plan that follows from what an earlier run measured.
+RECALLED = "by the reports of the last run"
 #: A batch fits a plan if it is up to so many times as large as planned for: rows never come quite evenly.
 SPARE = 1.25
 #: A plan stays in force while it lets through what a new one would, within this share: every new one is a file.
@@ -120,11 +125,12 @@ class BatchPlanner:
         forecast = self._forecast()
         must_keep = report.rows_must_keep / max(report.rows_in, 1)
         self.alarms = tuple(self._alarms(report, must_keep * forecast.work_s))
-        table = self._table(forecast.without(must_keep))
-        if self._plan is not None and not self._differs(forecast, table):
-            return None
+        table = None if self._keeps_up(forecast) else self._table(forecast.without(must_keep))
         gates = () if table is None else (table,)
         share = forecast.let_through(table)[1] / max(float(forecast.rows.sum()), 1e-9) if gates else 1.0
+        fits = self._fits(forecast, table, min(share, 1.0))
+        if self._plan is not None and not (self._differs(forecast, table) or _fits_else(self._plan.fits, fits)):
+            return None
         self._plan = Plan(
             report.sequence + 1,
             self.policy,
@@ -132,9 +138,34 @@ class BatchPlanner:
             self.salt,
             gates,
             expected=Effect(min(share, 1.0)),
-            fits=self._fits(forecast, table, min(share, 1.0)),
+            fits=fits,
         )
         return self._plan
+
+    def _keeps_up(self, forecast: Forecast) -> bool:
+        """Whether rows wait because the query stood still or its first batch is slow, and not because of their number.
+
+        Such a wait ends by itself, and shedding is no cure for it.
+        """
+        if self.target.fresh_s is None:
+            return False
+        if self._known.batches == 1:
+            return forecast.work_s <= self._known.capacity * self._known.pace.cycle_s
+        return self._known.catching_up
+
+    def recall(self, reports: Sequence[Report], now_s: float) -> Plan | None:
+        """Learn from reports of an earlier run; a plan that says what fits, or None if that is not known.
+
+        It sheds nothing by itself: of the load now, nothing is known yet.
+        """
+        for report in reports:
+            self._known.learn(report)
+        fits = self._fits(self._forecast(), None, 1.0) if self._known.costs.known else None
+        self._known.pause()
+        if fits is None:
+            return None
+        known_s = reports[-1].end_s if reports else now_s
+        return Plan(0, self.policy, known_s, self.salt, expected=Effect(keep_share=1.0), note=RECALLED, fits=fits)
 
     def release(self, version: int, now_s: float, note: str) -> Plan | None:
         """A plan that keeps everything, if one that sheds is in force: there is no load any more."""
@@ -150,14 +181,15 @@ class BatchPlanner:
             rate = self.target.rows_per_s
             return Fits(rows_per_s=rate if table is None else AIM * rate / max(share, 1e-9))
         rows, known = float(forecast.rows.sum()), self._known
-        work_s = forecast.let_through(table)[0] / rows if rows > 0.0 else 0.0
-        steady = known.steady._replace(lag_s=0.0)
-        span_s = known.span_s(steady)
-        if not work_s > 0.0 or not math.isfinite(span_s):
+        if known.catching_up or (known.in_doubt and not known.measured):
             return None
-        fit = span_s * known.capacity / work_s
-        length_s = max(steady.overhead_s + span_s, known.interval_s)
-        return Fits(rows_per_s=fit / length_s, rows=SPARE * fit) if fit > 0.0 and length_s > 0.0 else None
+        work_s = forecast.let_through(table)[0] / rows if rows > 0.0 else 0.0
+        span_s = known.span_s(known.steady._replace(lag_s=0.0))
+        if not (work_s > 0.0 and 0.0 < span_s < math.inf):
+            return None
+        # What is kept up with, if only it works long enough at a time.
+        rows_per_s = known.capacity / work_s
+        return Fits(rows_per_s, rows=SPARE * span_s * rows_per_s)
 
     def _forecast(self) -> Forecast:
         pace = self._known.pace
@@ -251,6 +283,15 @@ class BatchPlanner:
             f"{most.duration_s:.2f} s), and rows wait {wait_s:.2f} s however few there are; give a longer target, or "
             "make batches shorter, for example by a lower spark.sql.shuffle.partitions"
         )
+
+
+def _fits_else(old: Fits | None, new: Fits | None) -> bool:
+    """Whether far more rows fit than the plan in force says, or far fewer."""
+    if old is None or new is None:
+        return old is not new
+    if old.rows is None or new.rows is None:
+        return False  # A rate does not change.
+    return not 1.0 / FITS_BAND < new.rows / old.rows < FITS_BAND
 
 
 class FixedShare:

@@ -5,9 +5,9 @@ the whole query, or into `None` when the current plan is right. Row by row, its 
 in the simulator and inside a measured operator. Both are pure: time and seed come from outside.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from typing import ClassVar, NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
 
 from penstock.core import baselines
 from penstock.core.check import Check, RunningAverage
@@ -41,6 +41,14 @@ class Planner(Protocol):
     @property
     def alarms(self) -> tuple[str, ...]:
         """What a person should hear of, one line each, as of the last report."""
+
+
+@runtime_checkable
+class Recalling(Protocol):
+    """A planner that learns from the reports of an earlier run."""
+
+    def recall(self, reports: Sequence[Report], now_s: float) -> Plan | None:
+        """A plan for the first batch, or None if nothing follows."""
 
 
 class Machines(NamedTuple):

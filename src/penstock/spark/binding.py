@@ -14,16 +14,18 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+import numpy as np
 from pyspark import TaskContext
 
 from penstock import retention
 from penstock.core import backlog
+from penstock.core.batch_size import share_that_fits
 from penstock.core.bucket_costs import BUCKETS
-from penstock.core.thresholds import KEEP_ALL, thresholds
+from penstock.core.thresholds import KEEP_ALL, scaled, thresholds
 from penstock.errors import PenstockError
 from penstock.log import BindingLog, PlanLog
-from penstock.plan import Backlog, Binding, Costs, Plan
-from penstock.spark.checkpoint import offsets_hash
+from penstock.plan import Backlog, Binding, Costs, Fits, Plan
+from penstock.spark.checkpoint import offsets_hash, planned, query_id
 from penstock.spark.claim import store_id
 from penstock.spark.control_row import (
     ANOTHERS,
@@ -39,12 +41,16 @@ from penstock.spark.control_row import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 _logger = logging.getLogger(__name__)
 
 #: A plan that sheds acts for so long after it was decided. A living controller renews it; a dead one's runs out.
 LEASE_S = 30.0
+#: How long a gate acts on what it was told when it was made, in which time a guard should watch its query.
+START_S = 120.0
+#: Where a rate is held, the first batch of a run may hold the rows of the time since its gate was made, up to this.
+FIRST_S = 10.0
 #: How often an executor deletes what is old, in batches. The guard does so more often.
 PURGE_EVERY = 1_000
 #: A read or write that fails is tried once more, so much later.
@@ -56,10 +62,11 @@ _T = TypeVar("_T")
 
 
 class Start(NamedTuple):
-    """What a gate knows when its query starts: since when it is there, and what is fresh if a backlog is thinned."""
+    """What a gate knows when its query starts, before there is a plan."""
 
-    since_s: float
-    fresh_s: float | None = None
+    since_s: float  #: since when it is there
+    fresh_s: float | None = None  #: what is fresh, if a backlog is thinned
+    rows_per_s: float | None = None  #: the rate to hold, if the target is one
 
 
 class GateOptions(NamedTuple):
@@ -151,13 +158,20 @@ def _judged(options: GateOptions, batch: Batch | None) -> ControlRow:
     rules = _rules(options, bound)
     thin = bound.backlog if bound else None
     backlog_s = (bound.bound_s, thin.grace_s, thin.fresh_s) if bound and thin else (0.0, 0.0, 0.0)
+    share = bound.share if bound else 1.0
     if plan is None:
-        return ControlRow(UNREADABLE if bound and bound.note else NO_PLAN, backlog_s=backlog_s, rules=rules)
+        row = ControlRow(UNREADABLE if bound and bound.note else NO_PLAN, backlog_s=backlog_s, rules=rules)
+        return row._replace(limits=_that_fit(row.limits, share))
     found = plan.sic_at(options.place)
     row = ControlRow(plan.version, backlog_s=backlog_s, rules=rules, sic=found.sic if found else ())
     if batch is not None and plan.query not in ("", batch.query):
         return row._replace(version=ANOTHERS)  # Its tables are not for this query; what rows carry is the same.
-    return row._replace(limits=tuple(table_thresholds(plan, options.place)))
+    return row._replace(limits=_that_fit(table_thresholds(plan, options.place), share))
+
+
+def _that_fit(limits: Sequence[int], share: float) -> tuple[int, ...]:
+    """Thresholds of a batch of which this share fits."""
+    return tuple(scaled(np.array(limits, np.int64), share).tolist()) if share < 1.0 else tuple(limits)
 
 
 def _in_force(options: GateOptions, batch: Batch | None) -> tuple[Binding | None, Plan | None]:
@@ -214,11 +228,13 @@ class _Logs:
     def _new(self, batch: Batch, bindings: BindingLog, now_s: float) -> Binding:
         """To the newest plan; to none if it cannot be used, so that the batch keeps every row at a replay too."""
         thin: Backlog | None = None
+        share = 1.0
         try:
             plan, note = _twice(lambda: self.newest_in_force(now_s)), ""
             if plan is not None:
                 table_thresholds(plan, self._options.place)
             thin = self._backlog(bindings, batch)
+            share = self._share(batch, now_s)
         except Exception as error:  # noqa: BLE001 - rows must flow whatever happened here
             plan, note = None, " ".join(str(error).split()) or type(error).__name__
             _logger.warning("the plans in %s cannot be read, so rows pass: %s", self._options.folder, note)
@@ -231,7 +247,39 @@ class _Logs:
             note,
             rules=self._options.rules[0][0] if self._options.rules else None,
             offsets=offsets_hash(Path(self._options.folder).parent, batch.number),
+            share=share,
         )
+
+    def _share(self, batch: Batch, now_s: float) -> float:
+        """What of the batch fits; all of it if its source does not say how many rows it has."""
+        start, checkpoint = self._options.start, Path(self._options.folder).parent
+        found = planned(checkpoint, batch.number) if start and query_id(checkpoint) == batch.query else None
+        if start is None or found is None or not found.rows:
+            return 1.0
+        first = found.before_s is None or found.before_s < start.since_s
+        fits = self._fits(batch, start, now_s, first=first)
+        if fits is None or (found.before_s is None and fits.rows is not None):
+            return 1.0
+        if fits.rows is None and first:
+            over_s = min(found.planned_s - start.since_s, FIRST_S)
+        else:
+            over_s = found.planned_s - (found.before_s or 0.0)
+        return share_that_fits(fits, found.rows, over_s)
+
+    def _fits(self, batch: Batch, start: Start, now_s: float, *, first: bool) -> Fits | None:
+        """Up to how many rows the batch fits: by the newest plan, or as the gate was told when it was made.
+
+        In the first batch of a run, what the last run found is all that is known.
+        """
+        if start.rows_per_s is not None and first:
+            return Fits(start.rows_per_s)
+        plan = self._newest()
+        if plan is not None and plan.fits is not None and plan.query in ("", batch.query):
+            if first:
+                return None if plan.fits.rows is None else plan.fits
+            if self._in_lease(plan, now_s):
+                return plan.fits
+        return Fits(start.rows_per_s) if start.rows_per_s is not None and now_s - start.since_s <= START_S else None
 
     def _backlog(self, bindings: BindingLog, batch: Batch) -> Backlog | None:
         """How to thin a backlog: in the first batch that this run of the query binds, if at all."""
@@ -264,9 +312,10 @@ class _Logs:
     def newest_in_force(self, now_s: float) -> Plan | None:
         """The newest plan, unless it sheds and nobody has renewed it for too long."""
         plan = self._newest()
-        if plan is None or not plan.gates or now_s - plan.decided_s <= LEASE_S:
-            return plan
-        return plan if now_s - self._plans().renewed_s(plan.version) <= LEASE_S else None
+        return plan if plan is None or not plan.gates or self._in_lease(plan, now_s) else None
+
+    def _in_lease(self, plan: Plan, now_s: float) -> bool:
+        return now_s - max(plan.decided_s, self._plans().renewed_s(plan.version)) <= LEASE_S
 
     def _newest(self) -> Plan | None:
         plans = self._plans()

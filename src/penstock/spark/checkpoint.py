@@ -6,15 +6,30 @@ A guard's folder lies beside these files if it was given the query's checkpoint.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import xxhash
+
+from penstock.core.batch_size import rows_between
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 #: Lines of an offsets file that say nothing of offsets: its version, and when and how the batch was planned.
 _HEADER_LINES = 2
+
+
+class Planned(NamedTuple):
+    """A batch before it runs."""
+
+    rows: int | None  #: how many there are; None if the source does not say
+    planned_s: float  #: when Spark planned it, by the driver's clock
+    before_s: float | None  #: when Spark planned the batch before it; None if there was none
+
+
+class _Entry(NamedTuple):
+    planned_s: float
+    source: Any  #: up to where it reads the source
 
 
 def query_id(checkpoint: Path) -> str | None:
@@ -50,3 +65,40 @@ def _newest(folder: Path) -> int:
         return max((int(one.name) for one in folder.iterdir() if one.name.isdecimal()), default=-1)
     except OSError:
         return -1
+
+
+def planned(checkpoint: Path, batch: int) -> Planned | None:
+    """What Spark's checkpoint says of a batch; None if it cannot be read here, or says nothing.
+
+    How many rows a batch has is known only for a query of one source: of several, nothing tells which one the gate is
+    behind.
+    """
+    entry = _entry(checkpoint, batch)
+    if entry is None:
+        return None
+    last = _entry(checkpoint, batch - 1)
+    begin = _initial(checkpoint) if batch == 0 else last and last.source
+    unknown = batch > 0 and last is None
+    rows = None if unknown or entry.source is None else rows_between(begin, entry.source)
+    return Planned(rows, entry.planned_s, last.planned_s if last else None)
+
+
+def _entry(checkpoint: Path, batch: int) -> _Entry | None:
+    try:
+        lines = (checkpoint / "offsets" / str(batch)).read_text(encoding="utf-8").splitlines()
+        planned_s = float(json.loads(lines[1])["batchTimestampMs"]) / 1000.0
+        sources = [json.loads(line) for line in lines[_HEADER_LINES:]]
+    except (OSError, IndexError, KeyError, TypeError, ValueError):
+        return None
+    # With a quarantine Spark lists the one source twice: rows are read for the sink and for the shed ones.
+    alike = sources and all(source == sources[0] for source in sources)
+    return _Entry(planned_s, sources[0] if alike else None)
+
+
+def _initial(checkpoint: Path) -> Any | None:  # noqa: ANN401 - by source
+    """Where a source began, if it wrote that down as Kafka's connector does."""
+    try:
+        text = (checkpoint / "sources" / "0" / "0").read_text(encoding="utf-8")
+        return json.loads(text[text.index("{") :])
+    except (OSError, ValueError):
+        return None

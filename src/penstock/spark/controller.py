@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock import retention
 from penstock.core.partition_costs import PartitionCosts
+from penstock.core.policy import Recalling
 from penstock.core.shed_alarms import ShedAlarms
 from penstock.errors import PenstockError
 from penstock.plan import Costs, Plan
@@ -159,8 +160,21 @@ class Controller:
         )
 
     def start(self) -> None:
-        """Begin."""
+        """Begin, with what an earlier run measured."""
+        self._recall()
         self._thread.start()
+
+    def _recall(self) -> None:
+        """Let the planner learn from the last reports, so that the first batches are planned for."""
+        if not isinstance(self._planner, Recalling) or self._in_force is not None:
+            return
+        try:
+            plan = self._planner.recall(self._kept_in.recent(), self._clock())
+            if plan is not None:
+                self._write(plan)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the query must not suffer
+            self.errors += 1
+            self._tell(f"the last reports of query {self._query_id} cannot be learned from: {_line(error)}")
 
     @property
     def alive(self) -> bool:
@@ -250,7 +264,7 @@ class Controller:
             self._keep(Alive(now_s))
         plan = self._in_force
         # Who does not understand what happens does not renew: the lease runs out, and rows flow.
-        if self._understood and plan is not None and plan.gates and now_s - self._renewed_s > LEASE_S / 3.0:
+        if self._understood and plan is not None and plan.leased and now_s - self._renewed_s > LEASE_S / 3.0:
             self._plans.renew(plan.version, now_s)
             self._renewed_s = now_s
 

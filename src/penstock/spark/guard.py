@@ -449,7 +449,8 @@ class Guard:
         return GateOptions(str(store.folder), SOURCE, self._claim_folder(), start=self._start())
 
     def _start(self) -> Start:
-        return Start(time.time(), self.target.fresh_s if self.backlog == "thin" else None)
+        rate = self.target.rows_per_s if isinstance(self.target, Throughput) else None
+        return Start(time.time(), self.target.fresh_s if self.backlog == "thin" else None, rate)
 
     def _sign(self, query: str) -> Watch:
         """What whoever reads its reports should know of this guard."""

@@ -13,9 +13,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from penstock.core.backlog import TOO_OLD
+from penstock.core.batch_size import TOO_MANY
 from penstock.core.bucket_costs import BucketCosts
 from penstock.core.planner import SOURCE
-from penstock.core.thresholds import BACKLOG_NUMBER, MOST_REASONS, reasons
+from penstock.core.thresholds import BACKLOG_NUMBER, MOST_REASONS, SIZE_NUMBER, reasons
 from penstock.errors import PenstockError
 from penstock.report import Latency, Report
 from penstock.spark.fine import TOO_LATE
@@ -202,7 +203,7 @@ def report_of(
     if counts is None or not counts["rows_in"]:
         return None
     table = plan.gate(SOURCE) if plan else None
-    names = dict(enumerate(reasons(table) if table else ())) | {BACKLOG_NUMBER: TOO_OLD}
+    names = dict(enumerate(reasons(table) if table else ())) | {BACKLOG_NUMBER: TOO_OLD, SIZE_NUMBER: TOO_MANY}
     shed = {
         names.get(number, "a plan that cannot be read any more"): rows
         for number in range(MOST_REASONS)

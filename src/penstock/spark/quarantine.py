@@ -209,10 +209,11 @@ class Writer:
 
     def _reason(self, version: int, number: int) -> str:
         from penstock.core.backlog import TOO_OLD  # noqa: PLC0415 - on a worker
-        from penstock.core.thresholds import BACKLOG_NUMBER, reasons  # noqa: PLC0415
+        from penstock.core.batch_size import TOO_MANY  # noqa: PLC0415
+        from penstock.core.thresholds import BACKLOG_NUMBER, SIZE_NUMBER, reasons  # noqa: PLC0415
 
-        if number == BACKLOG_NUMBER:
-            return TOO_OLD
+        if number in (BACKLOG_NUMBER, SIZE_NUMBER):
+            return TOO_OLD if number == BACKLOG_NUMBER else TOO_MANY
         if version not in self._reasons:
             plan = PlanLog(Path(self._store) / "plans", make=False).get(version)
             table = plan.gate(self._place) if plan else None

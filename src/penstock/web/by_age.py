@@ -1,4 +1,4 @@
-"""Rows that were thinned by their age when the query started (`core.backlog`), as the batch's binding has it."""
+"""What a batch was thinned by beside its plan, as its binding has it: ages at the start (`core.backlog`), its size."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penstock.web.typed_value import microseconds
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from penstock.plan import Backlog
+    from penstock.plan import Backlog, Binding
     from penstock.web.followed import Json
 
 
@@ -52,8 +52,18 @@ class Thinned(NamedTuple):
 
 def thinned(folder: Path, query: str, batch: int) -> Thinned | None:
     """How a batch of a guard's query thinned its rows; None if it did not."""
-    bound = BindingLog(folder / "bindings" / query, make=False).get(batch)
+    bound = _binding(folder, query, batch)
     return None if bound is None or bound.backlog is None else Thinned(bound.backlog, bound.bound_s)
+
+
+def share_that_fitted(folder: Path, query: str, batch: int) -> float:
+    """By what a batch of a guard's query multiplied all keep shares, because it was too large."""
+    bound = _binding(folder, query, batch)
+    return 1.0 if bound is None else bound.share
+
+
+def _binding(folder: Path, query: str, batch: int) -> Binding | None:
+    return BindingLog(folder / "bindings" / query, make=False).get(batch)
 
 
 def seconds_since_1970(text: str) -> float:

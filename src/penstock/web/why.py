@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from penstock.core.backlog import TOO_OLD
+from penstock.core.batch_size import TOO_MANY
 from penstock.core.bucket_costs import BUCKETS
 from penstock.core.gate import coins_of_hashes, gate_salt
 from penstock.core.hashing import bucket, xxhash64
 from penstock.core.planner import SOURCE
-from penstock.core.thresholds import CERTAIN, KEEP_ALL, thresholds
+from penstock.core.thresholds import CERTAIN, KEEP_ALL, scaled, thresholds
 from penstock.errors import PenstockError
-from penstock.web.by_age import Thinned, seconds_since_1970, thinned
+from penstock.web.by_age import Thinned, seconds_since_1970, share_that_fitted, thinned
 from penstock.web.typed_value import typed
 from penstock.web.words import seconds, share
 
@@ -78,6 +79,10 @@ def why(
     if table is not None:
         answer |= {"keep": table.keep[place := number % table.buckets], "reason": table.reason(place)}
         limit = int(thresholds(table)[place])
+    fitted = 1.0 if batch is None else share_that_fitted(query.folder, watch.query, batch)
+    if fitted < 1.0:
+        limit = int(scaled(np.array([limit]), fitted)[0])
+        answer |= {"keep": answer["keep"] * fitted, "reason": TOO_MANY}
     if old is not None and arrival_s is not None and old.threshold(arrival_s) < limit:
         limit = old.threshold(arrival_s)
         answer |= {"keep": old.share(arrival_s), "reason": TOO_OLD}
