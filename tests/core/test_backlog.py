@@ -69,7 +69,7 @@ def test_a_plan_that_keeps_less_goes_before_the_age() -> None:
 
 
 def test_a_table_leaves_the_number_of_the_age_alone() -> None:
-    with pytest.raises(PenstockError, match="at most 7 different ones in a table"):
+    with pytest.raises(PenstockError, match="at most 6 different ones in a table"):
         kept_of(np.zeros(1), 2.0, KeepTable("source", keep=(0.0,) * 8, reasons=tuple("abcdefgh")))
 
 
