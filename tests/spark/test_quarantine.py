@@ -30,7 +30,7 @@ from tests.spark.quarantined import (  # noqa: E402 - needs Spark
     run,
 )
 
-from penstock.spark import replay, session, topic  # noqa: E402
+from penstock.spark import forwarded, replay, session, topic  # noqa: E402
 from penstock.spark.binding import LEASE_S  # noqa: E402 - needs Spark
 from penstock.spark.quarantine import Sign  # noqa: E402
 from penstock.spark.replay import calm  # noqa: E402
@@ -143,6 +143,7 @@ def test_a_table_gets_them_and_what_waits_for_it_can_be_replayed(spark: SparkSes
     finally:
         spark.sql("DROP TABLE IF EXISTS shed_rows")
     staged = pq.read_table(of.folder / "quarantine").to_pandas()
+    assert not forwarded.kept_in(of.folder / "quarantine").exists()  # only what a later batch has made old
     assert sorted(row["row"] for row in in_table) == sorted(staged["row"])
     assert {row["penstock_reason"] for row in in_table} == {"dear keys", "second"}
 

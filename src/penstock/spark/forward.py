@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from pyspark.errors import PySparkException
 
 from penstock.errors import PenstockError
+from penstock.spark import forwarded
 from penstock.spark.quarantine import Sign, stored_schema
 from penstock.spark.replay import started
 from penstock.spark.tables import refuse_shared
@@ -59,7 +60,8 @@ class Forward:
     def __init__(self, spark: SparkSession, folder: Path, place: Place) -> None:
         """Bring on what is in the folder and what will be."""
         sign = Sign.read(folder, "quarantine")
-        rows = spark.readStream.schema(stored_schema(sign)).option("maxFilesPerTrigger", FILES).parquet(str(folder))
+        options = {"maxFilesPerTrigger": str(FILES), **forwarded.put_aside(folder)}
+        rows = spark.readStream.schema(stored_schema(sign)).options(**options).parquet(str(folder))
         if place.kind == "kafka":
             rows = as_json(rows)
         self._folder, self._place = folder, place

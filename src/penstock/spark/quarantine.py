@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+import time
 import uuid
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from penstock.errors import PenstockError
 from penstock.log import PlanLog, local_folder
+from penstock.spark import forwarded
 from penstock.spark.publish import link, publish, sync
 
 if TYPE_CHECKING:
@@ -158,13 +160,17 @@ class Writer:
         self._reasons: dict[int, tuple[str, ...]] = {}  # by version
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """Write all rows."""
+        """Write all rows of a task."""
         from pyspark import TaskContext  # noqa: PLC0415 - on a worker
 
         context = TaskContext.get()
         assert context is not None  # noqa: S101 - tasks have one
         batch = int(context.getLocalProperty("streaming.sql.batchId") or 0)
-        query = context.getLocalProperty("sql.streaming.queryId") or ""
+        self.write(batches, batch, context.getLocalProperty("sql.streaming.queryId") or "")
+        return iter(())
+
+    def write(self, batches: Iterable[Any], batch: int, query: str) -> None:
+        """Write rows that a batch of a query has shed."""
         if not (Path(self._folder) / SIGN).exists():  # Another disk under the same path must not take rows in.
             raise PenstockError.setting(
                 "quarantine", self._folder, "a folder that executors see, as the driver does", f"there is no {SIGN}"
@@ -178,6 +184,7 @@ class Writer:
                     parts[part].write(*self._named(rows, part, batch, query))
             for one in parts.values():
                 one.publish()
+            forwarded.purge(Path(self._folder), query, batch, time.time())
         except OSError as error:
             # A row that can be kept nowhere must not be lost in silence: the batch fails, as with a sink that is full.
             raise PenstockError.setting(
@@ -186,7 +193,6 @@ class Writer:
         finally:
             for one in parts.values():
                 one.discard()
-        return iter(())
 
     def _named(self, rows: Any, part: int, batch: int, query: str) -> tuple[Any, Any]:  # noqa: ANN401 - Arrow has no types
         """The rows of a part with their reason in words, and their coins."""
@@ -226,8 +232,8 @@ class _Part:
     """One file that is being written."""
 
     def __init__(self, folder: Path, name: str) -> None:
-        self._final = folder / name
-        self._there = self._final.exists()
+        self._folder, self._name = folder, name
+        self._there = forwarded.found(folder, name) is not None
         self._temporary = folder / f".{name}.{uuid.uuid4().hex}.tmp"
         self._writer: Any = None
         self._rows, self._sum = 0, 0
@@ -254,8 +260,8 @@ class _Part:
             self._writer.close()
             self._writer = None
             sync(self._temporary)
-            link(self._temporary, self._final)
-            sync(self._final.parent)
+            link(self._temporary, self._folder / self._name)
+            sync(self._folder)
         self._refuse_others()
 
     def _refuse_others(self) -> None:
@@ -263,16 +269,21 @@ class _Part:
         import pyarrow as pa  # noqa: PLC0415 - on a worker
         import pyarrow.parquet as pq  # noqa: PLC0415
 
+        final = forwarded.found(self._folder, self._name) or self._folder / self._name
         try:
-            found = pq.read_metadata(self._final)
+            try:
+                found = pq.read_metadata(final)
+            except FileNotFoundError:  # Spark has put it aside just now.
+                final = forwarded.kept_in(self._folder) / self._name
+                found = pq.read_metadata(final)
         except pa.ArrowInvalid:
             raise PenstockError.setting(
-                "quarantine", str(self._final), "a file that can be read", "it is damaged: delete it"
+                "quarantine", str(final), "a file that can be read", "it is damaged: delete it"
             ) from None
         before = (found.metadata or {}).get(FINGERPRINT, f"{found.num_rows}".encode())
         if self._fingerprint != before and self._fingerprint.partition(b"-")[0] != before:
             raise PenstockError(
-                f"quarantine: {self._final} has other rows of a batch with the same number, so that offsets must have "
+                f"quarantine: {final} has other rows of a batch with the same number, so that offsets must have "
                 "been wound back: move it, and those of later batches, out of the folder and start the query again"
             )
 

@@ -17,6 +17,7 @@ from pyspark.errors import AnalysisException
 from penstock.errors import PenstockError
 from penstock.log import BindingLog, RulesLog
 from penstock.plan import Rules
+from penstock.spark import forwarded
 from penstock.spark.checkpoint import newest_done, newest_planned, query_id
 from penstock.spark.quarantine import file_names
 
@@ -216,4 +217,4 @@ def _refuse_elsewhere(old: Open, own: Rules, query: str) -> None:
 
 
 def _quarantined(folder: str, query: str, batch: int) -> bool:
-    return bool(folder) and any((Path(folder) / name).exists() for name in file_names(query, batch))
+    return bool(folder) and any(forwarded.found(Path(folder), name) for name in file_names(query, batch))

@@ -1,0 +1,77 @@
+"""Files whose rows are in a table or a topic are put aside, and deleted when they are old."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+pytest.importorskip("pyspark")
+
+import penstock as ps
+from penstock.spark import forwarded
+from penstock.spark.forward import Forward
+from penstock.spark.quarantine import COIN, PART, PLAN_VERSION, REASON_NUMBER, Place, Sign, Writer, file_names
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+QUERY = "11aa-22bb"
+ROW = {"type": "struct", "fields": [{"name": "row", "type": "long", "nullable": True, "metadata": {}}]}
+
+
+def write_shed(folder: Path, batch: int, rows: int) -> None:
+    """What a task does with the rows that a batch sheds."""
+    columns = {
+        "row": pa.array(range(rows), pa.int64()),
+        REASON_NUMBER: pa.array([0] * rows, pa.int32()),
+        PLAN_VERSION: pa.array([-1] * rows, pa.int64()),
+        PART: pa.array([0] * rows, pa.int32()),
+        COIN: pa.array(range(100, 100 + rows), pa.int64()),
+    }
+    rows_shed = pa.RecordBatch.from_pydict(columns)
+    Writer(str(folder), str(folder.parent), "source").write([rows_shed], batch, QUERY)
+
+
+def test_files_whose_rows_are_in_a_table_leave_the_folder_and_are_not_written_again(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    folder = tmp_path / "penstock" / "quarantine"
+    Sign("guard", "weight", json.dumps(ROW)).put(folder)
+    try:
+        for batch in range(2):
+            write_shed(folder, batch, rows=5)
+            Forward(spark, folder, Place.of("table:shed_aside")).stop()
+        assert spark.table("shed_aside").count() == 10
+    finally:
+        spark.sql("DROP TABLE IF EXISTS shed_aside")
+    left = {path.name for path in folder.glob("*.parquet")}
+    aside = {path.name for path in forwarded.kept_in(folder).glob("*.parquet")}
+    assert aside == {file_names(QUERY, 0)[0]}
+    assert left == {file_names(QUERY, 1)[0]}
+    write_shed(folder, 0, rows=5)  # a batch that is run again
+    assert {path.name for path in folder.glob("*.parquet")} == left
+    with pytest.raises(ps.PenstockError, match="has other rows of a batch with the same number"):
+        write_shed(folder, 0, rows=4)
+
+
+def test_files_that_were_put_aside_are_deleted_when_they_are_old(tmp_path: Path) -> None:
+    folder = tmp_path / "penstock" / "quarantine"
+    aside = forwarded.kept_in(folder)
+    aside.mkdir(parents=True)
+    names = [file_names(QUERY, batch)[0] for batch in range(1500)]
+    for name in [*names, file_names("another-query", 3)[0]]:
+        (aside / name).touch()
+    now_s = time.time()
+    forwarded.purge(folder, QUERY, 1499, now_s)
+    assert len(list(aside.iterdir())) == 1501
+    forwarded.purge(folder, QUERY, 1500, now_s)
+    assert sorted(path.name for path in aside.glob(f"{QUERY}-*")) == names[500:]
+    forwarded.purge(folder, QUERY, 1500, now_s + 8 * 24 * 3600.0)
+    assert sorted(path.name for path in aside.glob(f"{QUERY}-*")) == names[1300:]
+    assert len(list(aside.iterdir())) == 201
