@@ -81,6 +81,30 @@ def test_a_function_of_rows_is_timed_row_by_row() -> None:
     assert sums.bucket_costs().weight.sum() == 96.0
 
 
+def test_results_are_handed_on_batch_by_batch_whatever_the_slices() -> None:
+    def slowly(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for one in batches:
+            time.sleep(0.002)  # so that slices stay short
+            yield one
+
+    given = [batch(300), batch(200, first=300)]
+    found = list(Measured(slowly, ArrowForm(SCHEMA), "g")(given))
+    assert [one.num_rows for one in found] == [300, 200, 1]
+    assert pa.Table.from_batches(found[:2])["row"].to_pylist() == [*range(500)]
+
+
+def test_results_of_different_schemas_or_none_are_handed_on_as_they_are() -> None:
+    def strange(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for one in batches:
+            yield one.slice(0, 0)
+            yield one.select(["row"])
+
+    found = list(Measured(strange, ArrowForm(SCHEMA), "g")([batch(3)]))
+    assert [one.schema.names[0] for one in found] == ["row"] * len(found)
+    empty = list(Measured(lambda batches: (one.slice(0, 0) for one in batches), ArrowForm(SCHEMA), "g")([batch(3)]))
+    assert [one.num_rows for one in empty][-1] == 1
+
+
 def test_a_function_of_batches_sees_every_row_once_and_in_order_whatever_the_slices() -> None:
     seen: list[int] = []
 

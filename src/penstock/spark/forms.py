@@ -35,6 +35,9 @@ class Form(Protocol):
     def plain(self, result: Any) -> Any:  # noqa: ANN401 - Arrow's or pandas' own type
         """A result with an empty column for the sums."""
 
+    def together(self, results: list[Any]) -> list[Any]:
+        """Results as few pieces."""
+
     def last(self, result: Any | None, sums: str) -> Any:  # noqa: ANN401 - Arrow's or pandas' own type
         """The row with the sums, of the same shape as the results before it."""
 
@@ -59,6 +62,12 @@ class ArrowForm:
         """Append a column of nulls; all columns become nullable, because the row with the sums has nulls."""
         columns = [*result.columns, pa.nulls(result.num_rows, pa.string())]
         return pa.RecordBatch.from_arrays(columns, schema=_with_sums(result.schema))
+
+    def together(self, results: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+        """Results as one piece, unless the function gave them different schemas."""
+        if len(results) < 2 or any(one.schema != results[0].schema for one in results):  # noqa: PLR2004 - two make one
+            return results
+        return pa.Table.from_batches(results).combine_chunks().to_batches() or results[:1]
 
     def last(self, result: pa.RecordBatch | None, sums: str) -> pa.RecordBatch:
         """Nulls, and the sums."""
@@ -97,6 +106,10 @@ class PandasForm:
         elif set(self._names) <= set(result.columns):
             result = result[self._names]
         return result.assign(**{SUMS: None})
+
+    def together(self, results: list[pd.DataFrame]) -> list[pd.DataFrame]:
+        """Results as they are: pandas may give columns of frames put together another type."""
+        return results
 
     def last(self, result: pd.DataFrame | None, sums: str) -> pd.DataFrame:  # noqa: ARG002 - names say it all
         """Nulls, and the sums."""

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
     from penstock.core.policy import Machines
 
+#: So many rows of results are handed on, if not earlier: as many as Spark hands over at once.
+_FULL = 10_000
 #: What was learned of good slice sizes, and the fine gates, by guard: workers live on from batch to batch.
 _sizers: dict[str, SliceSizer] = {}
 _fine_gates: dict[str, FineGate] = {}
@@ -65,9 +67,10 @@ class Measured:
         clock = time.perf_counter
         away_s = 0.0  # time since the slice was handed over that others spent: the reader of results
         idle_since = 0.0
+        ends = False  # whether the slice that was handed over is the last of its batch
 
         def slices() -> Iterator[Any]:
-            nonlocal away_s, idle_since
+            nonlocal away_s, idle_since, ends
             for batch in batches:
                 bare, rows = self.form.split(batch)
                 sizes, starts_s, costs_s = list[int](), list[float](), list[float]()
@@ -75,7 +78,7 @@ class Measured:
                 while run_ends and at < run_ends[-1]:
                     part = slice(at, slice_end(at, sizer.next_rows(), run_ends))
                     starts_s.append(time.time())
-                    begin, away_s = clock(), 0.0
+                    begin, away_s, ends = clock(), 0.0, part.stop >= run_ends[-1]
                     yield self.form.part(bare, part)
                     costs_s.append(max(clock() - begin - away_s, 0.0))
                     sizes.append(part.stop - part.start)
@@ -84,11 +87,17 @@ class Measured:
                 meter.executed(rows, sizes, starts_s, costs_s)
             away_s, idle_since = 0.0, clock()
 
-        result = None
+        result, held = None, list[Any]()
         for result in self.function(slices()):
             paused = clock()
-            yield self.form.plain(result)
+            held.append(self.form.plain(result))
+            # Batch by batch, as without a probe: who reads only the first rows closes the connection behind them, and
+            # a worker that still has slices to write then prints a traceback.
+            if ends or sum(map(len, held)) >= _FULL:
+                yield from self.form.together(held)
+                held = []
             away_s += clock() - paused
+        yield from self.form.together(held)
         if idle_since and meter.rows:
             # What the function did after its last row: a flush, say.
             flush_s = max(clock() - idle_since - away_s, 0.0)
