@@ -141,8 +141,21 @@ def test_a_trigger_longer_than_the_target_is_seen_at_the_second_batch() -> None:
 def test_rows_that_are_old_when_they_come_are_seen_at_the_first_batch() -> None:
     assert after(batch(0, lag_s=3600.0)).out_of_reach
     assert not after(batch(0, lag_s=0.5)).out_of_reach
+    assert after(*(batch(number, lag_s=3600.0 + number) for number in range(5))).out_of_reach
+    assert after(batch(0), batch(1, lag_s=3600.0, source_rows_behind=0)).out_of_reach
     # A source that holds rows back is read sooner if less is kept.
+    assert not after(*(batch(number, lag_s=600.0 * number) for number in range(5))).out_of_reach
     assert not after(batch(0, lag_s=3600.0, source_rows_behind=1_000_000)).out_of_reach
+
+
+def test_the_first_batch_of_the_next_run_is_cold_again() -> None:
+    known = in_a_row((500, 9.0), (400, 1.4), (100, 1.1), (300, 1.3), (50, 1.05))
+    fixed_s = known.fixed_s
+    known.pause()
+    known.learn(unmeasured(0, rows=300, length_s=12.0, start_s=1000.0))
+    assert known.fixed_s == fixed_s
+    known.learn(unmeasured(1, rows=300, length_s=1.3, start_s=1012.0))
+    assert known.fixed_s == pytest.approx(fixed_s, rel=0.1)
 
 
 def test_one_cold_batch_puts_nothing_out_of_reach() -> None:

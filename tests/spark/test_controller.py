@@ -466,9 +466,75 @@ def test_times_of_arrival_that_cannot_be_right_are_told_once(
             bench.query.recentProgress.append(given)
             bench.controller.step()
             bench.clock.advance(0.5)
-    told = [record.getMessage() for record in caplog.records if "arrival" in record.getMessage()]
+    told = [record.getMessage() for record in caplog.records if record.getMessage().startswith("arrival")]
     assert [one.startswith(line or "-") for one in told] == [True] * bool(line)
-    assert [alarm for alarm in bench.controller.alarms if "arrival" in alarm] == told
+    assert [alarm for alarm in bench.controller.alarms if alarm.startswith("arrival")] == told
+
+
+def unmeasured(number: int, start_s: float, rows: int, **ages: Any) -> dict[str, Any]:
+    """A batch of 2 s of which no operator was measured, with what its gate counted of times of arrival."""
+    given = progress(number, start_s, rows=rows, kept=rows)
+    given["durationMs"] = {"triggerExecution": 2000, "addBatch": 1600}
+    del given["observedMetrics"]["probe"]
+    counted = {"timed": rows, "ancient": 0, "ahead": 0, "oldest_s": start_s - 4.0, "newest_s": start_s - 1.0}
+    counted |= {"kept_timed": rows, "kept_arrival_s": start_s - 3.0, "kept_oldest_s": start_s - 4.0}
+    given["observedMetrics"]["gate"] |= counted | ages
+    return given
+
+
+def test_waits_are_told_without_a_measured_operator(bench: Bench) -> None:
+    """Rows that are 3 s old on average are taken up 0.4 s later, and then evenly over 1.6 s."""
+    bench.query.recentProgress.append(unmeasured(0, bench.clock(), 10, kept_timed=8))
+    bench.controller.step()
+    report = bench.controller.reports[-1]
+    assert report.queuing is not None
+    assert (report.queuing.rows, report.rows_untimed) == (8, 2)
+    assert report.queuing.mean_s == pytest.approx(3.0 + 0.4 + 0.8, abs=0.01)
+    assert report.queuing.max_s == pytest.approx(4.0 + 0.4 + 1.6, abs=0.01)
+    assert report.lag_s == pytest.approx(1.0, abs=0.01)
+    assert report.backlog_rows == round(10 * 2.0 / 3.0)  # 10 rows came within 3 s
+    totals = bench.controller.totals
+    assert totals.queued_s / totals.queued_rows == pytest.approx(report.queuing.mean_s)
+
+
+def test_rows_that_never_come_to_the_measured_operator_waited_for_their_batch(bench: Bench) -> None:
+    given = unmeasured(0, bench.clock(), 10)
+    given["observedMetrics"]["probe"] = {"tasks": []}
+    bench.query.recentProgress.append(given)
+    bench.controller.step()
+    assert bench.controller.reports[-1].queuing.mean_s == pytest.approx(3.0, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("counted", "line"),
+    [
+        ({"ahead": 2, "timed": 8}, "arrival lies ahead of the workers' clock in 2 of 10 rows"),
+        ({"ancient": 10, "timed": 0}, "arrival lies more than 30 days back in 10 of 10 rows"),
+        ({"timed": 0}, "arrival is null in every row"),
+        ({}, None),
+    ],
+)
+def test_times_of_arrival_that_cannot_be_right_are_told_without_a_measured_operator(
+    bench: Bench, counted: dict[str, int], line: str | None
+) -> None:
+    unknown = {"oldest_s": None, "newest_s": None, "kept_timed": 0, "kept_arrival_s": None, "kept_oldest_s": None}
+    ages = counted | (unknown if counted.get("timed") == 0 else {})
+    bench.query.recentProgress.append(unmeasured(0, bench.clock(), 10, **ages))
+    bench.controller.step()
+    told = [alarm for alarm in bench.controller.alarms if alarm.startswith("arrival")]
+    assert [one.startswith(line or "-") for one in told] == [True] * bool(line)
+
+
+def test_an_event_time_an_hour_late_is_told_at_the_first_batch_and_nothing_is_shed(bench: Bench) -> None:
+    hour = {"oldest_s": 3602.0, "newest_s": 3600.0, "kept_arrival_s": 3601.0, "kept_oldest_s": 3602.0}
+    for number in range(3):
+        late = {name: bench.clock() - age_s for name, age_s in hour.items()}
+        bench.query.recentProgress.append(unmeasured(number, bench.clock(), 1000, **late))
+        bench.controller.step()
+        bench.clock.advance(2.0)
+        (alarm,) = [alarm for alarm in bench.controller.alarms if "out of reach" in alarm]
+        assert "rows are 3600 s old when their batch starts" in alarm
+        assert bench.share() == 1.0
 
 
 def test_a_pause_between_rounds_of_tasks_is_overhead_and_no_lost_capacity(bench: Bench) -> None:

@@ -663,6 +663,43 @@ def test_costs_are_measured_by_bucket_and_waits_from_arrival_to_start(spark: Spa
     assert report.queuing.rows == BATCH
 
 
+@pytest.mark.parametrize("partitions", [2, 200])
+def test_waits_are_measured_without_a_measured_operator(spark: SparkSession, tmp_path: Path, partitions: int) -> None:
+    """Behind the gate rows are counted by key, also in as many partitions as Spark takes unless told otherwise."""
+    own = guard(tmp_path, target=ps.MeanQueueLatency("1 s"), policy=ps.LoadAware())
+    begin_s = time.time() - 100.0
+    known = functions.when(functions.col("row") % 4 != 0, functions.col("arrival"))
+    df = source(spark, start=begin_s, available=BATCH).withColumn("arrival", known).transform(own.admit)
+    counts = df.groupBy("key").agg(functions.sum("weight").alias("rows"))
+    saved = spark.conf.get("spark.sql.shuffle.partitions")
+    spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
+    try:
+        query = (
+            counts.writeStream.format("noop")
+            .outputMode("update")
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", saved)
+    with own.watch(query):
+        query.awaitTermination()
+    (report,) = own.history()
+    assert (report.rows_in, report.rows_kept, report.rows_untimed) == (BATCH, BATCH, BATCH // 4)
+    assert report.queuing is not None
+    assert report.queuing.rows == BATCH - BATCH // 4
+    # The rows arrived within a second, 100 s before the query began.
+    taken_up_s = report.start_s + report.delay_s + report.span_s / 2.0
+    assert report.queuing.mean_s == pytest.approx(taken_up_s - begin_s - 0.5, abs=0.02)
+    assert report.queuing.max_s == pytest.approx(report.end_s - begin_s, abs=0.02)
+    assert report.lag_s == pytest.approx(report.start_s - begin_s - 1.0, abs=0.02)
+    # One batch shows that rows are too old before any work: nothing is shed, and the missed target is told.
+    assert own.totals.queued_s / own.totals.queued_rows > 1.0
+    assert any("out of reach" in alarm for alarm in own.alarms)
+    assert not own.plans().latest().gates
+
+
 def test_one_guard_a_query_and_one_query_a_guard(spark: SparkSession, tmp_path: Path) -> None:
     own, other = guard(tmp_path), guard(tmp_path / "other", name="other")
     with pytest.raises(ps.PenstockError, match="'other' meets rows that guard 'guard' has admitted: one guard a query"):

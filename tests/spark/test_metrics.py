@@ -177,5 +177,31 @@ def test_prometheus_understands_the_rules_to_copy(promtool: Path) -> None:
     assert "SUCCESS: 5 rules found" in checked.stdout
 
 
+def test_the_alert_for_a_missed_target_fires(promtool: Path, tmp_path: Path) -> None:
+    """By what a guard counts: rows that wait 3 s, at a target of 2 s."""
+    own = '{guard="mine"}'
+    (tmp_path / "test.yaml").write_text(
+        textwrap.dedent(f"""
+            rule_files: [{DOCS / "alerts.yaml"}]
+            tests:
+              - interval: 1m
+                input_series:
+                  - {{series: 'penstock_queuing_latency_seconds_sum{own}', values: '0+3000x20'}}
+                  - {{series: 'penstock_queuing_latency_seconds_count{own}', values: '0+1000x20'}}
+                  - {{series: 'penstock_target_seconds{own}', values: '2x20'}}
+                alert_rule_test:
+                  - eval_time: 15m
+                    alertname: PenstockTargetMissed
+                    exp_alerts:
+                      - exp_labels: {{guard: mine}}
+                        exp_annotations: {{summary: 'mine: rows wait longer than the target'}}
+            """)
+    )
+    tested = subprocess.run(
+        [promtool, "test", "rules", tmp_path / "test.yaml"], capture_output=True, text=True, check=False
+    )
+    assert tested.returncode == 0, tested.stdout + tested.stderr
+
+
 def _rate_guard() -> ps.Guard:
     return ps.Guard(ps.Throughput(5))

@@ -57,6 +57,8 @@ CHANGED = 1.5
 KEEP_UP = 0.8
 #: Two batches in a row whose rows differ by less, with older rows left behind, are as large as the source allows.
 SAME_SIZE = 0.01
+#: A source that says so is behind if it has left more than this share of a batch.
+BEHIND = 0.1
 
 
 class Knowledge:
@@ -85,9 +87,8 @@ class Knowledge:
         self.reach = 1.0  #: rows that come to the operator for each row the gate keeps: filters may lie between them
         self.last_mean_s = 0.0  #: mean cost of the rows of the last batch that had any
         self.batches = 0  #: of this run of the query, with rows or without
-        self.catching_up = (
-            False  #: whether rows that have waited come ever younger, with all kept or from before this run
-        )
+        #: Whether rows that have waited come ever younger, with all kept or from before this run.
+        self.catching_up = False
         self.measured = False  #: whether an operator tells what its rows cost
         self.out_of_reach = False  #: whether the target cannot be held however much is shed
         self._target = target
@@ -95,6 +96,7 @@ class Knowledge:
         self._last: Report | None = None
         self._begun_s = 0.0  # when this run's first batch started
         self._capped = False  # whether the source hands out less than it has
+        self._least_lag_s = np.inf
         self._intervals = deque[float](maxlen=PACE_BATCHES)
         self._delays = deque[float](maxlen=PACE_BATCHES)
         self._errors = deque[float](maxlen=PACE_BATCHES)
@@ -110,24 +112,27 @@ class Knowledge:
             self.costs.scale_costs(0.5)  # Nothing was measured: believe the past less, or the gate may never open.
         if not self.measured and (report.cost_sketch is not None or not report.busy_s):
             self.measured, self._time = True, BatchTime(FIXED_OUTSIDE)
-        changed = False
-        if not again:
-            took_s = report.overhead_s if self.measured else report.duration_s
-            expected_s, limit_s = self._time.expected_s(report.rows_kept), self._target.fresh_s or np.inf
-            changed = took_s > CHANGED * expected_s and took_s - expected_s > IN_DOUBT * limit_s
-            self._time.learn(report.rows_kept, took_s)
+        # The first batch of a run is cold, whatever is known from an earlier one.
+        usual = not again and (self.batches > 1 or not self._time.batches)
+        if usual:
+            self._learn_time(report)
         if report.rows_kept and report.busy_s:
             self._learn_costs(report)
             self.capacity = report.busy_s / (report.span_s or report.busy_s / report.slots) if self.measured else 1.0
             self._delays.append(report.delay_s)
-            if self._time.batches > 1:
+            if usual and self._time.batches > 1:
                 self._recent.append(report)
             excess_s = self._target.excess_s(report, came_in_s) if came_in_s else None
             if excess_s is not None and not self.catching_up:
                 self._errors.append(excess_s)
-        if self.out_of_reach and changed:
-            self._begin_again()
         self.out_of_reach = self._is_out_of_reach()
+
+    def _learn_time(self, report: Report) -> None:
+        took_s = report.overhead_s if self.measured else report.duration_s
+        expected_s, limit_s = self._time.expected_s(report.rows_kept), self._target.fresh_s or np.inf
+        self._time.learn(report.rows_kept, took_s)
+        if self.out_of_reach and took_s > CHANGED * expected_s and took_s - expected_s > IN_DOUBT * limit_s:
+            self._begin_again()
 
     def _begin_again(self) -> None:
         """Something has changed: whether shedding is in vain is to be seen again."""
@@ -138,12 +143,14 @@ class Knowledge:
     def pause(self) -> None:
         """The query stood still for a time unknown: its next batch does not follow the last one."""
         self._last, self._capped, self.catching_up, self.batches = None, False, False, 0
+        self._least_lag_s = np.inf
 
     def _look_back(self, report: Report) -> float:
         """The time in which the batch's rows came in; 0 if the batch before it is not known."""
         before, self._last = self._last, report
         self.catching_up = False
-        self._capped = bool(report.source_rows_behind)
+        self._least_lag_s = min(self._least_lag_s, report.lag_s)
+        self._capped = (report.source_rows_behind or 0) > BEHIND * report.rows_in
         if before is None or report.start_s <= before.start_s:
             return 0.0
         came_in_s = report.start_s - before.start_s
@@ -191,6 +198,17 @@ class Knowledge:
     def capped(self) -> bool:
         """Whether the source hands out less than it has."""
         return self._capped
+
+    @property
+    def lateness_s(self) -> float:
+        """How old rows are when they come to the source: work that is done faster does not make them younger.
+
+        A source that has handed out all it has says so, if it says anything. Otherwise rows are as late as the newest
+        of a batch ever were: beyond that they have waited, and would be read sooner if less were kept.
+        """
+        if self._last is None or self._last.source_rows_behind:
+            return 0.0
+        return self._last.lag_s if self._last.source_rows_behind == 0 else self._least_lag_s
 
     @property
     def late(self) -> bool:
@@ -291,11 +309,10 @@ class Knowledge:
         else:
             fixed_s = self._surely_fixed_s
         pace = self._steady(fixed_s)
-        # To work faster is to read sooner what waits at a source. And where rows seldom come, none waits for long.
-        lag_s = 0.0 if self._capped else pace.lag_s
+        # Where rows seldom come, none waits for a trigger.
         ratio = self._target.ratio(self._last)
         interval_s = pace.cycle_s if self.out_of_reach or (self._waited and (ratio is None or ratio > 1.0)) else 0.0
-        pace = pace._replace(lag_s=lag_s, cycle_s=interval_s, delay_s=min(pace.delay_s, fixed_s))
+        pace = pace._replace(lag_s=self.lateness_s, cycle_s=interval_s, delay_s=min(pace.delay_s, fixed_s))
         wait_s = self._target.wait_s(pace, LEAST_WORK * max(fixed_s, interval_s))
         return wait_s is not None and wait_s > limit_s
 

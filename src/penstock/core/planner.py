@@ -262,7 +262,7 @@ class BatchPlanner:
     def _out_of_reach(self, known: Knowledge) -> str:
         """Why the target cannot be held, with what was seen of it."""
         pace = known.steady
-        old_s = pace.error_s if known.capped else pace.lag_s + pace.error_s
+        old_s = known.lateness_s + pace.error_s
         if old_s > known.interval_s and (old_s > known.fixed_s or not known.recent):
             return (
                 f"target = {self.target} is out of reach, so nothing is shed for it: rows are {old_s:.0f} s old when "

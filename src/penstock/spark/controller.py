@@ -32,7 +32,7 @@ from penstock.spark.progress import arrival_trouble, partition_costs, report_of
 from penstock.totals import Totals
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from pyspark.sql.streaming.query import StreamingQuery
 
@@ -309,11 +309,15 @@ class Controller:
             self.alarms = (REAL_TIME,)
         else:
             self._decide(report, progress)
-            trouble = None if self._gate is None else arrival_trouble(progress, self._probe)
+            trouble = None if self._gate is None else arrival_trouble(progress, self._gate_names(), self._probe)
             found = [*self._planner.alarms, *self._shed_alarms.after(report), *self._judged.alarms]
             self.alarms = tuple(found if trouble is None else [*found, trouble])
         for alarm in self.alarms:
             self._tell(alarm)
+
+    def _gate_names(self) -> Iterable[str]:
+        """What the gates of the query give their counts under."""
+        return () if self._gate is None else (self._gate,)
 
     def _has_gate(self, progress: Progress) -> bool:
         """Whether the batch was judged by the gate of this controller."""

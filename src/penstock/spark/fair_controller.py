@@ -75,6 +75,9 @@ class FairController(Controller):
         finally:
             self._leave()
 
+    def _gate_names(self) -> Iterable[str]:
+        return self._gates()
+
     def _has_gate(self, progress: Progress) -> bool:
         return any(gate in progress.observed for gate in self._gates())
 
@@ -94,8 +97,7 @@ class FairController(Controller):
         sources = {gate: source for gate, source in self._gates().items() if gate in parts}
         boxes = boxes_of(rows_by_source(progress.observed[gate], own, parts[gate]) for gate, own in sources.items())
         counts = [progress.observed[gate] for gate in parts]
-        queuing = report.queuing or waits(counts, report)
-        return replace(report, boxes=boxes, queuing=queuing, sic=self._sic(progress, counts))
+        return replace(report, boxes=boxes, sic=self._sic(progress, counts))
 
     def _sic(self, progress: Progress, counts: list[Mapping[str, Any]]) -> dict[str, float]:
         """What results of the last source time window rest on, of what their sources brought; nothing if not known."""
@@ -111,7 +113,7 @@ class FairController(Controller):
 
 
 def together(parts: list[Report]) -> Report:
-    """The reports of one batch's gates as one; what is not about rows is the same in all of them."""
+    """The reports of one batch's gates as one; what is not about rows, or was measured, is the same in all of them."""
     shed: dict[str, dict[str, int]] = {"rows_shed": {}, "rows_would_shed": {}}
     for part in parts:
         for kind, sums in shed.items():
@@ -122,7 +124,21 @@ def together(parts: list[Report]) -> Report:
         for name in ("rows_in", "rows_kept", "rows_must_keep", "backlog_rows")
     }
     control_s = max(part.control_s for part in parts)
-    return replace(parts[0], control_s=control_s, **counts, **shed)  # type: ignore[arg-type]  # names are the fields'
+    whole = replace(parts[0], control_s=control_s, **counts, **shed)  # type: ignore[arg-type]  # names are the fields'
+    if whole.cost_sketch is not None:
+        return whole
+    # Nothing was measured, so that each gate says how long its own rows waited.
+    waits = [part.queuing for part in parts if part.queuing]
+    rows = sum(one.rows for one in waits)
+    queuing = None
+    if rows:
+        queuing = Latency(rows, sum(one.rows * one.mean_s for one in waits) / rows, max(one.max_s for one in waits))
+    return replace(
+        whole,
+        queuing=queuing,
+        lag_s=min(part.lag_s for part in parts),
+        rows_untimed=sum(part.rows_untimed for part in parts),
+    )
 
 
 def rows_by_source(counts: Mapping[str, Any], source: str | None, report: Report) -> dict[str, tuple[int, int]]:
@@ -145,18 +161,3 @@ def boxes_of(gates: Iterable[Mapping[str, tuple[int, int]]]) -> dict[str, BoxSta
             before_in, before_out = sums.get(name, (0, 0))
             sums[name] = before_in + rows_in, before_out + rows_out
     return {name: BoxStatistics(rows_in, rows_out, 0.0) for name, (rows_in, rows_out) in sums.items()}
-
-
-def waits(counts: list[Mapping[str, Any]], report: Report) -> Latency | None:
-    """How long rows waited when no operator tells: their age when the batch started, and half of its work."""
-    timed = [one for one in counts if one.get("age_s") is not None]
-    rows = sum(one["rows_in"] for one in timed)
-    if not rows or not report.rows_kept:
-        return None
-    mean_s = sum(one["rows_in"] * one["age_s"] for one in timed) / rows
-    oldest_s = max(one["oldest_s"] for one in timed)
-    return Latency(
-        report.rows_kept,
-        max(mean_s + report.delay_s + report.span_s / 2.0, 0.0),
-        max(oldest_s + report.delay_s + report.span_s, 0.0),
-    )

@@ -9,6 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code u
 
 from penstock.core.arrival import MOST_AGE_S
 from penstock.core.thresholds import BACKLOG_NUMBER, CERTAIN, CERTAIN_WEIGHT, KEEP_ALL, MOST_REASONS, REASON_BITS
+from penstock.spark import ages
 from penstock.spark.control_row import BACKLOG_AT, READ_AT, RULES_AT, VERSION_AT
 from penstock.spark.control_table import FORMAT, PlanTable
 from penstock.spark.pass_on import SIC
@@ -68,9 +69,9 @@ def gated(
     """The rows that pass, with their weights; in a dry run all rows, tagged.
 
     Rows are judged by the first of the rules, and by another in a batch that is replayed and was bound under that. In a
-    stream the gate counts: rows in, rows shed by reason and the plan they were judged by arrive in the query's progress
-    under `metric`. With `sic` rows also carry their source information content, which is summed there too. With a
-    quarantine, rows that a stream sheds go there.
+    stream the gate counts: rows in, rows shed by reason, the plan they were judged by and how old they are arrive in
+    the query's progress under `metric`. With `sic` rows also carry their source information content, which is summed
+    there too. With a quarantine, rows that a stream sheds go there.
     """
     bucket = columns.bucket(df) if sic is None or sic.by_class else sic.bucket(df)
     judged = _looked_up(df, control, bucket, rules)
@@ -94,11 +95,12 @@ def gated(
         judged = judged.withColumn(_PASSES, passes)
         passes = F.col(_PASSES)
         shed = judged.filter(~passes & enforced)
-        counts = [*_counts(must_keep is not None), F.max(F.lit(made_by)).alias("guard")]
+        counts = _counts(must_keep is not None, columns.arrival_s(df), enforced)
+        counts.append(F.max(F.lit(made_by)).alias("guard"))
         if len(modes) > 1:
             counts.append(F.max(~enforced).alias("dry"))
         if sic is not None:
-            counts += sic.sums(F.col(_PASSES), columns.arrival_s(df))
+            counts += sic.sums(F.col(_PASSES))
         judged = judged.observe(metric, *counts)
     if modes[0] == "dry_run":
         judged = judged.withColumn(WOULD_SHED, ~passes)
@@ -189,10 +191,11 @@ def _once(value: Column) -> Column:
     return F.when(F.spark_partition_id() >= 0, value)
 
 
-def _counts(has_must_keep: bool) -> list[Column]:  # noqa: FBT001 - one caller
+def _counts(has_must_keep: bool, arrival_s: Column | None, enforced: Column) -> list[Column]:  # noqa: FBT001 - one caller
     reason = F.col(_THRESHOLD).bitwiseAND(F.lit(REASON_BITS))
     counts = [F.count(F.lit(1)).alias("rows_in"), F.max(_PLAN).alias("plan"), F.max(_READ_US).alias("read_us")]
     if has_must_keep:
         counts.append(F.count(F.when(F.col(_MUST_KEEP), 1)).alias("rows_must_keep"))
     shed = [F.count(F.when(~F.col(_PASSES) & (reason == number), 1)) for number in range(MOST_REASONS)]
-    return counts + [count.alias(f"shed_{number}") for number, count in enumerate(shed)]
+    counts += [count.alias(f"shed_{number}") for number, count in enumerate(shed)]
+    return counts if arrival_s is None else counts + ages.counted(arrival_s, F.col(_PASSES) | ~enforced)

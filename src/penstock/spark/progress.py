@@ -19,6 +19,7 @@ from penstock.core.planner import SOURCE
 from penstock.core.thresholds import BACKLOG_NUMBER, MOST_REASONS, SIZE_NUMBER, reasons
 from penstock.errors import PenstockError
 from penstock.report import Latency, Report
+from penstock.spark.ages import Ages
 from penstock.spark.fine import TOO_LATE
 from penstock.spark.meter import TaskSums
 
@@ -139,12 +140,19 @@ def _fields(row: Any) -> dict[str, Any]:  # noqa: ANN401 - a Row, a dictionary, 
     return dict(row)
 
 
-def arrival_trouble(progress: Progress, probe: str) -> str | None:
+def arrival_trouble(progress: Progress, gates: Iterable[str], probe: str) -> str | None:
     """What is wrong with the times of arrival, in one line; None if they can be right."""
-    tasks = _tasks(progress, probe)
-    rows, timed, ahead, ancient = (
-        sum(getattr(task, name) for task in tasks) for name in ("rows", "queued_rows", "ahead", "ancient")
-    )
+    counts = [found for gate in gates if (found := progress.observed.get(gate)) is not None]
+    ages = [(found["rows_in"], own) for found in counts if (own := Ages.of(found)) is not None]
+    if ages:
+        rows, timed, ahead, ancient = (
+            sum(each) for each in zip(*((rows, own.timed, own.ahead, own.ancient) for rows, own in ages), strict=True)
+        )
+    else:
+        tasks = _tasks(progress, probe)
+        rows, timed, ahead, ancient = (
+            sum(getattr(task, name) for task in tasks) for name in ("rows", "queued_rows", "ahead", "ancient")
+        )
     if ahead > STRANGE_SHARE * rows:
         return (
             f"arrival lies ahead of the workers' clock in {ahead} of {rows} rows, so their wait is not measured: give "
@@ -220,9 +228,12 @@ def report_of(
     if counts.get("dry") is not None:  # A batch that is replayed is dry as it was the first time.
         dry = bool(counts["dry"])
     rows_in, shed_rows = counts["rows_in"], 0 if dry else sum(shed.values())
-    costs = _costs(progress, probe, tasks)
-    work = _Work.of(tasks, progress, costs) if tasks or probe not in progress.observed else _Work.none(progress)
-    interval_s = _interval_s(tasks, progress, before)
+    ages = Ages.of(counts)
+    if tasks:
+        work = _Work.of(tasks, progress, _costs(progress, probe, tasks), ages)
+    else:
+        work = _Work.none(progress, ages) if probe in progress.observed else _Work.whole(progress, ages)
+    interval_s = _interval_s(tasks, ages, progress, before)
     return Report(
         sequence=progress.batch,
         start_s=progress.start_s,
@@ -244,14 +255,14 @@ def report_of(
         delay_s=work.delay_s,
         lag_s=work.lag_s,
         queuing=work.queuing,
-        rows_untimed=sum(task.rows - task.queued_rows for task in tasks),
+        rows_untimed=_untimed(tasks, ages, rows_in - shed_rows),
         cost_sketch=work.costs,
     )
 
 
 @dataclass(frozen=True)
 class _Work:
-    """What the measured operator did in a batch; without one, the batch itself is the work."""
+    """What the measured operator did in a batch and how long rows waited; without one, the batch itself is the work."""
 
     busy_s: float
     span_s: float
@@ -262,25 +273,38 @@ class _Work:
     costs: bytes | None = None
 
     @classmethod
-    def none(cls, progress: Progress) -> _Work:
-        """No row came as far as the operator."""
-        return cls(busy_s=0.0, span_s=0.0, delay_s=progress.duration_s)
+    def none(cls, progress: Progress, ages: Ages | None) -> _Work:
+        """No row came as far as the operator: rows waited for their batch, and no more is known."""
+        queuing = ages and ages.waits(progress.start_s, 0.0, 0.0)
+        return cls(0.0, 0.0, progress.duration_s, _lag_s(ages, progress), queuing=queuing)
 
     @classmethod
-    def of(cls, tasks: list[TaskSums], progress: Progress, costs: BucketCosts) -> _Work:
-        if not tasks:
-            return cls(progress.work_s, progress.work_s, max(progress.duration_s - progress.work_s, 0.0))
+    def whole(cls, progress: Progress, ages: Ages | None) -> _Work:
+        """No operator is measured: rows are taken up while the batch runs, evenly for all that is known."""
+        work_s = progress.work_s
+        delay_s = max(progress.duration_s - work_s, 0.0)
+        queuing = ages and ages.waits(progress.start_s, delay_s, work_s)
+        return cls(work_s, work_s, delay_s, _lag_s(ages, progress), queuing=queuing)
+
+    @classmethod
+    def of(cls, tasks: list[TaskSums], progress: Progress, costs: BucketCosts, ages: Ages | None) -> _Work:
+        """What tasks measured; how long rows waited, by the gate's word if they came without a time of arrival."""
         start_s = min(task.start_s for task in tasks)
         newest_s = max((task.newest_s for task in tasks if task.newest_s is not None), default=progress.start_s)
+        lag_s = _lag_s(ages, progress) if ages else max(progress.start_s - newest_s, 0.0)
+        delay_s, span_s = max(start_s - progress.start_s, 0.0), _union_s(tasks)
         rows = sum(task.queued_rows for task in tasks)
-        mean_s = sum(task.queued_s for task in tasks) / rows if rows else 0.0
+        queuing = ages and ages.waits(progress.start_s, delay_s, span_s)
+        if rows:
+            mean_s = sum(task.queued_s for task in tasks) / rows
+            queuing = Latency(rows, mean_s, max(task.queued_max_s for task in tasks))
         return cls(
             busy_s=sum(task.busy_s for task in tasks),
-            span_s=_union_s(tasks),
-            delay_s=max(start_s - progress.start_s, 0.0),
-            lag_s=max(progress.start_s - newest_s, 0.0),
+            span_s=span_s,
+            delay_s=delay_s,
+            lag_s=lag_s,
             slots=_at_once(tasks),
-            queuing=Latency(rows, mean_s, max(task.queued_max_s for task in tasks)) if rows else None,
+            queuing=queuing,
             costs=costs.to_bytes(),
         )
 
@@ -303,9 +327,22 @@ def _at_once(tasks: list[TaskSums]) -> int:
     return max(sum(other.start_s <= task.start_s < other.end_s or other is task for other in tasks) for task in tasks)
 
 
-def _interval_s(tasks: list[TaskSums], progress: Progress, before: Progress | None) -> float:
+def _lag_s(ages: Ages | None, progress: Progress) -> float:
+    """Age of the newest row when the batch started."""
+    return (ages and ages.lag_s(progress.start_s)) or 0.0
+
+
+def _untimed(tasks: list[TaskSums], ages: Ages | None, kept: int) -> int:
+    """Rows whose wait is not measured: of those that were measured, or else of those that were kept."""
+    if tasks or ages is None:
+        return sum(task.rows - task.queued_rows for task in tasks)
+    return kept - ages.kept
+
+
+def _interval_s(tasks: list[TaskSums], ages: Ages | None, progress: Progress, before: Progress | None) -> float:
     """The time in which the batch's rows came in."""
     if before is not None and before.batch == progress.batch - 1:
         return progress.start_s - before.start_s
-    arrivals = [time_s for task in tasks for time_s in (task.oldest_s, task.newest_s) if time_s is not None]
+    times = [(ages.oldest_s, ages.newest_s)] if ages else [(task.oldest_s, task.newest_s) for task in tasks]
+    arrivals = [time_s for pair in times for time_s in pair if time_s is not None]
     return max(arrivals) - min(arrivals) if arrivals else 0.0

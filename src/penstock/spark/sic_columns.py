@@ -70,16 +70,13 @@ class SicOfRows:
         """Rows with the column, for a gate that is off: null, unless they brought it."""
         return df if SIC in df.columns else df.withColumn(SIC, F.lit(None).cast("double"))
 
-    def sums(self, passes: Column, arrival_s: Column | None) -> list[Column]:
+    def sums(self, passes: Column) -> list[Column]:
         """What the gate tells of rows that came and rows that passed, by source."""
         sic = F.col(SIC)
         found = [
             F.sum(sic).alias("sic_came"),
             F.sum(F.when(passes, sic)).alias("sic_passed"),
         ]
-        if arrival_s is not None:
-            age_s = F.unix_micros(F.current_timestamp()) / F.lit(1e6) - arrival_s
-            found += [F.avg(age_s).alias("age_s"), F.max(age_s).alias("oldest_s"), F.min(age_s).alias("newest_s")]
         if self.source is not None:
             return found
         for place, name in enumerate(self.sources):
