@@ -105,7 +105,7 @@ class Knowledge:
     def learn(self, report: Report) -> None:
         """Take in one batch."""
         again = self._last is not None and report.start_s <= self._last.start_s
-        self.batches += 1
+        self.batches += not again
         self._begun_s = report.start_s if self.batches == 1 else self._begun_s
         came_in_s = self._look_back(report)
         if report.rows_in and not report.rows_kept:
