@@ -92,7 +92,7 @@ def _until_over(made: SiteRun, settings: Settings) -> None:
     try:
         made.start()
         while made.active:
-            enough = settings.batches is not None and len(made.accounts) >= settings.batches
+            enough = settings.batches is not None and made.batches >= settings.batches
             if enough or (settings.seconds is not None and time.monotonic() - begun_s >= settings.seconds):
                 break
             time.sleep(LOOK_S)
@@ -131,7 +131,7 @@ def facts(file: SiteFile, made: SiteRun) -> dict[str, Any]:
     return {
         "site": file.site,
         "epoch": None if last is None else last.epoch,
-        "batches": len(made.accounts),
+        "batches": made.batches,
         "errors": made.errors,
         "inputs": {
             name: {"rows_in": one.rows_in, "kept": one.kept, "shed": one.shed, "from": one.link or None}

@@ -40,10 +40,11 @@ class Bindings(Entries, Protocol):
         """The oldest binding that can be read; `None` if there is none."""
 
 
-def oldest_kept(entries: Entries, batch: int, now_s: float) -> int:
-    """The first batch whose entry is kept when the newest is `batch`."""
+def oldest_kept(entries: Entries, batch: int, now_s: float, batches: int | None = None) -> int:
+    """The first batch whose entry is kept when the newest is `batch`; `batches` are kept if it is not `BATCHES`."""
     old = entries.made_before(now_s - AGE_S)
-    return max(batch - BATCHES, min(-1 if old is None else old, batch - LEAST_BATCHES - 1) + 1)
+    most = BATCHES if batches is None else batches
+    return max(batch - most, min(-1 if old is None else old, batch - LEAST_BATCHES - 1) + 1)
 
 
 def purge_bindings(bindings: Bindings, batch: int, now_s: float) -> None:

@@ -379,3 +379,25 @@ def test_a_row_too_long_for_a_message_is_told(tmp_path: Path) -> None:
 def test_a_message_of_news_is_a_few_tens_of_bytes_a_field() -> None:
     one = News("a-site-with-a-name", "a-query", 0.123456, 0.333333, 0.1, 1_800_000_000, 2**40, 1.8e9)
     assert len(one.to_json()) < NEWS_BYTES / 2
+
+
+def test_a_channel_is_not_listed_at_each_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sender, reader = FolderBus(tmp_path), FolderBus(tmp_path)
+    reader.listen({"c": 0})
+    listed: list[str] = []
+    numbers = FolderBus._numbers  # noqa: SLF001 - what takes long in a long channel
+
+    def counted(self: FolderBus, channel: str) -> list[int]:
+        listed.append(channel)
+        return numbers(self, channel)
+
+    for number in range(60):
+        sender.send("c", f"{number}".encode())
+        monkeypatch.setattr(FolderBus, "_numbers", counted)
+        assert [one.payload for one in reader.poll(0.0)] == [f"{number}".encode()]
+        assert reader.poll(0.0) == []
+        monkeypatch.setattr(FolderBus, "_numbers", numbers)
+    assert len(listed) == 1
+    late = FolderBus(tmp_path)
+    late.listen({"c": 1})  # long away: the messages that it would read next are gone
+    assert [one.payload for one in late.poll(0.0)] == [f"{number}".encode() for number in range(60)]

@@ -120,7 +120,8 @@ def test_the_page_beside_shows_the_site_while_it_runs(tmp_path: Path, monkeypatc
     class OneBatch:
         """A site whose first batch ends as it starts."""
 
-        errors, active, accounts, exchange = 0, False, (), type("Silent", (), {"measured": dict, "counts": {}})()
+        errors, active, accounts, batches = 0, False, (), 0
+        exchange = type("Silent", (), {"measured": dict, "counts": {}})()
 
         def __init__(self, _: Any, file: SiteFile, folder: Path, **__: Any) -> None:
             self.file, self.folder = file, folder

@@ -9,6 +9,7 @@ import stat
 import time
 import uuid
 from collections.abc import Mapping
+from itertools import takewhile
 from pathlib import Path
 
 from penstock.federation.bus import MOST_BYTES, BusError, Delivery
@@ -91,7 +92,7 @@ class FolderBus:
     def _new(self, channel: str) -> list[Delivery]:
         position = self._positions[channel]
         try:
-            numbers = [number for number in self._numbers(channel) if number >= position][:_AT_ONCE]
+            numbers = self._next(channel, position)
             found = [Delivery(channel, number + 1, _read(self._folder / channel / _name(number))) for number in numbers]
         except FileNotFoundError:
             return []  # cleaned away just now
@@ -100,6 +101,21 @@ class FolderBus:
         if numbers:
             self._positions[channel] = numbers[-1] + 1
         return found
+
+    def _next(self, channel: str, position: int) -> list[int]:
+        """The next messages to read.
+
+        A channel holds those of a day, so it is listed only if need be: numbers follow one another, and old messages go
+        first. If the last message that was read is there and the next is not, nothing is new.
+        """
+
+        def there(number: int) -> bool:
+            return (self._folder / channel / _name(number)).exists()
+
+        numbers = list(takewhile(there, range(position, position + _AT_ONCE)))
+        if numbers or there(position - 1):
+            return numbers
+        return [number for number in self._numbers(channel) if number >= position][:_AT_ONCE]
 
     def _numbers(self, channel: str) -> list[int]:
         try:

@@ -59,6 +59,8 @@ STALLED_S, STALLED_TIMES = 60.0, 3.0
 NO_BATCH = "no batch of query"
 #: Alarms of which only numbers have changed are kept again after so long: a journal has room for reports, too.
 SAME_ALARMS_S = 60.0
+#: So many different lines are remembered so as not to warn twice.
+MOST_TOLD = 1_000
 #: What the names of probes begin with.
 PROBE = "penstock_probe_"
 #: What is told when batches last as long as their trigger says, so that no plan can be made of how long they took.
@@ -483,6 +485,8 @@ class Controller:
     def _tell(self, line: str) -> None:
         """Warn, once, whatever the numbers in the line."""
         if (gist := _gist(line)) not in self._told:
+            if len(self._told) >= MOST_TOLD:  # lines that differ each time, by a path, say
+                self._told.clear()
             self._told.add(gist)
             _logger.warning("%s", line)
 

@@ -27,6 +27,8 @@ COST_REPORTS = 6
 RECENT_REPORTS = 40
 #: So many of the last watches are known, for questions about their batches.
 MOST_WATCHES = 100
+#: So many of the last starts are shown, and of the last gaps between reports are told.
+MOST_STARTS, MOST_MISSING = 50, 1_000
 #: What the verdict looks back on.
 RECENT_S = 10.0
 #: Why there may be no report of a batch between those of two guards.
@@ -56,7 +58,7 @@ class GuardedQuery(Followed):
         self._ended: End | None = None
         self._alarms = Alarms(0.0)
         self._alive: Alive | None = None  # what the guard last said to that, since it began
-        self._missing: list[Missing] = []
+        self._missing: deque[Missing] = deque(maxlen=MOST_MISSING)
         self._newest: int | None = None  # the newest batch with a report, or of which is told that it has none
         self._watched_anew = False  # whether a guard has begun since then
         self._totals = Totals()
@@ -138,7 +140,7 @@ class GuardedQuery(Followed):
         match line_of(text):
             case Watch() as watch:
                 self.watch, self._ended, self._alarms = watch, None, Alarms(watch.began_s)
-                self._starts.append(watch.began_s)
+                self._starts = [*self._starts[-MOST_STARTS + 1 :], watch.began_s]
                 self._watched_anew, self._alive = True, None
             case Report() as report:
                 self._take_report(report)
@@ -212,7 +214,7 @@ class GuardedQuery(Followed):
             "target_kind": watch.target if watch else "",
             "target_s": watch.target_s if watch else None,
             "target_rows_per_s": watch.target_rows_per_s if watch else None,
-            "starts": self._starts[-50:],
+            "starts": self._starts,
             "key": list(watch.key) if watch else [],
             "row": list(watch.row) if watch else [],
             "must_keep": watch.keep if watch else "",

@@ -18,6 +18,7 @@ import xxhash
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 from pyspark.sql.types import StructType
 
+from penstock import retention
 from penstock.core.others import Known
 from penstock.core.site_planner import SitePlanner
 from penstock.errors import PenstockError
@@ -58,8 +59,8 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger("penstock")
 
-#: Batches whose plans and accounts are kept.
-HISTORY, PURGE_EVERY = 10_000, 100
+#: Batches whose accounts are kept: those of a sender must be there when a reader that was away has come back.
+ACCOUNTS = 10_000
 
 
 class SiteRun:
@@ -68,7 +69,8 @@ class SiteRun:
     Attributes:
         exchange: Its side of the transport.
         planner: What it has learned.
-        accounts: The account of each batch of this run.
+        accounts: The accounts of the last 1,000 batches of this run, or some more.
+        batches: How many batches it has run.
         errors: Errors that were met and survived.
         query: The streaming query.
     """
@@ -111,6 +113,7 @@ class SiteRun:
         self._last_s: float | None = None
         self._blank: set[str] = set()
         self.accounts: list[BatchAccount] = []
+        self.batches = 0
         self.errors = 0
         self.query: StreamingQuery | None = None
 
@@ -169,7 +172,10 @@ class SiteRun:
         seconds = {name: one.seconds for name, one in worked.items()}
         self.planner.learn(seconds, {name: one.kept for name, one in worked.items()}, took_s - sum(seconds.values()))
         self.exchange.say(plan.give, account.sic)
+        self.batches += 1
         self.accounts.append(account)
+        if len(self.accounts) > 2 * retention.BATCHES:
+            del self.accounts[: -retention.BATCHES]
         self._reports.write(report_of(account))
         if self._on_batch is not None:
             self._on_batch(account)
@@ -278,9 +284,10 @@ class SiteRun:
             link = self._file.inputs[name][1].link
             if link is not None and one.mark:
                 self.exchange.inboxes[link].forget(one.mark)
-        if number % PURGE_EVERY == 0:
-            self._plans.purge(number - HISTORY)
-            self._log.purge(number - HISTORY)
+        if number % retention.PURGE_EVERY == 0:
+            now_s = time.time()
+            self._plans.purge(retention.oldest_kept(self._plans, number, now_s))
+            self._log.purge(retention.oldest_kept(self._log, number, now_s, ACCOUNTS))
 
     def _read_before(self, site: str, fragment: str) -> str:
         """The last part of a link that an earlier epoch has read: after a reset it is not to be read again."""
