@@ -512,6 +512,8 @@ def test_the_bench_of_allotments_tells_its_times(run: Command, tmp_path: Path) -
     data = read_json(tmp_path / "bench.json")
     assert (data["bench"], data["parameters"]["classes"], len(data["rows"])) == ("density", 500, 8)
     assert data["slowest_ms"] == max(row["ms"]["median"] for row in data["rows"])
+    few = run("bench", "density", "--classes", "10", "--repeats", "1")  # fewer than there are queries
+    assert (few.status, few.err) == (0, "")
     assert_refused(run("bench", "density", "--classes", "0"), "--classes", "'0'", "from 1 to 10000000")
 
 

@@ -18,9 +18,9 @@ LEAST_BATCHES = 200
 #: What is older is deleted even if there are fewer batches.
 AGE_S = 7 * 24 * 3600.0
 #: How often old entries are looked for, in batches.
-PURGE_EVERY = 100
-#: The clocks of driver and executors may differ by this much.
-SKEW_S = 600.0
+PURGE_EVERY = 50
+#: The clocks of driver and executors may differ by this much; with more, no plan that sheds acts.
+SKEW_S = 30.0
 
 
 class Entries(Protocol):

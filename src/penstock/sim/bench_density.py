@@ -32,7 +32,7 @@ def bench_density(classes: int, repeats: int, seed: int, done: Callable[[int], N
             allot(one, budget_s, alpha=alpha)
             own.append(1e3 * (time.perf_counter() - started))
         started = time.perf_counter()
-        np.argsort(given[QUERIES[0]].costs_s)
+        np.argsort(given[numbers[0]].costs_s)
         sorts_ms.append(1e3 * (time.perf_counter() - started))
         done(1)
     rows: list[Row] = [

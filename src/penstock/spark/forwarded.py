@@ -9,15 +9,13 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from penstock.retention import AGE_S, BATCHES, LEAST_BATCHES
+from penstock.retention import AGE_S, BATCHES, LEAST_BATCHES, PURGE_EVERY
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 #: The folder beside the quarantine; Spark repeats the whole path of a file below it.
 FORWARDED = "forwarded"
-#: How often old files are looked for, in batches.
-PURGE_EVERY = 100
 
 
 def put_aside(folder: Path) -> dict[str, str]:
