@@ -1,4 +1,4 @@
-"""What a task deals by: the same at every try, whatever happens to the log in between."""
+"""What a batch is judged by, and a task deals by: the same at every try, whatever happens to the log in between."""
 
 import json
 import time
@@ -10,8 +10,8 @@ import pytest
 import penstock as ps
 from penstock.core.bucket_costs import BUCKETS
 from penstock.core.thresholds import KEEP_ALL, scaled
-from penstock.log import PlanLog
-from penstock.plan import Costs, Fits, KeepTable, Plan
+from penstock.log import BindingLog, PlanLog
+from penstock.plan import Binding, Costs, Fits, KeepTable, Plan
 from penstock.spark import binding
 from penstock.spark.binding import (
     FIRST_S,
@@ -23,6 +23,18 @@ from penstock.spark.binding import (
     bindings_of,
     control_row,
     costs_in_force,
+)
+from penstock.spark.claim import claim
+from penstock.spark.control_row import (
+    ANOTHERS,
+    ELSEWHERE,
+    REUSED,
+    RULES_AT,
+    UNBOUND,
+    UNKNOWN_RULES,
+    UNREADABLE,
+    UNUSABLE,
+    VERSION_AT,
 )
 
 COSTS = Costs("deal", 2, (1.0,))
@@ -224,3 +236,103 @@ def test_what_is_not_known_thins_nothing(stream: Stream) -> None:
     stream.plan(6, 100, now_s + 3.0)
     stream.plan(7, 100, now_s + 4.0)
     assert stream.share(7, start) == pytest.approx(0.01)
+
+
+def shedding(folder: str, query: str = "") -> None:
+    """A plan that sheds half of all rows, for one query or for any."""
+    version, table = plans(folder).next_version(), KeepTable("source", (0.5,), ("over capacity",))
+    plans(folder).add(version, Plan(version, "random", time.time(), 0, gates=(table,), query=query))
+
+
+def judged_by(options: GateOptions) -> tuple[int, bool, int]:
+    """What the control row has in place of a version, whether it keeps everything, and the place of the rules."""
+    row = control_row(options)
+    return row[VERSION_AT], set(row[:BUCKETS]) == {KEEP_ALL}, row[RULES_AT]
+
+
+def test_a_plan_acts_on_its_own_query_alone(folder: str) -> None:
+    options = GateOptions(folder, "source")
+    shedding(folder, "another")
+    assert judged_by(options) == (ANOTHERS, True, 0)
+    assert costs_in_force(options, "deal") is None
+    assert judged_by(options) == (ANOTHERS, True, 0), "the same at a replay"
+
+
+@pytest.mark.parametrize("query", ["", "query"])
+def test_a_plan_of_its_own_or_of_no_query_acts(folder: str, query: str) -> None:
+    shedding(folder, query)
+    assert judged_by(GateOptions(folder, "source")) == (0, False, 0)
+
+
+def test_a_folder_that_is_not_the_drivers_is_told_and_not_made(folder: str) -> None:
+    missing = GateOptions(f"{folder}/missing", "source", store="id")
+    assert judged_by(missing) == (ELSEWHERE, True, 0)
+    with pytest.raises(ps.PenstockError, match=r"batch 3 cannot be dealt .*executors do not see .*/missing: mount"):
+        costs_in_force(missing, "deal")
+    assert not Path(missing.folder).exists()
+
+    shedding(folder)
+    assert judged_by(GateOptions(folder, "source", store="id")) == (ELSEWHERE, True, 0)
+    identity = claim(Path(folder), {"name": "guard"})
+    assert claim(Path(folder), {"name": "guard"}) == identity
+    assert judged_by(GateOptions(folder, "source", store=identity)) == (0, False, 0)
+
+
+def test_a_batch_that_cannot_be_bound_is_not_judged_by_a_plan(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    shedding(folder)
+
+    def full(*_: object) -> bool:
+        raise ps.PenstockError("No space left on device")
+
+    options = GateOptions(folder, "source")
+    with monkeypatch.context() as patch:
+        patch.setattr(BindingLog, "add", full)
+        assert judged_by(options) == judged_by(options) == (UNBOUND, True, 0)
+        with pytest.raises(ps.PenstockError, match=r"batch 3 cannot be dealt .*: No space left on device"):
+            costs_in_force(options, "deal")
+    assert judged_by(options) == (0, False, 0)
+
+
+def test_a_bound_plan_that_cannot_be_read_is_not_one_that_never_could(folder: str) -> None:
+    shedding(folder)
+    options = GateOptions(folder, "source")
+    assert judged_by(options) == (0, False, 0)
+    for path in files(folder):
+        path.write_text("{")
+    assert judged_by(options) == (UNREADABLE, True, 0)
+    (Path(folder) / "bindings" / "query" / f"{3:020d}.binding").unlink()
+    assert judged_by(options) == (UNUSABLE, True, 0)
+    bound = bindings_of(folder, "query").get(3)
+    assert bound is not None
+    assert "plan 0 cannot be read" in bound.note
+
+
+def test_a_batch_has_the_rules_that_it_was_bound_under(folder: str) -> None:
+    shedding(folder)
+    assert judged_by(GateOptions(folder, "source", rules=((7, 0),))) == (0, False, 0)
+    assert judged_by(GateOptions(folder, "source", rules=((8, 0), (7, 1)))) == (0, False, 1)
+    assert judged_by(GateOptions(folder, "source", rules=((8, 0),))) == (UNKNOWN_RULES, True, 0)
+
+
+def test_a_binding_of_before_there_were_rules_means_those_of_now(folder: str) -> None:
+    shedding(folder)
+    old = json.loads(Binding(3, "query", 1.0, 0).to_json())
+    del old["rules"], old["offsets"], old["share"]
+    bound = Binding.from_json(json.dumps(old))
+    assert bound == Binding(3, "query", 1.0, 0)
+    bindings_of(folder, "query").add(3, bound)
+    assert judged_by(GateOptions(folder, "source", rules=((8, 0),))) == (0, False, 0)
+
+
+def test_offsets_that_are_not_those_of_the_binding_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(binding, "_batch", lambda: Batch(3, "query"))
+    offsets, folder = tmp_path / "offsets" / "3", str(tmp_path / "penstock")
+    offsets.parent.mkdir()
+    offsets.write_text('v1\n{"batchTimestampMs":1}\n{"topic":{"0":70}}')
+    shedding(folder)
+    options = GateOptions(folder, "source")
+    assert judged_by(options) == (0, False, 0)
+    offsets.write_text('v1\n{"batchTimestampMs":2}\n{"topic":{"0":70}}')  # planned at another time, for the same rows
+    assert judged_by(options) == (0, False, 0)
+    offsets.write_text('v1\n{"batchTimestampMs":2}\n{"topic":{"0":71}}')
+    assert judged_by(options) == (REUSED, True, 0)

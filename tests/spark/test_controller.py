@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import threading
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -23,10 +24,12 @@ from penstock.plan import Binding, Plan
 from penstock.report_log import ALIVE_S, Alarms, Alive, End, Missing, ReportLog, journal_path, line_of
 from penstock.spark.account import ALARM_S, FORGOTTEN, NOT_RUN_AGAIN, NOT_WATCHED
 from penstock.spark.binding import LEASE_S
-from penstock.spark.control_row import NO_PLAN, UNREADABLE
+from penstock.spark.control_row import ELSEWHERE, NO_PLAN, REUSED, UNBOUND, UNKNOWN_RULES, UNREADABLE
 from penstock.spark.controller import IDLE_S, LOST_AFTER, REAL_TIME, STALLED_S, Controller
+from penstock.spark.judged import Judged
 from penstock.spark.meter import Meter, Rows
 from penstock.spark.misuse import GATE
+from penstock.spark.store import LocalStore
 from penstock.testing import ManualClock
 
 if TYPE_CHECKING:
@@ -387,6 +390,59 @@ def test_a_plan_that_an_executor_could_not_read_is_told_whatever_the_batch_was_b
     assert "kept every row of a batch because its plan could not be read: see the log of the executors" in caplog.text
     assert bench.controller.errors == 1
     assert bench.reports[-1].plan_version is None
+    assert any("its plan could not be read" in alarm for alarm in bench.controller.alarms)
+    bench.batch(3000, 400)
+    assert not any("could not be read" in alarm for alarm in bench.controller.alarms)
+
+
+@pytest.mark.parametrize(
+    ("code", "line"),
+    [
+        (ELSEWHERE, "executors do not see the guard's folder: mount the driver's folder there"),
+        (UNBOUND, "it could not be bound to a plan: see to the disk"),
+        (REUSED, "its number was used before, for other offsets"),
+        (UNKNOWN_RULES, "it was bound by a guard with other settings"),
+    ],
+)
+def test_what_kept_a_batch_from_being_judged_is_an_alarm(bench: Bench, code: int, line: str) -> None:
+    bench.batch(300, plan=code)
+    assert any(line in alarm for alarm in bench.controller.alarms)
+    assert (bench.reports[-1].rows_kept, bench.reports[-1].plan_version) == (300, None)
+
+
+def test_batches_that_no_plan_judges_while_one_that_sheds_is_in_force_raise_an_alarm(bench: Bench) -> None:
+    bench.overload()
+    for _ in range(2):
+        bench.batch(3000, plan=NO_PLAN)
+    assert any("keeps every row although a plan that sheds" in alarm for alarm in bench.controller.alarms)
+    bench.batch(3000, 400)
+    assert not any("keeps every row although" in alarm for alarm in bench.controller.alarms)
+
+
+def test_plans_name_their_query(bench: Bench) -> None:
+    bench.overload()
+    assert {plan.query for plan in bench.plans.plans()} == {QUERY}
+
+
+def test_another_query_behind_the_same_gate_raises_an_alarm(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    judged = Judged(QUERY, store)
+    other = BindingLog(store.folder / "bindings" / "other")
+    BindingLog(store.folder / "bindings" / QUERY)
+    other.add(0, Binding(0, "other", 1.0))  # of a query that has ended
+
+    def look(now_s: float) -> tuple[str, ...]:
+        judged.look(NO_PLAN, now_s, None, 0.0, now_s)
+        return judged.alarms
+
+    assert look(0.0) == look(11.0) == ()
+    os.utime(other.folder, (2e9, 2e9))  # as if it had just bound a batch
+    assert look(12.0) == (), "looks are rare"
+    assert [alarm.split(":")[0] for alarm in look(22.0)] == [
+        f"query other reads rows that this guard admits for query {QUERY}"
+    ]
+    assert len(look(33.0)) == 1
+    assert look(99.0) == ()
 
 
 def test_a_users_callback_that_raises_does_not_stop_the_loop(bench: Bench) -> None:

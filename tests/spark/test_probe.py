@@ -207,6 +207,21 @@ def test_work_after_the_last_row_counts_and_no_rows_give_no_sums() -> None:
     assert list(MeasuredRows(sleep_by_bucket(0.0), SCHEMA)([])) == []
 
 
+@pytest.mark.parametrize("given", [[], [batch(0), batch(0)]])
+def test_a_function_of_batches_is_not_called_in_a_task_without_rows(given: list[pa.RecordBatch]) -> None:
+    """A quarantine adds such tasks to every batch, and a model that is loaded in each would be loaded for nothing."""
+    called: list[bool] = []
+
+    def function(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        called.append(True)
+        yield from batches
+
+    assert not list(Measured(function, ArrowForm(SCHEMA), "guard")(given))
+    assert not called
+    plain, _ = ran(Measured(function, ArrowForm(SCHEMA), "guard")([batch(0), batch(3), batch(0), batch(2, first=3)]))
+    assert plain["row"].to_pylist() == [0, 1, 2, 3, 4]
+
+
 def test_the_fine_gate_sheds_what_comes_too_late_within_its_batch_and_keeps_what_must_be_kept() -> None:
     fine = Fine("guard", lambda: ps.LoadAware().machines(ps.MeanQueueLatency("50 ms")), "weight")
     work = MeasuredRows(sleep_by_bucket(0.004), SCHEMA, fine)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,10 @@ import penstock as ps
 from penstock.core.bucket_costs import BUCKETS
 from penstock.core.planner import SOURCE
 from penstock.log import BindingLog, PlanLog
-from penstock.plan import Binding, KeepTable, Plan
+from penstock.plan import Binding, KeepTable, Plan, Rules
 from penstock.spark.binding import GateOptions, control_row
 from penstock.spark.remote import FORMAT, Errands, RemoteStore, connect_session
+from penstock.spark.rules import Open
 
 HALF = KeepTable(SOURCE, keep=(0.5,), reasons=("half",))
 
@@ -101,6 +103,22 @@ def test_bindings_are_read_and_purged(store: RemoteStore) -> None:
     assert (bindings.get(1), bindings.get(7)) == (local.get(1), None)
     bindings.purge(2)
     assert local.versions() == [2]
+
+
+def test_an_errand_asks_nothing_of_a_log_but_what_logs_are_for(store: RemoteStore) -> None:
+    for call in ("_discard", "__class__", "folder", "remove"):
+        with pytest.raises(ps.PenstockError, match=f"call = '{call}' is not usable: give one of add, get, latest"):
+            store._do("log", query=None, call=call, given=[])  # noqa: SLF001 - as a client of another make might
+
+
+def test_rules_are_kept_on_the_server_and_found_again(store: RemoteStore) -> None:
+    identity = store.claim({"name": "guard"})
+    assert identity == store.claim({"name": "guard"}) == (store.folder / "id").read_text()
+    rules = Rules(7, "enforce", 11, ("row",), keep="key < 3")
+    assert store.begin("gate", rules) == store.begin("gate", rules) == []
+    BindingLog(store.folder / "bindings" / "query").add(0, Binding(0, "query", 5.0, 0, rules=7))
+    assert store.begin("gate", replace(rules, number=8)) == [Open(0, 7, rules, sure=False)]
+    assert list(store.bound()) == ["query"]
 
 
 def test_what_cannot_have_changed_is_not_asked_again(store: RemoteStore, session: Session) -> None:

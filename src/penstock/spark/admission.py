@@ -57,8 +57,7 @@ class Admission(NamedTuple):
             elif again := self._again(df, old, rules):
                 places[old.number] = len(made)
                 made.append(again)
-        strict = writer is not None
-        options = GateOptions(str(store.folder), SOURCE, identity, tuple(places.items()), strict, self.start)
+        options = GateOptions(str(store.folder), SOURCE, identity, tuple(places.items()), self.start)
         found = gated(
             df,
             control(df, store, options),
@@ -68,6 +67,7 @@ class Admission(NamedTuple):
             made_by=self.name,
             sic=sic,
             quarantine=writer,
+            folder=options.folder,
         )
         return found, options
 

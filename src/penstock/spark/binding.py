@@ -2,7 +2,7 @@
 
 Runs on an executor, once a micro-batch. If something goes wrong in here, rows flow: the batch then keeps everything,
 and the control row says why. Where that would double or lose rows, the batch fails in one line instead: with a
-quarantine, and where rows are dealt to partitions.
+quarantine, in the gate, and where rows are dealt to partitions.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from penstock.spark.control_row import (
     UNBOUND,
     UNKNOWN_RULES,
     UNREADABLE,
+    UNUSABLE,
     WHY,
     ControlRow,
     microseconds,
@@ -76,7 +77,6 @@ class GateOptions(NamedTuple):
     place: str  #: whose table of a plan it is
     store: str = ""  #: the folder's identity, so that another one under the same path is not taken for it
     rules: tuple[tuple[int, int], ...] = ()  #: numbers of rules, the gate's own first, each with its place in the gate
-    strict: bool = False  #: whether a batch that cannot be judged fails
     start: Start | None = None
 
     def to_text(self) -> str:
@@ -86,9 +86,9 @@ class GateOptions(NamedTuple):
     @classmethod
     def from_text(cls, text: str) -> GateOptions:
         """What `to_text` wrote."""
-        folder, place, store, rules, strict, start = json.loads(text)
+        folder, place, store, rules, start = json.loads(text)
         given = tuple((number, place) for number, place in rules)
-        return cls(folder, place, store, given, strict, None if start is None else Start(*start))
+        return cls(folder, place, store, given, None if start is None else Start(*start))
 
 
 class Batch(NamedTuple):
@@ -114,21 +114,14 @@ def bindings_of(folder: str | Path, query: str, *, make: bool = True) -> Binding
 
 
 def control_row(options: GateOptions) -> list[int]:
-    """What this task's micro-batch is judged by; in a batch query, by the newest plan.
-
-    Raises:
-        PenstockError: If that cannot be known, and rows would be lost or doubled.
-    """
+    """What this task's micro-batch is judged by; in a batch query, by the newest plan."""
     begin_s = time.perf_counter()
     batch = _batch()
     try:
         found = _judged(options, batch)
     except UnjudgedError as error:
         which = "" if batch is None else f"batch {batch.number} of query {batch.query}: "
-        if options.strict:
-            told = f"{which}{error}; it fails so that no row is lost, or is in sink and quarantine both"
-            raise PenstockError(told) from None
-        _logger.warning("%severy row is kept: %s", which, error)
+        _logger.warning("%s%s", which, error)
         found = ControlRow(error.code)
     return found.to_numbers(time.perf_counter() - begin_s)
 
@@ -160,7 +153,7 @@ def _judged(options: GateOptions, batch: Batch | None) -> ControlRow:
     backlog_s = (bound.bound_s, thin.grace_s, thin.fresh_s) if bound and thin else (0.0, 0.0, 0.0)
     share = bound.share if bound else 1.0
     if plan is None:
-        row = ControlRow(UNREADABLE if bound and bound.note else NO_PLAN, backlog_s=backlog_s, rules=rules)
+        row = ControlRow(UNUSABLE if bound and bound.note else NO_PLAN, backlog_s=backlog_s, rules=rules)
         return row._replace(limits=_that_fit(row.limits, share))
     found = plan.sic_at(options.place)
     row = ControlRow(plan.version, backlog_s=backlog_s, rules=rules, sic=found.sic if found else ())

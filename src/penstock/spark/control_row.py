@@ -21,11 +21,14 @@ SIC_UNIT = 1e-18
 
 #: What stands in place of a version if no plan is in force; and if the plan in force is one for another query.
 NO_PLAN, ANOTHERS = -1, -6
-#: What stands there if something is wrong, and every row is kept for that reason.
-UNREADABLE, ELSEWHERE, UNBOUND, REUSED = -2, -3, -4, -5
-UNKNOWN_RULES = -7
+#: What stands there if the newest plan could not be used when the batch was bound, so that it keeps every row for good.
+UNUSABLE = -8
+#: What stands there if the batch cannot be judged as it should be. Every row is kept then, and may not be at a replay;
+#: with a quarantine the batch fails.
+UNREADABLE, ELSEWHERE, UNBOUND, REUSED, UNKNOWN_RULES = UNJUDGED = -2, -3, -4, -5, -7
 #: The reason in words; `{folder}` is the guard's folder.
 WHY = {
+    UNUSABLE: "its plan could not be read",
     UNREADABLE: "its plan could not be read",
     ELSEWHERE: "executors do not see {folder}: mount the driver's folder there, under the same path",
     UNBOUND: "it could not be bound to a plan: see to the disk of {folder}, and whether it can be written",

@@ -24,7 +24,7 @@ from penstock.recent import Recent
 from penstock.report_log import ALIVE_S, Alarms, Alive, End, NoReports
 from penstock.spark.account import ACCOUNT, Account
 from penstock.spark.binding import LEASE_S
-from penstock.spark.control_row import NO_PLAN, UNREADABLE
+from penstock.spark.control_row import NO_PLAN, UNREADABLE, UNUSABLE
 from penstock.spark.feed import ProgressFeed
 from penstock.spark.judged import Judged
 from penstock.spark.misuse import is_gate_of, known_plan
@@ -364,7 +364,7 @@ class Controller:
             return None if bound is None or bound.plan_version is None else self._plans.get(bound.plan_version)
         version = self._plan_version(progress)
         note = ""
-        if version == UNREADABLE:
+        if version in (UNREADABLE, UNUSABLE):
             bound = self._bindings.get(progress.batch)
             note = (bound.note if bound else "") or "see the log of the executors"
         self._judged.look(version, progress.start_s, self._in_force, self._renewed_s, self._clock(), note)

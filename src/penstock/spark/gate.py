@@ -10,7 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code u
 from penstock.core.arrival import MOST_AGE_S
 from penstock.core.thresholds import BACKLOG_NUMBER, CERTAIN, CERTAIN_WEIGHT, KEEP_ALL, MOST_REASONS, REASON_BITS
 from penstock.spark import ages
-from penstock.spark.control_row import BACKLOG_AT, READ_AT, RULES_AT, VERSION_AT
+from penstock.spark.control_row import BACKLOG_AT, NO_PLAN, READ_AT, RULES_AT, UNJUDGED, VERSION_AT, WHY
 from penstock.spark.control_table import FORMAT, PlanTable
 from penstock.spark.pass_on import SIC
 from penstock.spark.quarantine import COIN, PART, PARTS, PLAN_VERSION, REASON_NUMBER
@@ -55,7 +55,7 @@ def control(df: DataFrame, store: Store, options: GateOptions) -> Column:
     return table.select("control").scalar()
 
 
-def gated(
+def gated(  # noqa: PLR0913 - settings of one gate, given by name
     df: DataFrame,
     control: Column,
     columns: RowColumns,
@@ -65,16 +65,19 @@ def gated(
     made_by: str,
     sic: SicOfRows | None = None,
     quarantine: Writer | None = None,
+    folder: str = "",
 ) -> DataFrame:
     """The rows that pass, with their weights; in a dry run all rows, tagged.
 
-    Rows are judged by the first of the rules, and by another in a batch that is replayed and was bound under that. In a
-    stream the gate counts: rows in, rows shed by reason, the plan they were judged by and how old they are arrive in
-    the query's progress under `metric`. With `sic` rows also carry their source information content, which is summed
-    there too. With a quarantine, rows that a stream sheds go there.
+        Rows are judged by the first of the rules, and by another in a batch that is replayed and was bound under that. In a
+    from penstock.spark import ages
+        stream the gate counts: rows in, rows shed by reason and the plan they were judged by arrive in the query's progress
+        under `metric`. With `sic` rows also carry their source information content, which is summed there too. With a
+        quarantine, rows that a stream sheds go there; a batch that cannot be judged as it should be fails then, and says so
+        with the guard's folder.
     """
     bucket = columns.bucket(df) if sic is None or sic.by_class else sic.bucket(df)
-    judged = _looked_up(df, control, bucket, rules)
+    judged = _looked_up(df, control, bucket, rules, None if quarantine is None else folder)
     if sic is not None:
         judged = judged.withColumn(SIC, sic.carried(df, F.col(_CONTROL) if df.isStreaming else control))
     coin = _chosen([one.coin for one in rules])
@@ -117,18 +120,37 @@ def gated(
     return admitted.union(_quarantined(shed, df.columns, coin, quarantine, admitted.schema))
 
 
-def _looked_up(df: DataFrame, control: Column, bucket: Column, rules: Sequence[Judging]) -> DataFrame:
-    """The rows with their thresholds; in a stream, with the control row and what else it says."""
+def _looked_up(
+    df: DataFrame, control: Column, bucket: Column, rules: Sequence[Judging], strict: str | None
+) -> DataFrame:
+    """The rows with their thresholds; in a stream, with the control row and what else it says.
+
+    `strict` is the folder to name if a batch that cannot be judged is to fail.
+    """
     if not df.isStreaming:
         return df.withColumn(_THRESHOLD, _once(F.get(control, bucket)))
     arrival_s = _if_any([one.arrival_s for one in rules], F.lit(None))
+    threshold = F.get(_CONTROL, bucket)
     return df.withColumn(_CONTROL, _once(control)).withColumns(
         {
-            _THRESHOLD: _once(_by_age(F.get(_CONTROL, bucket), arrival_s)),
+            _THRESHOLD: _once(_by_age(threshold if strict is None else _unless_unjudged(threshold, strict), arrival_s)),
             _PLAN: F.get(_CONTROL, F.lit(VERSION_AT)),
             _READ_US: F.get(_CONTROL, F.lit(READ_AT)),
         }
     )
+
+
+def _unless_unjudged(threshold: Column, folder: str) -> Column:
+    """The threshold; an error if the control row says that the batch cannot be judged.
+
+    Raised here because the reason of an error in the control table does not reach the query's exception.
+    """
+    version = F.get(_CONTROL, F.lit(VERSION_AT))
+    found = F.when(version >= F.lit(NO_PLAN), threshold)
+    for code in UNJUDGED:
+        why = f"{folder}: a batch stops before rows are lost or doubled, because {WHY[code].format(folder=folder)}"
+        found = found.when(version == F.lit(code), F.raise_error(F.lit(why)))
+    return found.otherwise(threshold)
 
 
 def _chosen(values: Sequence[Column]) -> Column:

@@ -63,8 +63,8 @@ class Judged:
             self._unjudged = 0
         if self._unjudged >= UNJUDGED_BATCHES:
             self._trouble = (
-                f"query {self._query} keeps every row although a plan that sheds is in force: executors see another "
-                f"{folder} than the driver, or their clocks are not alike"
+                f"query {self._query} keeps every row although a plan that sheds is in force: see that executors see "
+                f"the folder {folder} of the driver, and that clocks are alike"
             )
         self._watch_shedding(plan)
         self._look_for_others(now_s)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -61,7 +62,13 @@ class Measured:
     apart: bool = True  #: whether the costs of each task are told apart
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """The function's results, then the sums."""
+        """The function's results, then the sums; nothing for a task without rows, for which it is not called.
+
+        Such tasks are Spark's own, and those that write rows to a quarantine.
+        """
+        first, batches = _first_with_rows(batches)
+        if first is None:
+            return
         meter = Meter()
         sizer = _sizers.setdefault(self.guard, SliceSizer())
         clock = time.perf_counter
@@ -71,7 +78,7 @@ class Measured:
 
         def slices() -> Iterator[Any]:
             nonlocal away_s, idle_since, ends
-            for batch in batches:
+            for batch in chain((first,), batches):
                 bare, rows = self.form.split(batch)
                 sizes, starts_s, costs_s = list[int](), list[float](), list[float]()
                 at, run_ends = 0, rows.run_ends()
@@ -179,6 +186,12 @@ class EachRow:
         for batch in batches:
             found = [result for row in batch.to_pylist() for result in results_of(self.function(row), names)]
             yield pa.RecordBatch.from_pylist(found, schema=self.schema)
+
+
+def _first_with_rows(batches: Iterable[Any]) -> tuple[Any, Iterator[Any]]:
+    """The first batch that has rows, None if there is none, and those behind it."""
+    rest = iter(batches)
+    return next((batch for batch in rest if len(batch)), None), rest
 
 
 def _partition() -> int:
