@@ -69,12 +69,11 @@ def gated(  # noqa: PLR0913 - settings of one gate, given by name
 ) -> DataFrame:
     """The rows that pass, with their weights; in a dry run all rows, tagged.
 
-        Rows are judged by the first of the rules, and by another in a batch that is replayed and was bound under that. In a
-    from penstock.spark import ages
-        stream the gate counts: rows in, rows shed by reason and the plan they were judged by arrive in the query's progress
-        under `metric`. With `sic` rows also carry their source information content, which is summed there too. With a
-        quarantine, rows that a stream sheds go there; a batch that cannot be judged as it should be fails then, and says so
-        with the guard's folder.
+    Rows are judged by the first of the rules, and by another in a batch that is replayed and was bound under that. In a
+    stream the gate counts: rows in, rows shed by reason, the plan they were judged by and how old they are arrive in
+    the query's progress under `metric`. With `sic` rows also carry their source information content, which is summed
+    there too. With a quarantine, rows that a stream sheds go there; a batch that cannot be judged as it should be fails
+    then, and says so with the guard's folder.
     """
     bucket = columns.bucket(df) if sic is None or sic.by_class else sic.bucket(df)
     judged = _looked_up(df, control, bucket, rules, None if quarantine is None else folder)
