@@ -37,7 +37,7 @@ class ShedAlarms:
         rows_in, kept = (sum(column) for column in zip(*self._recent, strict=True))
         if len(self._recent) >= LEAST_BATCHES and rows_in >= LEAST_ROWS and kept < LITTLE * rows_in:
             found.append(
-                f"next to nothing is kept: {kept} of the last {rows_in} rows; give a longer target or add cores, "
-                "or give mode='off' to keep every row"
+                f"next to nothing is kept: {kept} of the last {rows_in} rows; a longer target, a higher rate or more "
+                "cores keep more, and mode='off' keeps every row"
             )
         return found
