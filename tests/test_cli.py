@@ -365,6 +365,7 @@ def test_the_commands_are_the_documented_ones() -> None:
         "penstock bench balance",
         "penstock bench grouping",
         "penstock bench fair",
+        "penstock bench growth",
         "penstock bench gate",
         "penstock bench idle",
         "penstock bench latency",

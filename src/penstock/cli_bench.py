@@ -1,4 +1,4 @@
-"""`penstock bench` on Spark (gate, idle, latency, grouping, fair, federation), and balance, which needs none."""
+"""`penstock bench` on Spark (gate, idle, latency, grouping, fair, federation); growth and balance need none."""
 
 from __future__ import annotations
 
@@ -116,6 +116,32 @@ def show_balanced(out: Console, result: dict[str, Any]) -> None:
         if (ratio := result[name]) is not None:
             spread = f"({ratio['min']:.2f} to {ratio['max']:.2f})"
             out.print(f"{words}: {ratio['median']:.2f} {spread}.", highlight=False)
+
+
+def run_growth(batches: int, done: Callable[[], None]) -> dict[str, Any]:
+    """Run the benchmark of what a long run leaves behind."""
+    from penstock.spark.bench.growth import bench_growth, ram_disk  # noqa: PLC0415 - the other commands need no Spark
+
+    with tempfile.TemporaryDirectory(prefix="penstock-", dir=ram_disk(), ignore_cleanup_errors=True) as folder:
+        return bench_growth(Path(folder), (batches // 100, batches // 10, batches), done=done)
+
+
+def show_growth(out: Console, result: dict[str, Any]) -> None:
+    """Files, bytes, memory and time by age, and whether they are flat."""
+    table = Table("after batches", "files", "MB", "memory, MiB", "ms a batch")
+    for row in result["rows"]:
+        cells = f"{row['files']:,}", f"{row['bytes'] / 1e6:.1f}", f"{row['memory_mib']:.0f}", f"{row['ms']:.2f}"
+        table.add_row(f"{row['batches']:,}", *cells)
+    out.print(table)
+    by_part = Table("files and ms a batch", *result["rows"][0]["parts"])
+    for row in result["rows"]:
+        own = [f"{one['files']:,}, {one['ms']:.2f}" for one in row["parts"].values()]
+        by_part.add_row(f"{row['batches']:,}", *own)
+    out.print(by_part)
+    for claim in result["claims"]:
+        goal, measured = (f"{claim[name]:,.4g}" for name in ("goal", "measured"))
+        holds = "holds" if claim["holds"] else "DOES NOT HOLD"
+        out.print(f"{claim['claim']}: {measured}, goal {goal}: {holds}.", highlight=False, soft_wrap=True)
 
 
 def run_fair(settle_s: float, measure_s: float, done: Callable[[], None]) -> dict[str, Any]:

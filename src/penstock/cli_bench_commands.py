@@ -21,6 +21,7 @@ from penstock.cli_options import (
     Fragments,
     GateRows,
     GroupingRepeats,
+    GrowthBatches,
     Jobs,
     Json,
     Learn,
@@ -186,6 +187,12 @@ def bench_balanced(
     cli_bench.require_spark()
     run = partial(cli_bench.run_balanced, repeats, learn, measure)
     _bench_on_spark("balanced", cli_bench.balanced_steps(repeats), run, cli_bench.show_balanced, json_file)
+
+
+@bench.command("growth")
+def bench_growth(*, batches: GrowthBatches = 100_000, json_file: Json = None) -> None:
+    """What a day of batches leaves in files and memory, and whether a batch gets slower; half an hour."""
+    _bench_on_spark("growth", 4, partial(cli_bench.run_growth, batches), cli_bench.show_growth, json_file)
 
 
 @bench.command("fair")

@@ -22,6 +22,7 @@ _LEAST_BOXES, _MOST_BOXES = 10, 20_000
 _MOST_SPREAD = 1_000_000.0
 _PORTS = 2**16
 _MOST_CLASSES = 10_000_000
+_LEAST_BATCHES, _MOST_BATCHES = 1000, 10_000_000
 _LEAST_RUN_S, _LONGEST_RUN_S = 10.0, 3600.0
 _LEAST_TARGET_S, _MOST_TARGET_S = 0.1, 60.0
 
@@ -136,6 +137,16 @@ ClassCount = Annotated[
         help="Classes of rows.",
         metavar="N",
         parser=_number(int, "a whole number from 1 to 10000000", lambda classes: 1 <= classes <= _MOST_CLASSES),
+    ),
+]
+GrowthBatches = Annotated[
+    int,
+    typer.Option(
+        help="Batches of the oldest run; two others have a tenth and a hundredth of them.",
+        metavar="N",
+        parser=_number(
+            int, "a whole number from 1000 to 10000000", lambda batches: _LEAST_BATCHES <= batches <= _MOST_BATCHES
+        ),
     ),
 ]
 Fragments = Annotated[

@@ -182,10 +182,14 @@ def _kind(hint: object) -> Kind:
 
 
 def _whole(value: object) -> int | None:
+    if type(value) is int:
+        return value
     return int(value) if isinstance(value, Integral) and not isinstance(value, bool) else None
 
 
 def _real(value: object) -> float | None:
+    if type(value) is float:  # what almost all are: a plan has a thousand
+        return value + 0.0
     if not isinstance(value, Real) or isinstance(value, bool):
         return None
     try:

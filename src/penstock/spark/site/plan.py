@@ -3,8 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from penstock import retention
+from penstock.federation.account import AccountLog
 from penstock.log import Log
 from penstock.message import Count, Message, Name, Seconds, Share, Text
+
+#: Batches whose accounts are kept: those of a sender must be there when a reader that was away has come back.
+ACCOUNTS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,3 +41,10 @@ class SitePlanLog(Log[SitePlan]):
     """Plans by batch, of one epoch."""
 
     _kind, _word, _number, _time = SitePlan, "siteplan", "batch", "decided_s"
+
+
+def purge(plans: SitePlanLog, accounts: AccountLog, number: int, now_s: float) -> None:
+    """Now and then delete plans and accounts of batches long done."""
+    if number % retention.PURGE_EVERY == 0:
+        plans.purge(retention.oldest_kept(plans, number, now_s))
+        accounts.purge(retention.oldest_kept(accounts, number, now_s, ACCOUNTS))

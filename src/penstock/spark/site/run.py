@@ -43,7 +43,7 @@ from penstock.report_log import End, ReportLog
 from penstock.spark.network.failures import SPARK_ERRORS, line_of
 from penstock.spark.network.sinks import Outputs
 from penstock.spark.site.batch import Batch, sql
-from penstock.spark.site.plan import SitePlan, SitePlanLog
+from penstock.spark.site.plan import SitePlan, SitePlanLog, purge
 from penstock.spark.site.streams import SIC, WEIGHT, inputs, together
 
 if TYPE_CHECKING:
@@ -58,9 +58,6 @@ if TYPE_CHECKING:
     from penstock.spark.site.batch import Worked
 
 _logger = logging.getLogger("penstock")
-
-#: Batches whose accounts are kept: those of a sender must be there when a reader that was away has come back.
-ACCOUNTS = 10_000
 
 
 class SiteRun:
@@ -284,10 +281,7 @@ class SiteRun:
             link = self._file.inputs[name][1].link
             if link is not None and one.mark:
                 self.exchange.inboxes[link].forget(one.mark)
-        if number % retention.PURGE_EVERY == 0:
-            now_s = time.time()
-            self._plans.purge(retention.oldest_kept(self._plans, number, now_s))
-            self._log.purge(retention.oldest_kept(self._log, number, now_s, ACCOUNTS))
+        purge(self._plans, self._log, number, time.time())
 
     def _read_before(self, site: str, fragment: str) -> str:
         """The last part of a link that an earlier epoch has read: after a reset it is not to be read again."""

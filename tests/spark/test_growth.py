@@ -1,0 +1,124 @@
+"""What a long run leaves behind: the parts of the benchmark on their own, and all of it with small numbers."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from penstock.cli import main
+from penstock.spark.bench import growth
+from penstock.spark.bench.growth import FLAT, Kept, World, bench_growth, ram_disk
+from penstock.spark.bench.growth_parts import PARTS, Guarded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+#: Batches that are kept, and how often old ones are deleted.
+KEPT, EVERY = 40, 4
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """In memory: thousands of files are synced."""
+    with tempfile.TemporaryDirectory(dir=ram_disk()) as folder:
+        yield Path(folder)
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep less, so that few batches are many."""
+    for module in ("retention", "spark.forwarded"):
+        monkeypatch.setattr(f"penstock.{module}.BATCHES", KEPT)
+        monkeypatch.setattr(f"penstock.{module}.PURGE_EVERY", EVERY)
+        monkeypatch.setattr(f"penstock.{module}.LEAST_BATCHES", 10)
+    monkeypatch.setattr("penstock.retention.SKEW_S", 1.0)
+    monkeypatch.setattr("penstock.spark.network.bound.NEWEST_PLANS", 1)
+    monkeypatch.setattr("penstock.spark.site.plan.ACCOUNTS", KEPT)
+
+
+@pytest.mark.usefixtures("few")
+def test_files_beside_a_query_do_not_grow_with_its_batches(folder: Path) -> None:
+    before_s = time.time()
+    world = World(folder)
+    try:
+        world.run(KEPT)
+        first = {name: Kept.below(folder / name) for name in PARTS}
+        world.run(3 * KEPT)
+        last = {name: Kept.below(folder / name) for name in PARTS}
+        kept = world.kept()
+    finally:
+        world.close()
+    assert time.time() - before_s < 600.0, "the clock is the real one again"
+    for name in PARTS:
+        assert first[name].files >= KEPT
+        assert last[name].files <= (1.0 + FLAT + 0.1) * first[name].files, name  # fewer batches, coarser steps
+        assert last[name].bytes <= (1.0 + FLAT + 0.1) * first[name].bytes, name
+    assert kept["accounts"] <= KEPT + EVERY + 1
+    assert kept["journals"] > 0
+    assert kept["memory_mib"] > 10.0
+
+
+def test_a_guard_of_the_benchmark_does_what_a_guard_does(folder: Path) -> None:
+    world = World(folder)
+    try:
+        world.run(8)
+        part = world.parts["guard"]
+        assert isinstance(part, Guarded)
+        assert part.controller.errors == 0
+        assert part.controller.totals.rows_in == 8 * 3000
+        assert part.controller.reports[-1].plan_version is not None
+        assert part.controller.reports[-1].cost_sketch is not None
+    finally:
+        world.close()
+
+
+def test_the_benchmark_compares_runs_of_different_age(folder: Path) -> None:
+    steps: list[int] = []
+    found = bench_growth(folder, (10, 20), timed=4, done=lambda: steps.append(1))
+    assert len(steps) == 3
+    assert [row["batches"] for row in found["rows"]] == [10, 20]
+    assert all(row["files"] > 0 and row["ms"] > 0.0 and row["memory_mib"] > 10.0 for row in found["rows"])
+    assert {name for row in found["rows"] for name in row["parts"]} == set(PARTS)
+    claims = {claim["claim"].split(":")[0]: claim for claim in found["claims"]}
+    assert claims["files"]["measured"] == pytest.approx(found["rows"][1]["files"] / found["rows"][0]["files"])
+    assert not claims["files"]["holds"]  # so young, both still fill up
+    assert claims["bytes of a journal"]["holds"]
+    assert growth.AGES == (1_000, 10_000, 100_000)
+
+
+def test_the_command_shows_what_it_measured(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    part = {"files": 2000, "bytes": 5_000_000, "ms": 4.0}
+    row = {
+        "batches": 10,
+        "files": 8000,
+        "bytes": 2e7,
+        "memory_mib": 140.0,
+        "ms": 16.0,
+        "parts": dict.fromkeys(PARTS, part),
+    }
+    claim = {"claim": "files: flat", "goal": 1.1, "measured": 1.2, "holds": False}
+    ages: list[Any] = []
+
+    def measured(folder: Path, given: Any, done: Any) -> dict[str, Any]:
+        assert folder.is_dir()
+        ages.extend(given)
+        done()
+        return {"rows": [row], "claims": [claim]}
+
+    monkeypatch.setattr(growth, "bench_growth", measured)
+    monkeypatch.setattr("sys.argv", ["penstock", "bench", "growth", "--batches", "2000"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert not ended.value.code
+    assert ages == [20, 200, 2000]
+    out = capsys.readouterr().out
+    assert "8,000" in out
+    assert "files: flat: 1.2, goal 1.1: DOES NOT HOLD." in out
