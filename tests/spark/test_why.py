@@ -60,9 +60,8 @@ def test_the_dashboard_tells_of_each_row_what_spark_did_with_it(
     rows = spark.range(ROWS).selectExpr("id AS row", "id % 7 AS key", *(["2.0D AS weight"] if weighted else []))
     rows.write.parquet(str(tmp_path / "rows"))
     stream = spark.readStream.schema(rows.schema).parquet(str(tmp_path / "rows"))
-    guard = ps.Guard(
-        ps.Throughput(1e9), ps.LoadAware(seed=11), key="key", row="row", checkpoint=tmp_path / "checkpoint"
-    )
+    settings = {"key": "key", "row": "row", "checkpoint": tmp_path / "checkpoint"}
+    guard = ps.Guard(ps.Throughput(1e9), ps.LoadAware(seed=11), **settings | ({"weight": "weight"} if weighted else {}))
     plan = Plan(0, "by hand", time.time() + 600.0, 5, gates=(HALF,))
     assert guard.plans().add(0, plan)
 
@@ -80,8 +79,8 @@ def test_the_dashboard_tells_of_each_row_of_a_backlog_what_spark_did_with_it(
     rows = spark.range(ROWS).selectExpr("id AS row", "id % 7 AS key", f"timestamp_seconds({int(arrived_s)}) AS arrival")
     rows.write.parquet(str(tmp_path / "rows"))
     stream = spark.readStream.schema(rows.schema).parquet(str(tmp_path / "rows"))
-    target = ps.MeanQueueLatency("20 s")
-    guard = ps.Guard(target, ps.LoadAware(seed=11), key="key", row="row", checkpoint=tmp_path / "checkpoint")
+    settings = {"key": "key", "row": "row", "backlog": "thin", "checkpoint": tmp_path / "checkpoint"}
+    guard = ps.Guard(ps.MeanQueueLatency("20 s"), ps.LoadAware(seed=11), **settings)
 
     kept = judged(stream, tmp_path, guard)
 
