@@ -194,8 +194,8 @@ class Plan(Message):
 
     @property
     def leased(self) -> bool:
-        """Whether it sheds, or holds a rate: then it acts only as long as somebody renews it."""
-        return bool(self.gates) or (self.fits is not None and self.fits.rows is None)
+        """Whether it sheds, or cuts batches that are too large: then it acts only as long as somebody renews it."""
+        return bool(self.gates) or self.fits is not None
 
     def gate(self, place: str) -> KeepTable | None:
         """The keep table of a place; `None` if every row is kept there."""

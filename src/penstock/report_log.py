@@ -99,6 +99,11 @@ class Alive(Message):
     told_s: Seconds
     batch: Count | None = None
 
+    @classmethod
+    def _of_today(cls, document: dict[str, Any]) -> dict[str, Any]:
+        """Lines of before there was a batch in them."""
+        return {"batch": None} | document
+
 
 @dataclass(frozen=True, slots=True)
 class End(Message):

@@ -11,7 +11,7 @@ import penstock as ps
 from penstock.core.bucket_costs import BUCKETS
 from penstock.core.thresholds import KEEP_ALL, scaled
 from penstock.log import BindingLog, PlanLog
-from penstock.plan import Binding, Costs, Fits, KeepTable, Plan
+from penstock.plan import Binding, Costs, Effect, Fits, KeepTable, Plan
 from penstock.spark import binding
 from penstock.spark.binding import (
     FIRST_S,
@@ -156,8 +156,9 @@ class Stream:
         offsets = json.dumps({"rows": self._rows, "start_us": 1})
         (self.checkpoint / "offsets" / str(batch)).write_text("\n".join([*lines, offsets]))
 
-    def share(self, batch: int, start: Start | None, query: str = "query") -> float:
+    def share(self, batch: int, start: Start | None, query: str = "query", *, counted: bool = True) -> float:
         """What of a batch fits, as it is bound; its thresholds are lower by as much."""
+        start = start and start._replace(counted=counted)
         self._monkeypatch.setattr(binding, "_batch", lambda: Batch(batch, query))
         folder = str(self.checkpoint / "penstock")
         row = control_row(GateOptions(folder, "source", start=start))
@@ -219,6 +220,55 @@ def test_a_backlog_that_can_be_worked_off_is_kept_and_one_of_an_overload_is_cut_
     assert stream.share(8, Start(now_s + 5.0)) == pytest.approx(900.0 / 600_000)
     stream.plan(9, 600_000, now_s + 20.0)
     assert stream.share(9, Start(now_s + 5.0)) == 1.0, "a later batch goes by a plan that is renewed, or by none"
+
+
+def test_a_batch_that_an_earlier_run_planned_is_not_shed_whole(stream: Stream) -> None:
+    now_s = time.time()
+    start = Start(now_s, rows_per_s=50.0)
+    stream.plan(0, 100, now_s - 61.0)
+    stream.plan(1, 20_000, now_s - 60.0)
+    stream.plan(2, 20_000, now_s - 70.0)
+    assert stream.share(1, start) == pytest.approx(FIRST_S * 50.0 / 20_000)
+    assert stream.share(2, start._replace(since_s=now_s - 80.0)) == 1.0, "the clock was set back"
+
+
+def test_rows_that_offsets_do_not_count_are_not_cut(stream: Stream) -> None:
+    """A filter in front of the gate, say: of 10,000 rows that were read, 100 may come to it."""
+    now_s = time.time()
+    stream.plan(0, 100, now_s)
+    stream.plan(1, 10_000, now_s + 1.0)
+    assert stream.share(1, Start(now_s - 2.0, rows_per_s=50.0), counted=False) == 1.0
+
+
+def test_a_rate_ends_with_the_plan_of_a_guard_that_was_stopped(stream: Stream) -> None:
+    now_s = time.time()
+    start = Start(now_s - 2.0, rows_per_s=50.0)
+    stream.plan(0, 100, now_s - 1.0)
+    stream.plan(1, 10_000, now_s)
+    stream.plans.add(0, Plan.keep_all(0, "p", now_s))
+    assert stream.share(1, start) == 1.0
+
+
+def test_what_fits_a_plan_that_sheds_is_less_where_it_no_longer_does(stream: Stream) -> None:
+    now_s = time.time()
+    gates = (KeepTable("source", (0.1,), ("over",)),)
+    plan = Plan(0, "p", now_s - 1000.0, 0, gates, expected=Effect(0.1), fits=Fits(rows_per_s=500.0, rows=900.0))
+    stream.plans.add(0, plan)
+    stream.plan(6, 100, now_s - 300.0)
+    stream.plan(7, 31_433, now_s)
+    assert stream.share(7, Start(now_s - 2.0)) == pytest.approx(90.0 / 31_433)
+
+
+def test_a_second_reader_of_a_gate_loses_no_backlog(stream: Stream) -> None:
+    thin = Start(time.time(), fresh_s=1.0)
+    assert stream.share(0, thin, query="another") == 1.0
+    bound = bindings_of(stream.checkpoint / "penstock", "another").get(0)
+    assert bound is not None
+    assert bound.backlog is None
+    assert stream.share(0, thin) == 1.0
+    bound = bindings_of(stream.checkpoint / "penstock", "query").get(0)
+    assert bound is not None
+    assert bound.backlog is not None
 
 
 def test_what_is_not_known_thins_nothing(stream: Stream) -> None:

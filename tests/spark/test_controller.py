@@ -293,10 +293,11 @@ def test_a_guard_whose_reports_cannot_be_read_starts_all_the_same(
 
 def test_a_stopped_guard_opens_the_gate(bench: Bench) -> None:
     bench.overload()
+    assert bench.plans.latest().fits is not None
     bench.controller.start()
     bench.controller.stop()
     assert bench.share() == 1.0
-    assert bench.plans.latest().note == "the guard was stopped"
+    assert (bench.plans.latest().note, bench.plans.latest().fits) == ("the guard was stopped", None)
 
 
 def test_a_guard_is_stopped_while_spark_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

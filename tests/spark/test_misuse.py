@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import penstock as ps
-from penstock.spark.misuse import ONE_GATE, check_checkpoint
+from penstock.spark.misuse import ONE_GATE, check_checkpoint, every_row_comes
 from penstock.spark.store import LocalStore
 
 F = pytest.importorskip("pyspark.sql.functions")
@@ -142,3 +142,13 @@ def test_a_guard_whose_checkpoint_is_another_querys_does_not_watch(
     finally:
         elsewhere.stop()
     assert told.messages == []
+
+
+def test_offsets_count_the_rows_of_a_gate_only_if_every_row_of_the_source_comes_to_it(spark: SparkSession) -> None:
+    from_source = rows(spark).withColumn("half", F.col("value") / 2).withWatermark("arrival", "1 minute")
+    made_here = spark.readStream.format("penstock").load().select("row", "arrival")
+    assert every_row_comes(from_source)
+    assert every_row_comes(made_here)
+    assert not every_row_comes(from_source.where("value > 3"))
+    assert not every_row_comes(from_source.union(from_source))
+    assert not every_row_comes(from_source.select("value", F.explode(F.array(F.lit(1), F.lit(2)))))

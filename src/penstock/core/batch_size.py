@@ -15,8 +15,6 @@ from collections.abc import Mapping
 
 from penstock.plan import Fits
 
-#: What a plan says fits is good for so long after the plan was decided, as its gates are: a dead guard sheds nothing.
-LEASE_S = 30.0
 #: Why rows of such a batch are shed.
 TOO_MANY = "more rows in the batch than fit"
 

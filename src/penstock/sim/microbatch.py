@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from penstock.core.batch_size import LEASE_S, share_that_fits
+from penstock.core.batch_size import share_that_fits
 from penstock.core.bucket_costs import BUCKETS, BucketCosts
 from penstock.core.gate import coins, judge
 from penstock.core.hashing import bucket, xxhash64_ints
@@ -218,9 +218,7 @@ class _Batches:
 
     def _share(self, plan: Plan, start_s: float, rows: int) -> float:
         """What of a batch fits the plan, by its number of rows if the source says it."""
-        # A plan that sheds is renewed as long as the guard lives.
-        acts = bool(plan.gates) or start_s - plan.decided_s <= LEASE_S
-        if plan.fits is None or not acts or not self._query.counted or not self._out.reports:
+        if plan.fits is None or not self._query.counted or not self._out.reports:
             return 1.0
         return share_that_fits(plan.fits, rows, start_s - self._out.reports[-1].start_s)
 

@@ -10,6 +10,7 @@ from penstock.core.planner import SOURCE
 from penstock.errors import PenstockError
 from penstock.spark.binding import GateOptions
 from penstock.spark.gate import control, gated
+from penstock.spark.misuse import every_row_comes
 from penstock.spark.rules import judging, judging_of_old, rules_of
 
 if TYPE_CHECKING:
@@ -57,7 +58,8 @@ class Admission(NamedTuple):
             elif again := self._again(df, old, rules):
                 places[old.number] = len(made)
                 made.append(again)
-        options = GateOptions(str(store.folder), SOURCE, identity, tuple(places.items()), self.start)
+        start = self.start and self.start._replace(counted=df.isStreaming and every_row_comes(df))
+        options = GateOptions(str(store.folder), SOURCE, identity, tuple(places.items()), start)
         found = gated(
             df,
             control(df, store, options),
@@ -76,7 +78,7 @@ class Admission(NamedTuple):
         try:
             return judging_of_old(self.columns, df, old, rules)
         except PenstockError:
-            if old.sure:
+            if old.sure and (old.rules is not None or self.quarantine):
                 raise
             return None
 

@@ -68,6 +68,7 @@ class Start(NamedTuple):
     since_s: float  #: since when it is there
     fresh_s: float | None = None  #: what is fresh, if a backlog is thinned
     rows_per_s: float | None = None  #: the rate to hold, if the target is one
+    counted: bool = False  #: whether every row of the source comes to the gate, so that offsets count the gate's rows
 
 
 class GateOptions(NamedTuple):
@@ -158,7 +159,8 @@ def _judged(options: GateOptions, batch: Batch | None) -> ControlRow:
     found = plan.sic_at(options.place)
     row = ControlRow(plan.version, backlog_s=backlog_s, rules=rules, sic=found.sic if found else ())
     if batch is not None and plan.query not in ("", batch.query):
-        return row._replace(version=ANOTHERS)  # Its tables are not for this query; what rows carry is the same.
+        # Its tables are not for this query, nor is a backlog; what rows carry is the same.
+        return row._replace(version=ANOTHERS, backlog_s=(0.0, 0.0, 0.0))
     return row._replace(limits=_that_fit(table_thresholds(plan, options.place), share))
 
 
@@ -246,7 +248,8 @@ class _Logs:
     def _share(self, batch: Batch, now_s: float) -> float:
         """What of the batch fits; all of it if its source does not say how many rows it has."""
         start, checkpoint = self._options.start, Path(self._options.folder).parent
-        found = planned(checkpoint, batch.number) if start and query_id(checkpoint) == batch.query else None
+        counts = start is not None and start.counted and query_id(checkpoint) == batch.query
+        found = planned(checkpoint, batch.number) if counts else None
         if start is None or found is None or not found.rows:
             return 1.0
         first = found.before_s is None or found.before_s < start.since_s
@@ -255,9 +258,12 @@ class _Logs:
             return 1.0
         if fits.rows is None and first:
             over_s = min(found.planned_s - start.since_s, FIRST_S)
+            if over_s <= 0.0:  # An earlier run has planned it.
+                over_s = FIRST_S
         else:
             over_s = found.planned_s - (found.before_s or 0.0)
-        return share_that_fits(fits, found.rows, over_s)
+        # A clock that was set back says nothing of the time.
+        return share_that_fits(fits, found.rows, over_s) if over_s > 0.0 else 1.0
 
     def _fits(self, batch: Batch, start: Start, now_s: float, *, first: bool) -> Fits | None:
         """Up to how many rows the batch fits: by the newest plan, or as the gate was told when it was made.
@@ -267,17 +273,21 @@ class _Logs:
         if start.rows_per_s is not None and first:
             return Fits(start.rows_per_s)
         plan = self._newest()
-        if plan is not None and plan.fits is not None and plan.query in ("", batch.query):
-            if first:
-                return None if plan.fits.rows is None else plan.fits
-            if self._in_lease(plan, now_s):
+        if plan is not None and plan.query in ("", batch.query):
+            in_lease = self._in_lease(plan, now_s)
+            if plan.fits is None:
+                if plan.decided_s >= start.since_s:
+                    return None  # The guard has made a plan, or was stopped.
+            elif first:
+                return None if plan.fits.rows is None else _without_gates(plan, in_lease=in_lease)
+            elif in_lease:
                 return plan.fits
         return Fits(start.rows_per_s) if start.rows_per_s is not None and now_s - start.since_s <= START_S else None
 
     def _backlog(self, bindings: BindingLog, batch: Batch) -> Backlog | None:
         """How to thin a backlog: in the first batch that this run of the query binds, if at all."""
-        start = self._options.start
-        if start is None or start.fresh_s is None:
+        start, owner = self._options.start, query_id(Path(self._options.folder).parent)
+        if start is None or start.fresh_s is None or owner not in (None, batch.query):
             return None
         earlier = [number for number in bindings.versions() if number < batch.number]
         last = bindings.get(earlier[-1]) if earlier else None
@@ -327,6 +337,15 @@ class _Logs:
 
     def _plans(self) -> PlanLog:
         return PlanLog(Path(self._options.folder) / "plans", make=False)
+
+
+def _without_gates(plan: Plan, *, in_lease: bool) -> Fits | None:
+    """Up to how many rows fit a plan whose gates act only within its lease: without them each batch is more work."""
+    if plan.fits is None or in_lease or not plan.gates:
+        return plan.fits
+    share = plan.expected.keep_share if plan.expected else 1.0
+    rows = None if plan.fits.rows is None else share * plan.fits.rows
+    return Fits(share * plan.fits.rows_per_s, rows)
 
 
 def _twice(attempt: Callable[[], _T]) -> _T:

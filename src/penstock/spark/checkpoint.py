@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import xxhash
 
 from penstock.core.batch_size import rows_between
+from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,8 +64,12 @@ def offsets_hash(checkpoint: Path, batch: int) -> str:
 def _newest(folder: Path) -> int:
     try:
         return max((int(one.name) for one in folder.iterdir() if one.name.isdecimal()), default=-1)
-    except OSError:
+    except FileNotFoundError:
         return -1
+    except OSError as error:
+        raise PenstockError.setting(
+            "checkpoint", str(folder.parent), "a folder that can be read", f"the system says: {error.strerror}"
+        ) from None
 
 
 def planned(checkpoint: Path, batch: int) -> Planned | None:

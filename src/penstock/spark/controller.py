@@ -462,10 +462,10 @@ class Controller:
         """Keep every row from now on, whatever the planner says: nobody will plan any more."""
         try:
             newest = self._plans.latest()
-            if newest is not None and newest.gates:
+            if newest is not None and (newest.gates or newest.fits is not None):
                 released = self._planner.release(0, self._clock(), note)
                 released = released or Plan(0, newest.policy, self._clock(), newest.salt, note=note)
-                self._write(replace(released, costs=newest.costs))
+                self._write(replace(released, costs=newest.costs, fits=None))
         except (OSError, PenstockError) as error:
             self.errors += 1
             self._tell(f"the last plan of query {self._query_id} could not be written: {_line(error)}")

@@ -37,6 +37,8 @@ _RESULTS = {
 }
 
 
+#: Operators that give as many rows as they take.
+_PLAIN = ("Project", "SubqueryAlias", "EventTimeWatermark")
 #: Functions that give another value each time, and the name that a column of a plan gets.
 _ANEW = re.compile(r"\b(rand|randn|uuid|shuffle|randstr|uniform|monotonically_increasing_id|spark_partition_id)\(")
 _NAMED = re.compile(r" AS (\w+)#\d+L?")
@@ -72,6 +74,14 @@ def check_frame(df: DataFrame, guard: str, decisive: tuple[str, ...], own: str =
             guard,
             ", ".join(anew),
         )
+
+
+def every_row_comes(df: DataFrame) -> bool:
+    """Whether every row of one source comes to this frame, so that the source's offsets count the frame's rows."""
+    plan = known_plan(df)
+    return plan is not None and all(
+        node.operator in _PLAIN or (node.operator.startswith("Streaming") and not node.children) for node in plan.walk()
+    )
 
 
 def is_gate_of(guard: str | None, counts: Mapping[str, Any] | None) -> bool:

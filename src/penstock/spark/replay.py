@@ -63,8 +63,9 @@ def calm(plans: PlanStore, now_s: float) -> bool:
     newest = plans.latest()
     if newest is None:
         return True
-    age_s = now_s - max(newest.decided_s, plans.renewed_s(newest.version))
-    return age_s > LEASE_S if newest.gates else age_s > CALM_S
+    if newest.gates:
+        return now_s - max(newest.decided_s, plans.renewed_s(newest.version)) > LEASE_S
+    return now_s - newest.decided_s > CALM_S
 
 
 def replay(

@@ -88,7 +88,11 @@ def judging_of_old(columns: RowColumns, df: DataFrame, old: Open, now: Rules) ->
     rules = old.rules
     fix = "start the query with those once, until that batch is done, and change them then"
     if rules is None:
-        raise PenstockError(f"batch {old.batch} was bound under other settings, which cannot be read any more: {fix}")
+        raise PenstockError(
+            f"batch {old.batch} was bound under settings that cannot be read any more, so nobody knows which of its "
+            "rows are in quarantine: delete that batch's files there, and its binding in the checkpoint's folder "
+            "penstock/bindings"
+        )
     if rules.keep_column not in ("", now.keep_column):
         raise PenstockError.setting(
             "keep",

@@ -78,7 +78,7 @@ class Reminder:
             since_s = self._since_s.setdefault(token, {}).setdefault(str(query.id), self._clock())
             if self._clock() - since_s >= UNWATCHED_S:
                 _logger.warning(
-                    "query %s passes the gate of guard %r, and nobody watches it, so nothing is shed and nothing is "
+                    "query %s passes the gate of guard %r, and nobody watches it, so nothing is planned and nothing is "
                     "reported: call guard.watch(query)",
                     query.id,
                     gate.guard,
