@@ -29,6 +29,7 @@ from penstock.spark.controller import IDLE_S, LOST_AFTER, REAL_TIME, STALLED_S, 
 from penstock.spark.judged import Judged
 from penstock.spark.meter import Meter, Rows
 from penstock.spark.misuse import GATE
+from penstock.spark.progress import Progress, arrival_trouble
 from penstock.spark.store import LocalStore
 from penstock.testing import ManualClock
 
@@ -582,6 +583,13 @@ def test_times_of_arrival_that_cannot_be_right_are_told_without_a_measured_opera
     assert [one.startswith(line or "-") for one in told] == [True] * bool(line)
 
 
+def test_in_real_time_mode_rows_may_arrive_after_their_batch_has_begun() -> None:
+    offsets = {"latestOffset": {"topic": {"0": 5}}, "endOffset": {"topic": {"0": 9}}}
+    given = unmeasured(0, 1_800_000_000.0, 10, ahead=8, timed=2)
+    told = [arrival_trouble(Progress.of(given | more), ("gate",), "probe") for more in ({}, {"sources": [offsets]})]
+    assert [one is not None for one in told] == [True, False]
+
+
 def test_an_event_time_an_hour_late_is_told_at_the_first_batch_and_nothing_is_shed(bench: Bench) -> None:
     hour = {"oldest_s": 3602.0, "newest_s": 3600.0, "kept_arrival_s": 3601.0, "kept_oldest_s": 3602.0}
     for number in range(3):
@@ -854,7 +862,6 @@ def test_progress_of_spark_connect_reads_the_same(bench: Bench) -> None:
         name: {"values": list(row.values()), "schema": {"fields": [{"name": one} for one in row]}}
         for name, row in classic["observedMetrics"].items()
     }
-    from penstock.spark.progress import Progress  # noqa: PLC0415 - used here only
 
     assert Progress.of(connect) == Progress.of(classic)
 

@@ -153,7 +153,8 @@ def arrival_trouble(progress: Progress, gates: Iterable[str], probe: str) -> str
         rows, timed, ahead, ancient = (
             sum(getattr(task, name) for task in tasks) for name in ("rows", "queued_rows", "ahead", "ancient")
         )
-    if ahead > STRANGE_SHARE * rows:
+    # In real-time mode rows arrive long after the batch has begun.
+    if ahead > STRANGE_SHARE * rows and not progress.real_time:
         return (
             f"arrival lies ahead of the workers' clock in {ahead} of {rows} rows, so their wait is not measured: give "
             "timestamps or seconds since 1970, not milliseconds, and set the clocks alike"
@@ -163,7 +164,7 @@ def arrival_trouble(progress: Progress, gates: Iterable[str], probe: str) -> str
             f"arrival lies more than 30 days back in {ancient} of {rows} rows, so their wait is not measured: name the "
             "column with a row's time of arrival, not that of its event, in timestamps or seconds since 1970"
         )
-    if rows and not timed:
+    if rows and not timed and not ahead:
         return "arrival is null in every row, so no wait can be measured: name the column with a row's time of arrival"
     return None
 
