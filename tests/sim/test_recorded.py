@@ -80,7 +80,10 @@ def test_the_warm_up_of_a_log_is_left_out() -> None:
     found = [{one.policy: one.facts for one in what_if(query, TARGET)} for query in (warm, cold)]
     first, second = (one["load_aware"] for one in found)
     assert second["shed_rows"] == pytest.approx(first["shed_rows"], rel=0.2)
-    assert second["latency_s"]["mean"] == pytest.approx(first["latency_s"]["mean"], rel=0.15)
+    # What has piled up by the second batch is a backlog: it is kept and worked off, in the first window.
+    assert first["windows_within_target"] == 1.0
+    assert 0.8 < second["windows_within_target"] < 1.0
+    assert second["latency_s"]["mean"] < TARGET.limit_s
 
 
 @pytest.mark.parametrize("cost", [GuardCost(0.2), GuardCost().quarantined])

@@ -1,7 +1,8 @@
 """What each grain of shedding contributes to a micro-batch query: the gate, the row-by-row machine, or both.
 
 The gate decides between batches, the machine inside the operator when it comes to a row, from what the rows before it
-have cost. Four overloads on virtual time, the same stream for each.
+have cost. Four overloads on virtual time, the same stream for each, from a source that does not say how many rows a
+batch has: from one that does, the gate cuts a burst itself (`core.batch_size`).
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ def _run(scenario: Scenario, stream: Stream, grain: str) -> Run:
     keep_all = BaseLine(drop_share=0.0)
     planner = (keep_all if grain == "machine" else LoadAware()).planner(TARGET)
     fine = None if grain == "gate" else lambda: LoadAware().machines(TARGET)
-    return simulate(planner, stream, replace(scenario.query, fine=fine))
+    return simulate(planner, stream, replace(scenario.query, fine=fine, counted=False))
 
 
 def _stream(scenario: Scenario, seed: int) -> Stream:
