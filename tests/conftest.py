@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import settings
 from tests.components import KAFKA_READ_BY, USED, debian_tool, example, missing
-from tests.engines import LAST, NOT_HERE, RUNS, UNDISTURBED, quick_start
+from tests.engines import NOT_HERE, QUIETLY, RUNS, UNDISTURBED, quick_start
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -92,10 +92,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: place(item, files[item]))
 
 
-def place(item: pytest.Item, file: str) -> float:
+def place(item: pytest.Item, file: str) -> int:
     if file == "tests/spark/test_engines.py":
-        return 3.0 if isinstance(item, pytest.Function) and item.callspec.params["name"] in LAST else 1.0
-    return 2.0 + UNDISTURBED.index(file) / len(UNDISTURBED) if file in UNDISTURBED else 0.0
+        return 3 if isinstance(item, pytest.Function) and item.callspec.params["name"] in QUIETLY else 1
+    return 2 if file in UNDISTURBED else 0
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -47,7 +47,6 @@ _APART = (
     ("spark/test_fair", "spark/test_balanced", "spark/test_quarantine", "spark/test_answers"),
     ("spark/test_site", "spark/test_tour", "spark/test_connect"),
 )
-_WAITING = ("spark/test_network_overload",)
 _SIMULATOR = (
     ("sim/test_las_figures", "sim/test_bench", "sim/test_fast_osg", "sim/test_fast"),
     ("sim/test_aurora_figures", "sim/test_microbatch", "sim/test_plus_figures"),
@@ -69,17 +68,13 @@ BESIDE = {
     **{engine: (engine, *_files(("spark/test_guard", "spark/test_grouping")), "-k", ON_ENGINES) for engine in ENGINES},
     **_runs(*_APART),
 }
-#: Those that come after all others, beside the tests that hold a query to a target; its work waits and takes no core.
-WAITING = _runs(_WAITING)
-#: The same, with the lowest priority.
+#: Those that come after all others, with the lowest priority.
 QUIETLY = _runs(*_SIMULATOR)
 #: Files that are run beside alone.
-NOT_HERE = tuple(file for names in (_PROGRAMS, *_APART, _WAITING, *_SIMULATOR) for file in _files(names))
-#: Files whose tests hold a query to a target: they come last, beside `WAITING` and `QUIETLY` alone.
-UNDISTURBED = tuple(f"tests/spark/test_{name}.py" for name in ("fair_overload", "cluster"))
-_ALL = BESIDE | WAITING | QUIETLY
-#: Those that are waited for last.
-LAST = (*WAITING, *QUIETLY)
+NOT_HERE = tuple(file for names in (_PROGRAMS, *_APART, *_SIMULATOR) for file in _files(names))
+#: Files whose tests hold a query to a target: they come last, when nothing but `QUIETLY` runs beside them.
+UNDISTURBED = tuple(f"tests/spark/test_{name}.py" for name in ("cluster", "network_overload", "fair_overload"))
+_ALL = BESIDE | QUIETLY
 LOWEST = 19
 
 
@@ -124,9 +119,6 @@ class RunsBeside:
             Thread(target=self._wait, args=(name,), daemon=True).start()
         for name in BESIDE:
             self._ended[name].wait()
-        for name in WAITING:
-            self._start(name)
-            Thread(target=self._wait, args=(name,), daemon=True).start()
         for name in QUIETLY:
             self._start(name)
             if name in self._started:
