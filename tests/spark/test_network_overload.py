@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from penstock.spark.network.snapshot import Snapshot
 
 TRIGGER_S = 1.5
-CALM_S, OVERLOAD_S = 7.0, 28.0
+CALM_S, OVERLOAD_S = 7.0, 36.0
 #: The overload must be forgotten so long after its end; a busy machine takes longer to work off its last batches.
 AFTER_S = 30.0
 #: Rows a second, calm and overloaded. A row costs a millisecond of a task, of which there are two: capacity is about
