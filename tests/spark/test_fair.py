@@ -239,6 +239,27 @@ def test_a_mistake_is_told_in_one_line(make: Any, line: str) -> None:
     assert "\n" not in str(caught.value)
 
 
+def test_a_column_of_the_users_own_named_sic_is_refused_unless_it_is_named(spark: SparkSession) -> None:
+    for mode in ("enforce", "off"):
+        query = ps.Fair("2 s", mode=mode).query("a")
+        stream = rows(spark).withColumn("SIC", functions.lit(2879))
+        with pytest.raises(
+            ps.PenstockError, match=r"the stream has a column 'sic' that no gate made: .* give sic='sic'"
+        ):
+            stream.transform(query.admit)
+        with pytest.raises(ps.PenstockError, match="sic = 'nothing' is not usable: give a column of the stream"):
+            rows(spark).transform(query.admit, sic="nothing")
+        with pytest.raises(ps.PenstockError, match="the stream has a column 'sic' that no gate made"):
+            stream.transform(query.admit, sic="key")
+        assert "sic" in [name.lower() for name in stream.transform(query.admit, sic="SIC").columns]
+    still = spark.createDataFrame([(1, 0.5)], "row int, passed_on double").withColumn("arrival", functions.now())
+    query = ps.Fair("2 s").query("a")
+    (row,) = still.transform(query.admit, sic="passed_on").collect()
+    assert (row["sic"], row["passed_on"]) == (0.5, 0.5)
+    again = ps.Fair("2 s").query("b", weight_column="w")
+    assert still.transform(query.admit, sic="passed_on").drop("weight").transform(again.admit).first()["sic"] == 0.5
+
+
 def test_names_are_given_once_and_sources_by_name(spark: SparkSession) -> None:
     fair = ps.Fair("2 s")
     query = fair.query("a", sources=("x", "y"))

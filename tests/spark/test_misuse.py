@@ -10,6 +10,7 @@ import pytest
 
 import penstock as ps
 from penstock.spark.misuse import ONE_GATE, check_checkpoint, every_row_comes
+from penstock.spark.plan_text import explained
 from penstock.spark.store import LocalStore
 
 F = pytest.importorskip("pyspark.sql.functions")
@@ -91,6 +92,23 @@ def test_two_guards_in_one_query_are_refused_before_it_runs(spark: SparkSession,
         left.select("value", "arrival").transform(two.admit)
     assert left.union(left).columns == left.columns, "one guard's rows may be used twice"
     assert left.filter("value < 3").join(left.select("value"), "value").columns
+
+
+def test_gates_of_a_guard_and_of_queries_that_share_are_refused_together_before_it_runs(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    fair = ps.Fair("2 s")
+    own = [fair.query(name, row="value", sources=("x", "y"), checkpoint=tmp_path / name) for name in ("a", "b")]
+    a, b = (rows(spark).transform(one.admit, "x") for one in own)
+    guarded = rows(spark).transform(guard(tmp_path / "guard").admit).withColumn("sic", F.lit(0.0))
+    for left, right in ((a, guarded), (guarded, a), (a, b)):
+        with pytest.raises(AnalysisException, match=ONE_GATE):
+            left.union(right)
+        with pytest.raises(AnalysisException, match=ONE_GATE):
+            left.join(right, "value")
+    both = a.union(rows(spark).transform(own[0].admit, "y"))
+    assert ONE_GATE not in explained(both).split("== Optimized Logical Plan ==")[1]
+    assert own[0].admit(a.select("value", "arrival"), "y").columns
 
 
 def test_a_guard_without_a_checkpoint_is_told_once(spark: SparkSession, told: pytest.LogCaptureFixture) -> None:

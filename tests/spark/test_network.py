@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 import subprocess
@@ -15,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import PenstockError
+from penstock.log import BindingLog
 from penstock.network_file import load
 from penstock.spark.network.plan import Drop, DropPlan
 
@@ -305,6 +307,43 @@ def test_when_planning_fails_rows_flow(
     table = run.table("O1")
     assert table is not None
     assert 1400 < table.num_rows < 1600  # the first batch was halved by its plan, the second one came through whole
+
+
+def test_a_batch_that_cannot_be_bound_keeps_every_row_and_raises_an_alarm(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = OSError(errno.ENOSPC, "No space left on device")
+    monkeypatch.setattr(BindingLog, "_write", lambda *_: (_ for _ in ()).throw(full))
+    text = (
+        SOURCES
+        + "boxes: {}\noutputs:\n  O1: {from: I1, to: {format: memory}}\n  O2: {from: I2, to: {format: memory}}\n"
+    )
+    run = ran(spark, tmp_path, text, Drop("I1", keep=0.5))
+    assert len(rows_of(run, "O1")) == ROWS
+    (alarm,) = run.snapshots[-1].alarms
+    assert alarm.startswith("2 batches ran without a plan and kept every row, the last because: folder = ")
+    assert "No space left on device" in alarm
+
+
+def test_a_checkpoint_that_is_wound_back_fails_the_run_in_one_line(spark: SparkSession, tmp_path: Path) -> None:
+    text = (
+        SOURCES
+        + """
+boxes:
+  perkey: {op: aggregate, from: I1, by: key, window: 1 s, select: {n: count(1)}}
+outputs:
+  O1: {from: perkey, to: {format: memory}}
+  O2: {from: I2, to: {format: memory}}
+"""
+    )
+    ran(spark, tmp_path, text)
+    shutil.rmtree(tmp_path / "run/checkpoints/inputs")
+    with pytest.raises(PenstockError, match=r"inputs failed: .*batch 0 of inputs is not the batch of that number"):
+        ran(spark, tmp_path, text)
+    shutil.rmtree(tmp_path / "run/checkpoints/inputs")
+    shutil.rmtree(tmp_path / "run/bindings/inputs")
+    with pytest.raises(PenstockError, match=r"inputs failed: .*batch 0 of stage inputs is not the batch"):
+        ran(spark, tmp_path, text)
 
 
 # What is refused.

@@ -103,6 +103,35 @@ def test_a_feed_that_is_cut_off_goes_on_where_it_was(
     assert not list(tmp_path.glob("_whole-*"))
 
 
+@pytest.mark.parametrize("number", [0, 6, 7])
+def test_a_number_that_is_used_again_for_another_batch_is_refused(tmp_path: Path, number: int) -> None:
+    feeds.feed(Rows(7), tmp_path, 7, "query:offsets")  # type: ignore[arg-type]
+    feeds.feed(Rows(7), tmp_path, 7, "query:offsets")  # type: ignore[arg-type]  # a replay
+    assert found(tmp_path) == ["7"] * 2
+    again = Rows(number)
+    with pytest.raises(PenstockError, match=f"batch {number} of stage .* is not the batch of that number"):
+        feeds.feed(again, tmp_path, number, "query:others")  # type: ignore[arg-type]
+    assert again.counted == 0
+    feeds.feed(Rows(8), tmp_path, 8, "query:others")  # type: ignore[arg-type]
+    assert found(tmp_path) == ["7"] * 2 + ["8"] * 2
+
+
+def test_a_batch_that_was_cut_off_is_not_taken_for_another_of_its_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cut_off(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(feeds, "_move", cut_off)
+        with pytest.raises(KeyboardInterrupt):
+            feeds.feed(Rows(7), tmp_path, 7, "query:offsets")  # type: ignore[arg-type]
+    with pytest.raises(PenstockError, match="batch 7 of stage"):
+        feeds.feed(Rows(7), tmp_path, 7, "query:others")  # type: ignore[arg-type]
+    feeds.feed(Rows(7), tmp_path, 7, "query:offsets")  # type: ignore[arg-type]
+    assert found(tmp_path) == ["7"] * 2
+
+
 def test_a_batch_that_an_earlier_release_has_fed_is_not_fed_again(tmp_path: Path) -> None:
     stage = tmp_path / "inputs"
     for number in range(4):
@@ -199,3 +228,14 @@ def test_snapshots_are_bounded_and_their_sums_are_not() -> None:
     history.append(snapshot(10**7))  # months later
     assert len(history) == 1
     assert summary(figure_4(), history)["batches"] == 2_501
+
+
+def test_a_batch_is_bound_for_its_offsets_and_a_damaged_binding_is_told(tmp_path: Path) -> None:
+    plans = BoundPlans(tmp_path, {"inputs": "inputs"}, (Drop("I1", keep=0.5),))
+    assert plans.of("inputs", 0, "query:offsets") == plans.of("inputs", 0, "query:offsets") == plans.newest
+    with pytest.raises(PenstockError, match="batch 0 of inputs is not the batch of that number"):
+        plans.of("inputs", 0, "another:offsets")
+    (path,) = (tmp_path / "bindings" / "inputs").iterdir()
+    path.write_text("torn")
+    with pytest.raises(PenstockError, match="the binding of batch 0 cannot be read"):
+        plans.of("inputs", 0, "query:offsets")

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 pytest.importorskip("pyspark")
 
+from pyspark.errors import StreamingQueryException
+
 from penstock.errors import PenstockError
 from penstock.federation.account import SiteAccount, add_up
 from penstock.federation.site_file import load
+from penstock.spark.site.plan import SitePlanLog
 from penstock.spark.site.run import SiteRun
 from penstock.spark.site.streams import inputs
 from penstock.web.board import Board
@@ -131,6 +136,90 @@ def test_a_site_sheds_fairly_and_goes_on_after_a_crash_and_a_reset(spark: SparkS
     assert (link.lost, link.sent - link.read) == (0, link.under_way)
     assert link.read > 0
     assert SiteAccount(file.folder).site == "west"
+
+
+SINK_ONLY = """\
+site: west
+sites: [west]
+transport: {folder: bus}
+folder: state
+window: 4 s
+capacity: 300
+queries:
+  top: {sources: 1}
+fragments:
+  top-root:
+    query: top
+    inputs:
+      net: {format: penstock, options: {rate: 1000, available: 1000, rows_per_batch: 500, seed: 1, keys: 50}}
+    sql: SELECT value FROM net
+    to: {format: memory}
+"""
+LINKED = SINK_ONLY.replace("    to: {format: memory}\n", "").replace("[west]", "[west, north]")
+
+
+def ran_once(spark: SparkSession, folder: Path, text: str) -> SiteRun:
+    (folder / "site.yaml").write_text(text)
+    file = load(folder / "site.yaml")
+    run = SiteRun(spark, file, file.folder)
+    run.start(once=True)
+    assert run.query is not None
+    with suppress(StreamingQueryException):
+        assert run.query.awaitTermination(DEADLINE_S)
+    run.stop()
+    run.refuse_failure()
+    return run
+
+
+def uncommitted(folder: Path) -> int:
+    """The last batch, as if Spark had not written that it is done."""
+    commits = folder / "state" / "checkpoint" / "commits"
+    number = max(int(one.name) for one in commits.iterdir() if one.name.isdecimal())
+    for name in (f"{number}", f".{number}.crc"):
+        (commits / name).unlink(missing_ok=True)
+    return number
+
+
+def test_a_replay_of_another_batch_or_with_a_damaged_plan_fails_in_one_line(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    ran_once(spark, tmp_path, SINK_ONLY)
+    state = tmp_path / "state"
+    number = uncommitted(tmp_path)
+    (path,) = (state / "plans").glob(f"*/{number:020d}.siteplan")
+    whole = path.read_text()
+    path.write_text("torn")
+    with pytest.raises(PenstockError, match=rf"site west failed: the plan of batch {number} in .* cannot be read"):
+        ran_once(spark, tmp_path, SINK_ONLY)
+    path.write_text(whole)
+    offsets = state / "checkpoint" / "offsets" / f"{number}"
+    offsets.write_text(offsets.read_text().replace('"rows":1000', '"rows":900').replace('"rows": 1000', '"rows": 900'))
+    (offsets.parent / f".{number}.crc").unlink()
+    with pytest.raises(PenstockError, match=rf"site west failed: batch {number} is not the batch of that number"):
+        ran_once(spark, tmp_path, SINK_ONLY)
+
+
+def test_a_batch_whose_plan_cannot_be_written_flows_and_fails_where_rows_are_sent(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = OSError(errno.ENOSPC, "No space left on device")
+    with monkeypatch.context() as patch:
+        patch.setattr(SitePlanLog, "_write", lambda *_: (_ for _ in ()).throw(full))
+        for name in ("sink", "link"):
+            (tmp_path / name).mkdir()
+        run = ran_once(spark, tmp_path / "sink", SINK_ONLY)
+        with pytest.raises(PenstockError, match="site west failed: the plan of batch 0 cannot be written: folder = "):
+            ran_once(spark, tmp_path / "link", LINKED)
+    assert run.errors == 2
+    assert [count.shed for account in run.accounts for count in account.inputs.values()] == [0, 0]
+    board = Board([tmp_path / "sink" / "state"])
+    board.look()
+    (log,) = board.news({})
+    assert any("its plan cannot be written: folder = " in alarm for alarm in log["head"]["alarms"])
+    # Run again when there is room, the batch keeps what its account says that it kept.
+    uncommitted(tmp_path / "sink")
+    again = ran_once(spark, tmp_path / "sink", SINK_ONLY)
+    assert again.outputs.table("top-root").num_rows == 500
 
 
 def test_a_row_of_a_link_stays_one_row_whatever_its_text(spark: SparkSession, tmp_path: Path) -> None:

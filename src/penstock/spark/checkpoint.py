@@ -61,6 +61,17 @@ def offsets_hash(checkpoint: Path, batch: int) -> str:
     return xxhash.xxh64_hexdigest(offsets) if offsets else ""
 
 
+def batch_id(checkpoint: Path, batch: int) -> str:
+    """What tells a batch from another one of the same number: its query and its offsets; empty if that is not known."""
+    query, offsets = query_id(checkpoint), offsets_hash(checkpoint, batch)
+    return f"{query}:{offsets}" if query and offsets else ""
+
+
+def is_another(before: str, now: str) -> bool:
+    """Whether two batches of one number differ, by what `batch_id` says of them."""
+    return bool(before and now) and before != now
+
+
 def _newest(folder: Path) -> int:
     try:
         return max((int(one.name) for one in folder.iterdir() if one.name.isdecimal()), default=-1)

@@ -25,7 +25,7 @@ from penstock.spark.checks import one_of
 from penstock.spark.controller import PROBE, Controller
 from penstock.spark.fair_controller import FairController, MemberPlanner
 from penstock.spark.guard import METRICS_PORT, Backlog, Guard, Mode
-from penstock.spark.misuse import GATE, check_frame
+from penstock.spark.misuse import GATE, check_frame, only_gates
 from penstock.spark.pass_on import SIC
 from penstock.spark.sic import observed
 from penstock.spark.sic_columns import SicOfRows
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from wsgiref.simple_server import WSGIServer
 
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
     from penstock.core.worth import Worth
@@ -288,6 +288,7 @@ class FairQuery(Guard):
             )
         self._fair = fair
         self._gates: dict[str, str | None] = {}
+        self._only: tuple[SparkSession, Column] | None = None
         self._number = 0  # of the rules of all its gates, once there is one
         self._metrics = f"{GATE}{name}", f"{PROBE}{name}"
 
@@ -302,7 +303,9 @@ class FairQuery(Guard):
         last = self.report()
         return last.sic.get(self.name) if last is not None else None
 
-    def admit(self, df: DataFrame, source: str | None = None, *, by: str | None = None) -> DataFrame:
+    def admit(
+        self, df: DataFrame, source: str | None = None, *, by: str | None = None, sic: str | None = None
+    ) -> DataFrame:
         """The gate of a source, for `DataFrame.transform`: rows that pass, with their weights and their `sic`.
 
         Args:
@@ -310,6 +313,8 @@ class FairQuery(Guard):
             source: The source they are of; may be left out if the query has only one. Each of several streams of a
                 source is admitted under its name.
             by: A column that says which source a row is of, if the stream has several.
+            sic: The column in which rows come with their source information content, from a fragment of the query
+                elsewhere. A column `sic` need not be named if Spark still knows that a gate made it.
         """
         if source is not None and by is not None:
             raise PenstockError(
@@ -327,14 +332,21 @@ class FairQuery(Guard):
             raise PenstockError.setting("source", source, f"one of {', '.join(self.terms.sources)}")
         self._columns.refuse_own_weight(df)
         check_frame(df, self.name, self._columns.decisive(df), self._metrics[0])
-        sic = SicOfRows(self.terms.sources, source, by, by_class=isinstance(self._policy, Balanced))
+        rows = SicOfRows(self.terms.sources, source, by, by_class=isinstance(self._policy, Balanced), given=sic)
+        rows.refuse_own(df)
         if self.mode == "off":
-            return sic.without_plan(super().admit(df))
+            return rows.without_plan(super().admit(df))
         gate = self._gate_of(source)
         self._number = self._number or time.time_ns() // 1000
-        admitted = self._gated(df, gate, self._number, sic)
+        admitted = self._gated(df, gate, self._number, rows)
         self._gates = {**self._gates, gate: source}  # The thread that watches goes through those of before.
-        return admitted
+        return admitted.filter(self._only_gates(df.sparkSession)) if df.isStreaming else admitted
+
+    def _only_gates(self, spark: SparkSession) -> Column:
+        """One and the same for all its gates: Spark takes two for those of two guards."""
+        if self._only is None or self._only[0] is not spark:
+            self._only = spark, only_gates(spark, self.name)
+        return self._only[1]
 
     def _gate_of(self, source: str | None) -> str:
         """A name for another gate: Spark takes none twice in a query, and a source may have several streams."""

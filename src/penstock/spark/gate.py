@@ -14,6 +14,7 @@ from penstock.spark.control_row import BACKLOG_AT, NO_PLAN, READ_AT, RULES_AT, U
 from penstock.spark.control_table import FORMAT, PlanTable
 from penstock.spark.pass_on import SIC
 from penstock.spark.quarantine import COIN, PART, PARTS, PLAN_VERSION, REASON_NUMBER
+from penstock.spark.sic_columns import marked_sic
 from penstock.spark.weight_mark import MADE_BY, MADE_IN, THIS_PROCESS
 
 if TYPE_CHECKING:
@@ -78,7 +79,8 @@ def gated(  # noqa: PLR0913 - settings of one gate, given by name
     bucket = columns.bucket(df) if sic is None or sic.by_class else sic.bucket(df)
     judged = _looked_up(df, control, bucket, rules, None if quarantine is None else folder)
     if sic is not None:
-        judged = judged.withColumn(SIC, sic.carried(df, F.col(_CONTROL) if df.isStreaming else control))
+        carried = sic.carried(df, F.col(_CONTROL) if df.isStreaming else control)
+        judged = marked_sic(judged.withColumn(SIC, carried))
     coin = _chosen([one.coin for one in rules])
     must_keep = _if_any([one.must_keep for one in rules], F.lit(False))  # noqa: FBT003 - a literal
     # No coin is tossed for a bucket that is kept whole.

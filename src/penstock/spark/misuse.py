@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
+from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 
 from penstock.errors import PenstockError
 from penstock.spark.gate import WOULD_SHED
@@ -17,7 +18,7 @@ from penstock.spark.weight_mark import MADE_BY, MADE_IN, THIS_PROCESS
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
     from penstock.spark.plan_text import Node
@@ -74,6 +75,16 @@ def check_frame(df: DataFrame, guard: str, decisive: tuple[str, ...], own: str =
             guard,
             ", ".join(anew),
         )
+
+
+def only_gates(spark: SparkSession, guard: str) -> Column:
+    """A condition that always holds, for all gates of a query whose guard has several.
+
+    It names the one metric that all guards share, so that Spark refuses a query with gates of another guard before it
+    runs. Spark leaves the condition out of what it runs.
+    """
+    named = spark.range(1).observe(ONE_GATE, F.max(F.lit(guard)).alias(f"{GATE}{guard}"))
+    return F.lit(True) | named.select("id").scalar().isNull()  # noqa: FBT003 - a literal
 
 
 def every_row_comes(df: DataFrame) -> bool:

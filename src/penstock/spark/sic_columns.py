@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 #: What the names of a gate's sums begin with: rows that came from each source, and rows that passed.
 CAME, PASSED = "came_", "passed_"
+#: In the metadata of the column: a gate, or a rule for an operator behind one, made it.
+MADE_SIC = "penstock_sic"
 
 
 @dataclass(frozen=True)
@@ -37,12 +39,15 @@ class SicOfRows:
         source: The one source that all rows come from; `None`: a column tells.
         by: The column that tells; its values are names of sources.
         by_class: Whether the plan's buckets are those of a guard, by what rows cost and are worth, and not sources.
+        given: The column in which rows come with what a fragment elsewhere passed on; `None`: they do not, or in the
+            column `sic`, if a gate made it.
     """
 
     sources: tuple[str, ...]
     source: str | None
     by: str | None = None
     by_class: bool = False
+    given: str | None = None
 
     def bucket(self, df: DataFrame) -> Column:
         """The number of the row's source; a row of no known source is taken for one of the last."""
@@ -59,16 +64,34 @@ class SicOfRows:
     def carried(self, df: DataFrame, control: Column) -> Column:
         """The row's SIC; null as long as no plan says how many rows its source brings."""
         own = F.get(control, F.lit(SIC_AT) + self.bucket(df)) * F.lit(SIC_UNIT)
-        if SIC not in df.columns:
-            return own
-        kind = df.schema[SIC].dataType
-        if not isinstance(kind, NumericType):
-            raise PenstockError.setting("sic", SIC, "a column of numbers", f"it is {kind.simpleString()}")
-        return F.coalesce(F.col(SIC).cast("double"), own)
+        brought = self._brought(df)
+        return own if brought is None else F.coalesce(brought, own)
 
     def without_plan(self, df: DataFrame) -> DataFrame:
         """Rows with the column, for a gate that is off: null, unless they brought it."""
-        return df if SIC in df.columns else df.withColumn(SIC, F.lit(None).cast("double"))
+        brought = self._brought(df)
+        return marked_sic(df.withColumn(SIC, F.lit(None).cast("double") if brought is None else brought))
+
+    def refuse_own(self, df: DataFrame) -> None:
+        """A column of the user's that has the name by chance would be taken for what rows carry, or replaced."""
+        named = self.given is not None and self.given.lower() == SIC
+        if _brings(df) and not named and not _marked(df):
+            raise PenstockError(
+                f"the stream has a column {SIC!r} that no gate made: if it is the source information content of the "
+                f"rows, give sic={SIC!r}; if not, rename it, since rows carry theirs under this name"
+            )
+
+    def _brought(self, df: DataFrame) -> Column | None:
+        """What rows come with; None if they come with nothing."""
+        if self.given is None and not _brings(df):
+            return None
+        name = SIC if self.given is None else self.given
+        if name not in df.columns and self.given is not None:
+            raise PenstockError.setting("sic", self.given, f"a column of the stream: {', '.join(df.columns)}")
+        kind = df.schema[next(one for one in df.columns if one.lower() == name.lower())].dataType
+        if not isinstance(kind, NumericType):
+            raise PenstockError.setting("sic", name, "a column of numbers", f"it is {kind.simpleString()}")
+        return F.col(f"`{name}`").cast("double")
 
     def sums(self, passes: Column) -> list[Column]:
         """What the gate tells of rows that came and rows that passed, by source."""
@@ -91,3 +114,17 @@ class SicOfRows:
             return by == F.lit(name)
         known = F.coalesce(by.isin(list(self.sources[:-1])), F.lit(False))  # noqa: FBT003 - a literal
         return ~known
+
+
+def marked_sic(df: DataFrame) -> DataFrame:
+    """The rows, with a mark that a gate made the column, as there is one on weights."""
+    return df.withMetadata(SIC, {MADE_SIC: True})
+
+
+def _brings(df: DataFrame) -> bool:
+    """Whether rows come with a column of that name; Spark takes names that differ in case for the same."""
+    return SIC in (name.lower() for name in df.columns)
+
+
+def _marked(df: DataFrame) -> bool:
+    return any(field.name.lower() == SIC and MADE_SIC in (field.metadata or {}) for field in df.schema.fields)

@@ -11,6 +11,7 @@ from penstock import retention
 from penstock.errors import PenstockError
 from penstock.log import BindingLog
 from penstock.plan import Binding
+from penstock.spark.checkpoint import is_another
 from penstock.spark.network.plan import Drop, DropLog, DropPlan
 
 if TYPE_CHECKING:
@@ -19,6 +20,17 @@ if TYPE_CHECKING:
 
 #: The newest plans, which a batch may be about to be bound to.
 NEWEST_PLANS = 10
+
+
+class ReusedError(PenstockError):
+    """The number of a batch was used before, for other rows."""
+
+    def __init__(self, stage: str, batch: int) -> None:
+        """Say whose it is, and what to do."""
+        super().__init__(
+            f"batch {batch} of {stage} is not the batch of that number that was run before, because Spark's checkpoint "
+            "was deleted or changed: rows would be lost or replaced; begin anew in another folder (--folder)"
+        )
 
 
 class BoundPlans:
@@ -61,19 +73,25 @@ class BoundPlans:
             self.newest = DropPlan(self.newest.version + 1, self._clock(), note=note)
             raise
 
-    def of(self, stage: str, batch: int) -> DropPlan:
+    def of(self, stage: str, batch: int, batch_id: str = "") -> DropPlan:
         """The plan of a batch: that of its binding if it was run before, else the newest, bound before it acts.
 
+        `batch_id` tells the batch from another one of the same number.
+
         Raises:
+            ReusedError: If the number was bound before, for another batch.
             PenstockError: If its plan is gone, or a log cannot be read or written.
         """
         log = self._bindings[stage]
         bound = log.get(batch)
         if bound is None:
             newest = self.newest
-            log.add(batch, Binding(batch, stage, self._clock(), newest.version))
+            if not log.add(batch, Binding(batch, stage, self._clock(), newest.version, offsets=batch_id)):
+                raise PenstockError(f"the binding of batch {batch} cannot be read, so it keeps every row")
             self._remember(stage, batch, newest.version)
             return newest
+        if is_another(bound.offsets, batch_id):
+            raise ReusedError(stage, batch)
         plan = self._plans.get(bound.plan_version or 0)
         if plan is None:
             raise PenstockError(f"plan {bound.plan_version} is gone, so batch {batch} keeps every row")

@@ -2,34 +2,70 @@
 
 All files of a stage lie in one folder, and Spark deletes each after the batch that has read it. So a look at the folder
 takes no longer after a million batches than after one. A batch is written aside and becomes whole at one stroke, when
-its folder gets its name; then its files are moved to where they are read, and the number of the batch is noted.
+its folder gets its name; then its files are moved to where they are read, and the batch is noted.
+
+Spark runs a batch again only if it is the newest. A number that is used again for another batch is an error, since the
+rows of that batch would not be written.
 """
 
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+import xxhash
+
+from penstock.spark.checkpoint import is_another
+from penstock.spark.network.bound import ReusedError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import DataFrame
 
-#: The number of the last batch whose files are all where they are read. Spark takes no such name for data.
+#: The last batch whose files are all where they are read. Spark takes no such name for data.
 _FED = "_fed"
+_WHOLE = "_whole-"
 
 
-def feed(df: DataFrame, folder: Path, batch: int) -> None:
-    """Write the rows of a batch, unless they were written before."""
-    unfinished, whole = folder / f"_unfinished-{batch:020d}", folder / f"_whole-{batch:020d}"
-    if whole.exists() or _fed(folder, batch):
+class _Fed(NamedTuple):
+    """The last batch that was written."""
+
+    number: int
+    batch_id: str
+
+    @classmethod
+    def of(cls, folder: Path) -> _Fed | None:
+        mark = folder / _FED
+        if not mark.exists():
+            return None
+        number, _, batch_id = mark.read_text().partition(" ")
+        return cls(int(number), batch_id)
+
+
+def feed(df: DataFrame, folder: Path, batch: int, batch_id: str = "") -> None:
+    """Write the rows of a batch, unless they were written before.
+
+    Args:
+        df: The rows.
+        folder: Where they are read, of a stage.
+        batch: The number of the batch.
+        batch_id: What tells it from another batch of the same number.
+
+    Raises:
+        ReusedError: If another batch of that number, or of a later one, was written before.
+    """
+    _refuse_reused(folder, batch, batch_id)
+    whole = _whole(folder, batch, batch_id)
+    if whole.exists() or _is_fed(folder, batch):
         # Not written again, because they may have been read; but what is counted on the way must run.
         df.write.format("noop").mode("overwrite").save()
     else:
+        unfinished = folder / f"_unfinished-{batch:020d}"
         df.write.mode("overwrite").parquet(str(unfinished))
         unfinished.rename(whole)
     if whole.exists():
-        _move(whole, folder, batch)
+        _move(whole, folder, _Fed(batch, batch_id))
 
 
 def tidy(folder: Path) -> None:
@@ -39,18 +75,33 @@ def tidy(folder: Path) -> None:
             shutil.rmtree(old, ignore_errors=True)
 
 
-def _fed(folder: Path, batch: int) -> bool:
-    mark = folder / _FED
-    if mark.exists():
-        return batch <= int(mark.read_text())
-    return (folder / f"batch-{batch:020d}").exists()  # by an earlier release
+def _whole(folder: Path, batch: int, batch_id: str) -> Path:
+    """The folder of a batch that is written whole, as an earlier release has named it if it has."""
+    unnamed = folder / f"{_WHOLE}{batch:020d}"
+    if unnamed.exists() or not batch_id:
+        return unnamed
+    return folder / f"{unnamed.name}-{xxhash.xxh64_hexdigest(batch_id.encode())}"
 
 
-def _move(whole: Path, folder: Path, batch: int) -> None:
+def _refuse_reused(folder: Path, batch: int, batch_id: str) -> None:
+    fed, whole = _Fed.of(folder), _whole(folder, batch, batch_id)
+    later = fed is not None and batch < fed.number
+    other = fed is not None and batch == fed.number and is_another(fed.batch_id, batch_id)
+    if later or other or (batch_id and any(one != whole for one in folder.glob(f"{_WHOLE}{batch:020d}*"))):
+        raise ReusedError(f"stage {folder.name}", batch)
+
+
+def _is_fed(folder: Path, batch: int) -> bool:
+    fed = _Fed.of(folder)
+    # An earlier release has left a folder for each batch, and no mark.
+    return (folder / f"batch-{batch:020d}").exists() if fed is None else batch == fed.number
+
+
+def _move(whole: Path, folder: Path, fed: _Fed) -> None:
     for path in sorted(whole.glob("part-*.parquet")):
-        path.rename(folder / f"batch-{batch:020d}-{path.name}")
+        path.rename(folder / f"batch-{fed.number:020d}-{path.name}")
     new = folder / f"{_FED}.new"
-    new.write_text(f"{batch}")
+    new.write_text(f"{fed.number} {fed.batch_id}".strip())
     new.replace(folder / _FED)
     shutil.rmtree(whole, ignore_errors=True)
 

@@ -26,10 +26,11 @@ from penstock.core.network_statistics import Measured
 from penstock.core.semantic import judged_columns
 from penstock.core.weighted import unweighted
 from penstock.errors import PenstockError
+from penstock.spark.checkpoint import batch_id
 from penstock.spark.feed import ProgressFeed
 from penstock.spark.network import calibration, streams
 from penstock.spark.network.batch import Batch, Counts
-from penstock.spark.network.bound import BoundPlans
+from penstock.spark.network.bound import BoundPlans, ReusedError
 from penstock.spark.network.drops import HIDDEN
 from penstock.spark.network.failures import SPARK_ERRORS, line_of
 from penstock.spark.network.feeds import feed, tidy
@@ -130,6 +131,7 @@ class NetworkRun:
         self._timed: set[str] = set()
         self._progress: dict[str, ProgressFeed] = {}  # by query
         self._late: Counter[str] = Counter()  # rows lost so far, by query
+        self._unbound, self._unbound_why = 0, ""  # batches that no plan judged, and why the last of them
         self._uncertain_rows: int | None = None
         self._batches = 0
         self.queries: list[StreamingQuery] = []
@@ -200,9 +202,12 @@ class NetworkRun:
     def _feed(self, arc: str) -> Path:
         return self._folder / "feeds" / _file_name(arc)
 
+    def _checkpoint(self, stage: Stage) -> Path:
+        return self._folder / "checkpoints" / _file_name(stage.name)
+
     def _started(self, stage: Stage, *, once: bool) -> StreamingQuery:
         writer = self._streams[stage.name].writeStream.queryName(f"{self._file.name}.{stage.name}")
-        writer = writer.option("checkpointLocation", str(self._folder / "checkpoints" / _file_name(stage.name)))
+        writer = writer.option("checkpointLocation", str(self._checkpoint(stage)))
         writer = writer.foreachBatch(lambda rows, batch: self._run_batch(stage, rows, batch))
         trigger = (
             {"availableNow": True} if once else {"processingTime": f"{round(self._file.trigger_s * 1e3)} milliseconds"}
@@ -211,7 +216,8 @@ class NetworkRun:
 
     def _run_batch(self, stage: Stage, rows: DataFrame, number: int) -> None:
         begun_s = time.time()
-        plan = self._bound(stage, number)
+        own_id = batch_id(self._checkpoint(stage), number)
+        plan = self._bound(stage, number, own_id)
         batch = Batch(self.network, stage, rows, plan, self.planner.subjects, self._schemas)
         try:
             for arc in stage.ends:
@@ -219,7 +225,7 @@ class NetworkRun:
                 if arc.name not in self.plans_shown:
                     self.plans_shown[arc.name] = _explained(df)
                 if arc.target in self._boxes:
-                    feed(df, self._feed(arc.name) / _file_name(stage.name), number)
+                    feed(df, self._feed(arc.name) / _file_name(stage.name), number, own_id)
                 else:
                     self.outputs.write(arc.target, df, number, stage.name if self._ends[arc.target] > 1 else "")
             snapshot = self._learned(stage, batch, number, plan, begun_s)
@@ -237,11 +243,14 @@ class NetworkRun:
                 self._fail(error)
             return None
 
-    def _bound(self, stage: Stage, number: int) -> DropPlan:
+    def _bound(self, stage: Stage, number: int, own_id: str) -> DropPlan:
         """The plan of a batch: that of its binding if it was run before, else the newest, bound before it acts."""
         try:
-            return self._plans.of(stage.name, number)
+            return self._plans.of(stage.name, number, own_id)
+        except ReusedError:
+            raise
         except (OSError, PenstockError) as error:
+            self._unbound, self._unbound_why = self._unbound + 1, line_of(error)
             self._fail(error)
             return DropPlan(0, 0.0, note="rows flow")
 
@@ -284,6 +293,14 @@ class NetworkRun:
             timed = calibration.costs_s(self.network, stage, laid, self._schemas, duration_s)
             self.planner.known.calibrate(timed.costs_s)
             self._timed.add(stage.name)
+
+    def _unbound_batches(self) -> tuple[str, ...]:
+        """Batches of this run that kept every row, and may not do so when they are run again."""
+        if not self._unbound:
+            return ()
+        return (
+            f"{self._unbound} batches ran without a plan and kept every row, the last because: {self._unbound_why}",
+        )
 
     def _late_rows(self) -> tuple[str, ...]:
         """Rows that came too late for a window or a join, one line a query."""
@@ -335,7 +352,7 @@ class NetworkRun:
             entry=plan.entry,
             entries=self._entries,
             rebuilt=self.planner.rebuilt,
-            alarms=(*self._told, *self.planner.alarms, *self._late_rows()),
+            alarms=(*self._told, *self.planner.alarms, *self._unbound_batches(), *self._late_rows()),
         )
 
     def _fail(self, error: Exception) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from penstock import retention
 from penstock.federation.account import AccountLog
@@ -25,6 +26,7 @@ class SitePlan(Message):
         give: The share that each query is given.
         levels: The SIC of each query as the site sees it: what it gives and what others have told.
         note: Why.
+        batch_id: What tells the batch from another one of the same number; empty if that is not known.
     """
 
     batch: Count
@@ -35,6 +37,12 @@ class SitePlan(Message):
     give: Mapping[Name, Share]
     levels: Mapping[Name, Share]
     note: Text = ""
+    batch_id: Text = ""
+
+    @classmethod
+    def _of_today(cls, document: dict[str, Any]) -> dict[str, Any]:
+        """At first plans did not say which batch of a number they were for."""
+        return {"batch_id": ""} | document
 
 
 class SitePlanLog(Log[SitePlan]):

@@ -12,6 +12,7 @@ import logging
 import shutil
 import time
 from collections import deque
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import xxhash
@@ -39,7 +40,8 @@ from penstock.federation.exchange import Exchange
 from penstock.federation.folder_bus import FolderBus
 from penstock.federation.kafka_bus import KafkaBus
 from penstock.federation.site_report import report_of, watch_of
-from penstock.report_log import End, ReportLog
+from penstock.report_log import Alarms, End, ReportLog
+from penstock.spark.checkpoint import batch_id, is_another
 from penstock.spark.network.failures import SPARK_ERRORS, line_of
 from penstock.spark.network.sinks import Outputs
 from penstock.spark.site.batch import Batch, sql
@@ -191,17 +193,44 @@ class SiteRun:
 
     def _planned(self, batch: Batch, number: int) -> SitePlan:
         """The plan of a batch: the one of its first attempt, or a new one, which is on disk before it acts."""
-        try:
-            plan = self._plans.get(number)
-            if plan is None:
-                plan = self._decide(batch.came(), number)
-                if not self._plans.add(number, plan):
-                    plan = self._plans.get(number) or plan
-        except (OSError, PenstockError) as error:
-            self.errors += 1
-            _logger.warning("site %s: %s; rows flow", self._file.site, error)
-            return SitePlan(number, time.time(), self._file.interval_s, {}, {}, {}, {}, "rows flow")
+        own_id = batch_id(self._checkpoint, number)
+        plan = self._plans.get(number)
+        if plan is None and self._plans.taken(number):
+            raise PenstockError(
+                f"the plan of batch {number} in {self._plans.folder} cannot be read, and what was sent by it would "
+                "differ: delete its file there to plan the batch anew"
+            )
+        if plan is None:
+            return self._new_plan(batch, number, own_id)
+        if is_another(plan.batch_id, own_id):
+            raise PenstockError(
+                f"batch {number} is not the batch of that number that was run before, because {self._checkpoint} was "
+                "changed: rows sent would not be read; delete it to begin anew"
+            )
         return plan
+
+    def _new_plan(self, batch: Batch, number: int, own_id: str) -> SitePlan:
+        flow = SitePlan(number, time.time(), self._file.interval_s, {}, {}, {}, {}, "rows flow", own_id)
+        if self._log.taken(number):
+            return flow  # It could not be planned the first time, and its rows are counted already.
+        try:
+            plan = replace(self._decide(batch.came(), number), batch_id=own_id)
+        except PenstockError as error:
+            self._alarm(f"batch {number} keeps every row: {error}")
+            plan = flow
+        try:
+            self._plans.add(number, plan)
+        except (OSError, PenstockError) as error:
+            if self.exchange.outboxes:  # At a replay other rows would be sent, or other counts told.
+                raise PenstockError(f"the plan of batch {number} cannot be written: {line_of(error)}") from None
+            self._alarm(f"batch {number} keeps every row, since its plan cannot be written: {line_of(error)}")
+            return flow
+        return plan
+
+    def _alarm(self, line: str) -> None:
+        self.errors += 1
+        _logger.warning("site %s: %s", self._file.site, line)
+        self._reports.write(Alarms(time.time(), (line,), self.errors))
 
     def _decide(self, came: Mapping[str, int], number: int) -> SitePlan:
         now_s = time.time()
