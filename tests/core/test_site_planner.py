@@ -219,7 +219,45 @@ def test_costs_are_learned_and_the_time_that_all_else_takes_is_left_free() -> No
     assert 0.1 + 0.001 * 1000 * share + 0.2 == pytest.approx(0.6, abs=0.02)
 
 
-def test_after_a_stop_what_waits_is_thinned_to_one_window() -> None:
+@pytest.mark.parametrize("rows", [50, 400])
+def test_fixed_batch_time_is_no_cost_of_rows(rows: int) -> None:
+    """A fragment takes 1.5 s however few rows it has, so batches follow each other without a pause."""
+    planner = SitePlanner({"own": SiteInput("f", "a", source=True)}, {"a": SiteQuery(1)})
+    took_s, shares = 2.0, []
+    for _ in range(40):
+        elapsed_s = max(took_s, INTERVAL_S)
+        share = planner.decide({"own": round(rows * elapsed_s)}, elapsed_s, {}).keep["own"]
+        kept = round(rows * elapsed_s * share)
+        planner.learn({"f": 1.5 + 0.0005 * kept}, {"f": kept}, other_s=0.5)
+        took_s = 2.0 + 0.0005 * kept
+        shares.append(share)
+    assert sum(shares[:10]) >= 8.0
+    assert min(shares[25:]) == pytest.approx(1.0, abs=0.02)
+    (alarm,) = planner.alarms
+    assert alarm.startswith(f"batches take {took_s:.2f} s of {elapsed_s:.2f} s, at least 1.")
+    assert "so budget = 80% is not held: give a longer interval" in alarm
+
+
+def test_work_outside_fragments_that_grows_with_rows_is_shed_for() -> None:
+    planner = SitePlanner({"own": SiteInput("f", "a", source=True)}, {"a": SiteQuery(1)})
+    took_s = 1.0
+    for _ in range(40):
+        elapsed_s = max(took_s, INTERVAL_S)
+        share = planner.decide({"own": round(1000 * elapsed_s)}, elapsed_s, {}).keep["own"]
+        kept = round(1000 * elapsed_s * share)
+        planner.learn({"f": 0.1 + 0.00001 * kept}, {"f": kept}, other_s=0.1 + 0.002 * kept)
+        took_s = 0.2 + 0.00201 * kept
+    assert took_s <= 1.0
+    assert share == pytest.approx((0.8 - 0.2) / 2.01, abs=0.05)
+
+
+def test_after_a_stop_what_waits_is_kept_or_thinned_to_one_window() -> None:
     inputs = {"own": SiteInput("f", "a", source=True)}
     planner = SitePlanner(inputs, {"a": SiteQuery(1)}, rows_per_s=100.0, window_s=10.0)
-    assert planner.decide({"own": 6000}, 30.0, {}).keep["own"] == pytest.approx(0.5 / 3.0)
+    assert planner.decide({"own": 6000}, 30.0, {}, waited=True).keep["own"] == pytest.approx(0.5)
+    calm = SitePlanner(inputs, {"a": SiteQuery(1)}, rows_per_s=100.0, window_s=10.0)
+    assert calm.decide({"own": 30_000}, 300.0, {}, waited=True).keep["own"] == 1.0
+    unknown = SitePlanner(inputs, {"a": SiteQuery(2)}, rows_per_s=100.0).waiting({"own": 5000})
+    assert (unknown.keep, unknown.sic, unknown.give) == ({"own": 1.0}, {"own": pytest.approx(0.0001)}, {"a": 1.0})
+    thin = SitePlanner(inputs, {"a": SiteQuery(1)}, rows_per_s=100.0, window_s=10.0)
+    assert thin.decide({"own": 6000}, 30.0, {}).keep["own"] == pytest.approx(0.5 / 3.0)

@@ -14,12 +14,14 @@ from tests.components import example
 import penstock as ps
 from penstock import sic
 from penstock.core.planner import SOURCE
+from penstock.core.policy import Recalling
 from penstock.journal import Tail
 from penstock.plan import KeepTable, Plan, RowSic
 from penstock.report import Report
 from penstock.report_log import Watch, line_of
 
 functions = pytest.importorskip("pyspark.sql.functions")
+from penstock.spark.fair_controller import MemberPlanner  # noqa: E402 - only where Spark is installed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -258,6 +260,21 @@ def test_a_column_of_the_users_own_named_sic_is_refused_unless_it_is_named(spark
     assert (row["sic"], row["passed_on"]) == (0.5, 0.5)
     again = ps.Fair("2 s").query("b", weight_column="w")
     assert still.transform(query.admit, sic="passed_on").drop("weight").transform(again.admit).first()["sic"] == 0.5
+
+
+def test_a_query_that_starts_again_is_planned_for_by_what_it_measured_before() -> None:
+    fair = ps.Fair("2 s", policy="balance_sic")
+    fair.query("a")
+    planner = MemberPlanner(fair.planner, "a", fair.lock)
+    assert isinstance(planner, Recalling)
+    boxes = {"source": {"rows_in": 100, "rows_out": 100, "busy_s": 0.0}}
+    given = {"rows_in": 100, "rows_kept": 100, "busy_s": 1.0, "span_s": 1.0, "overhead_s": 1.0, "cost_sketch": b""}
+    reports = [Report(sequence=n, start_s=2.0 * n, end_s=2.0 * n + 2.0, boxes=boxes, **given) for n in range(20)]
+    plan = planner.recall(reports, 50.0)
+    assert plan is not None
+    assert (plan.gates, plan.decided_s) == ((), 40.0)
+    assert plan.fits is not None
+    assert plan.fits.rows_per_s > 0.0
 
 
 def test_names_are_given_once_and_sources_by_name(spark: SparkSession) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +19,7 @@ from tests.core.networks import figure_4
 
 from penstock.core.network import Box
 from penstock.errors import PenstockError
+from penstock.spark import file_log
 from penstock.spark.network import feeds, streams
 from penstock.spark.network.bound import NEWEST_PLANS, BoundPlans
 from penstock.spark.network.history import History
@@ -239,3 +242,47 @@ def test_a_batch_is_bound_for_its_offsets_and_a_damaged_binding_is_told(tmp_path
     path.write_text("torn")
     with pytest.raises(PenstockError, match="the binding of batch 0 cannot be read"):
         plans.of("inputs", 0, "query:offsets")
+
+
+def lines_of(log: Path) -> list[dict[str, Any]]:
+    newest = max(log.glob("*.compact"), key=lambda path: int(path.stem))
+    return [json.loads(line) for line in newest.read_text().splitlines()[1:]]
+
+
+def test_sparks_log_of_files_is_shortened_and_no_file_is_read_twice_or_lost(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(file_log, "SMALL_BYTES", 0)
+    monkeypatch.setattr(file_log, "BATCHES", 2)
+    read: list[int] = []
+    source, log = tmp_path / "a b", tmp_path / "checkpoint" / "sources" / "0"
+    source.mkdir()
+
+    def run(first: int, last: int) -> None:
+        for number in range(first, last):
+            (source / f"{number}.json").write_text(f'{{"number": {number}}}')
+            os.utime(source / f"{number}.json", (number, number))
+
+        def take(df: Any, batch: int) -> None:
+            read.extend(row["number"] for row in df.collect())
+            if batch % 5 == 0:
+                file_log.shorten(tmp_path / "checkpoint")
+
+        stream = spark.readStream.schema("number int").option("maxFilesPerTrigger", 1).json(str(source))
+        writer = stream.writeStream.option("checkpointLocation", str(tmp_path / "checkpoint")).foreachBatch(take)
+        writer.trigger(availableNow=True).start().awaitTermination()
+
+    run(0, 12)
+    assert len(lines_of(log)) == 10, "what is still there stays"
+    for number in range(8):
+        (source / f"{number}.json").unlink()
+    run(12, 21)
+    assert [line["path"].rpartition("/")[2] for line in lines_of(log)][:2] == ["7.json", "8.json"], (
+        "and what may be read again"
+    )
+    assert read == list(range(21))
+    file_log.shorten(tmp_path / "nothing")
+    monkeypatch.setattr(file_log, "_needed", lambda *_: 1 / 0)
+    newest = max(log.glob("*.compact"), key=lambda path: int(path.stem))
+    newest.write_text("v2" + newest.read_text()[2:])
+    file_log.shorten(tmp_path / "checkpoint")

@@ -21,13 +21,10 @@ from penstock.core.balanced import Balanced
 from penstock.core.bucket_costs import BUCKETS
 from penstock.core.density import Classes, allot
 from penstock.core.fair_planner import Choice, FairPlanner, Member, Terms
-from penstock.core.knowledge import Knowledge
 from penstock.core.planner import DEAD_BAND, SOURCE
 from penstock.core.pooled_costs import pooled
-from penstock.core.target import MeanQueueLatency
 from penstock.core.worth import Worth
 from penstock.plan import KeepTable
-from penstock.report import Report
 
 Floats = NDArray[np.float64]
 
@@ -62,22 +59,14 @@ class BalancedPlanner(FairPlanner):
         super().__init__(target_s, **settings)
         self.policy = policy.name
         self._balanced = policy
-        self._target = MeanQueueLatency(target_s)
-        self._learned: dict[str, Knowledge] = {}
         self._utilities: dict[str, Floats] = {}
         self._grid: dict[str, tuple[int, int]] = {}  #: places for keys, and grades of worth
 
     def join(self, name: str, terms: Terms, *, worth: Worth | None = None) -> None:
         """Let a query take part, whose rows are worth this."""
         super().join(name, terms)
-        self._learned[name] = Knowledge(self._target)
         self._utilities[name] = np.ones(BUCKETS) if worth is None else worth.by_bucket()
         self._grid[name] = (BUCKETS, 1) if worth is None else worth.grid
-
-    def learn(self, name: str, report: Report) -> None:
-        """Take in a batch, bucket by bucket."""
-        super().learn(name, report)
-        self._learned[name].learn(report)
 
     def follow(self, present: Mapping[str, Member], now_s: float) -> None:
         """Move the budget.
@@ -104,9 +93,10 @@ class BalancedPlanner(FairPlanner):
         told = all(member.known.measured for member in present.values())
         found = {}
         for name, member in present.items():
-            learned, rate = self._learned[name], sum(member.known.rates.values())
+            learned, rate = member.batches, sum(member.known.rates.values())
             expected = pooled(learned.costs, *self._grid[name], came=learned.came)
-            costs_s = learned.reach * expected.costs_s if told else np.full(BUCKETS, member.known.length_s)
+            by_key_s = learned.reach * expected.costs_s + learned.outside_s
+            costs_s = by_key_s if told else np.full(BUCKETS, member.length_s)
             utilities = self._utilities[name]
             if not expected.shares @ utilities > 0.0:
                 utilities = np.ones(BUCKETS)  # None of its rows is worth anything, so all are alike.

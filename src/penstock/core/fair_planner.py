@@ -22,11 +22,14 @@ from typing import Literal, NamedTuple
 
 from penstock.core.allot import LEAST_SHARE, alike
 from penstock.core.fair_share import max_min
-from penstock.core.planner import DEAD_BAND, SOURCE
+from penstock.core.knowledge import Knowledge
+from penstock.core.out_of_reach import why_out_of_reach
+from penstock.core.planner import DEAD_BAND, RECALLED, SOURCE, SPARE, fits_else
 from penstock.core.shared_knowledge import SharedKnowledge
 from penstock.core.sic import STW_S, source_sic
+from penstock.core.target import MeanQueueLatency
 from penstock.core.work_budget import WorkBudget
-from penstock.plan import Effect, KeepTable, Plan, RowSic
+from penstock.plan import Effect, Fits, KeepTable, Plan, RowSic
 from penstock.report import Report
 
 Prefer = Literal["any", "sic"]
@@ -37,6 +40,8 @@ UNFAIR = "more work than the application can do, shared fairly"
 ALIKE = "more work than the application can do, the same share for all"
 #: Rates that differ by less than this share from what rows say they carry make no new plan.
 SIC_BAND = 0.1
+#: A query whose batches take this share of the time does not pause between them.
+WITHOUT_PAUSE = 0.9
 
 
 @dataclass(frozen=True)
@@ -56,10 +61,11 @@ class Terms:
 
 @dataclass
 class Member:
-    """A query that takes part: its terms, what is known of it, and its plan in force."""
+    """A query that takes part: its terms, what is known of it and of its batches, and its plan in force."""
 
     terms: Terms
     known: SharedKnowledge
+    batches: Knowledge
     alarms: tuple[str, ...] = ()
     plan: Plan | None = field(default=None)
 
@@ -67,6 +73,34 @@ class Member:
     def table(self) -> KeepTable | None:
         """What of it is kept at the moment; None if everything is."""
         return None if self.plan is None else self.plan.gate(SOURCE)
+
+    @property
+    def cost_s(self) -> float:
+        """Work of a row that is kept, by what its operator told, with what it costs outside the operator."""
+        return self.known.cost_s + self.batches.outside_s
+
+    @property
+    def length_s(self) -> float:
+        """Work of a row that is kept, by the length of batches, less what a batch takes however few rows it has."""
+        return self.batches.row_span_s
+
+    def fits(self, share: float) -> Fits | None:
+        """Up to how many rows of a batch a plan that keeps this share is right; None if that is not known."""
+        batches = self.batches
+        if batches.catching_up or (batches.in_doubt and not batches.measured):
+            return None
+        # Rows that were kept may be cheaper than those that come.
+        whole_s = (batches.reach * batches.costs.mean_s + batches.outside_s) / batches.capacity
+        row_s = self.length_s * max(share, LEAST_SHARE) if share < 1.0 else max(self.length_s, whole_s)
+        span_s = batches.span_s(batches.steady._replace(lag_s=0.0))
+        if not (row_s > 0.0 and 0.0 < span_s < math.inf):
+            return None
+        return Fits(1.0 / row_s, rows=SPARE * span_s / row_s)
+
+    @property
+    def held(self) -> bool:
+        """Whether its waits become shorter if rows are shed, and do not end by themselves."""
+        return not (self.batches.out_of_reach or self.batches.catching_up)
 
 
 class Choice(NamedTuple):
@@ -86,11 +120,11 @@ class FairPlanner:
     >>> def report(number, name, rows):
     ...     return Report(sequence=number, start_s=2.0 * number, end_s=2.0 * number + 2.0, rows_in=rows, rows_kept=rows,
     ...                   busy_s=1.0, boxes={"events": {"rows_in": rows, "rows_out": rows, "busy_s": 0.0}})
-    >>> for number in range(3):  # rows of both wait for 2 s
+    >>> for number in range(3):  # rows of both wait for 2 s; what of that is fixed is not known yet
     ...     for name, rows in (("free", 100), ("paying", 50)):
     ...         plan = planner.decide(name, report(number, name, rows), now_s=2.0 * number + 2.0)
     >>> [round(planner.plan(name).gate("source").keep[0], 2) for name in ("free", "paying")]
-    [0.17, 0.33]
+    [0.33, 0.67]
     >>> planner.plan("paying").sic_at("source").sic[0]  # one over the 250 rows of a window
     0.004
     """
@@ -116,7 +150,8 @@ class FairPlanner:
 
     def join(self, name: str, terms: Terms) -> None:
         """Let a query take part; one that did before begins anew, as if nothing were known of it."""
-        self.members[name] = Member(terms, SharedKnowledge(terms.sources, self.window_s))
+        batches = Knowledge(MeanQueueLatency(self.target_s), triggered=False)
+        self.members[name] = Member(terms, SharedKnowledge(terms.sources, self.window_s), batches)
 
     def leave(self, name: str) -> None:
         """The query has ended: from now on the others share what there is."""
@@ -141,16 +176,46 @@ class FairPlanner:
         choice = self.choose(name, present)
         own.alarms = tuple(self._alarms(name, report, present))
         sic = RowSic(SOURCE, tuple(self._carried(own)))
-        if own.plan is not None and not (choice.moved or _carries_else(own.plan, sic)):
+        fits = own.fits(choice.share)
+        if own.plan is not None and not (
+            choice.moved or _carries_else(own.plan, sic) or fits_else(own.plan.fits, fits)
+        ):
             return None
-        gates = () if choice.table is None else (choice.table,)
-        expected = Effect(choice.share)
-        own.plan = Plan(report.sequence + 1, self.policy, now_s, self.salt, gates=gates, sic=(sic,), expected=expected)
+        own.plan = Plan(
+            report.sequence + 1,
+            self.policy,
+            now_s,
+            self.salt,
+            gates=() if choice.table is None else (choice.table,),
+            sic=(sic,),
+            expected=Effect(choice.share),
+            fits=fits,
+        )
         return own.plan
+
+    def recall(self, name: str, reports: Sequence[Report], now_s: float) -> Plan | None:
+        """Learn from reports of an earlier run; a plan that says what fits, or None if that is not known.
+
+        It sheds nothing by itself, and rows carry what they carried then.
+        """
+        own = self.members[name]
+        for report in reports:
+            self.learn(name, report)
+        fits = own.fits(1.0)
+        sic = (RowSic(SOURCE, tuple(self._carried(own))),) if own.known.ready else ()
+        own.known.forget()
+        own.batches.pause()
+        if fits is None:
+            return None
+        known_s = reports[-1].end_s if reports else now_s
+        return Plan(
+            0, self.policy, known_s, self.salt, sic=sic, expected=Effect(keep_share=1.0), note=RECALLED, fits=fits
+        )
 
     def learn(self, name: str, report: Report) -> None:
         """Take in a batch of the query; a planner that knows more extends it."""
         self.members[name].known.learn(report)
+        self.members[name].batches.learn(report)
 
     def choose(self, name: str, present: Mapping[str, Member]) -> Choice:
         """What to keep of one of the queries present, within the budget; another planner puts its own rule here."""
@@ -165,7 +230,16 @@ class FairPlanner:
         own.known.forget()
         if own.plan is None or not own.plan.gates:
             return None
-        own.plan = Plan(version, self.policy, now_s, self.salt, sic=own.plan.sic, expected=Effect(1.0), note=note)
+        own.plan = Plan(
+            version,
+            self.policy,
+            now_s,
+            self.salt,
+            sic=own.plan.sic,
+            expected=Effect(1.0),
+            note=note,
+            fits=own.fits(1.0),
+        )
         return own.plan
 
     def _present(self, name: str, report: Report) -> dict[str, Member]:
@@ -181,16 +255,21 @@ class FairPlanner:
             self.budget.convert(_rate_of_exchange(present, by_length=by_length))
         self._by_length = by_length
         costs_s = self._costs_s(present)
+        held = [member.known for member in present.values() if member.held]
         self.budget.follow(
             now_s,
-            wait_s=max(member.known.queued_s for member in present.values()),
-            cycle_s=max(member.known.working_s for member in present.values()),
+            wait_s=max((known.queued_s for known in held), default=0.0),
+            cycle_s=max((known.working_s for known in held), default=0.0),
             done_per_s=sum(
-                costs_s[name] * member.known.kept_per_s if by_length else member.known.busy_per_s
+                costs_s[name] * member.known.kept_per_s if by_length else _done_per_s(member)
                 for name, member in present.items()
             ),
             comes_per_s=sum(costs_s[name] * sum(member.known.rates.values()) for name, member in present.items()),
-            pace_per_s=0.0 if by_length else max(member.known.pace_per_s for member in present.values()),
+            # By length, a query whose batches follow each other without a pause could do nothing but work on rows.
+            pace_per_s=sum(member.known.at_work for member in present.values() if member.known.at_work >= WITHOUT_PAUSE)
+            if by_length
+            else max(member.known.pace_per_s for member in present.values()),
+            in_vain=not held,
         )
 
     def _costs_s(self, present: Mapping[str, Member]) -> dict[str, float]:
@@ -200,7 +279,7 @@ class FairPlanner:
         which neither the order of queries nor the share that fits depends on.
         """
         told = _told(present)
-        return {name: one.known.cost_s if told else one.known.length_s for name, one in present.items()}
+        return {name: one.cost_s if told else one.length_s for name, one in present.items()}
 
     def _shares(self, present: Mapping[str, Member]) -> dict[str, list[float]]:
         """The share to keep of every source of every query."""
@@ -256,6 +335,8 @@ class FairPlanner:
                 f"rows of query {name!r} wait {own.known.wait_s:.2f} s, most of it before their batch is triggered, "
                 f"which shedding cannot shorten: give it a shorter trigger, or a target above {self.target_s:g} s"
             )
+        elif own.batches.out_of_reach and own.known.wait_s > self.target_s:
+            found.append(f"query {name!r}: {why_out_of_reach(MeanQueueLatency(self.target_s), own.batches)}")
         budget = self.budget.per_s
         if budget is None:
             return found
@@ -281,10 +362,15 @@ def _told(present: Mapping[str, Member]) -> bool:
     return all(member.known.measured for member in present.values())
 
 
+def _done_per_s(member: Member) -> float:
+    """Work that was done a second: in operators, and for the same rows outside them."""
+    return member.known.busy_per_s + member.batches.outside_s * member.known.kept_per_s
+
+
 def _rate_of_exchange(present: Mapping[str, Member], *, by_length: bool) -> float | None:
     """What work told by operators is by the length of batches, or the other way; None if no query tells both."""
-    known = [member.known for member in present.values() if member.known.cost_s > 0.0 and member.known.length_s > 0.0]
-    told, lengths = (sum(one.kept_per_s * getattr(one, kind) for one in known) for kind in ("cost_s", "length_s"))
+    both = [member for member in present.values() if member.cost_s > 0.0 and member.length_s > 0.0]
+    told, lengths = (sum(one.known.kept_per_s * getattr(one, kind) for one in both) for kind in ("cost_s", "length_s"))
     if told <= 0.0 or lengths <= 0.0:
         return None
     return float(lengths / told if by_length else told / lengths)

@@ -78,8 +78,8 @@ class Knowledge:
     114.0
     """
 
-    def __init__(self, target: Target) -> None:
-        """Start knowing nothing."""
+    def __init__(self, target: Target, *, triggered: bool = True) -> None:
+        """Start knowing nothing; unless `triggered`, a target is not out of reach for a long trigger alone."""
         self.costs = BucketCosts()
         self.came = 0.0  #: rows of which `costs` are, those that were shed included
         self.capacity = 1.0  #: seconds of work that tasks get done a second, all together
@@ -91,7 +91,7 @@ class Knowledge:
         self.catching_up = False
         self.measured = False  #: whether an operator tells what its rows cost
         self.out_of_reach = False  #: whether the target cannot be held however much is shed
-        self._target = target
+        self._target, self._triggered = target, triggered
         self._time = BatchTime()  # of the time outside the operator, or of all of it
         self._last: Report | None = None
         self._begun_s = 0.0  # when this run's first batch started
@@ -267,6 +267,12 @@ class Knowledge:
         return outside_s + report.span_s if self.measured else outside_s
 
     @property
+    def row_span_s(self) -> float:
+        """By how much each row that is kept makes a batch longer; 0 as long as that is not known."""
+        last = self._recent[-1] if self._recent else None
+        return self._work_span_s(last) / last.rows_kept if last else 0.0
+
+    @property
     def least_span_s(self) -> float:
         """How long a batch may work even if the target says less."""
         if not self._recent or not self.in_doubt:
@@ -311,7 +317,8 @@ class Knowledge:
         pace = self._steady(fixed_s)
         # Where rows seldom come, none waits for a trigger.
         ratio = self._target.ratio(self._last)
-        interval_s = pace.cycle_s if self.out_of_reach or (self._waited and (ratio is None or ratio > 1.0)) else 0.0
+        waits = self.out_of_reach or (self._waited and (ratio is None or ratio > 1.0))
+        interval_s = pace.cycle_s if self._triggered and waits else 0.0
         pace = pace._replace(lag_s=self.lateness_s, cycle_s=interval_s, delay_s=min(pace.delay_s, fixed_s))
         wait_s = self._target.wait_s(pace, LEAST_WORK * max(fixed_s, interval_s))
         return wait_s is not None and wait_s > limit_s

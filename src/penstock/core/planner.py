@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from penstock.core.allot import LEAST_SHARE, alike, cheapest_first, densest_first, row_share
 from penstock.core.bucket_costs import BUCKETS
 from penstock.core.knowledge import Knowledge
+from penstock.core.out_of_reach import why_out_of_reach
 from penstock.core.pooled_costs import pooled
 from penstock.core.target import AIM, Target, Throughput
 from penstock.plan import Effect, Fits, KeepTable, Plan
@@ -129,7 +130,7 @@ class BatchPlanner:
         gates = () if table is None else (table,)
         share = forecast.let_through(table)[1] / max(float(forecast.rows.sum()), 1e-9) if gates else 1.0
         fits = self._fits(forecast, table, min(share, 1.0))
-        if self._plan is not None and not (self._differs(forecast, table) or _fits_else(self._plan.fits, fits)):
+        if self._plan is not None and not (self._differs(forecast, table) or fits_else(self._plan.fits, fits)):
             return None
         self._plan = Plan(
             report.sequence + 1,
@@ -246,7 +247,7 @@ class BatchPlanner:
         known, ratio = self._known, self.target.ratio(report)
         missed = ratio is not None and ratio > 1.0
         if known.out_of_reach and (missed or ratio is None):
-            found.append(self._out_of_reach(known))
+            found.append(why_out_of_reach(self.target, known))
         elif known.settled and known.capped and missed and known.late:
             found.append(
                 f"rows are {report.lag_s:.0f} s old when their batch starts, before any work: a backlog waits at the "
@@ -259,33 +260,8 @@ class BatchPlanner:
             )
         return found
 
-    def _out_of_reach(self, known: Knowledge) -> str:
-        """Why the target cannot be held, with what was seen of it."""
-        pace = known.steady
-        old_s = known.lateness_s + pace.error_s
-        if old_s > known.interval_s and (old_s > known.fixed_s or not known.recent):
-            return (
-                f"target = {self.target} is out of reach, so nothing is shed for it: rows are {old_s:.0f} s old when "
-                "their batch starts, before any work; give as arrival the column with the time at which rows came to "
-                "the source, or a longer target"
-            )
-        wait_s = self.target.wait_s(pace._replace(lag_s=0.0), 0.0) or 0.0
-        if known.interval_s > known.fixed_s:
-            return (
-                f"target = {self.target} is out of reach, so nothing is shed for it: a batch starts only every "
-                f"{known.interval_s:.1f} s, and rows wait {wait_s:.2f} s however few there are; give a longer target, "
-                "or a shorter trigger"
-            )
-        fewest, most = (choose(known.recent, key=lambda one: one.rows_kept) for choose in (min, max))
-        return (
-            f"target = {self.target} is out of reach, so nothing is shed for it: a batch takes {known.fixed_s:.2f} s "
-            f"whatever is shed ({fewest.rows_kept} rows took {fewest.duration_s:.2f} s, {most.rows_kept} rows "
-            f"{most.duration_s:.2f} s), and rows wait {wait_s:.2f} s however few there are; give a longer target, or "
-            "make batches shorter, for example by a lower spark.sql.shuffle.partitions"
-        )
 
-
-def _fits_else(old: Fits | None, new: Fits | None) -> bool:
+def fits_else(old: Fits | None, new: Fits | None) -> bool:
     """Whether far more rows fit than the plan in force says, or far fewer."""
     if old is None or new is None:
         return old is not new

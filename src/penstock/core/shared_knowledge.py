@@ -14,8 +14,6 @@ from penstock.report import Report
 
 #: Batches that are remembered however long ago they were.
 LEAST_BATCHES = 3
-#: How much dearer than at best rows may seem from one batch to the next, when costs rise.
-SOFTEN = 1.03
 #: A query that showed no batch for so many of its cycles, and for so long, is not counted: its input is over, or it is.
 GONE_CYCLES, GONE_S = 5.0, 20.0
 
@@ -51,9 +49,6 @@ class SharedKnowledge:
         """Start knowing nothing."""
         self._sources, self._window_s = tuple(sources), window_s
         self._batches = deque[_Batch]()
-        #: Work of a row that is kept, by the length of batches. Each has a part that does not depend on its rows, so
-        #: the fewer there are, the dearer each seems: the least of late is nearest to the truth.
-        self.length_s = 0.0
         #: Work of a row that is kept, by what its operator told; what was known last if no row of late was kept.
         self.cost_s = 0.0
         #: Whether an operator tells how long it works; otherwise the length of batches is all that is known.
@@ -86,9 +81,6 @@ class SharedKnowledge:
                 min(pause_s / 2.0, age_s),
             )
         )
-        if report.rows_kept and before is not None:  # The first batch of a run is like no other.
-            each_s = report.duration_s / report.rows_kept
-            self.length_s = min(each_s, SOFTEN * self.length_s) if self.length_s else each_s
         while len(self._batches) > LEAST_BATCHES and self._batches[0].end_s < self._batches[-1].end_s - self._window_s:
             self._batches.popleft()
         # A batch of which nothing came as far as the operator teaches nothing about it.
@@ -137,6 +129,11 @@ class SharedKnowledge:
     def pace_per_s(self) -> float:
         """Work that tasks got done a second while any of them worked."""
         return max((batch.busy_s / batch.span_s for batch in self._batches if batch.span_s > 0.0), default=0.0)
+
+    @property
+    def at_work(self) -> float:
+        """The share of the time in which a batch ran, of late."""
+        return min(self._per_s([batch.end_s - batch.start_s for batch in self._batches]), 1.0)
 
     @property
     def must_keep(self) -> float:

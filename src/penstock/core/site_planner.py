@@ -3,6 +3,10 @@
 Rows that come from other sites have cost work already and are few: they are kept while there is work left for them.
 What remains is shared among the site's own sources by `fair_shares`. Shares go half the way to where they should be at
 each batch, because several sites answer the same news at the same time.
+
+What a fragment takes has a fixed part and a part for each row (`core.batch_time`), and so has all the rest of a batch.
+Only the second is the cost of a row. At least half of the budget is given to rows, however long the fixed parts take:
+to shed more would win little time.
 """
 
 from collections import deque
@@ -10,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from penstock.core.batch_time import BatchTime
 from penstock.core.others import Known
 from penstock.core.site_shares import Demand, even_shares, fair_shares
 
@@ -17,10 +22,14 @@ Policy = Literal["balance", "random"]
 
 #: How far shares go towards where they should be, at each batch.
 STEP = 0.5
-#: A new cost counts so much at least, and all at first.
-NEWEST_COST = 0.2
-#: At least this share of the budget goes to rows, however long the rest of a batch takes.
-LEAST_FOR_ROWS = 0.1
+#: At least this share of the budget goes to rows, however long the fixed part of a batch takes.
+LEAST_FOR_ROWS = 0.5
+#: As long as it is in doubt whether shedding makes batches shorter, everything is kept after so many batches, and again
+#: after twice as many each time. It is in doubt if the standard error of what is fixed is more than this share of the
+#: time from batch to batch.
+FIRST_TRY, IN_DOUBT = 4, 0.05
+#: What counts as fixed of the time inside and outside fragments as long as there is no more to go by.
+FIXED_INSIDE, FIXED_OUTSIDE = 0.5, 0.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +111,10 @@ class SitePlanner:
         self._rows_per_s, self._busy_share = rows_per_s, busy_share
         self._window_s, self._policy = window_s, policy
         self._recent: deque[tuple[float, dict[str, int]]] = deque()
-        self._costs_s: dict[str, float] = {}
-        self._learned: dict[str, int] = {}
-        self._other_s = 0.0
+        self._times: dict[str, BatchTime] = {}  # by fragment
+        self._outside = BatchTime(FIXED_OUTSIDE)
+        self._elapsed_s = self._took_s = 0.0  # of the last batch
+        self._shed_for, self._try_after = 0, FIRST_TRY  # batches that were shed of, and after how many all are kept
         self._give: dict[str, float] = {}
 
     @property
@@ -115,15 +125,37 @@ class SitePlanner:
             own[one.query] += one.source
         return {query: min(count / self._queries[query].sources, 1.0) for query, count in own.items()}
 
-    def decide(self, rows: Mapping[str, int], elapsed_s: float, known: Mapping[str, Known]) -> Shares:
+    @property
+    def alarms(self) -> tuple[str, ...]:
+        """What a person should hear of, one line each."""
+        fixed_s, may_s = self._fixed_s, self._busy_share * self._elapsed_s
+        if self._rows_per_s is not None or self._took_s <= may_s or fixed_s <= (1.0 - LEAST_FOR_ROWS) * may_s:
+            return ()
+        line = (
+            f"batches take {self._took_s:.2f} s of {self._elapsed_s:.2f} s, at least {fixed_s:.2f} s of it however few "
+            f"rows they have, so budget = {self._busy_share:.0%} is not held: give a longer interval, or fewer shuffle "
+            "partitions"
+        )
+        return (line,)
+
+    def waiting(self, rows: Mapping[str, int]) -> Shares:
+        """All of a batch whose rows have waited, for a time unknown: nothing says that they are too many."""
+        counts = {name: max(rows.get(name, 0) / self._window_s, 0.0) for name in self._inputs}
+        self._give = {query: 1.0 for query, part in self.parts.items() if part}
+        return Shares(dict.fromkeys(self._inputs, 1.0), self._sic(counts), dict(self._give))
+
+    def decide(
+        self, rows: Mapping[str, int], elapsed_s: float, known: Mapping[str, Known], *, waited: bool = False
+    ) -> Shares:
         """What to keep of a batch.
 
         Args:
             rows: Rows in, by input.
             elapsed_s: Time over which they came.
             known: What other sites give, by query.
+            waited: Whether they waited because the site was stopped, and are not to be thinned for their age.
         """
-        elapsed_s = max(elapsed_s, 1e-3)
+        elapsed_s = self._elapsed_s = max(elapsed_s, 1e-3)
         rates = self._rates(rows, elapsed_s)
         work = {name: rates[name] * self._cost(one.fragment) for name, one in self._inputs.items()}
         budget = self._budget(elapsed_s)
@@ -137,8 +169,9 @@ class SitePlanner:
             passed = min(1.0, budget / derived) if derived else 1.0
             give = self._towards(fair_shares(demands, max(budget - derived, 0.0)), demands, budget - passed * derived)
         self._give = give
-        # After a stop, what waits is more than can be done within a window: it is thinned, for freshness.
-        fresh = min(1.0, self._window_s / elapsed_s)
+        give = self._tried(give)
+        # What came over more than a window is too much for one: it is thinned, for freshness.
+        fresh = 1.0 if waited else min(1.0, self._window_s / elapsed_s)
         keep = {
             name: give[one.query] * (fresh if work[name] else 1.0) if one.source else passed
             for name, one in self._inputs.items()
@@ -155,19 +188,37 @@ class SitePlanner:
         """
         for fragment, took_s in seconds.items():
             if kept.get(fragment):
-                count = self._learned[fragment] = self._learned.get(fragment, 0) + 1
-                newest, last = took_s / kept[fragment], self._costs_s.get(fragment, 0.0)
-                self._costs_s[fragment] = last + max(NEWEST_COST, 1.0 / count) * (newest - last)
-        self._other_s += 0.5 * (other_s - self._other_s)
+                self._times.setdefault(fragment, BatchTime(FIXED_INSIDE)).learn(kept[fragment], took_s)
+        self._took_s = sum(seconds.values()) + max(other_s, 0.0)
+        self._outside.learn(sum(kept.values()), max(other_s, 0.0))
 
     def _cost(self, fragment: str) -> float:
         """Work on a row: rows themselves where capacity is given in rows, else seconds, 0 until they are known."""
-        return 1.0 if self._rows_per_s is not None else self._costs_s.get(fragment, 0.0)
+        if self._rows_per_s is not None:
+            return 1.0
+        return self._times[fragment].row_s + self._outside.row_s if fragment in self._times else 0.0
+
+    @property
+    def _fixed_s(self) -> float:
+        """What a batch takes however few rows it has."""
+        return sum(one.fixed_s for one in self._times.values()) + self._outside.fixed_s
 
     def _budget(self, elapsed_s: float) -> float:
         if self._rows_per_s is not None:
             return self._rows_per_s
-        return max(self._busy_share - self._other_s / elapsed_s, LEAST_FOR_ROWS * self._busy_share)
+        return max(self._busy_share - self._fixed_s / elapsed_s, LEAST_FOR_ROWS * self._busy_share)
+
+    def _tried(self, give: dict[str, float]) -> dict[str, float]:
+        """The shares; now and then everything, as long as nobody knows whether shedding makes batches shorter."""
+        if self._rows_per_s is not None or min(give.values(), default=1.0) >= 1.0:
+            self._shed_for, self._try_after = 0, FIRST_TRY
+            return give
+        self._shed_for += 1
+        in_doubt = sum(one.doubt_s for one in self._times.values()) > IN_DOUBT * self._elapsed_s
+        if not in_doubt or self._shed_for < self._try_after:
+            return give
+        self._shed_for, self._try_after = 0, 2 * self._try_after
+        return dict.fromkeys(give, 1.0)
 
     def _rates(self, rows: Mapping[str, int], elapsed_s: float) -> dict[str, float]:
         """Rows a second over about the last window."""

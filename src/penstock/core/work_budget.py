@@ -19,6 +19,9 @@ longer than the target, to shed more is to win little: half of the capacity is a
 as long as their overhead. While rows that came before still wait, for a few cycles, it may be half of that.
 
 As long as no wait exceeds the target there is no budget, and it ends when it covers all that comes.
+
+If no query can hold the target however much is shed, waits say nothing about the budget. There is none then, unless
+more work comes than can be done.
 """
 
 import math
@@ -41,6 +44,8 @@ DRAIN_SHARE = 0.5
 OVER_GAIN, LEAST_OVER, MOST_OVER = 0.1, 0.5, 2.0
 #: Half way at a time it never comes there quite.
 NEARLY = 1.1
+#: Where shedding is in vain, so much of the capacity is given: with more, batches would take ever longer.
+KEEP_UP = 0.8
 #: A slow start is over after so many cycles.
 SOME_CYCLES = 4
 
@@ -108,6 +113,7 @@ class WorkBudget:
         done_per_s: float,
         comes_per_s: float,
         pace_per_s: float,
+        in_vain: bool = False,
     ) -> None:
         """Take in how it goes.
 
@@ -118,9 +124,14 @@ class WorkBudget:
             done_per_s: Work that was done a second.
             comes_per_s: Work that came a second.
             pace_per_s: Work that operators got done a second while they worked.
+            in_vain: Whether shedding makes no wait short enough.
         """
         remembered = self._capacity * (1.0 - FORGET_PER_S) ** max(now_s - self._seen_s, 0.0)
         self._capacity, self._seen_s = max(remembered, done_per_s, pace_per_s), now_s
+        if in_vain:
+            most_per_s = KEEP_UP * self._capacity
+            self.per_s, self._drain, self._low = most_per_s if comes_per_s > most_per_s else None, 1.0, 0
+            return
         if self.per_s is None:
             if wait_s * AIM <= self._aim_s or done_per_s <= 0.0:
                 return

@@ -88,6 +88,7 @@ class SiteKeys(Keys):
     budget: Annotated[float, Field(gt=0.0, le=1.0), Accepts("a share of time above 0, up to 1")] = 0.8
     capacity: Annotated[float, Field(gt=0.0), Accepts("rows a second, a number above 0")] | None = None
     policy: Annotated[Literal["balance", "random"], Accepts("one of balance, random")] = "balance"
+    backlog: Annotated[Literal["keep", "thin"], Accepts("one of keep, thin")] = "keep"
     queries: Annotated[dict[Label, QueryKeys], Field(min_length=1), Holds("one query or more, each by its name")]
     fragments: Annotated[
         dict[Label, FragmentKeys], Field(min_length=1), Holds("one fragment or more, each by its name")
@@ -155,6 +156,7 @@ class SiteFile:
         budget: The share of its time that the site may work.
         capacity: Rows a second that it can take, in place of the budget.
         policy: How it sheds.
+        backlog: What becomes of rows that waited while the site was stopped.
         queries: The queries that it has fragments of.
         fragments: These fragments.
         document: The file, to name a line in further errors.
@@ -169,6 +171,7 @@ class SiteFile:
     budget: float
     capacity: float | None
     policy: Policy
+    backlog: Literal["keep", "thin"]
     queries: dict[str, SiteQuery]
     fragments: dict[str, Fragment]
     document: Document = field(repr=False, compare=False)
@@ -224,6 +227,7 @@ def load(path: str | Path) -> SiteFile:
         budget=given.budget,
         capacity=given.capacity,
         policy=given.policy,
+        backlog=given.backlog,
         queries={name: SiteQuery(one.sources, one.weight) for name, one in given.queries.items()},
         fragments=fragments,
         document=document,

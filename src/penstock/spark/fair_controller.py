@@ -13,7 +13,7 @@ from penstock.spark.sic import delivered
 from penstock.spark.sic_columns import CAME, PASSED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from threading import Lock
 
     from penstock.core.fair_planner import FairPlanner
@@ -37,6 +37,11 @@ class MemberPlanner:
         """A plan for the query's next batch, or None to go on with the one in force."""
         with self._lock:
             return self._planner.decide(self._name, report, now_s)
+
+    def recall(self, reports: Sequence[Report], now_s: float) -> Plan | None:
+        """A plan for the first batch by the reports of an earlier run, or None if nothing follows."""
+        with self._lock:
+            return self._planner.recall(self._name, reports, now_s)
 
     def release(self, version: int, now_s: float, note: str) -> Plan | None:
         """A plan that keeps everything."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pyspark.errors import PySparkException
 
 from penstock.errors import PenstockError
-from penstock.spark import forwarded
+from penstock.spark import file_log, forwarded
 from penstock.spark.quarantine import Sign, stored_schema
 from penstock.spark.replay import started
 from penstock.spark.tables import refuse_shared
@@ -65,6 +65,7 @@ class Forward:
         if place.kind == "kafka":
             rows = as_json(rows)
         self._folder, self._place = folder, place
+        file_log.shorten(folder / MARK)
         self._query: StreamingQuery = started(rows, folder / MARK, place, {"processingTime": EVERY})
 
     @property

@@ -20,12 +20,14 @@ from typing import TYPE_CHECKING
 
 import xxhash
 
+from penstock import retention
 from penstock.core.network import Network
 from penstock.core.network_planner import NetworkPlanner, nothing_dropped
 from penstock.core.network_statistics import Measured
 from penstock.core.semantic import judged_columns
 from penstock.core.weighted import unweighted
 from penstock.errors import PenstockError
+from penstock.spark import file_log
 from penstock.spark.checkpoint import batch_id
 from penstock.spark.feed import ProgressFeed
 from penstock.spark.network import calibration, streams
@@ -217,6 +219,8 @@ class NetworkRun:
     def _run_batch(self, stage: Stage, rows: DataFrame, number: int) -> None:
         begun_s = time.time()
         own_id = batch_id(self._checkpoint(stage), number)
+        if number % retention.PURGE_EVERY == 0:
+            file_log.shorten(self._checkpoint(stage))  # Spark waits for this batch.
         plan = self._bound(stage, number, own_id)
         batch = Batch(self.network, stage, rows, plan, self.planner.subjects, self._schemas)
         try:

@@ -41,6 +41,7 @@ from penstock.federation.folder_bus import FolderBus
 from penstock.federation.kafka_bus import KafkaBus
 from penstock.federation.site_report import report_of, watch_of
 from penstock.report_log import Alarms, End, ReportLog
+from penstock.spark import file_log
 from penstock.spark.checkpoint import batch_id, is_another
 from penstock.spark.network.failures import SPARK_ERRORS, line_of
 from penstock.spark.network.sinks import Outputs
@@ -110,6 +111,8 @@ class SiteRun:
         )
         self._recent: dict[str, deque[tuple[float, float]]] = {}
         self._last_s: float | None = None
+        self._once = False
+        self._told: tuple[str, ...] = ()
         self._blank: set[str] = set()
         self.accounts: list[BatchAccount] = []
         self.batches = 0
@@ -118,6 +121,7 @@ class SiteRun:
 
     def start(self, *, once: bool = False) -> None:
         """Start the query and the exchange; with `once`, work off what is there now, and end."""
+        self._once = once
         for link, inbox in self.exchange.inboxes.items():
             inbox.forget(self._read_before(link.site, link.fragment))
         self._reports.write(watch_of(self._file, f"{self._epoch}", time.time()))
@@ -176,6 +180,7 @@ class SiteRun:
         if len(self.accounts) > 2 * retention.BATCHES:
             del self.accounts[: -retention.BATCHES]
         self._reports.write(report_of(account))
+        self._tell_alarms()
         if self._on_batch is not None:
             self._on_batch(account)
 
@@ -216,31 +221,52 @@ class SiteRun:
         try:
             plan = replace(self._decide(batch.came(), number), batch_id=own_id)
         except PenstockError as error:
-            self._alarm(f"batch {number} keeps every row: {error}")
+            self._alarm(f"batch {number} keeps every row: {error}", error=True)
             plan = flow
         try:
             self._plans.add(number, plan)
         except (OSError, PenstockError) as error:
             if self.exchange.outboxes:  # At a replay other rows would be sent, or other counts told.
                 raise PenstockError(f"the plan of batch {number} cannot be written: {line_of(error)}") from None
-            self._alarm(f"batch {number} keeps every row, since its plan cannot be written: {line_of(error)}")
+            self._alarm(
+                f"batch {number} keeps every row, since its plan cannot be written: {line_of(error)}", error=True
+            )
             return flow
         return plan
 
-    def _alarm(self, line: str) -> None:
-        self.errors += 1
+    def _alarm(self, line: str, *, error: bool = False) -> None:
+        self.errors += error
         _logger.warning("site %s: %s", self._file.site, line)
         self._reports.write(Alarms(time.time(), (line,), self.errors))
 
+    def _tell_alarms(self) -> None:
+        """Tell what the planner has to say, when it begins and when it is over."""
+        found = self.planner.alarms
+        if bool(found) != bool(self._told):
+            for line in found:
+                _logger.warning("site %s: %s", self._file.site, line)
+            self._reports.write(Alarms(time.time(), found, self.errors))
+        self._told = found
+
     def _decide(self, came: Mapping[str, int], number: int) -> SitePlan:
         now_s = time.time()
+        first, before = self._last_s is None, self._plans.get(number - 1)
         if self._last_s is None:
-            before = self._plans.get(number - 1)
             self._last_s = now_s - self._file.interval_s if before is None else min(before.decided_s, now_s)
         elapsed_s = max(now_s - self._last_s, 1e-3)
         self._last_s = now_s
         known = self.exchange.known()
-        shares = self.planner.decide(came, elapsed_s, known)
+        waited = self._file.backlog == "keep" and (first or self._once)
+        if waited and (before is None or self._once):  # Nothing tells over which time they came.
+            shares = self.planner.waiting(came)
+        else:
+            shares = self.planner.decide(came, elapsed_s, known, waited=waited)
+            if first and not waited and elapsed_s > self._file.window_s:
+                share = self._file.window_s / elapsed_s
+                self._alarm(
+                    f"{sum(came.values())} rows have waited for {elapsed_s:.0f} s, and backlog = 'thin' keeps at most "
+                    f"{share:.1%} of them"
+                )
         levels = {
             query: min(known.get(query, Known(0.0, 0.0)).sic + self.planner.parts[query] * give, 1.0)
             for query, give in shares.give.items()
@@ -311,6 +337,8 @@ class SiteRun:
             if link is not None and one.mark:
                 self.exchange.inboxes[link].forget(one.mark)
         purge(self._plans, self._log, number, time.time())
+        if number % retention.PURGE_EVERY == 0:
+            file_log.shorten(self._checkpoint)  # Spark waits for this batch.
 
     def _read_before(self, site: str, fragment: str) -> str:
         """The last part of a link that an earlier epoch has read: after a reset it is not to be read again."""
