@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -107,8 +109,24 @@ def test_a_fixed_part_longer_than_the_target_puts_it_out_of_reach_once_it_is_sur
 
 
 def test_while_it_is_in_doubt_what_is_fixed_a_batch_may_be_half_as_large_as_the_smallest() -> None:
-    known = in_a_row((1, 8.0), (4000, 20.0))
+    known = in_a_row((500, 30.0), (4000, 20.0))
     assert known.span_s(known.pace) / known.costs.mean_s == pytest.approx(2000.0)
+
+
+def test_no_more_is_in_doubt_than_a_first_batch_of_few_rows_took() -> None:
+    known = in_a_row((1, 2.0), (4000, 20.0))
+    assert known.span_s(known.pace) == pytest.approx(TARGET.limit_s / 2.0)
+    assert known.fixed_s <= 2.0
+
+
+def test_a_target_that_every_batch_misses_is_missed_for_long_after_ten_seconds() -> None:
+    known, start_s = Knowledge(TARGET), 0.0
+    for number in range(12):
+        known.learn(replace(unmeasured(number, 100, 1.5, start_s), queuing=Latency(100, 2.1, 4.0)))
+        start_s += 1.5
+        assert known.misses_for_long == (number >= 6)
+    known.learn(replace(unmeasured(12, 100, 1.5, start_s), queuing=Latency(100, 1.9, 4.0)))
+    assert not known.misses_for_long
 
 
 def test_batches_that_become_much_longer_show_that_a_target_may_be_in_reach_after_all() -> None:

@@ -7,10 +7,11 @@ the division is learned too. `doubt_s` is the standard error of $f$.
 
 - The first batch of a run is like no other: it starts machines. All of it counts as fixed until the next one ends, and
   nothing of it after that.
-- The second says nothing of the division, so a share of it counts as fixed, in doubt from none to all of it.
+- The second says nothing of the division, so a share of it counts as fixed, in doubt from none to all of it. But no
+  more is fixed than the first batch took in all.
 - One batch that takes far longer than expected is believed in part. A second one in a row shows another level, and then
   both numbers are in doubt again.
-- Neither number is below 0.
+- Neither number is below 0, and no more is fixed than the longest batch took.
 """
 
 import math
@@ -42,6 +43,8 @@ class BatchTime:
         """Start knowing nothing; `fixed_share` of a batch counts as fixed as long as there is no more to go by."""
         self._fixed_share = fixed_share
         self.batches = 0  #: learned from
+        self._first_s = math.inf  # what the first batch took
+        self._longest_s = 0.0  # what the longest took
         self._state = np.zeros(2)  # fixed part, and time of a row
         self._spread = np.zeros((2, 2))  # covariance of both
         self._rows = 0.0  # of the last batch
@@ -70,8 +73,9 @@ class BatchTime:
     def learn(self, rows: float, took_s: float) -> None:
         """Take in a batch."""
         self.batches += 1
-        self._rows = rows
+        self._rows, self._longest_s = rows, max(self._longest_s, took_s)
         if self.batches == 1:
+            self._first_s = took_s
             self._state[:] = took_s, 0.0
             self._spread[0, 0] = took_s**2
         elif self.batches == 2:  # noqa: PLR2004 - the second
@@ -81,19 +85,21 @@ class BatchTime:
 
     def doubt(self) -> None:
         """Forget how the time of the last batch divides into the two."""
-        self._spread = self._prior(self._rows, self.expected_s(self._rows))
+        took_s = self.expected_s(self._rows)
+        self._spread = self._prior(self._rows, took_s, took_s)
 
     def _begin(self, rows: float, took_s: float) -> None:
-        per_row = 1.0 / max(rows, 1.0)
-        self._state = took_s * np.array([self._fixed_share, (1.0 - self._fixed_share) * per_row])
-        self._spread = self._prior(rows, took_s)
+        most_s = min(took_s, self._first_s) if rows else took_s
+        fixed_s = self._fixed_share * most_s if rows else took_s
+        self._state = np.array([fixed_s, (took_s - fixed_s) / max(rows, 1.0)])
+        self._spread = self._prior(rows, took_s, most_s)
 
-    def _prior(self, rows: float, took_s: float) -> np.ndarray:
-        """What is known of the division by one batch alone: nothing, between none and all of it."""
+    def _prior(self, rows: float, took_s: float, most_s: float) -> np.ndarray:
+        """What is known of the division by one batch alone: nothing, between none and `most_s` of it."""
         per_row = 1.0 / max(rows, 1.0)
-        scale = np.diag([took_s, took_s * per_row])
-        apart, noise = 0.25 * np.array([[1.0, -1.0], [-1.0, 1.0]]), self._noise**2 / 4.0 * np.ones((2, 2))
-        return scale @ (apart + noise) @ scale
+        apart, noise = most_s * np.array([1.0, -per_row]), self._noise * np.array([most_s, took_s * per_row])
+        found: np.ndarray = (np.outer(apart, apart) + np.outer(noise, noise)) / 4.0
+        return found
 
     def _follow(self, rows: float, took_s: float) -> None:
         seen = np.array([1.0, rows])
@@ -104,13 +110,13 @@ class BatchTime:
         deviation_s = math.sqrt(max(float(seen @ self._spread @ seen), 0.0) + own)
         far = math.copysign(1.0, error_s) if abs(error_s) > MOST_ERRORS * deviation_s else 0.0
         if far and far == self._far:  # another level
-            self._spread = self._prior(rows, took_s)
+            self._spread = self._prior(rows, took_s, took_s)
             deviation_s = math.sqrt(max(float(seen @ self._spread @ seen), 0.0) + own)
         self._far = far
         error_s = max(min(error_s, MOST_ERRORS * deviation_s), -MOST_ERRORS * deviation_s)
         gain = self._spread @ seen / deviation_s**2
         self._spread = self._spread - np.outer(gain, seen @ self._spread)
-        self._state = _not_below_zero(self._state + gain * error_s, rows)
+        self._state = _possible(self._state + gain * error_s, rows, self._longest_s)
         # What the error was before and what of it is left multiply, on average, to the variance of noise.
         left = max(1.0 - float(seen @ gain), 0.0)
         variance = self._noise**2 + NOISE_GAIN * (left * min(error_s / expected_s, 1.0) ** 2 - self._noise**2)
@@ -126,12 +132,12 @@ class BatchTime:
         self._spread = self._spread / np.outer(over, over)
 
 
-def _not_below_zero(state: np.ndarray, rows: float) -> np.ndarray:
-    """The nearest division that has no part below 0 and the same length for so many rows.
+def _possible(state: np.ndarray, rows: float, most_s: float) -> np.ndarray:
+    """The nearest division that has no part below 0, no more fixed than `most_s`, and the same length for so many rows.
 
-    >>> _not_below_zero(np.array([3.0, -0.01]), 100)
+    >>> _possible(np.array([3.0, -0.01]), 100, 9.0)
     array([2., 0.])
     """
     length_s = max(float(state @ [1.0, rows]), 0.0)
-    fixed_s = min(max(float(state[0]), 0.0), length_s)
+    fixed_s = min(max(float(state[0]), 0.0), length_s, most_s)
     return np.array([fixed_s, (length_s - fixed_s) / rows if rows else max(float(state[1]), 0.0)])

@@ -53,6 +53,8 @@ TRY_SHARE, IN_DOUBT = 0.5, 0.1
 SURE_ERRORS, VARIED = 2.0, 4.0
 #: Once a target is out of reach, a batch that takes so many times as long as expected shows that something has changed.
 CHANGED = 1.5
+#: A target that every batch misses for so long is missed for good, unless something changes.
+MISSED_S = 10.0
 #: If the target is out of reach, batches may work this share of the time: with more, they would take ever longer.
 KEEP_UP = 0.8
 #: Two batches in a row whose rows differ by less, with older rows left behind, are as large as the source allows.
@@ -91,6 +93,8 @@ class Knowledge:
         self.catching_up = False
         self.measured = False  #: whether an operator tells what its rows cost
         self.out_of_reach = False  #: whether the target cannot be held however much is shed
+        self.missed: tuple[Report, ...] = ()  #: the first and the last of batches in a row that missed the target
+        self.misses = 0  #: how many these are
         self._target, self._triggered = target, triggered
         self._time = BatchTime()  # of the time outside the operator, or of all of it
         self._last: Report | None = None
@@ -126,6 +130,14 @@ class Knowledge:
             if excess_s is not None and not self.catching_up:
                 self._errors.append(excess_s)
         self.out_of_reach = self._is_out_of_reach()
+        self._count_misses(report)
+
+    def _count_misses(self, report: Report) -> None:
+        ratio = self._target.ratio(report)
+        if ratio is None or ratio <= 1.0 or self.catching_up:
+            self.missed, self.misses = (), 0
+        else:
+            self.missed, self.misses = (*self.missed[:1], report), self.misses + 1
 
     def _learn_time(self, report: Report) -> None:
         took_s = report.overhead_s if self.measured else report.duration_s
@@ -143,6 +155,7 @@ class Knowledge:
     def pause(self) -> None:
         """The query stood still for a time unknown: its next batch does not follow the last one."""
         self._last, self._capped, self.catching_up, self.batches = None, False, False, 0
+        self.missed, self.misses = (), 0
         self._least_lag_s = np.inf
 
     def _look_back(self, report: Report) -> float:
@@ -193,6 +206,11 @@ class Knowledge:
     def settled(self) -> bool:
         """Whether enough batches were seen to tell how batches go."""
         return len(self._delays) == PACE_BATCHES
+
+    @property
+    def misses_for_long(self) -> bool:
+        """Whether the target has been missed for so long that it is no passing trouble."""
+        return self.misses >= PACE_BATCHES and self.missed[-1].end_s - self.missed[0].start_s >= MISSED_S
 
     @property
     def capped(self) -> bool:
@@ -277,7 +295,9 @@ class Knowledge:
         """How long a batch may work even if the target says less."""
         if not self._recent or not self.in_doubt:
             return LEAST_WORK * max(self.fixed_s, self.interval_s)
-        return max(TRY_SHARE * min(map(self._work_span_s, self._recent)), LEAST_WORK * self.interval_s)
+        shortest_s = min(map(self._work_span_s, self._recent))
+        enough_s = max(self._time.doubt_s, self._target.fresh_s or np.inf)
+        return max(TRY_SHARE * min(shortest_s, enough_s), LEAST_WORK * self.interval_s)
 
     def span_s(self, pace: Pace) -> float:
         """How long a batch of this pace may work."""

@@ -184,7 +184,9 @@ class BatchPlanner:
         rows, known = float(forecast.rows.sum()), self._known
         if known.catching_up or (known.in_doubt and not known.measured):
             return None
-        work_s = forecast.let_through(table)[0] / rows if rows > 0.0 else 0.0
+        if rows <= 0.0:  # No rate is known yet, as after a first batch of one row; what rows cost is.
+            forecast, rows = forecast._replace(rows=known.costs.frequencies()), 1.0
+        work_s = forecast.let_through(table)[0] / rows
         span_s = known.span_s(known.steady._replace(lag_s=0.0))
         if not (work_s > 0.0 and 0.0 < span_s < math.inf):
             return None
@@ -252,6 +254,13 @@ class BatchPlanner:
             found.append(
                 f"rows are {report.lag_s:.0f} s old when their batch starts, before any work: a backlog waits at the "
                 "source; let a batch read more of it, or begin with the latest rows"
+            )
+        elif known.misses_for_long and report.queuing is not None:
+            found.append(
+                f"target = {self.target} is missed in {known.misses} batches in a row: rows waited "
+                f"{report.queuing.mean_s:.2f} s in the last one, which took {report.duration_s:.2f} s for "
+                f"{report.rows_in} rows, {report.rows_kept} of them kept; give a longer target, or add cores: rows "
+                "that are shed have to be read, too"
             )
         if must_keep_s > known.capacity * known.pace.cycle_s > 0.0:
             found.append(
