@@ -276,6 +276,7 @@ class Rules(Message):
         keep_column: That column, as Spark shows it; it cannot be made from this again.
         types: Types of the key's columns and of those that tell rows apart: hashes depend on them.
         quarantine: Folder that shed rows are written to; empty if they are gone.
+        reads: How often the query reads its source: twice if it began with a quarantine.
     """
 
     number: Count
@@ -287,10 +288,18 @@ class Rules(Message):
     keep_column: Text = ""
     types: tuple[Text, ...] = ()
     quarantine: Text = ""
+    reads: Count = 1
+
+    @classmethod
+    def _of_today(cls, document: dict[str, Any]) -> dict[str, Any]:
+        """Before it was written down, a source was read twice if rows might go into quarantine."""
+        twice = document.get("quarantine") and document.get("mode") == "enforce"
+        return {"reads": 2 if twice else 1} | document
 
     def same_verdicts(self, other: "Rules") -> bool:
         """Whether each row gets the same verdict by the other rules."""
-        return replace(self, number=0, quarantine="") == replace(other, number=0, quarantine="")
+        own = replace(self, number=0, quarantine="", reads=1)
+        return own == replace(other, number=0, quarantine="", reads=1)
 
 
 def _check_unique(name: str, places: Iterable[str]) -> None:

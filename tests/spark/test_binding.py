@@ -3,6 +3,7 @@
 import json
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ from penstock.spark.binding import (
     control_row,
     costs_in_force,
 )
+from penstock.spark.checkpoint import planned
 from penstock.spark.claim import claim
 from penstock.spark.control_row import (
     ANOTHERS,
@@ -247,6 +249,23 @@ def test_a_rate_ends_with_the_plan_of_a_guard_that_was_stopped(stream: Stream) -
     stream.plan(1, 10_000, now_s)
     stream.plans.add(0, Plan.keep_all(0, "p", now_s))
     assert stream.share(1, start) == 1.0
+
+
+def test_a_plan_that_is_written_while_a_batch_is_bound_is_for_the_next_batch(
+    stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s = time.time()
+    start = Start(now_s - 10.0)
+    stream.plan(0, 100, now_s - 1.0)
+    stream.plan(1, 10_000, now_s)
+    stream.plans.add(0, Plan(0, "p", now_s, 0, fits=Fits(rows_per_s=5_000.0, rows=5_000.0)))
+
+    def meanwhile(*given: Any) -> Any:
+        stream.plans.add(1, Plan(1, "p", now_s, 0, fits=Fits(rows_per_s=10.0, rows=10.0)))
+        return planned(*given)
+
+    monkeypatch.setattr(binding, "planned", meanwhile)
+    assert stream.share(1, start) == pytest.approx(0.5)
 
 
 def test_what_fits_a_plan_that_sheds_is_less_where_it_no_longer_does(stream: Stream) -> None:

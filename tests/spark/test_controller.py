@@ -99,6 +99,7 @@ class Bench:
     clock: ManualClock = field(default_factory=lambda: ManualClock(1_800_000_000.0))
     reports: list[Report] = field(default_factory=list)
     policy: Policy = field(default_factory=ps.LoadAware)
+    by_length: bool = True
 
     def __post_init__(self) -> None:
         self.plans, self.bindings = PlanLog(self.folder / "plans"), BindingLog(self.folder / "bindings")
@@ -109,7 +110,7 @@ class Bench:
             self.bindings,
             names=("gate", "probe"),
             dry=False,
-            by_length=True,
+            by_length=self.by_length,
             clock=self.clock,
             on_report=self.reports.append,
             kept_in=ReportLog(self.folder, QUERY),
@@ -299,6 +300,19 @@ def test_a_stopped_guard_opens_the_gate(bench: Bench) -> None:
     bench.controller.stop()
     assert bench.share() == 1.0
     assert (bench.plans.latest().note, bench.plans.latest().fits) == ("the guard was stopped", None)
+
+
+@pytest.mark.parametrize("earlier", [True, False])
+def test_a_guard_that_is_stopped_before_its_first_plan_holds_no_rate_any_more(tmp_path: Path, *, earlier: bool) -> None:
+    bench = Bench(tmp_path, by_length=False)
+    if earlier:
+        bench.plans.add(0, Plan(0, "p", bench.clock() - 100.0, SALT, note="of an earlier run"))
+    bench.controller.start()
+    bench.controller.stop()
+    newest = bench.plans.latest()
+    assert newest is not None
+    assert (newest.gates, newest.fits, newest.note) == ((), None, "the guard was stopped")
+    assert newest.decided_s >= bench.clock(), "so that a gate that was made before finds it"
 
 
 def test_a_guard_is_stopped_while_spark_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ import pytest
 import penstock as ps
 from penstock import grouping
 from penstock.core.partition_costs import cost_table
+from penstock.log import RulesLog
 from penstock.plan import Costs, KeepTable, Plan
 
 functions = pytest.importorskip("pyspark.sql.functions")
@@ -319,3 +320,15 @@ def test_columns_that_are_not_there_are_refused(spark: SparkSession, tmp_path: P
             df.select("*", "cost_ms").transform(made)
         assert line in str(caught.value)
     assert not (tmp_path / "penstock").exists()
+
+
+def test_a_grouping_in_front_of_the_gate_binds_batches_under_the_rules_of_the_gate(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    guard = ps.Guard(ps.Throughput(100.0), key="value", row="value", checkpoint=tmp_path)
+    own = grouping.by_cost("value", 2, guard=guard)
+    stream = spark.readStream.format("rate").load().transform(own)
+    bound_under = guard.dealt_by(stream, own.name).gate.rules  # type: ignore[attr-defined]
+    stream.transform(guard.admit)
+    (gate,) = (tmp_path / "penstock" / "rules").iterdir()
+    assert [number for number, _ in bound_under] == RulesLog(gate).versions()

@@ -38,7 +38,7 @@ from penstock.spark.replay import calm  # noqa: E402
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +64,22 @@ def test_every_row_is_either_kept_or_in_quarantine_and_says_why(shed: Path) -> N
     assert (lost["penstock_batch"] == lost["row"] // BATCH).all()
     assert set(lost["penstock_reason"]) == {"dear keys", "second"}
     assert lost["penstock_query"].nunique() == 1
+
+
+def test_a_sink_that_reads_a_part_of_a_batch_loses_no_shed_row(spark: SparkSession, tmp_path: Path) -> None:
+    of = guard(tmp_path)
+    stream = spark.readStream.format("penstock").options(available=BATCH, rate=100_000, seed=3).load()
+    admitted = stream.transform(of.admit)
+    put_plan(of)
+    read: list[int] = []
+
+    def sink(df: DataFrame, number: int) -> None:  # noqa: ARG001 - Spark gives it
+        read.extend(row["row"] for row in df.limit(5).collect())
+
+    writer = admitted.writeStream.foreachBatch(sink).option("checkpointLocation", str(tmp_path / "checkpoint"))
+    assert writer.trigger(availableNow=True).start().awaitTermination(60)
+    assert len(read) == 5
+    assert pq.read_table(tmp_path / "shed").num_rows > BATCH / 5
 
 
 def test_a_replay_makes_the_result_whole_and_happens_once(spark: SparkSession, shed: Path) -> None:

@@ -123,6 +123,26 @@ def test_a_guard_that_no_longer_sheds_still_finishes_the_batch_that_did(first: R
     assert first.kept[1] == list(range(BATCH, 2 * BATCH))
 
 
+def test_a_query_that_began_with_a_quarantine_goes_on_without_it(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark lists the source twice with a quarantine, and resumes no query that lists it once."""
+    run = Run(spark, tmp_path)
+    for number, settings in enumerate(({}, {"mode": "off"}, {"mode": "dry_run"}, NO_QUARANTINE)):
+        assert run.of(guard(tmp_path, **settings), 10 * (number + 1), size=10) == ""
+        assert run.kept[number] == list(range(10 * number, 10 * (number + 1)))
+
+
+def test_a_quarantine_is_refused_where_the_query_began_without_one(spark: SparkSession, tmp_path: Path) -> None:
+    offsets = tmp_path / "checkpoint" / "offsets"
+    offsets.mkdir(parents=True)
+    (offsets / "7").write_text('v1\n{"batchTimestampMs":1}\n{"rows":10}\n')
+    with pytest.raises(ps.PenstockError, match=r"quarantine = .* new checkpoint; with a quarantine the source is read"):
+        spark.readStream.format("rate").load().selectExpr("value AS row", "value AS key").transform(
+            guard(tmp_path).admit
+        )
+    assert not (tmp_path / "shed").exists()
+    assert not (tmp_path / "checkpoint" / "penstock").exists()
+
+
 def test_rows_that_come_with_weights_or_more_columns_are_shed_as_before_in_a_replay(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
@@ -40,10 +41,13 @@ class Admission(NamedTuple):
     claim: Callable[[], str]  #: signs the guard's folder, and gives its identity
     quarantine: str = ""  #: the folder of shed rows
     writer: Callable[[], Writer | None] = lambda: None  #: makes what writes them
+    reads: int = 1  #: how often the source is read: twice with a quarantine
+    shed_first: bool = True  #: whether tasks that write them come first; partitions are numbered behind them then
 
     def admit(self, df: DataFrame, store: Store, sic: SicOfRows | None = None) -> tuple[DataFrame, GateOptions]:
         """The rows that pass, and what the gate's control table is told."""
         rules = rules_of(self.columns, df, self.number, self.salt, self.mode, self.quarantine)
+        rules = replace(rules, reads=self.reads)
         made = [judging(self.columns, df, self.salt, self.mode)]
         _try_columns(df, self.columns, sic)
         # Only now, so that a mistake in the settings leaves nothing behind.
@@ -69,6 +73,8 @@ class Admission(NamedTuple):
             made_by=self.name,
             sic=sic,
             quarantine=writer,
+            reads=self.reads,
+            shed_first=self.shed_first,
             folder=options.folder,
         )
         return found, options

@@ -225,11 +225,12 @@ class _Logs:
         thin: Backlog | None = None
         share = 1.0
         try:
-            plan, note = _twice(lambda: self.newest_in_force(now_s)), ""
+            newest, note = _twice(self._newest), ""  # Read once: the guard may write another one meanwhile.
+            plan = self._acting(newest, now_s)
             if plan is not None:
                 table_thresholds(plan, self._options.place)
             thin = self._backlog(bindings, batch)
-            share = self._share(batch, now_s)
+            share = self._share(batch, newest, now_s)
         except Exception as error:  # noqa: BLE001 - rows must flow whatever happened here
             plan, note = None, " ".join(str(error).split()) or type(error).__name__
             _logger.warning("the plans in %s cannot be read, so rows pass: %s", self._options.folder, note)
@@ -245,15 +246,15 @@ class _Logs:
             share=share,
         )
 
-    def _share(self, batch: Batch, now_s: float) -> float:
-        """What of the batch fits; all of it if its source does not say how many rows it has."""
+    def _share(self, batch: Batch, newest: Plan | None, now_s: float) -> float:
+        """What of the batch fits by the newest plan; all of it if its source does not say how many rows it has."""
         start, checkpoint = self._options.start, Path(self._options.folder).parent
         counts = start is not None and start.counted and query_id(checkpoint) == batch.query
         found = planned(checkpoint, batch.number) if counts else None
         if start is None or found is None or not found.rows:
             return 1.0
         first = found.before_s is None or found.before_s < start.since_s
-        fits = self._fits(batch, start, now_s, first=first)
+        fits = self._fits(batch, start, newest, now_s, first=first)
         if fits is None or (found.before_s is None and fits.rows is not None):
             return 1.0
         if fits.rows is None and first:
@@ -265,14 +266,13 @@ class _Logs:
         # A clock that was set back says nothing of the time.
         return share_that_fits(fits, found.rows, over_s) if over_s > 0.0 else 1.0
 
-    def _fits(self, batch: Batch, start: Start, now_s: float, *, first: bool) -> Fits | None:
+    def _fits(self, batch: Batch, start: Start, plan: Plan | None, now_s: float, *, first: bool) -> Fits | None:
         """Up to how many rows the batch fits: by the newest plan, or as the gate was told when it was made.
 
         In the first batch of a run, what the last run found is all that is known.
         """
         if start.rows_per_s is not None and first:
             return Fits(start.rows_per_s)
-        plan = self._newest()
         if plan is not None and plan.query in ("", batch.query):
             in_lease = self._in_lease(plan, now_s)
             if plan.fits is None:
@@ -314,8 +314,10 @@ class _Logs:
 
     def newest_in_force(self, now_s: float) -> Plan | None:
         """The newest plan, unless it sheds and nobody has renewed it for too long."""
-        plan = self._newest()
-        return plan if plan is None or not plan.gates or self._in_lease(plan, now_s) else None
+        return self._acting(self._newest(), now_s)
+
+    def _acting(self, newest: Plan | None, now_s: float) -> Plan | None:
+        return newest if newest is None or not newest.gates or self._in_lease(newest, now_s) else None
 
     def _in_lease(self, plan: Plan, now_s: float) -> bool:
         return now_s - max(plan.decided_s, self._plans().renewed_s(plan.version)) <= LEASE_S

@@ -51,6 +51,15 @@ def newest_done(checkpoint: Path) -> int:
     return _newest(checkpoint / "commits")
 
 
+def sources_listed(checkpoint: Path) -> int | None:
+    """How many sources the newest batch has that Spark has planned; None if there is none, or it cannot be read."""
+    try:
+        text = (checkpoint / "offsets" / str(newest_planned(checkpoint))).read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return None
+    return len(text.splitlines()[_HEADER_LINES:]) or None
+
+
 def offsets_hash(checkpoint: Path, batch: int) -> str:
     """A hash of the offsets that a batch covers, whenever it was planned; empty if they cannot be read."""
     try:

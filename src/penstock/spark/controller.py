@@ -126,7 +126,9 @@ class Controller:
         self._salt, self._guard = salt, guard
         self._judged = Judged(str(query.id), store)
         self._alarms_kept = Alarms(0.0)
-        self._kept_s = clock()  # when something was last kept
+        self._began_s = self._kept_s = clock()  # when it began, and when something was last kept
+        # A gate that holds a rate does so before there is a plan, until it finds one of this run.
+        self._held_at_start = names[0] is not None and not by_length
         self._costs = dealing.in_force if dealing else None  # what every plan carries
         self._real_time = False
         self._query_id = str(query.id)
@@ -462,7 +464,9 @@ class Controller:
         """Keep every row from now on, whatever the planner says: nobody will plan any more."""
         try:
             newest = self._plans.latest()
-            if newest is not None and (newest.gates or newest.fits is not None):
+            held = self._held_at_start and (newest is None or newest.decided_s < self._began_s)
+            newest = newest or Plan.keep_all(0, "start", 0.0)
+            if held or newest.gates or newest.fits is not None:
                 released = self._planner.release(0, self._clock(), note)
                 released = released or Plan(0, newest.policy, self._clock(), newest.salt, note=note)
                 self._write(replace(released, costs=newest.costs, fits=None))

@@ -14,6 +14,7 @@ from penstock.spark.control_row import BACKLOG_AT, NO_PLAN, READ_AT, RULES_AT, U
 from penstock.spark.control_table import FORMAT, PlanTable
 from penstock.spark.pass_on import SIC
 from penstock.spark.quarantine import COIN, PART, PARTS, PLAN_VERSION, REASON_NUMBER
+from penstock.spark.second_read import second_read
 from penstock.spark.sic_columns import marked_sic
 from penstock.spark.weight_mark import MADE_BY, MADE_IN, THIS_PROCESS
 
@@ -66,6 +67,8 @@ def gated(  # noqa: PLR0913 - settings of one gate, given by name
     made_by: str,
     sic: SicOfRows | None = None,
     quarantine: Writer | None = None,
+    reads: int = 1,
+    shed_first: bool = True,
     folder: str = "",
 ) -> DataFrame:
     """The rows that pass, with their weights; in a dry run all rows, tagged.
@@ -74,7 +77,9 @@ def gated(  # noqa: PLR0913 - settings of one gate, given by name
     stream the gate counts: rows in, rows shed by reason, the plan they were judged by and how old they are arrive in
     the query's progress under `metric`. With `sic` rows also carry their source information content, which is summed
     there too. With a quarantine, rows that a stream sheds go there; a batch that cannot be judged as it should be fails
-    then, and says so with the guard's folder.
+    then, and says so with the guard's folder. Tasks that write shed rows come first, unless `shed_first` is false: a
+    sink that reads only a part of a batch, by `limit` in `foreachBatch`, makes Spark run tasks in order until it has
+    enough rows, and these tasks give none.
     """
     bucket = columns.bucket(df) if sic is None or sic.by_class else sic.bucket(df)
     judged = _looked_up(df, control, bucket, rules, None if quarantine is None else folder)
@@ -117,8 +122,9 @@ def gated(  # noqa: PLR0913 - settings of one gate, given by name
     )
     admitted = weighed.drop(_CONTROL, _THRESHOLD, _PLAN, _READ_US, _MUST_KEEP, _PASSES, _ENFORCED)
     if quarantine is None or "enforce" not in modes or not df.isStreaming:
-        return admitted
-    return admitted.union(_quarantined(shed, df.columns, coin, quarantine, admitted.schema))
+        return second_read(admitted, df) if reads > 1 and df.isStreaming else admitted
+    lost = _quarantined(shed, df.columns, coin, quarantine, admitted.schema)
+    return lost.union(admitted) if shed_first else admitted.union(lost)
 
 
 def _looked_up(

@@ -41,7 +41,8 @@ from penstock.spark.prepare import prepared, staged
 from penstock.spark.quarantine import Place
 from penstock.spark.remote import store_for
 from penstock.spark.replay import calm
-from penstock.spark.rules import opened
+from penstock.spark.rules import new_number, opened
+from penstock.spark.second_read import reads, second_read
 from penstock.spark.settings import read_yaml
 from penstock.spark.store import on_connect
 from penstock.spark.unwatched import REMINDER, Gate
@@ -180,6 +181,7 @@ class Guard:
         self._forward: Forward | None = None
         self._session: SparkSession | None = None
         self._gate: GateOptions | None = None
+        self._number: int | None = None  # of the rules of a gate behind a grouping
         self._token = uuid.uuid4().hex  # tells this guard's state on a worker from that of any other
         self._metrics = ONE_GATE, f"{PROBE}{self.name}"
 
@@ -193,14 +195,15 @@ class Guard:
         self._columns.refuse_own_weight(df)
         if self.mode == "off" and not self._to_finish(df):
             weighed = df if self._columns.has_weight(df) else df.withColumn(self._columns.weight, F.lit(1.0))
-            return made_by(weighed, self._columns.weight, self.name)
+            made = made_by(weighed, self._columns.weight, self.name)
+            return second_read(made, df) if self._reads(df) > 1 else made
         check_frame(df, self.name, self._columns.decisive(df))
         if not isinstance(self.target, Throughput) and self._columns.arrival_s(df) is None:
             raise PenstockError(
                 "arrival is missing: a latency target needs the column with a row's time of arrival; name one of "
                 f"{', '.join(df.columns)}, or add one right behind the source with current_timestamp()"
             )
-        return self._gated(df, self._metrics[0], time.time_ns() // 1000)
+        return self._gated(df, self._metrics[0], self._number or new_number())
 
     def _gated(self, df: DataFrame, metric: str, number: int, sic: SicOfRows | None = None) -> DataFrame:
         """The gate of a stream, whose rules have this number."""
@@ -216,6 +219,8 @@ class Guard:
             claim=self._claim_folder,
             quarantine="" if self._quarantine is None else str(staged(self._quarantine, store)),
             writer=lambda: self._quarantine_writer(df),
+            reads=self._reads(df),
+            shed_first=self._number is None,
         )
         before = self._gate
         admitted, self._gate = admission.admit(df, store, sic)
@@ -445,8 +450,9 @@ class Guard:
             self._forward = Forward(self._session, staged(self._quarantine, self._stored()), self._quarantine)
 
     def _ungated(self, store: Store) -> GateOptions:
-        """What a grouping is told in front of the gate."""
-        return GateOptions(str(store.folder), SOURCE, self._claim_folder(), start=self._start())
+        """What a grouping is told in front of the gate: it binds batches, under the rules of the gate to come."""
+        self._number = self._number or new_number()
+        return GateOptions(str(store.folder), SOURCE, self._claim_folder(), ((self._number, 0),), self._start())
 
     def _start(self) -> Start:
         rate = self.target.rows_per_s if isinstance(self.target, Throughput) else None
@@ -478,6 +484,15 @@ class Guard:
             return False
         found = opened(self._stored(df.sparkSession).folder, self._metrics[0])
         return any(one.rules is not None and one.rules.mode == "enforce" for one in found)
+
+    def _reads(self, df: DataFrame) -> int:
+        """How often the query reads its source."""
+        if not df.isStreaming or self._checkpoint is None or on_connect(df.sparkSession):
+            return 1
+        store = self._stored(df.sparkSession)
+        quarantine = "" if self._quarantine is None else str(staged(self._quarantine, store))
+        sheds = self.mode == "enforce" or self._to_finish(df)
+        return reads(store.folder, self._metrics[0], quarantine, sheds=sheds)
 
     def _claim_folder(self) -> str:
         own: dict[str, Any] = {

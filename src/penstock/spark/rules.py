@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -59,6 +60,11 @@ class Judging:
     coin: Column
     arrival_s: Column | None
     mode: str
+
+
+def new_number() -> int:
+    """A number for rules that are made now."""
+    return time.time_ns() // 1000
 
 
 def rules_of(columns: RowColumns, df: DataFrame, number: int, salt: int, mode: str, quarantine: str) -> Rules:
