@@ -14,7 +14,7 @@ from penstock.core.planner import SOURCE
 from penstock.plan import KeepTable, Plan
 from penstock.spark.quarantine import ADDED, Sign
 from penstock.spark.replay import _as_admitted
-from penstock.spark.weight_mark import MADE_BY, MADE_IN, maker
+from penstock.spark.weight_mark import MADE_BY, maker
 
 F = pytest.importorskip("pyspark.sql.functions")
 
@@ -38,11 +38,6 @@ def people(spark: SparkSession) -> DataFrame:
     return spark.range(200).selectExpr("id", "id % 5 AS team", "70.5D AS weight")
 
 
-def elsewhere(df: DataFrame, name: str = "weight") -> DataFrame:
-    """As another process reads it from a file."""
-    return df.withMetadata(name, {**df.schema[name].metadata, MADE_IN: "another"})
-
-
 @pytest.mark.parametrize("mode", ["enforce", "dry_run", "off"])
 def test_a_users_own_weight_is_refused_in_one_line(people: DataFrame, tmp_path: Path, mode: str) -> None:
     with pytest.raises(PenstockError, match=REFUSED) as told:
@@ -64,9 +59,10 @@ def test_a_users_own_weight_is_refused_in_one_line(people: DataFrame, tmp_path: 
 def test_weights_of_a_guard_are_known_again(spark: SparkSession, people: DataFrame, tmp_path: Path) -> None:
     first, second = guard(tmp_path / "a"), guard(tmp_path / "b", name="second")
     kept = people.drop("weight").transform(first.admit)
-    elsewhere(kept).write.parquet(str(tmp_path / "kept"))
+    kept.write.parquet(str(tmp_path / "kept"))
     read = spark.read.parquet(str(tmp_path / "kept"))
     assert {row["weight"] for row in read.transform(second.admit).collect()} == {4.0}
+    assert spark.readStream.schema(read.schema).parquet(str(tmp_path / "kept")).transform(second.admit).isStreaming
     # JSON and Kafka lose the mark: there the column is named.
     lost = spark.createDataFrame([], "id bigint, team bigint, weight double")
     with pytest.raises(PenstockError, match=REFUSED):

@@ -16,7 +16,7 @@ from penstock.spark.pass_on import SIC
 from penstock.spark.quarantine import COIN, PART, PARTS, PLAN_VERSION, REASON_NUMBER
 from penstock.spark.second_read import second_read
 from penstock.spark.sic_columns import marked_sic
-from penstock.spark.weight_mark import MADE_BY, MADE_IN, THIS_PROCESS
+from penstock.spark.weight_mark import MADE_BY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -117,9 +117,7 @@ def gated(  # noqa: PLR0913 - settings of one gate, given by name
         judged = judged.filter(passes | ~enforced)
     factor = F.when(enforced, _factor(must_keep is not None)).otherwise(F.lit(1.0))
     weight = columns.incoming_weight(df) * factor if columns.has_weight(df) else factor
-    weighed = judged.withColumn(columns.weight, weight).withMetadata(
-        columns.weight, {MADE_BY: made_by, MADE_IN: THIS_PROCESS}
-    )
+    weighed = judged.withColumn(columns.weight, weight).withMetadata(columns.weight, {MADE_BY: made_by})
     admitted = weighed.drop(_CONTROL, _THRESHOLD, _PLAN, _READ_US, _MUST_KEEP, _PASSES, _ENFORCED)
     if quarantine is None or "enforce" not in modes or not df.isStreaming:
         return second_read(admitted, df) if reads > 1 and df.isStreaming else admitted

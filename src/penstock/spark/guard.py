@@ -44,6 +44,7 @@ from penstock.spark.replay import calm
 from penstock.spark.rules import new_number, opened
 from penstock.spark.second_read import reads, second_read
 from penstock.spark.settings import read_yaml
+from penstock.spark.shed_account import ShedAccount
 from penstock.spark.store import on_connect
 from penstock.spark.unwatched import REMINDER, Gate
 from penstock.spark.weight_mark import WEIGHT, made_by, passed_on
@@ -179,6 +180,7 @@ class Guard:
         self._controller: Controller | None = None
         self._metrics_server: WSGIServer | None = None
         self._forward: Forward | None = None
+        self._shed: ShedAccount | None = None
         self._session: SparkSession | None = None
         self._gate: GateOptions | None = None
         self._number: int | None = None  # of the rules of a gate behind a grouping
@@ -217,7 +219,7 @@ class Guard:
             metric=metric,
             start=self._start(),
             claim=self._claim_folder,
-            quarantine="" if self._quarantine is None else str(staged(self._quarantine, store)),
+            quarantine=str(self._shed_folder() or ""),
             writer=lambda: self._quarantine_writer(df),
             reads=self._reads(df),
             shed_first=self._number is None,
@@ -313,7 +315,8 @@ class Guard:
             check_checkpoint(self._stored(), self.name, query)
         self._claim_folder()
         REMINDER.done(self._token)
-        heard = LookBehind(query, on_report or (lambda _: None), row=self._row, weight=self._columns.weight)
+        self._shed = ShedAccount(self._shed_folder(), str(query.id), on_report or (lambda _: None))
+        heard = LookBehind(query, self._shed, row=self._row, weight=self._columns.weight)
         self._controller = self._made_controller(query, heard)
         for watched in [one for one, (_, controller) in _watched.items() if not controller.alive]:
             del _watched[watched]
@@ -358,9 +361,9 @@ class Guard:
     @property
     def alarms(self) -> tuple[str, ...]:
         """What needs a person: a target that cannot be held, say. As of the last batch."""
-        forward = self._forward.alarm if self._forward else None
-        alarms = self._controller.alarms if self._controller else ()
-        return alarms if forward is None else (*alarms, forward)
+        parts = self._forward, self._shed
+        own = [part.alarm for part in parts if part is not None and part.alarm is not None]
+        return (*(self._controller.alarms if self._controller else ()), *own)
 
     @property
     def calm(self) -> bool:
@@ -489,10 +492,12 @@ class Guard:
         """How often the query reads its source."""
         if not df.isStreaming or self._checkpoint is None or on_connect(df.sparkSession):
             return 1
-        store = self._stored(df.sparkSession)
-        quarantine = "" if self._quarantine is None else str(staged(self._quarantine, store))
+        folder, quarantine = self._stored(df.sparkSession).folder, self._shed_folder()
         sheds = self.mode == "enforce" or self._to_finish(df)
-        return reads(store.folder, self._metrics[0], quarantine, sheds=sheds)
+        return reads(folder, self._metrics[0], str(quarantine or ""), sheds=sheds)
+
+    def _shed_folder(self) -> Path | None:
+        return None if self._quarantine is None else staged(self._quarantine, self._stored())
 
     def _claim_folder(self) -> str:
         own: dict[str, Any] = {

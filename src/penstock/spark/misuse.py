@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code u
 from penstock.errors import PenstockError
 from penstock.spark.gate import WOULD_SHED
 from penstock.spark.plan_text import plan_of
-from penstock.spark.weight_mark import MADE_BY, MADE_IN, THIS_PROCESS
+from penstock.spark.weight_mark import MADE_BY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -51,14 +51,19 @@ def check_frame(df: DataFrame, guard: str, decisive: tuple[str, ...], own: str =
     `decisive` are the columns that decide which rows pass. `own` is how the names of gates begin that may be in front
     of this one.
     """
-    _refuse_columns(df, guard)
+    if WOULD_SHED in df.columns:
+        raise PenstockError(
+            f"the stream has a column {WOULD_SHED} already: rename it, the guard's dry run needs the name"
+        )
     plan = known_plan(df) if df.isStreaming else None
     if plan is None:
         return
     for node in plan.walk():
         if node.operator == "CollectMetrics" and GATE in node.text and not (own and own in node.text):
+            makers = [repr(field.metadata[MADE_BY]) for field in df.schema.fields if MADE_BY in (field.metadata or {})]
+            by = f"guard {makers[0]}" if makers else "another guard"
             raise PenstockError(
-                f"guard {guard!r} meets rows that another guard has admitted: one guard a query; remove one of them"
+                f"guard {guard!r} meets rows that {by} has admitted: one guard a query; remove one of them"
             )
     found = next((_result(node) for node in plan.walk() if _result(node) and _streams(node)), None)
     if found is not None:
@@ -124,19 +129,6 @@ def check_checkpoint(store: Store, guard: str, query: StreamingQuery) -> None:
             guard,
             query.id,
         )
-
-
-def _refuse_columns(df: DataFrame, guard: str) -> None:
-    for field in df.schema.fields:
-        if (field.metadata or {}).get(MADE_IN) == THIS_PROCESS:
-            raise PenstockError(
-                f"guard {guard!r} meets rows that guard {field.metadata[MADE_BY]!r} has admitted: "
-                "one guard a query; remove one of them"
-            )
-        if field.name == WOULD_SHED:
-            raise PenstockError(
-                f"the stream has a column {WOULD_SHED} already: rename it, the guard's dry run needs the name"
-            )
 
 
 def known_plan(explainable: Any) -> Node | None:  # noqa: ANN401 - a data frame or a streaming query

@@ -5,7 +5,6 @@ Spark keeps metadata when it reads Parquet or a table. JSON, Kafka, and function
 
 from __future__ import annotations
 
-import uuid
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import PenstockError
@@ -15,10 +14,8 @@ if TYPE_CHECKING:
 
 #: What the column is called if nothing else is said.
 WEIGHT = "weight"
-#: Under these keys a weight column's metadata names the guard that made it, and the process in which it did: such
-#: metadata outlives a query in a Parquet file, and only two guards on one query are a mistake.
-MADE_BY, MADE_IN = "penstock_guard", "penstock_process"
-THIS_PROCESS = uuid.uuid4().hex
+#: Under this key a weight column's metadata names the guard that made it, also in a Parquet file that a query wrote.
+MADE_BY = "penstock_guard"
 
 
 def marks(df: DataFrame, name: str) -> dict[str, Any]:
@@ -33,7 +30,7 @@ def maker(df: DataFrame, name: str) -> str | None:
 
 
 def made_by(df: DataFrame, name: str, guard: str) -> DataFrame:
-    """The frame, with the guard's mark on its weights: those of no query in this process."""
+    """The frame, with the guard's mark on its weights."""
     return df if maker(df, name) is not None else df.withMetadata(name, {MADE_BY: guard})
 
 

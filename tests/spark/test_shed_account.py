@@ -1,0 +1,58 @@
+"""Shed rows by the gate's count and by the quarantine's files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import penstock as ps
+
+pytest.importorskip("pyspark")
+from penstock.spark.quarantine import file_names
+from penstock.spark.shed_account import ShedAccount
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def report(batch: int, shed: int, end_s: float = 1.0) -> ps.Report:
+    reasons = {"over": shed} if shed else {}
+    return ps.Report(sequence=batch, start_s=0.0, end_s=end_s, rows_in=100, rows_kept=100 - shed, rows_shed=reasons)
+
+
+def put(folder: Path, batch: int, *rows: int) -> None:
+    for name, count in zip(file_names("query", batch), rows, strict=False):
+        pq.write_table(pa.table({"row": list(range(count))}), folder / name)
+
+
+def test_counts_of_the_gate_and_of_the_quarantine_are_compared(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    heard: list[int] = []
+    account = ShedAccount(tmp_path, "query", lambda one: heard.append(one.sequence))
+    put(tmp_path, 0, 30, 10)
+    account(report(0, 40))
+    account(report(1, 0))
+    assert (account.alarm, caplog.messages) == (None, [])
+
+    put(tmp_path, 2, 7)
+    account(report(2, 0))
+    assert account.alarm is not None
+    assert account.alarm.startswith("the gate counted 0 shed rows in batch 2 of query query, and 7 are in quarantine")
+    account(report(3, 5))
+    assert "counted 5 shed rows in batch 3 of query query, and 0 are" in account.alarm
+    assert caplog.messages[-1] == account.alarm
+    account(report(4, 0, end_s=3700.0))
+    assert account.alarm is None
+    assert heard == [0, 1, 2, 3, 4]
+
+
+def test_a_damaged_file_is_left_to_the_writer_and_without_a_quarantine_nothing_is_compared(tmp_path: Path) -> None:
+    (tmp_path / file_names("query", 0)[0]).write_bytes(b"torn")
+    for folder in (tmp_path, None):
+        account = ShedAccount(folder, "query", lambda _: None)
+        account(report(0, 5))
+        assert account.alarm is None
