@@ -111,7 +111,7 @@ def test_json_is_canonical() -> None:
     assert plan(decided_s=2, expected=Effect(1, None)).to_json() == (
         '{"costs":[],"decided_s":2.0,"expected":{"keep_share":1.0,"queuing_latency_s":null},"fits":null,"format":1,'
         '"gates":[{"keep":[0.5],"place":"source","reasons":["over capacity"]}],"note":"","policy":"p",'
-        '"query":"","salt":3,"sic":[],"version":1}'
+        '"query":"","rows_per_offset":null,"salt":3,"sic":[],"version":1}'
     )
 
 
@@ -122,7 +122,7 @@ def test_arrow_schema_is_typed() -> None:
     assert schema.field("salt").type == pa.int64()
     assert schema.field("decided_s").type == pa.float64()
     assert schema.field("gates").type == pa.list_(gate)
-    assert [field.name for field in schema if field.nullable] == ["expected", "fits"]
+    assert [field.name for field in schema if field.nullable] == ["expected", "fits", "rows_per_offset"]
 
 
 def test_numpy_arrays_and_lists_become_tuples() -> None:
@@ -260,7 +260,7 @@ def test_wrong_json_is_refused_by_name(text: str, named: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in json.loads(plan().to_json()) if name not in {"sic", "fits", "query"}]
+    "name", [name for name in json.loads(plan().to_json()) if name not in {"sic", "fits", "query", "rows_per_offset"}]
 )
 def test_every_field_must_be_there(name: str) -> None:
     shorter = {key: value for key, value in json.loads(plan().to_json()).items() if key != name}

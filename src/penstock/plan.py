@@ -161,6 +161,7 @@ class Plan(Message):
         fits: Up to how many rows its gates are right; a larger batch is thinned in proportion. `None`: of any size.
         note: Anything a person should know about the decision.
         query: Identity of the streaming query that the plan is for; its gates act on no other. Empty: on any.
+        rows_per_offset: Rows that come to the gate for each that the source's offsets count; `None` if not known.
     """
 
     version: Count
@@ -174,6 +175,7 @@ class Plan(Message):
     note: Text = ""
     fits: Fits | None = None
     query: Text = ""
+    rows_per_offset: Factor | None = None
 
     @classmethod
     def keep_all(cls, version: int, policy: str, decided_s: float, salt: int = 0) -> Self:
@@ -186,8 +188,8 @@ class Plan(Message):
 
     @classmethod
     def _of_today(cls, document: dict[str, Any]) -> dict[str, Any]:
-        """Before there were costs, a plan had an empty list of assignments; then nothing of SIC, size or query."""
-        document = {"sic": [], "fits": None, "query": ""} | document
+        """Before there were costs, a plan had an empty list of assignments; then no SIC, size, query or ratio."""
+        document = {"sic": [], "fits": None, "query": "", "rows_per_offset": None} | document
         if document.get("assignments") != [] or "costs" in document:
             return document
         return {name: value for name, value in document.items() if name != "assignments"} | {"costs": []}

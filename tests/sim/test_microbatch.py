@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from penstock.core.allot import LEAST_SHARE
-from penstock.core.batch_size import TOO_MANY
+from penstock.core.batch_size import SAVED_UP_S, TOO_MANY
 from penstock.core.bucket_costs import BucketCosts
 from penstock.core.cost_classes import cost_classes
 from penstock.core.policy import BaseLine, FullKnowledge, LoadAware, Planner, Policy, RandomShed
@@ -428,6 +428,14 @@ def test_a_rate_is_held(policy: str, late_plans: float) -> None:
     rates = [len(waits_s) / WINDOW_S for start_s, waits_s in done.waits_by_window().items() if 20.0 <= start_s < 90.0]
     assert max(rates) <= 300
     assert np.mean(rates) > 0.83 * 300
+
+
+def test_a_rate_is_not_saved_up_through_a_lull() -> None:
+    arrivals_s = np.concatenate([np.arange(4_000) / 200.0, np.full(100_000, 320.0)])
+    rows = Stream(np.arange(len(arrivals_s)) % ITEMS, np.full(len(arrivals_s), 1e-5), arrivals_s, ITEMS)
+    burst = run("any", rows, target=Throughput(50)).reports[-1]
+    assert burst.rows_in == 100_000
+    assert 0 < burst.rows_kept <= 1.2 * 50 * (SAVED_UP_S + 1.0)
 
 
 @pytest.mark.parametrize("policy", POLICIES)

@@ -1,6 +1,7 @@
 """What a batch is judged by, and a task deals by: the same at every try, whatever happens to the log in between."""
 
 import json
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import penstock as ps
+from penstock.core.batch_size import SAVED_UP_S
 from penstock.core.bucket_costs import BUCKETS
 from penstock.core.thresholds import KEEP_ALL, scaled
 from penstock.log import BindingLog, PlanLog
@@ -240,6 +242,35 @@ def test_rows_that_offsets_do_not_count_are_not_cut(stream: Stream) -> None:
     stream.plan(0, 100, now_s)
     stream.plan(1, 10_000, now_s + 1.0)
     assert stream.share(1, Start(now_s - 2.0, rows_per_s=50.0), counted=False) == 1.0
+
+
+def test_rows_are_counted_by_what_was_learned_of_offsets(stream: Stream) -> None:
+    """A filter in front of the gate, or a compacted topic: a quarter of the offsets are rows of the gate."""
+    now_s = time.time()
+    fits = Fits(rows_per_s=500.0, rows=900.0)
+    stream.plans.add(0, Plan(0, "p", now_s, 0, fits=fits, query="query", rows_per_offset=0.25))
+    stream.plan(0, 100, now_s)
+    stream.plan(1, 3_000, now_s + 1.0)
+    stream.plan(2, 36_000, now_s + 2.0)
+    assert stream.share(1, Start(now_s - 2.0)) == 1.0, "750 rows"
+    assert stream.share(2, Start(now_s - 2.0), counted=False) == pytest.approx(0.1), "9,000 rows, of which 900 fit"
+
+
+def test_a_rate_is_not_saved_up_through_a_lull(stream: Stream) -> None:
+    now_s = time.time()
+    start = Start(now_s - 1000.0, rows_per_s=50.0)
+    stream.plans.add(0, Plan(0, "p", now_s, 0, fits=Fits(50.0)))
+    (stream.checkpoint / "commits").mkdir()
+    for batch, planned_s in enumerate((0.0, 1.0, 601.0, 661.0, 721.0, 722.0, 762.0)):
+        stream.plan(batch, 100_000, now_s - 900.0 + planned_s)
+    for batch, done_s in enumerate((1.0, 2.0, 602.0, 662.0, 722.0, 760.0)):
+        commit = stream.checkpoint / "commits" / str(batch)
+        commit.touch()
+        os.utime(commit, (now_s - 900.0 + done_s,) * 2)
+    rate = 50.0 / 100_000
+    assert stream.share(2, start) == pytest.approx((1.0 + SAVED_UP_S) * rate, rel=1e-3), "600 s without a row"
+    assert stream.share(4, start) == pytest.approx(60.0 * rate, rel=1e-3), "a trigger of 60 s"
+    assert stream.share(6, start) == pytest.approx(40.0 * rate, rel=1e-3), "a batch that took 38 s"
 
 
 def test_a_rate_ends_with_the_plan_of_a_guard_that_was_stopped(stream: Stream) -> None:

@@ -15,6 +15,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 import penstock as ps
+from penstock.core.batch_size import RATIO_BATCHES
 from penstock.core.bucket_costs import BucketCosts
 from penstock.core.planner import RECALLED, SOURCE, SPARE
 from penstock.errors import PenstockError
@@ -25,8 +26,9 @@ from penstock.report_log import ALIVE_S, Alarms, Alive, End, Missing, ReportLog,
 from penstock.spark.account import ALARM_S, FORGOTTEN, NOT_RUN_AGAIN, NOT_WATCHED
 from penstock.spark.binding import LEASE_S
 from penstock.spark.control_row import ELSEWHERE, NO_PLAN, REUSED, UNBOUND, UNKNOWN_RULES, UNREADABLE
-from penstock.spark.controller import IDLE_S, LOST_AFTER, REAL_TIME, STALLED_S, Controller
+from penstock.spark.controller import LOST_AFTER, REAL_TIME, Controller
 from penstock.spark.judged import Judged
+from penstock.spark.liveness import IDLE_S, STALLED_S
 from penstock.spark.meter import Meter, Rows
 from penstock.spark.misuse import GATE
 from penstock.spark.progress import Progress, arrival_trouble
@@ -34,6 +36,7 @@ from penstock.spark.store import LocalStore
 from penstock.testing import ManualClock
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from penstock.core.policy import Policy
@@ -100,6 +103,7 @@ class Bench:
     reports: list[Report] = field(default_factory=list)
     policy: Policy = field(default_factory=ps.LoadAware)
     by_length: bool = True
+    read: Callable[..., dict[str, Any]] = progress
 
     def __post_init__(self) -> None:
         self.plans, self.bindings = PlanLog(self.folder / "plans"), BindingLog(self.folder / "bindings")
@@ -124,7 +128,7 @@ class Bench:
         version = newest.version if newest else None
         self.bindings.add(number, Binding(number, QUERY, self.clock(), version))
         more = {"plan": NO_PLAN if version is None else version} | more
-        done = progress(number, self.clock(), rows=rows, kept=rows if kept is None else kept, **more)
+        done = self.read(number, self.clock(), rows=rows, kept=rows if kept is None else kept, **more)
         self.query.recentProgress.append(done)
         self.clock.advance(done["durationMs"]["triggerExecution"] / 1000.0)
         self.controller.step()
@@ -280,6 +284,34 @@ def test_a_guard_that_starts_again_plans_by_what_it_measured_before(tmp_path: Pa
     again.bindings.folder.mkdir()
     again.batch(3000)
     assert again.share() < 0.5, "the first report is enough to plan by"
+
+
+def kafka_offsets(bench: Bench, offsets: int) -> None:
+    """The next batches of the bench read so many offsets each, of which the last has no row to its name."""
+    given = progress
+
+    def read(batch: int, start_s: float, **more: Any) -> dict[str, Any]:
+        ends = [json.dumps({"events": {"0": offsets * number}}) for number in (batch, batch + 1)]
+        source = {"description": "KafkaV2", "startOffset": ends[0], "endOffset": ends[1], "numInputRows": more["rows"]}
+        return given(batch, start_s, **more) | {"sources": [source]}
+
+    bench.read = read
+
+
+def test_how_many_rows_come_for_each_offset_is_learned_and_remembered(tmp_path: Path) -> None:
+    """A compacted topic, or a filter in front of the gate: 4 offsets for each row that comes to the gate."""
+    bench = Bench(tmp_path)
+    kafka_offsets(bench, 800)
+    bench.batch(200)
+    bench.batch(200)
+    assert bench.plans.latest().rows_per_offset == pytest.approx(0.25)
+    kafka_offsets(bench, 200)
+    for _ in range(RATIO_BATCHES):
+        bench.batch(200)
+    assert bench.plans.latest().rows_per_offset == pytest.approx(1.0, rel=0.25), "it is followed"
+    again = Bench(tmp_path)
+    again.controller._recall()  # noqa: SLF001 - without the thread that start() begins
+    assert again.plans.latest().rows_per_offset == bench.plans.latest().rows_per_offset
 
 
 def test_a_guard_whose_reports_cannot_be_read_starts_all_the_same(
@@ -698,7 +730,7 @@ def test_an_alarm_that_lasts_is_kept_once(bench: Bench) -> None:
 def test_numbers_of_an_alarm_and_of_errors_are_kept_once_a_minute_and_at_the_end(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.spark.controller.STALLED_S", 1e9)
+    monkeypatch.setattr("penstock.spark.liveness.STALLED_S", 1e9)
     for second in range(180):
         bench.controller.alarms = (f"keep matches {second} rows",)
         bench.controller.errors = second

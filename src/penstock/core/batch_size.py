@@ -8,15 +8,25 @@ thinned in proportion:
 
 $$\text{share} = \begin{cases} R / N & N > R \text{ and } N > r D \\ 1 & \text{otherwise} \end{cases}$$
 
-A plan that holds a rate has no $R$. There the share is $\min(1, r D / N)$.
+A plan that holds a rate has no $R$. There the share is $\min(1, r D / N)$, and of the time in which the query stood
+still no more counts than between the two batches before, or 10 s: a rate is not saved up through a lull.
+
+Offsets need not count the rows of the gate. Filters may lie between, and a Kafka topic that is compacted, or written to
+in transactions, has offsets without rows. How many rows come for each offset is learned from recent batches.
 """
 
+from collections import deque
 from collections.abc import Mapping
 
 from penstock.plan import Fits
 
 #: Why rows of such a batch are shed.
 TOO_MANY = "more rows in the batch than fit"
+
+#: A query that stood still saves up a rate for so long, unless batches are usually further apart.
+SAVED_UP_S = 10.0
+#: Batches from which it is learned how many rows come for each offset.
+RATIO_BATCHES = 5
 
 #: The one part of a source that has no partitions.
 _ALL = "", ""
@@ -54,7 +64,7 @@ def _counted(offset: object) -> dict[tuple[str, str], int] | None:
     return None
 
 
-def share_that_fits(fits: Fits, rows: int, over_s: float) -> float:
+def share_that_fits(fits: Fits, rows: float, over_s: float) -> float:
     """The share of a batch of so many rows that fits; they came in `over_s` seconds.
 
     >>> held = Fits(rows_per_s=50.0)
@@ -70,3 +80,43 @@ def share_that_fits(fits: Fits, rows: int, over_s: float) -> float:
     if rows <= max(kept_up, fits.rows or 0.0):
         return 1.0
     return (kept_up if fits.rows is None else fits.rows) / rows
+
+
+def saved_up_s(worked_s: float, idle_s: float, usual_s: float | None) -> float:
+    """The time for which a rate lets rows through, after the batch before worked and the query then stood still.
+
+    `usual_s` is the time between the starts of the two batches before: a trigger may be long. If it is not known, all
+    of the time counts.
+
+    >>> saved_up_s(2.0, 600.0, usual_s=2.5), saved_up_s(2.0, 58.0, usual_s=60.0), saved_up_s(30.0, 0.0, usual_s=2.5)
+    (12.0, 60.0, 30.0)
+    """
+    return worked_s + (idle_s if usual_s is None else min(idle_s, max(SAVED_UP_S, usual_s)))
+
+
+class OffsetRatio:
+    """How many rows come to a gate for each row that offsets count, over recent batches.
+
+    >>> ratio = OffsetRatio(None)
+    >>> ratio.learn(rows=50, offsets=100)
+    >>> ratio.value
+    0.5
+    """
+
+    def __init__(self, known: float | None) -> None:
+        """Start with what an earlier run has found, if anything."""
+        self.value = known
+        self._recent = deque[tuple[int, int]](maxlen=RATIO_BATCHES)
+
+    def learn(self, rows: int, offsets: int | None) -> None:
+        """Take in a batch; nothing is learned if its offsets count no rows."""
+        if offsets:
+            self._recent.append((rows, offsets))
+            came, counted = (sum(each) for each in zip(*self._recent, strict=True))
+            self.value = came / counted if came else self.value
+
+    def differs(self, used: float | None) -> bool:
+        """Whether it is another by a quarter or more than the one in use."""
+        if self.value is None or used is None:
+            return self.value is not used
+        return not 0.8 < self.value / used < 1.25  # noqa: PLR2004 - a quarter either way

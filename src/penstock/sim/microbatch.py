@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from penstock.core.batch_size import share_that_fits
+from penstock.core.batch_size import saved_up_s, share_that_fits
 from penstock.core.bucket_costs import BUCKETS, BucketCosts
 from penstock.core.gate import coins, judge
 from penstock.core.hashing import bucket, xxhash64_ints
@@ -220,7 +220,11 @@ class _Batches:
         """What of a batch fits the plan, by its number of rows if the source says it."""
         if plan.fits is None or not self._query.counted or not self._out.reports:
             return 1.0
-        return share_that_fits(plan.fits, rows, start_s - self._out.reports[-1].start_s)
+        last = self._out.reports[-1]
+        if plan.fits.rows is not None:
+            return share_that_fits(plan.fits, rows, start_s - last.start_s)
+        usual_s = last.start_s - self._out.reports[-2].start_s if len(self._out.reports) > 1 else None
+        return share_that_fits(plan.fits, rows, saved_up_s(last.duration_s, start_s - last.end_s, usual_s))
 
     def _fine(self, numbers: NDArray[np.int64], start_s: float, slots: int) -> NDArray[np.bool_]:
         """Which rows the machine of their core lets through when it comes to them."""

@@ -19,7 +19,7 @@ from pyspark import TaskContext
 
 from penstock import retention
 from penstock.core import backlog
-from penstock.core.batch_size import share_that_fits
+from penstock.core.batch_size import saved_up_s, share_that_fits
 from penstock.core.bucket_costs import BUCKETS
 from penstock.core.thresholds import KEEP_ALL, scaled, thresholds
 from penstock.errors import PenstockError
@@ -43,6 +43,8 @@ from penstock.spark.control_row import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from penstock.spark.checkpoint import Planned
 
 _logger = logging.getLogger(__name__)
 
@@ -249,9 +251,10 @@ class _Logs:
     def _share(self, batch: Batch, newest: Plan | None, now_s: float) -> float:
         """What of the batch fits by the newest plan; all of it if its source does not say how many rows it has."""
         start, checkpoint = self._options.start, Path(self._options.folder).parent
-        counts = start is not None and start.counted and query_id(checkpoint) == batch.query
+        ratio = self._rows_per_offset(batch, newest)
+        counts = ratio is not None and query_id(checkpoint) == batch.query
         found = planned(checkpoint, batch.number) if counts else None
-        if start is None or found is None or not found.rows:
+        if start is None or ratio is None or found is None or not found.rows:
             return 1.0
         first = found.before_s is None or found.before_s < start.since_s
         fits = self._fits(batch, start, newest, now_s, first=first)
@@ -262,9 +265,15 @@ class _Logs:
             if over_s <= 0.0:  # An earlier run has planned it.
                 over_s = FIRST_S
         else:
-            over_s = found.planned_s - (found.before_s or 0.0)
+            over_s = _over_s(found, start.since_s, held=fits.rows is None)
         # A clock that was set back says nothing of the time.
-        return share_that_fits(fits, found.rows, over_s) if over_s > 0.0 else 1.0
+        return share_that_fits(fits, ratio * found.rows, over_s) if over_s > 0.0 else 1.0
+
+    def _rows_per_offset(self, batch: Batch, newest: Plan | None) -> float | None:
+        """Rows of the gate for each that offsets count: as learned, or one if nothing lies between; None if unknown."""
+        if newest is not None and newest.query in ("", batch.query) and newest.rows_per_offset is not None:
+            return newest.rows_per_offset
+        return 1.0 if self._options.start is not None and self._options.start.counted else None
 
     def _fits(self, batch: Batch, start: Start, plan: Plan | None, now_s: float, *, first: bool) -> Fits | None:
         """Up to how many rows the batch fits: by the newest plan, or as the gate was told when it was made.
@@ -339,6 +348,17 @@ class _Logs:
 
     def _plans(self) -> PlanLog:
         return PlanLog(Path(self._options.folder) / "plans", make=False)
+
+
+def _over_s(found: Planned, since_s: float, *, held: bool) -> float:
+    """The time in which a batch came in; where a rate is held, as far as it counts."""
+    before_s = found.before_s or 0.0
+    if not held:
+        return found.planned_s - before_s
+    # Before this run the query may have been stopped for long.
+    usual_s = before_s - found.earlier_s if found.earlier_s is not None and found.earlier_s >= since_s else None
+    done_s = min(max(found.done_s or before_s, before_s), found.planned_s)
+    return saved_up_s(done_s - before_s, found.planned_s - done_s, usual_s)
 
 
 def _without_gates(plan: Plan, *, in_lease: bool) -> Fits | None:

@@ -26,6 +26,8 @@ class Planned(NamedTuple):
     rows: int | None  #: how many there are; None if the source does not say
     planned_s: float  #: when Spark planned it, by the driver's clock
     before_s: float | None  #: when Spark planned the batch before it; None if there was none
+    earlier_s: float | None = None  #: when Spark planned the one before that; None if there was none
+    done_s: float | None = None  #: when the batch before it was done; None if that is not known
 
 
 class _Entry(NamedTuple):
@@ -105,7 +107,21 @@ def planned(checkpoint: Path, batch: int) -> Planned | None:
     begin = _initial(checkpoint) if batch == 0 else last and last.source
     unknown = batch > 0 and last is None
     rows = None if unknown or entry.source is None else rows_between(begin, entry.source)
-    return Planned(rows, entry.planned_s, last.planned_s if last else None)
+    earlier = _entry(checkpoint, batch - 2)
+    return Planned(
+        rows,
+        entry.planned_s,
+        last.planned_s if last else None,
+        earlier.planned_s if earlier else None,
+        _done_s(checkpoint, batch - 1),
+    )
+
+
+def _done_s(checkpoint: Path, batch: int) -> float | None:
+    try:
+        return (checkpoint / "commits" / str(batch)).stat().st_mtime
+    except OSError:
+        return None
 
 
 def _entry(checkpoint: Path, batch: int) -> _Entry | None:

@@ -11,10 +11,10 @@ import re
 import threading
 from collections import deque
 from dataclasses import replace
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from penstock import retention
+from penstock.core.batch_size import OffsetRatio
 from penstock.core.partition_costs import PartitionCosts
 from penstock.core.policy import Recalling
 from penstock.core.shed_alarms import ShedAlarms
@@ -27,6 +27,7 @@ from penstock.spark.binding import LEASE_S
 from penstock.spark.control_row import NO_PLAN, UNREADABLE, UNUSABLE
 from penstock.spark.feed import ProgressFeed
 from penstock.spark.judged import Judged
+from penstock.spark.liveness import NO_BATCH, Liveness
 from penstock.spark.misuse import is_gate_of, known_plan
 from penstock.spark.progress import arrival_trouble, partition_costs, report_of
 from penstock.totals import Totals
@@ -51,12 +52,6 @@ POLL_S = 0.03
 LOOK_SHARE, QUIET_SHARE, QUIET_POLL_S = 0.02, 0.8, 0.25
 #: After an error, wait longer.
 RETRY_S = 1.0
-#: Input is over when no data has been there for so long.
-IDLE_S = 2.0
-#: A batch that takes so long, and so many times as long as the last one, is told of: a source that cannot be reached
-#: looks like that.
-STALLED_S, STALLED_TIMES = 60.0, 3.0
-NO_BATCH = "no batch of query"
 #: Alarms of which only numbers have changed are kept again after so long: a journal has room for reports, too.
 SAME_ALARMS_S = 60.0
 #: So many different lines are remembered so as not to warn twice.
@@ -129,7 +124,8 @@ class Controller:
         self._began_s = self._kept_s = clock()  # when it began, and when something was last kept
         # A gate that holds a rate does so before there is a plan, until it finds one of this run.
         self._held_at_start = names[0] is not None and not by_length
-        self._costs = dealing.in_force if dealing else None  # what every plan carries
+        self._costs = dealing.in_force if dealing else None  # what every plan carries, like the ratio
+        self._ratio = OffsetRatio(None)
         self._real_time = False
         self._query_id = str(query.id)
         self._before: Progress | None = None
@@ -140,10 +136,7 @@ class Controller:
         self._renewed_s = 0.0  # when the plan in force was decided or last renewed
         self._purged: int | None = None  # the batch at which old entries were deleted last
         self._understood = True  # whether the last batch was taken in without an error
-        self._idle_since_s: float | None = None
-        self._newest: Progress | None = None
-        self._sign_s = clock()  # when it last showed progress
-        self._active_since_s: float | None = clock()  # since when a trigger is known to work without showing any
+        self._liveness = Liveness(query, clock())
         self._told: set[str] = set()
         self._shed_alarms = ShedAlarms()
         self._stopping = threading.Event()
@@ -173,6 +166,9 @@ class Controller:
         if not isinstance(self._planner, Recalling) or self._in_force is not None:
             return
         try:
+            newest = self._plans.latest()
+            if newest is not None and newest.query == self._query_id:
+                self._ratio = OffsetRatio(newest.rows_per_offset)
             plan = self._planner.recall(self._kept_in.recent(), self._clock())
             if plan is not None:
                 self._write(plan)
@@ -275,9 +271,7 @@ class Controller:
     def _look_for_news(self) -> None:
         """Have the batches that have ended since the last look taken in, oldest first."""
         news = self._feed.news()
-        newest = news.newest
-        if newest is not None and (self._newest is None or newest.start_s != self._newest.start_s):
-            self._newest, self._sign_s, self._active_since_s = newest, self._clock(), None
+        self._liveness.saw(news.newest, self._clock())
         self._pending.extend(news.batches)
         self._account.check(news)
 
@@ -301,6 +295,7 @@ class Controller:
             self._account.miss(progress.batch, progress.batch, f"the guard met an error over it: {_line(error)}")
             raise
         if report is not None:
+            self._ratio.learn(report.rows_in, progress.offsets)
             self.reports.append(report)
             self.totals.add(report)
             self._keep(report)
@@ -348,6 +343,9 @@ class Controller:
             if decided is None:
                 decided = self._in_force or Plan.keep_all(0, "by_cost", self._clock())
                 decided = replace(decided, decided_s=self._clock(), note="costs learned")
+        plan = self._in_force
+        if decided is None and plan is not None and plan.fits and self._ratio.differs(plan.rows_per_offset):
+            decided = replace(plan, decided_s=self._clock(), note="rows for each offset learned")
         if decided is not None:
             self._write(decided)
 
@@ -422,39 +420,17 @@ class Controller:
     def _watch_progress(self, now_s: float) -> None:
         """Raise an alarm while a batch takes very long, or while batches are in no report."""
         others = [alarm for alarm in self.alarms if not alarm.startswith((NO_BATCH, ACCOUNT))]
-        stalled = self._stalled(now_s)
+        stalled = self._liveness.stalled(now_s)
         found = [*self._account.alarms, *([] if stalled is None else [stalled])]
         self.alarms = (*others, *found)  # Replaced at once: a reader must not see a persisting alarm disappear.
         for alarm in found:
             self._tell(alarm)
 
-    def _stalled(self, now_s: float) -> str | None:
-        if now_s - self._sign_s <= STALLED_S:
-            return None
-        status: dict[str, Any] = self._query.status
-        if not status.get("isTriggerActive"):
-            self._active_since_s = None
-            return None
-        # Between two triggers nothing is late: only a trigger that was seen at work counts.
-        self._active_since_s = now_s if self._active_since_s is None else self._active_since_s
-        waited_s = now_s - self._active_since_s
-        if waited_s <= max(STALLED_S, STALLED_TIMES * (self._newest.duration_s if self._newest else 0.0)):
-            return None
-        # Without a number that runs, so that it is the same alarm as long as it lasts.
-        since = datetime.fromtimestamp(self._active_since_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-        return f"{NO_BATCH} {self._query_id} has ended since {since}; Spark says: {status.get('message')}"
-
     def _watch_idleness(self, now_s: float) -> None:
         """When input has ended, let go: the next row to come must not meet the gate of an overload long gone."""
         if self._in_force is None or not self._in_force.gates:
             return
-        status: dict[str, Any] = self._query.status
-        if status.get("isDataAvailable") or status.get("isTriggerActive"):
-            self._idle_since_s = None
-        elif self._idle_since_s is None:
-            self._idle_since_s = now_s
-        elif now_s - self._idle_since_s > IDLE_S:
-            self._idle_since_s = None
+        if self._liveness.input_ended(now_s):
             # A planner that does not go by load lets go of nothing: its plan stays in force.
             released = self._planner.release(0, now_s, "no input")
             if released is not None:
@@ -480,6 +456,7 @@ class Controller:
             return
         plan = plan if self._costs is None else replace(plan, costs=(self._costs,))
         plan = replace(plan, query=self._query_id, salt=plan.salt if self._salt is None else self._salt)
+        plan = replace(plan, rows_per_offset=self._ratio.value)
         self._unwritten = plan
         version = self._plans.next_version() if self._in_force is None else self._in_force.version + 1
         while not self._plans.add(version, numbered := replace(plan, version=version)):

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from penstock.core.backlog import TOO_OLD
-from penstock.core.batch_size import TOO_MANY
+from penstock.core.batch_size import TOO_MANY, rows_between
 from penstock.core.bucket_costs import BucketCosts
 from penstock.core.planner import SOURCE
 from penstock.core.thresholds import BACKLOG_NUMBER, MOST_REASONS, SIZE_NUMBER, reasons
@@ -24,7 +24,7 @@ from penstock.spark.fine import TOO_LATE
 from penstock.spark.meter import TaskSums
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from penstock.plan import Plan
 
@@ -49,6 +49,7 @@ class Progress:
         moved: Whether it took a source on from where the batch before had ended.
         ran: Whether a batch ran. A trigger that finds nothing to do shows progress too, under the number of the batch
             that is to come.
+        offsets: Rows between the offsets of the one source; None if there are several, or offsets do not count rows.
         late_rows: Rows that stateful operators dropped because they came behind the watermark.
         observed: What was observed, by name.
     """
@@ -65,6 +66,7 @@ class Progress:
     moved: bool = False
     ran: bool = True
     late_rows: int = 0
+    offsets: int | None = None
 
     @classmethod
     def of(cls, given: Any) -> Progress:  # noqa: ANN401 - a StreamingQueryProgress or a dictionary, by engine and version
@@ -94,6 +96,7 @@ class Progress:
             ),
             ran="addBatch" in times_ms or bool(rows) or bool(observed),
             late_rows=sum(int(one.get("numRowsDroppedByWatermark") or 0) for one in states),
+            offsets=_offset_rows(found.get("sources") or ()),
         )
 
     @property
@@ -123,10 +126,23 @@ class _Offsets:
         return cls(sum(max(offset - end.get(partition, offset), 0) for partition, offset in latest.items()), real_time)
 
 
+def _offset_rows(sources: Sequence[Mapping[str, Any]]) -> int | None:
+    """Rows between the offsets of the one source, which is listed twice where shed rows go into quarantine."""
+    with suppress(TypeError, ValueError):
+        found = [[_parsed(source.get(end)) for end in ("startOffset", "endOffset")] for source in sources]
+        if found and all(one == found[0] for one in found):
+            return rows_between(*found[0])
+    return None
+
+
+def _parsed(offset: Any) -> Any:  # noqa: ANN401 - by source and engine
+    return json.loads(offset) if isinstance(offset, str) else offset
+
+
 def _by_partition(offsets: Any) -> dict[tuple[str, str], int] | None:  # noqa: ANN401 - by source and engine
     """Offsets as Kafka's connector gives them, by topic and partition; None if they are another source's."""
     with suppress(TypeError, ValueError, AttributeError):
-        found = json.loads(offsets) if isinstance(offsets, str) else offsets
+        found = _parsed(offsets)
         return {(topic, part): int(offset) for topic, parts in found.items() for part, offset in parts.items()}
     return None
 
