@@ -36,7 +36,7 @@ from penstock.spark.controller import PROBE, Controller, Dealing
 from penstock.spark.dealing import FromLog, Given
 from penstock.spark.forward import Forward
 from penstock.spark.measured import measured, unmeasured
-from penstock.spark.misuse import ONE_GATE, check_checkpoint, check_frame, warn_of_temporary_folder
+from penstock.spark.misuse import ONE_GATE, check_checkpoint, check_frame, refuse_choice, warn_of_temporary_folder
 from penstock.spark.prepare import prepared, staged
 from penstock.spark.quarantine import Place
 from penstock.spark.remote import store_for
@@ -443,6 +443,7 @@ class Guard:
         if self._quarantine is None or (self.mode != "enforce" and not self._to_finish(df)):
             return None
         self._session = df.sparkSession
+        refuse_choice(df, self.name, self._columns.identity(df), self._columns.decisive(df))
         return prepared(self._quarantine, df, self._stored(df.sparkSession), self._columns.weight, self.name)
 
     def _start_forward(self) -> None:

@@ -92,6 +92,35 @@ def only_gates(spark: SparkSession, guard: str) -> Column:
     return F.lit(True) | named.select("id").scalar().isNull()  # noqa: FBT003 - a literal
 
 
+def refuse_choice(df: DataFrame, guard: str, row: tuple[str, ...], decisive: tuple[str, ...]) -> None:
+    """Refuse a quarantine behind an operator that may choose other rows when the source is read the second time.
+
+    Of duplicates Spark takes the first that a task meets. A gate that tells rows apart by what differs between them
+    may keep one of them and shed the other, or neither.
+    """
+    plan = known_plan(df)
+    for node in plan.walk() if plan is not None else ():
+        if not node.operator.startswith("Deduplicate") or "more fields" in node.text:  # Spark shows 25 at most.
+            continue
+        by = set(node.columns)
+        if {one.strip("`") for one in row} - by:
+            raise PenstockError.setting(
+                "row",
+                ", ".join(row) or None,
+                f"{', '.join(node.columns)}, as dropDuplicates has in front of the gate",
+                "with a quarantine the source is read twice, and another of the duplicates may be taken",
+            )
+        others = sorted({one.strip("`") for one in decisive} - by)
+        if others:
+            _logger.warning(
+                "guard %r has a quarantine and goes by %s, which must be the same for all duplicates that "
+                "dropDuplicates by %s takes one of: with a quarantine the source is read twice",
+                guard,
+                ", ".join(others),
+                ", ".join(node.columns),
+            )
+
+
 def every_row_comes(df: DataFrame) -> bool:
     """Whether every row of one source comes to this frame, so that the source's offsets count the frame's rows."""
     plan = known_plan(df)
