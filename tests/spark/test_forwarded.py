@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import time
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 pytest.importorskip("pyspark")
@@ -75,3 +77,24 @@ def test_files_that_were_put_aside_are_deleted_when_they_are_old(tmp_path: Path)
     forwarded.purge(folder, QUERY, 1500, now_s + 8 * 24 * 3600.0)
     assert sorted(path.name for path in aside.glob(f"{QUERY}-*")) == names[1300:]
     assert len(list(aside.iterdir())) == 201
+
+
+def test_a_full_disk_is_told_in_one_line_and_nothing_is_left_on_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = OSError(errno.ENOSPC, "No space left on device")
+
+    def write_table(*_: object) -> None:
+        raise full
+
+    def close(writer: pq.ParquetWriter) -> None:
+        if writer.is_open:
+            writer.is_open = False  # so that it raises once
+            raise full
+
+    Sign("guard", "weight", json.dumps(ROW)).put(tmp_path)
+    monkeypatch.setattr(pq.ParquetWriter, "write_table", write_table)
+    monkeypatch.setattr(pq.ParquetWriter, "close", close)
+    with pytest.raises(ps.PenstockError, match=r"quarantine = .* can be written; .* No space left on device"):
+        write_shed(tmp_path, 0, rows=5)
+    assert [path.name for path in tmp_path.iterdir()] == ["_penstock.json"]

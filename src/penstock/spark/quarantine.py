@@ -15,6 +15,7 @@ import os
 import tempfile
 import time
 import uuid
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -289,7 +290,8 @@ class _Part:
 
     def discard(self) -> None:
         if self._writer is not None:
-            self._writer.close()
+            with suppress(OSError):  # On a full disk it cannot be ended either, and must not stay there.
+                self._writer.close()
         self._temporary.unlink(missing_ok=True)
 
 
