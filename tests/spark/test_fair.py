@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.request import urlopen
 
 import pyarrow.parquet as pq
@@ -21,7 +21,8 @@ from penstock.report import Report
 from penstock.report_log import Watch, line_of
 
 functions = pytest.importorskip("pyspark.sql.functions")
-from penstock.spark.fair_controller import MemberPlanner  # noqa: E402 - only where Spark is installed
+from penstock.spark.control_row import NO_PLAN, UNREADABLE  # noqa: E402 - only where Spark is installed
+from penstock.spark.fair_controller import FairController, MemberPlanner  # noqa: E402
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,6 +34,14 @@ if TYPE_CHECKING:
     from penstock.spark.fair import FairQuery
 
 ROWS, BATCH = 800, 200
+
+
+class Gates(NamedTuple):
+    """As much of a batch's progress as is asked for."""
+
+    observed: dict[str, dict[str, Any]]
+
+
 SHARES, CARRIED = (0.5, 1.0), (1 / 1000, 1 / 4000)
 
 
@@ -275,6 +284,16 @@ def test_a_query_that_starts_again_is_planned_for_by_what_it_measured_before() -
     assert (plan.gates, plan.decided_s) == ((), 40.0)
     assert plan.fits is not None
     assert plan.fits.rows_per_s > 0.0
+
+
+def test_what_is_wrong_at_one_gate_is_told_whatever_the_others_say() -> None:
+    controller = FairController.__new__(FairController)
+    controller._gates = lambda: {"x": "x", "y": "y", "z": "z"}  # noqa: SLF001 - all that it needs
+    observed = {"x": {"plan": 7}, "y": {"plan": UNREADABLE}, "z": {"plan": None}}
+    version = controller._plan_version  # noqa: SLF001 - the controller's own question
+    assert version(Gates(observed)) == UNREADABLE  # type: ignore[arg-type]
+    assert version(Gates({"x": {"plan": 7}, "y": {"plan": NO_PLAN}})) == 7  # type: ignore[arg-type]
+    assert version(Gates({})) is None  # type: ignore[arg-type]
 
 
 def test_names_are_given_once_and_sources_by_name(spark: SparkSession) -> None:

@@ -119,6 +119,22 @@ def test_a_number_that_is_used_again_for_another_batch_is_refused(tmp_path: Path
     assert found(tmp_path) == ["7"] * 2 + ["8"] * 2
 
 
+class Written(Rows):
+    """Rows of which executors have written some where the driver does not see them."""
+
+    def parquet(self, path: str) -> None:
+        Path(path).mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.table({"n": [self.number] * 3}), Path(path) / "part-0.parquet")
+
+
+def test_rows_that_executors_have_written_elsewhere_are_missed(tmp_path: Path) -> None:
+    with pytest.raises(PenstockError, match=r"2 of 5 rows are not in .*: executors do not see the driver's folder"):
+        feeds.feed(Written(7), tmp_path, 7, "query:offsets", lambda: 5)  # type: ignore[arg-type]
+    assert not list(tmp_path.glob("*.parquet"))
+    feeds.feed(Written(7), tmp_path, 7, "query:offsets", lambda: 3)  # type: ignore[arg-type]
+    assert len(list(tmp_path.glob("*.parquet"))) == 1
+
+
 def test_a_batch_that_was_cut_off_is_not_taken_for_another_of_its_number(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

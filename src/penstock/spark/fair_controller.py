@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.core.sic import SourceTimeWindow
 from penstock.report import BoxStatistics, Latency, Report
+from penstock.spark.control_row import WHY
 from penstock.spark.controller import Controller
 from penstock.spark.progress import report_of
 from penstock.spark.sic import delivered
@@ -87,8 +88,10 @@ class FairController(Controller):
         return any(gate in progress.observed for gate in self._gates())
 
     def _plan_version(self, progress: Progress) -> int | None:
-        versions = [progress.observed.get(gate, {}).get("plan") for gate in self._gates()]
-        return max((version for version in versions if version is not None), default=None)
+        found = [progress.observed.get(gate, {}).get("plan") for gate in self._gates()]
+        versions = [version for version in found if version is not None]
+        # If one gate kept every row because something is wrong, that is what is told.
+        return next((version for version in versions if version in WHY), max(versions, default=None))
 
     def _report(self, progress: Progress, before: Progress | None, plan: Plan | None) -> Report | None:
         parts = {

@@ -7,6 +7,7 @@ then one job. Counts come from Spark's own `observe`, so they cost no job of the
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from penstock.spark.network.drops import HIDDEN, INPUT, applied, kept_by, quoted
 from penstock.spark.network.python_box import BUSY
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
@@ -197,6 +198,18 @@ class Batch:
                 else:
                     todo.extend(arcs)
         return found
+
+
+def counted(df: DataFrame) -> tuple[DataFrame, Callable[[], int | None]]:
+    """The rows, and how many of them Spark has seen once a job is done; None if it has thrown that away."""
+    seen = Observation()
+
+    def rows() -> int | None:
+        with suppress(PenstockError):
+            return int(_within(PATIENCE_S, {HEAD: seen})[HEAD]["rows"])
+        return None
+
+    return df.observe(seen, F.count(F.lit(1)).alias("rows")), rows
 
 
 def _within(seconds: float, seen: dict[str, Observation]) -> dict[str, dict[str, Any]]:

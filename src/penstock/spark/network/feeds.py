@@ -13,12 +13,15 @@ from __future__ import annotations
 import shutil
 from typing import TYPE_CHECKING, NamedTuple
 
+import pyarrow.parquet as pq
 import xxhash
 
+from penstock.errors import PenstockError
 from penstock.spark.checkpoint import is_another
 from penstock.spark.network.bound import ReusedError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from pyspark.sql import DataFrame
@@ -43,7 +46,9 @@ class _Fed(NamedTuple):
         return cls(int(number), batch_id)
 
 
-def feed(df: DataFrame, folder: Path, batch: int, batch_id: str = "") -> None:
+def feed(
+    df: DataFrame, folder: Path, batch: int, batch_id: str = "", rows: Callable[[], int | None] = lambda: None
+) -> None:
     """Write the rows of a batch, unless they were written before.
 
     Args:
@@ -51,9 +56,11 @@ def feed(df: DataFrame, folder: Path, batch: int, batch_id: str = "") -> None:
         folder: Where they are read, of a stage.
         batch: The number of the batch.
         batch_id: What tells it from another batch of the same number.
+        rows: How many rows Spark has written; None if that is not known.
 
     Raises:
         ReusedError: If another batch of that number, or of a later one, was written before.
+        PenstockError: If rows are missing in what was written.
     """
     _refuse_reused(folder, batch, batch_id)
     whole = _whole(folder, batch, batch_id)
@@ -63,6 +70,7 @@ def feed(df: DataFrame, folder: Path, batch: int, batch_id: str = "") -> None:
     else:
         unfinished = folder / f"_unfinished-{batch:020d}"
         df.write.mode("overwrite").parquet(str(unfinished))
+        _refuse_missing(unfinished, rows())
         unfinished.rename(whole)
     if whole.exists():
         _move(whole, folder, _Fed(batch, batch_id))
@@ -89,6 +97,16 @@ def _refuse_reused(folder: Path, batch: int, batch_id: str) -> None:
     other = fed is not None and batch == fed.number and is_another(fed.batch_id, batch_id)
     if later or other or (batch_id and any(one != whole for one in folder.glob(f"{_WHOLE}{batch:020d}*"))):
         raise ReusedError(f"stage {folder.name}", batch)
+
+
+def _refuse_missing(unfinished: Path, rows: int | None) -> None:
+    """Rows that executors have written to another disk under the same path."""
+    found = sum(pq.read_metadata(path).num_rows for path in unfinished.glob("part-*.parquet")) if rows else 0
+    if rows and found < rows:
+        raise PenstockError(
+            f"{rows - found} of {rows} rows are not in {unfinished.parent}: executors do not see the driver's folder; "
+            "mount it there under the same path"
+        )
 
 
 def _is_fed(folder: Path, batch: int) -> bool:

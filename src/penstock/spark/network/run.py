@@ -31,7 +31,7 @@ from penstock.spark import file_log
 from penstock.spark.checkpoint import batch_id
 from penstock.spark.feed import ProgressFeed
 from penstock.spark.network import calibration, streams
-from penstock.spark.network.batch import Batch, Counts
+from penstock.spark.network.batch import Batch, Counts, counted
 from penstock.spark.network.bound import BoundPlans, ReusedError
 from penstock.spark.network.drops import HIDDEN
 from penstock.spark.network.failures import SPARK_ERRORS, line_of
@@ -229,7 +229,8 @@ class NetworkRun:
                 if arc.name not in self.plans_shown:
                     self.plans_shown[arc.name] = _explained(df)
                 if arc.target in self._boxes:
-                    feed(df, self._feed(arc.name) / _file_name(stage.name), number, own_id)
+                    fed, count = counted(df)
+                    feed(fed, self._feed(arc.name) / _file_name(stage.name), number, own_id, count)
                 else:
                     self.outputs.write(arc.target, df, number, stage.name if self._ends[arc.target] > 1 else "")
             snapshot = self._learned(stage, batch, number, plan, begun_s)
