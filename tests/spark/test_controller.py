@@ -615,6 +615,7 @@ def test_rows_that_never_come_to_the_measured_operator_waited_for_their_batch(be
         ({"ahead": 2, "timed": 8}, "arrival lies ahead of the workers' clock in 2 of 10 rows"),
         ({"ancient": 10, "timed": 0}, "arrival lies more than 30 days back in 10 of 10 rows"),
         ({"timed": 0}, "arrival is null in every row"),
+        ({"newest_s": 1_800_000_005.0}, "arrival lies up to "),
         ({}, None),
     ],
 )

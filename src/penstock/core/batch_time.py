@@ -8,7 +8,7 @@ the division is learned too. `doubt_s` is the standard error of $f$.
 - The first batch of a run is like no other: it starts machines. All of it counts as fixed until the next one ends, and
   nothing of it after that.
 - The second says nothing of the division, so a share of it counts as fixed, in doubt from none to all of it. If it
-  took far longer than the first, no more is fixed than the first took in all.
+  took longer than the first and `bounded` is set, no more is fixed than the first took in all.
 - One batch that takes far longer than expected is believed in part. A second one in a row shows another level, and then
   both numbers are in doubt again.
 - Neither number is below 0, and no more is fixed than the longest batch took.
@@ -24,8 +24,8 @@ CHANGE = 0.05
 LEAST_CHANGE = 0.2
 #: Noise of a batch's time as a share of it: at first, and from which to which it is learned, how fast.
 NOISE, LEAST_NOISE, MOST_NOISE, NOISE_GAIN = 0.25, 0.05, 0.5, 0.2
-#: So many times as long as the first is far longer.
-FAR_LONGER = 3.0
+#: So many times as long as the first is longer.
+LONGER = 2.2
 #: A batch that is off by more standard errors than this is believed in part.
 MOST_ERRORS = 3.0
 
@@ -41,9 +41,9 @@ class BatchTime:
     (0.4, 0.005)
     """
 
-    def __init__(self, fixed_share: float = 0.5) -> None:
+    def __init__(self, fixed_share: float = 0.5, *, bounded: bool = True) -> None:
         """Start knowing nothing; `fixed_share` of a batch counts as fixed as long as there is no more to go by."""
-        self._fixed_share = fixed_share
+        self._fixed_share, self._bounded = fixed_share, bounded
         self.batches = 0  #: learned from
         self._first_s = math.inf  # what the first batch took
         self._longest_s = 0.0  # what the longest took
@@ -91,7 +91,8 @@ class BatchTime:
         self._spread = self._prior(self._rows, took_s, took_s)
 
     def _begin(self, rows: float, took_s: float) -> None:
-        most_s = self._first_s if rows and took_s > FAR_LONGER * self._first_s else took_s
+        bounded = rows and self._bounded and took_s > LONGER * self._first_s
+        most_s = self._first_s if bounded else took_s
         fixed_s = self._fixed_share * most_s if rows else took_s
         self._state = np.array([fixed_s, (took_s - fixed_s) / max(rows, 1.0)])
         self._spread = self._prior(rows, took_s, most_s)

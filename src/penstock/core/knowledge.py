@@ -115,7 +115,7 @@ class Knowledge:
         if report.rows_in and not report.rows_kept:
             self.costs.scale_costs(0.5)  # Nothing was measured: believe the past less, or the gate may never open.
         if not self.measured and (report.cost_sketch is not None or not report.busy_s):
-            self.measured, self._time = True, BatchTime(FIXED_OUTSIDE)
+            self.measured, self._time = True, BatchTime(FIXED_OUTSIDE, bounded=False)
         # The first batch of a run is cold, whatever is known from an earlier one.
         usual = not again and (self.batches > 1 or not self._time.batches)
         if usual:

@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 STRANGE_SHARE = 0.01
 
 
+#: Rows that arrived so much later than their batch was read were stamped by another clock.
+CLOCKS_DIFFER_S = 1.0
+
+
 @dataclass(frozen=True)
 class Progress:
     """One trigger of a streaming query.
@@ -98,6 +102,11 @@ class Progress:
             late_rows=sum(int(one.get("numRowsDroppedByWatermark") or 0) for one in states),
             offsets=_offset_rows(found.get("sources") or ()),
         )
+
+    @property
+    def read_s(self) -> float:
+        """When sources had been asked for what there is, at the latest."""
+        return self.start_s + max(self.duration_s - self.work_s, 0.0)
 
     @property
     def empty(self) -> bool:
@@ -179,6 +188,12 @@ def arrival_trouble(progress: Progress, gates: Iterable[str], probe: str) -> str
         return (
             f"arrival lies more than 30 days back in {ancient} of {rows} rows, so their wait is not measured: name the "
             "column with a row's time of arrival, not that of its event, in timestamps or seconds since 1970"
+        )
+    early_s = max((own.newest_s - progress.read_s for _, own in ages if own.newest_s is not None), default=0.0)
+    if early_s > CLOCKS_DIFFER_S and not progress.real_time:
+        return (
+            f"arrival lies up to {early_s:.1f} s ahead of the time at which its batch was read, so rows seem to wait "
+            "less than they do: set the clocks of this machine and of those that stamp rows alike"
         )
     if rows and not timed and not ahead:
         return "arrival is null in every row, so no wait can be measured: name the column with a row's time of arrival"
