@@ -637,6 +637,25 @@ def test_in_real_time_mode_rows_may_arrive_after_their_batch_has_begun() -> None
     assert [one is not None for one in told] == [True, False]
 
 
+def test_a_batch_that_an_earlier_run_had_planned_is_no_reason_to_doubt_the_target(tmp_path: Path) -> None:
+    """Its rows waited while the query was stopped; from the second batch on, old rows are told."""
+    first = Bench(tmp_path)
+    for number in range(5):
+        first.query.recentProgress.append(unmeasured(number, first.clock(), 1000))
+        first.controller.step()
+        first.clock.advance(2.0)
+    again = Bench(tmp_path, clock=first.clock)
+    again.controller._recall()  # noqa: SLF001 - without the thread that start() begins
+    again.clock.advance(60.0)
+    for number in (5, 6):
+        now_s = again.clock()
+        old = {"oldest_s": now_s - 64.0, "newest_s": now_s - 60.0, "kept_arrival_s": now_s - 62.0}
+        again.query.recentProgress.append(unmeasured(number, now_s, 1000, **old, kept_oldest_s=now_s - 64.0))
+        again.controller.step()
+        again.clock.advance(2.0)
+        assert any("out of reach" in alarm for alarm in again.controller.alarms) == (number > 5)
+
+
 def test_an_event_time_an_hour_late_is_told_at_the_first_batch_and_nothing_is_shed(bench: Bench) -> None:
     hour = {"oldest_s": 3602.0, "newest_s": 3600.0, "kept_arrival_s": 3601.0, "kept_oldest_s": 3602.0}
     for number in range(3):

@@ -93,6 +93,7 @@ class Knowledge:
         self.catching_up = False
         self.measured = False  #: whether an operator tells what its rows cost
         self.out_of_reach = False  #: whether the target cannot be held however much is shed
+        self._resumed = False  # whether an earlier run was learned from
         self.missed: tuple[Report, ...] = ()  #: the first and the last of batches in a row that missed the target
         self.misses = 0  #: how many these are
         self._target, self._triggered = target, triggered
@@ -154,6 +155,7 @@ class Knowledge:
 
     def pause(self) -> None:
         """The query stood still for a time unknown: its next batch does not follow the last one."""
+        self._resumed = self.batches > 0
         self._last, self._capped, self.catching_up, self.batches = None, False, False, 0
         self.missed, self.misses = (), 0
         self._least_lag_s = np.inf
@@ -206,6 +208,11 @@ class Knowledge:
     def settled(self) -> bool:
         """Whether enough batches were seen to tell how batches go."""
         return len(self._delays) == PACE_BATCHES
+
+    @property
+    def resumes(self) -> bool:
+        """Whether the last batch is the first after an earlier run, which had planned it: its rows waited for that."""
+        return self._resumed and self.batches == 1
 
     @property
     def misses_for_long(self) -> bool:

@@ -248,7 +248,7 @@ class BatchPlanner:
         found = []
         known, ratio = self._known, self.target.ratio(report)
         missed = ratio is not None and ratio > 1.0
-        if known.out_of_reach and (missed or ratio is None):
+        if known.out_of_reach and (missed or ratio is None) and not known.resumes:
             found.append(why_out_of_reach(self.target, known))
         elif known.settled and known.capped and missed and known.late:
             found.append(
