@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import pytest
 
+from penstock.core.balanced import Balanced
+from penstock.core.balanced_planner import BalancedPlanner
 from penstock.core.fair_planner import ALIKE, UNFAIR, FairPlanner, Terms
 from penstock.core.jain import jain
 from penstock.core.planner import RECALLED, SOURCE
@@ -89,7 +92,8 @@ def run(
 
     If plans are late they act on the batch after the next, as with a query that starts the next one at once.
     """
-    planner = FairPlanner(TARGET_S, policy=policy)  # type: ignore[arg-type]
+    balanced = BalancedPlanner(TARGET_S, Balanced(alpha=math.inf))
+    planner = balanced if policy == "balanced" else FairPlanner(TARGET_S, policy=policy)  # type: ignore[arg-type]
     for query in queries:
         planner.join(query.name, Terms(tuple(query.rates), query.weight, query.prefer))  # type: ignore[arg-type]
         query.shares = query.next_shares = [1.0] * len(query.rates)
@@ -183,10 +187,11 @@ def test_rows_that_must_be_kept_count_and_the_rest_makes_up_for_the_others() -> 
     assert jain([sic(query, 30.0) for query in queries]) >= 0.995
 
 
+@pytest.mark.parametrize("policy", ["balance_sic", "balanced"])
 @pytest.mark.parametrize("rows_per_s", [20.0, 90.0])
-def test_fixed_batch_time_beyond_the_target_is_no_reason_to_shed(rows_per_s: float) -> None:
+def test_fixed_batch_time_beyond_the_target_is_no_reason_to_shed(rows_per_s: float, policy: str) -> None:
     queries = [Query(name, {"a": rows_per_s}, 0.002, overhead_s=4.0, measured=False) for name in ("x", "y")]
-    planner = run(queries, 120.0)
+    planner = run(queries, 120.0, policy=policy)
     for query in queries:
         assert sic(query, 0.0) >= 0.85
         assert all(share == pytest.approx(1.0, abs=0.02) for end_s, share, _ in query.done if end_s > 40.0)
@@ -468,3 +473,15 @@ def test_plans_say_how_many_rows_of_a_batch_fit_also_by_the_reports_of_an_earlie
     assert not again.members["x"].known.ready, "of the load now, nothing is known"
     again.join("x", Terms(("a",)))
     assert again.recall("x", [], 100.0) is None
+
+
+def test_a_target_that_is_missed_for_long_is_an_alarm_whatever_the_reason() -> None:
+    planner = FairPlanner(TARGET_S, acts=False)
+    planner.join("slow", Terms(("a",)))
+    for number in range(12):
+        start_s = 4.0 * number
+        report = batch(number, start_s, start_s + 4.0, 400, queuing=Latency(400, 4.0, 8.0))
+        planner.decide("slow", report, start_s + 4.0)
+        assert number > 3 or not planner.alarms("slow")
+    (alarm,) = planner.alarms("slow")
+    assert alarm.startswith("query 'slow': rows wait longer than the target of 2 s in 12 batches in a row, 4.00 s in")

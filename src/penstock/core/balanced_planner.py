@@ -77,7 +77,8 @@ class BalancedPlanner(FairPlanner):
         before = self.budget.per_s
         super().follow(present, now_s)
         comes_per_s = sum(offer.work_s for offer in self._offers(present).values())
-        if before is not None and self.budget.per_s is None and before < comes_per_s:
+        ended = before is not None and self.budget.per_s is None and not self.budget.in_vain
+        if before is not None and ended and before < comes_per_s:
             self.budget.per_s = before
 
     def choose(self, name: str, present: Mapping[str, Member]) -> Choice:

@@ -328,6 +328,16 @@ class FairPlanner:
         return min(kept / sum(rates), 1.0) if sum(rates) > 0.0 else 1.0
 
     def _alarms(self, name: str, report: Report, present: Mapping[str, Member]) -> list[str]:
+        found, batches = self._reasons(name, report, present), self.members[name].batches
+        if not found and batches.misses_for_long and report.queuing is not None:
+            found.append(
+                f"query {name!r}: rows wait longer than the target of {self.target_s:g} s in {batches.misses} batches "
+                f"in a row, {report.queuing.mean_s:.2f} s in the last one; give a longer target, or add cores"
+            )
+        return found
+
+    def _reasons(self, name: str, report: Report, present: Mapping[str, Member]) -> list[str]:
+        """Why rows wait too long, where that is known."""
         own = self.members[name]
         found = []
         if own.known.wait_s > self.target_s >= own.known.queued_s:

@@ -75,6 +75,7 @@ class WorkBudget:
         self._low = 0
         self._over = 1.0  # what is done over what was planned
         self.per_s: float | None = None
+        self.in_vain = False  #: whether shedding makes no wait short enough, as of late
 
     @property
     def now_per_s(self) -> float | None:
@@ -128,6 +129,7 @@ class WorkBudget:
         """
         remembered = self._capacity * (1.0 - FORGET_PER_S) ** max(now_s - self._seen_s, 0.0)
         self._capacity, self._seen_s = max(remembered, done_per_s, pace_per_s), now_s
+        self.in_vain = in_vain
         if in_vain:
             most_per_s = KEEP_UP * self._capacity
             self.per_s, self._drain, self._low = most_per_s if comes_per_s > most_per_s else None, 1.0, 0
