@@ -38,13 +38,14 @@ class ShedAccount:
     def _compare(self, folder: Path, report: Report) -> None:
         counted, found = sum(report.rows_shed.values()), rows_in_quarantine(folder, self._query, report.sequence)
         if found is not None and found != counted:
-            self._found_s = report.end_s
+            first, self._found_s = self.alarm is None, report.end_s
             self.alarm = (
                 f"the gate counted {counted} shed rows in batch {report.sequence} of query {self._query}, and {found} "
                 f"are in quarantine {folder}: rows may be lost or in both places if the source, or a function in front "
                 "of the gate, gives other rows when it is read again"
             )
-            _logger.warning("%s", self.alarm)
+            if first:
+                _logger.warning("%s", self.alarm)
         elif report.end_s - self._found_s > ALARM_S:
             self.alarm = None
 
