@@ -32,7 +32,8 @@ from tests.spark.quarantined import (  # noqa: E402 - needs Spark
 
 from penstock.spark import forwarded, replay, session, topic  # noqa: E402
 from penstock.spark.binding import LEASE_S  # noqa: E402 - needs Spark
-from penstock.spark.quarantine import Sign  # noqa: E402
+from penstock.spark.gate import in_parts  # noqa: E402
+from penstock.spark.quarantine import PART, PARTS, Sign  # noqa: E402
 from penstock.spark.replay import calm  # noqa: E402
 
 if TYPE_CHECKING:
@@ -64,6 +65,12 @@ def test_every_row_is_either_kept_or_in_quarantine_and_says_why(shed: Path) -> N
     assert (lost["penstock_batch"] == lost["row"] // BATCH).all()
     assert set(lost["penstock_reason"]) == {"dear keys", "second"}
     assert lost["penstock_query"].nunique() == 1
+
+
+def test_each_part_of_the_shed_rows_has_a_task_of_its_own(spark: SparkSession) -> None:
+    parts = spark.range(50).select((F.col("id") % PARTS).cast("int").alias(PART)).transform(in_parts)
+    found = parts.select(F.spark_partition_id(), PART).distinct().collect()
+    assert sorted(map(tuple, found)) == [(part, part) for part in range(PARTS)]
 
 
 def test_a_sink_that_reads_a_part_of_a_batch_loses_no_shed_row(spark: SparkSession, tmp_path: Path) -> None:
