@@ -479,6 +479,16 @@ def test_without_a_measured_operator_one_long_batch_is_enough_to_learn_from() ->
     assert long == [1]  # Of the first batch, of one row, nothing was to be learned; the cold start took 4 s.
 
 
+@pytest.mark.parametrize("falls_s", [25.0, 40.0])
+def test_a_load_that_falls_while_a_long_batch_runs_does_not_make_rows_look_late(falls_s: float) -> None:
+    """Most rows of the batch behind it are older than if they had come evenly."""
+    arrivals_s = np.concatenate([np.arange(int(3_000 * falls_s)) / 3_000, falls_s + np.arange(12_000) / 200])
+    rows = Stream(np.arange(len(arrivals_s)) % ITEMS, np.full(len(arrivals_s), 2e-3), arrivals_s, ITEMS)
+    query = Query(measured=False, overhead_s=0.4, cold_s=12.0, first_start_s=2.0)
+    done = run("any", rows, target=MeanQueueLatency(3.0), query=query)
+    assert not any("out of reach" in alarm for alarms in done.alarms for alarm in alarms)
+
+
 @pytest.mark.parametrize("read_s", [8e-5, 12e-5])
 def test_a_target_that_reading_alone_breaks_is_told(read_s: float) -> None:
     """Rows are read before they are shed: at 10,000 rows a second that takes 0.8 s of each second, or more."""

@@ -268,7 +268,7 @@ class Knowledge:
         return self._steady(self._time.fixed_s)
 
     def _steady(self, fixed_s: float) -> Pace:
-        delay_s, error_s = _median(self._delays), _median(self._errors)
+        delay_s, error_s = _median(self._delays), self._usual_error_s
         lag_s = self._last.lag_s if self._last and not self.catching_up else 0.0
         # Rows that wait less than the equation says are no reason to work longer: it may be a lull.
         pace = Pace(delay_s, fixed_s, self.interval_s, lag_s, max(error_s, 0.0))
@@ -277,6 +277,11 @@ class Knowledge:
         last = self._recent[-1] if self._recent else self._last
         whole_s = self._work_span_s(last) if last else 0.0
         return pace._replace(within=last.span_s / whole_s if last and whole_s > 0.0 else 1.0)
+
+    @property
+    def _usual_error_s(self) -> float:
+        """By how much longer rows usually wait than the equation says; of two batches, the one that is nearer to it."""
+        return min(self._errors) if len(self._errors) == 2 else _median(self._errors)  # noqa: PLR2004 - of two
 
     @property
     def pace(self) -> Pace:
