@@ -26,7 +26,8 @@ ROOT = Path(__file__).parents[1]
 ENGINES = ("local-cluster", "connect")
 AT_ONCE = 2
 #: What is not tried on other engines: what the planner, the columns' checks and the plans' files do by themselves, a
-#: second time zone, what goes into a quarantine, and of grouping all but one test with a stream and one with a batch.
+#: second time zone, 200 partitions, ages of rows at the start but for one test, what goes into a quarantine, and of
+#: grouping all but one test with a stream and one with a batch.
 _NOT_ON_ENGINES = (
     "must_keep_rows_beyond",
     "America",
@@ -38,6 +39,12 @@ _NOT_ON_ENGINES = (
     "odd",
     "its_sink_had",
     "as_numpy_holds_it",
+    "200",
+    "batches_behind_triggers",
+    "rows_older_than",
+    "as_numpy_thins_it",
+    "who_thins",
+    "first_one_of_a_run",
 )
 ON_ENGINES = f"not ({' or '.join(_NOT_ON_ENGINES)}) and (test_guard or a_stream_learns or a_batch_goes_by)"
 _PROGRAMS = ("spark/test_exactly_once", "spark/test_demo", "spark/test_bench")

@@ -324,6 +324,14 @@ class Knowledge:
         return self._time.doubt_s > IN_DOUBT * (self._target.fresh_s or np.inf)
 
     @property
+    def shrinking(self) -> bool:
+        """Whether batches become smaller by themselves while little is known: nothing need be shed to learn that."""
+        last = self._last
+        if last is None or self._capped or not self.in_doubt or last.shed_total:
+            return False
+        return last.backlog_rows < (1.0 - STOOD_STILL) * last.rows_in
+
+    @property
     def _surely_fixed_s(self) -> float:
         """What a batch takes however few rows it has, at the very least."""
         rows = [report.rows_kept for report in self._recent]

@@ -38,6 +38,11 @@ POOR = "little utility for their cost, more work than capacity"
 
 #: A plan stays in force while about as many rows fit as it says, within this factor.
 FITS_BAND = 3.0
+#: Rows that bring work for less than this share of the time are not shed: without any of them batches would be nearly
+#: as long. While it is in doubt what they bring, less counts as little: work that is not seen yet must show.
+LIGHT_LOAD, LIGHT_IN_DOUBT = 0.3, 0.2
+#: What helps where nothing is shed, since rows are not what takes the time.
+SHORTER = "make batches shorter, for example by a lower spark.sql.shuffle.partitions: their time is not for rows"
 #: What is noted on a plan that follows from what an earlier run measured.
 RECALLED = "by the reports of the last run"
 #: A batch fits a plan if it is up to so many times as large as planned for: rows never come quite evenly.
@@ -144,15 +149,18 @@ class BatchPlanner:
         return self._plan
 
     def _keeps_up(self, forecast: Forecast) -> bool:
-        """Whether rows wait because the query stood still or its first batch is slow, and not because of their number.
+        """Whether rows wait for something else than the work on rows before them.
 
-        Such a wait ends by itself, and shedding is no cure for it.
+        The query stood still, or its first batch was slow: that ends by itself. Or batches are long whatever is in
+        them. Shedding is no cure for either.
         """
         if self.target.fresh_s is None:
             return False
-        if self._known.batches == 1:
-            return forecast.work_s <= self._known.capacity * self._known.pace.cycle_s
-        return self._known.catching_up
+        known = self._known
+        load = forecast.work_s / max(known.capacity * known.pace.cycle_s, 1e-9)
+        if known.batches == 1:
+            return load <= 1.0
+        return known.catching_up or known.shrinking or load <= (LIGHT_IN_DOUBT if known.in_doubt else LIGHT_LOAD)
 
     def recall(self, reports: Sequence[Report], now_s: float) -> Plan | None:
         """Learn from reports of an earlier run; a plan that says what fits, or None if that is not known.
@@ -259,8 +267,8 @@ class BatchPlanner:
             found.append(
                 f"target = {self.target} is missed in {known.misses} batches in a row: rows waited "
                 f"{report.queuing.mean_s:.2f} s in the last one, which took {report.duration_s:.2f} s for "
-                f"{report.rows_in} rows, {report.rows_kept} of them kept; give a longer target, or add cores: rows "
-                "that are shed have to be read, too"
+                f"{report.rows_in} rows, {report.rows_kept} of them kept; give a longer target, or "
+                + ("add cores: rows that are shed have to be read, too" if report.shed_total else SHORTER)
             )
         if must_keep_s > known.capacity * known.pace.cycle_s > 0.0:
             found.append(
