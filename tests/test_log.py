@@ -361,7 +361,9 @@ def test_old_entries_can_be_purged_but_never_the_newest(log: PlanLog) -> None:
     PlanLog(log.folder / "empty").purge(before=3)
 
 
-@pytest.mark.parametrize("folder", ["s3a://bucket/plans", "hdfs://host/plans", ""])
+@pytest.mark.parametrize(
+    "folder", ["s3a://bucket/plans", "hdfs://host/plans", "dbfs:/plans", "topic:plans", "~", "~/plans", ""]
+)
 def test_a_place_that_is_no_folder_of_this_machine_is_refused(
     folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -102,6 +102,15 @@ def test_json_is_canonical() -> None:
     )
 
 
+def test_bytes_are_not_shown_but_counted() -> None:
+    report = Report(sequence=7, start_s=0, end_s=1, rows_in=5, rows_kept=5, cost_sketch=b"\0" * 5012)
+    assert str(report) == repr(report)
+    assert "Report(sequence=7, start_s=0.0, end_s=1.0, rows_in=5, rows_kept=5, " in str(report)
+    assert "cost_sketch=<5,012 bytes>" in str(report)
+    assert "cost_sketch=None" in str(replace(report, cost_sketch=None))
+    assert Report.from_json(report.to_json()) == report
+
+
 def test_arrow_schema_is_typed() -> None:
     schema = Report.arrow_schema()
     box = pa.struct([("rows_in", pa.int64()), ("rows_out", pa.int64()), ("busy_s", pa.float64())])

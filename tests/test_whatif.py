@@ -224,6 +224,22 @@ def test_the_table_fits_80_columns() -> None:
     assert "100.0%" in text
 
 
+def test_an_alarm_of_several_policies_is_said_once() -> None:
+    latency_s = {"mean": 1.0, "p95": 1.0, "max": 1.0}
+    facts = {"latency_s": latency_s, "shed_share": 0.0, "windows_within_target": 1.0}
+    alarms = {"nothing": [], "random": ["out of reach"], "straw_man": ["out of reach", "another"]}
+    outcomes = [Outcome(name, facts | {"alarms": own}, []) for name, own in alarms.items()]
+    query = recorded([Batch(float(start), 1.0, 1.0, 10, 10, None) for start in range(4)], Keys.alike())
+    console = Console(file=io.StringIO(), width=80)
+    show(console, Answer("log", MeanQueueLatency(2.0), query, outcomes, []))
+    text = console.file.getvalue()  # type: ignore[attr-defined]  # it is a StringIO
+    assert text.endswith("- alarm, random, straw_man: out of reach\n- alarm, straw_man: another\n")
+
+
+def test_a_trigger_that_was_given_is_not_said_to_be_found(whatif: Command) -> None:
+    assert "- given: a trigger every 10 s" in whatif(CLASSIC, "--target", "2s", "--trigger", "10 s").out
+
+
 def test_lines_of_the_picture_can_be_told_apart() -> None:
     """Also where two policies come out alike: no two have the same dashes and the same marker."""
     looks = [(str(style["linestyle"]), style["marker"], style.get("linewidth")) for style in _STYLE.values()]

@@ -22,7 +22,7 @@ _LEAST_BOXES, _MOST_BOXES = 10, 20_000
 _MOST_SPREAD = 1_000_000.0
 _PORTS = 2**16
 _MOST_CLASSES = 10_000_000
-_LEAST_BATCHES, _MOST_BATCHES = 1000, 10_000_000
+_LEAST_BATCHES, _MOST_BATCHES = 100_000, 10_000_000
 _LEAST_RUN_S, _LONGEST_RUN_S = 10.0, 3600.0
 _LEAST_TARGET_S, _MOST_TARGET_S = 0.1, 60.0
 
@@ -142,10 +142,11 @@ ClassCount = Annotated[
 GrowthBatches = Annotated[
     int,
     typer.Option(
-        help="Batches of the oldest run; two others have a tenth and a hundredth of them.",
+        help="Batches of the oldest run, from 100,000 on: two others have a tenth and a hundredth of them, and files "
+        "of 1,000 batches are kept, so a younger run still fills up.",
         metavar="N",
         parser=_number(
-            int, "a whole number from 1000 to 10000000", lambda batches: _LEAST_BATCHES <= batches <= _MOST_BATCHES
+            int, "a whole number from 100000 to 10000000", lambda batches: _LEAST_BATCHES <= batches <= _MOST_BATCHES
         ),
     ),
 ]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.errors import PenstockError
 from penstock.log import PlanLog, local_folder
+from penstock.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,6 +27,7 @@ def run(
     from pyspark.errors import PySparkException  # noqa: PLC0415 - other commands need no Spark
 
     from penstock.spark.quarantine import Place, Sign  # noqa: PLC0415
+    from penstock.spark.quiet import quiet  # noqa: PLC0415
     from penstock.spark.replay import replay  # noqa: PLC0415
     from penstock.spark.session import local_session  # noqa: PLC0415
 
@@ -37,19 +39,23 @@ def run(
     with tempfile.TemporaryDirectory(prefix="penstock-replay-") as scratch:
         spark = local_session(scratch, cores=cores, app="penstock-replay")
         try:
-            done = replay(spark, folder, into, function, when=when)
+            with quiet():
+                done = replay(spark, folder, into, function, when=when)
         except PySparkException as error:
             line = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
             raise PenstockError(f"the replay of {folder} has failed and can be started again: {line}") from None
         finally:
             spark.stop()
-    console.print(f"Replayed {done.rows:,} rows in {done.batches} batches into {into}.", highlight=False, markup=False)
+    told = f"Replayed {counted(done.rows, 'row')} in {counted(done.batches, 'batch', 'batches')} into {into}."
+    console.print(told, highlight=False, markup=False)
     return {"folder": str(folder), "into": into, "rows": done.rows, "batches": done.batches}
 
 
 def _function(given: str) -> Callable[[Any], Any]:
     """The function that `module:function` names, found from the working folder too, by Spark's workers as well."""
     module, _, name = given.partition(":")
+    if not module or not name:
+        raise PenstockError.setting("--pipeline", given, "MODULE:FUNCTION, such as jobs:enrich")
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)

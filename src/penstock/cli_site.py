@@ -14,6 +14,7 @@ from penstock.errors import PenstockError
 from penstock.federation.account import BatchAccount, add_up
 from penstock.federation.site_file import SiteFile, load
 from penstock.output import writable_folder
+from penstock.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -147,7 +148,7 @@ def facts(file: SiteFile, made: SiteRun) -> dict[str, Any]:
 def show(console: Console, found: dict[str, Any]) -> None:
     """The run in a few lines."""
     console.print(
-        f"Site {found['site']}: {found['batches']} batches"
+        f"Site {found['site']}: {counted(found['batches'], 'batch', 'batches')}"
         + (f", errors survived: {found['errors']}" if found["errors"] else "")
         + ".",
         highlight=False,

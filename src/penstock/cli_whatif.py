@@ -16,6 +16,7 @@ from penstock.sim.recorded import Batch, Keys, Recorded, recorded
 from penstock.sim.whatif import NOTHING, GuardCost, Outcome, what_if
 from penstock.spark.progress import partition_costs
 from penstock.spark.progress_file import Recording, read
+from penstock.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,7 +83,7 @@ def answer(path: Path, settings: Settings, done: Callable[[], None] = lambda: No
     target = MeanQueueLatency(settings.target_s)
     guard, about_guard = _guard(recording, settings)
     outcomes = what_if(query, target, guard, seed=settings.seed, done=done)
-    notes = [about_keys, about_guard, *_notes(batches, query, outcomes)]
+    notes = [about_keys, about_guard, *_notes(batches, query, outcomes, given=settings.trigger_s is not None)]
     if unread:
         parts, which = ("1 part", "") if len(unread) == 1 else (f"{len(unread)} parts", ", the first")
         notes.insert(0, f"skipped: {parts} of the log that cannot be read{which}: {unread[0]}")
@@ -149,7 +150,8 @@ def _guard(recording: Recording, settings: Settings) -> tuple[GuardCost, str]:
     )
 
 
-def _notes(batches: list[Batch], query: Recorded, outcomes: list[Outcome]) -> list[str]:
+def _notes(batches: list[Batch], query: Recorded, outcomes: list[Outcome], *, given: bool) -> list[str]:
+    """What was assumed and found; `given` says that the trigger was."""
     notes = [
         "assumed: the rows of a batch came evenly between the start of the batch before it and its own",
         (
@@ -161,7 +163,7 @@ def _notes(batches: list[Batch], query: Recorded, outcomes: list[Outcome]) -> li
         left_out = "the first batch" if query.cold == 1 else f"the first {query.cold} batches"
         notes.append(f"left out: {left_out}, in which the query was warming up")
     if query.trigger_s:
-        notes.append(f"found: a trigger every {query.trigger_s:g} s")
+        notes.append(f"{'given' if given else 'found'}: a trigger every {query.trigger_s:g} s")
     if query.cap_rows is not None:
         cap = query.cap_rows * query.rows_each
         notes.append(f"found: the source hands out {cap} rows at most; only '{NOTHING}' is replayed with that limit")
@@ -216,7 +218,8 @@ def show(out: Console, found: Answer) -> None:
     query, limit_s = found.query, found.target.limit_s
     _line(
         out,
-        f"{found.log}: {query.recorded_rows} rows in {query.batches} batches over {query.length_s:.0f} s, "
+        f"{found.log}: {counted(query.recorded_rows, 'row')} in {counted(query.batches, 'batch', 'batches')} over "
+        f"{query.length_s:.0f} s, "
         f"{query.load:.2f} s of work a second on average; target {limit_s:g} s.",
     )
     names = ("shed", "mean s", "p95 s", "max s", "mean\nheld", "mean of\nnothing")
@@ -235,9 +238,12 @@ def show(out: Console, found: Answer) -> None:
     out.print(table)
     for note in found.notes:
         _line(out, f"- {note}")
+    alarmed: dict[str, list[str]] = {}
     for one in found.outcomes:
         for alarm in one.facts["alarms"]:
-            _line(out, f"- alarm, {one.policy}: {alarm}")
+            alarmed.setdefault(alarm, []).append(one.policy)
+    for alarm, policies in alarmed.items():
+        _line(out, f"- alarm, {', '.join(policies)}: {alarm}")
 
 
 def _line(out: Console, text: str) -> None:

@@ -31,6 +31,7 @@ _logger = logging.getLogger(__name__)
 _M = TypeVar("_M", bound=Message)
 
 _TEMP_NAME = re.compile(r"\.[0-9]{20}\.[0-9a-f]{32}\.tmp")
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _LOCK_NAME = ".lock"
 _LEASE_NAMES = _LEASE_NAME, _NEW_LEASE_NAME = ".lease", ".lease.new"
 _STALE_S = 3600.0
@@ -347,12 +348,24 @@ def local_folder(setting: str, folder: str | os.PathLike[str]) -> Path:
     given = os.fspath(folder) if isinstance(folder, str | os.PathLike) else folder
     if not isinstance(given, str) or not given:
         raise PenstockError.setting(setting, given, "the path of a folder")
-    scheme, colon, rest = given.partition(":")
-    if scheme == "file" and colon:
+    scheme = scheme_of(given)
+    if scheme == "file":
         return Path(unquote(urlsplit(given).path)).absolute()
-    if rest.startswith("//"):
+    if scheme is not None:
         raise PenstockError.setting(setting, given, "a folder of a file system that is mounted here")
+    if given.startswith("~"):
+        raise PenstockError.setting(setting, given, "the whole path", "~ is not replaced here")
     return Path(given).absolute()
+
+
+def scheme_of(given: str) -> str | None:
+    """What an address begins with, up to its colon; `None` if it is a path.
+
+    >>> scheme_of("dbfs:/x"), scheme_of("/data/a:b")
+    ('dbfs', None)
+    """
+    found = _SCHEME.match(given)
+    return found[1].lower() if found else None
 
 
 def _sealed(text: bytes) -> bytes:

@@ -36,7 +36,7 @@ class BoxStatistics(Record):
         return self.rows_out / self.rows_in if self.rows_in else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Report(Message):
     """What happened in one interval. Every row that came in is accounted for: kept, or shed for a reason.
 
@@ -107,6 +107,10 @@ class Report(Message):
     boxes: Mapping[Name, BoxStatistics] = _NONE
     sic: Mapping[Name, Share] = _NONE
 
+    def __repr__(self) -> str:
+        """The fields, and of bytes only how many they are; `to_json` has all of them."""
+        return f"Report({', '.join(f'{name}={_shown(getattr(self, name))}' for name in self.kinds)})"
+
     @property
     def shed_total(self) -> int:
         """Rows shed, for whatever reason."""
@@ -127,3 +131,7 @@ class Report(Message):
             raise refusal("slots", self.slots, "a whole number from 1 up")
         if self.rows_in != self.rows_kept + self.shed_total:
             raise refusal("rows_in", self.rows_in, f"rows_kept + rows_shed, {self.rows_kept} + {self.shed_total}")
+
+
+def _shown(value: object) -> str:
+    return f"<{len(value):,} bytes>" if isinstance(value, bytes) else repr(value)

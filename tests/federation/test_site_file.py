@@ -81,6 +81,8 @@ def test_options_of_kafka_pass_through_and_are_not_shown(tmp_path: Path) -> None
         ("[west, north]", "[west, west]", "line 2, sites = 'west' is not usable: give each site once"),
         ("{folder: ../bus}", "{}", "line 3, transport = {} is not usable: give either folder or kafka"),
         ("{folder: ../bus}", "{folder: a, kafka: b}", "give either folder or kafka"),
+        ("{folder: ../bus}", "{folder: 'dbfs:/bus'}", "give the path of a folder of a file system that is mounted"),
+        ("{folder: ../bus}", "{folder: ~/bus}", "give the path of a folder of a file system that is mounted here"),
         (
             "{folder: ../bus}",
             "{folder: a, prefix: b}",

@@ -915,7 +915,7 @@ def test_a_query_without_the_gate_is_told(bench: Bench, caplog: pytest.LogCaptur
     assert "has no gate of this guard: put .transform(guard.admit) into it" in caplog.text
     assert (bench.controller.totals.batches_missing, bench.controller.totals.rows_missing) == (1, 5)
     assert bench.controller.alarms == (
-        f"the account of query {QUERY} lacks 1 batches (5 rows by Spark's count): see the log for why",
+        f"the account of query {QUERY} lacks 1 batch (5 rows by Spark's count): see the log for why",
     )
 
 

@@ -114,11 +114,21 @@ def test_the_command_shows_what_it_measured(
         return {"rows": [row], "claims": [claim]}
 
     monkeypatch.setattr(growth, "bench_growth", measured)
-    monkeypatch.setattr("sys.argv", ["penstock", "bench", "growth", "--batches", "2000"])
+    monkeypatch.setattr("sys.argv", ["penstock", "bench", "growth", "--batches", "200000"])
     with pytest.raises(SystemExit) as ended:
         main()
     assert not ended.value.code
-    assert ages == [20, 200, 2000]
+    assert ages == [2_000, 20_000, 200_000]
     out = capsys.readouterr().out
     assert "8,000" in out
     assert "files: flat: 1.2, goal 1.1: DOES NOT HOLD." in out
+
+
+def test_a_run_that_is_too_young_to_compare_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["penstock", "bench", "growth", "--batches", "99999"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code
+    assert "give a whole number from 100000 to 10000000" in " ".join(capsys.readouterr().err.split())

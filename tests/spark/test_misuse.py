@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,12 +12,15 @@ import pytest
 import penstock as ps
 from penstock.spark.misuse import ONE_GATE, check_checkpoint, every_row_comes
 from penstock.spark.plan_text import explained
+from penstock.spark.quiet import LOGGERS, quiet
 from penstock.spark.store import LocalStore
 
 F = pytest.importorskip("pyspark.sql.functions")
 from pyspark.errors import AnalysisException  # noqa: E402 - only where Spark is installed
+from pyspark.logger import PySparkLogger  # noqa: E402
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
@@ -28,6 +32,20 @@ TARGET = ps.MeanQueueLatency("2 s")
 def told(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
     caplog.set_level(logging.WARNING, "penstock")
     return caplog
+
+
+@pytest.fixture
+def logged_by_spark() -> Iterator[list[str]]:
+    """What PySpark logs of errors by itself."""
+    found: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: found.append(record.getMessage())  # type: ignore[method-assign]
+    loggers = [PySparkLogger.getLogger(name) for name in LOGGERS]
+    for logger in loggers:
+        logger.addHandler(handler)
+    yield found
+    for logger in loggers:
+        logger.removeHandler(handler)
 
 
 def rows(spark: SparkSession) -> DataFrame:
@@ -58,12 +76,33 @@ def test_a_table_that_was_aggregated_may_be_joined_in_front_of_the_gate(
 @pytest.mark.parametrize(
     "keep", ["rand() > 0.5", "uuid() > 'a'", "monotonically_increasing_id() = 0", "shuffle(array(1, 2))[0] = value"]
 )
-def test_a_keep_that_says_something_else_each_time_is_refused(spark: SparkSession, tmp_path: Path, keep: str) -> None:
+def test_a_keep_that_says_something_else_each_time_is_refused(
+    spark: SparkSession, tmp_path: Path, keep: str, logged_by_spark: list[str]
+) -> None:
     with pytest.raises(ps.PenstockError, match=r"keep = .* give a condition that says the same of a row each time"):
         rows(spark).transform(guard(tmp_path, keep=keep).admit)
     with pytest.raises(ps.PenstockError, match=r"keep = .* give a condition that says the same of a row each time"):
         rows(spark).transform(guard(tmp_path, keep=F.expr(keep)).admit)
     assert not (tmp_path / "checkpoint").exists()
+    assert logged_by_spark == []
+
+
+@pytest.mark.parametrize("setting", ["key", "row", "arrival"])
+@pytest.mark.parametrize("mode", ["enforce", "dry_run"])
+def test_a_column_that_the_stream_lacks_is_one_line(
+    spark: SparkSession, tmp_path: Path, setting: str, mode: str, logged_by_spark: list[str]
+) -> None:
+    with pytest.raises(ps.PenstockError) as told:
+        rows(spark).transform(guard(tmp_path, mode=mode, **{setting: "usr"}).admit)
+    assert str(told.value) == f"{setting} = 'usr' is not usable: give a column of the stream: arrival, value"
+    assert logged_by_spark == []
+
+
+def test_errors_of_spark_are_logged_again_after_a_check(spark: SparkSession, logged_by_spark: list[str]) -> None:
+    for expected in (True, False):
+        with pytest.raises(AnalysisException), quiet() if expected else nullcontext():
+            _ = rows(spark).select("no_such_column").schema
+        assert len(logged_by_spark) == (0 if expected else 1)
 
 
 def test_a_keep_on_the_time_of_the_batch_is_the_same_at_a_replay(spark: SparkSession, tmp_path: Path) -> None:

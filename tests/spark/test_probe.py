@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -151,6 +152,16 @@ def test_a_field_that_the_schema_lacks_is_told() -> None:
         list(work([batch(3)]))
     with pytest.raises(ps.PenstockError, match="'wieght'"):
         list(probe.EachRow(lambda row: [{"wieght": row["row"]}], SCHEMA)([batch(3)]))
+
+
+@pytest.mark.parametrize("value", [Decimal("1.5"), "text", {"a": 1}])
+def test_a_value_that_does_not_fit_its_column_is_one_line(value: Any) -> None:
+    for work in (MeasuredRows, probe.EachRow):
+        with pytest.raises(
+            ps.PenstockError, match=r"^the function's field 'weight' = .* give a value that fits double"
+        ) as told:
+            list(work(lambda row: {"row": row["row"], "weight": value if row["row"] == 2 else 1.0}, SCHEMA)([batch(3)]))
+        assert "\n" not in str(told.value)
 
 
 @pytest.mark.parametrize("result", [7, "text", [1, 2], ["text"]])

@@ -195,6 +195,8 @@ def test_mistakes_are_told_before_a_query_runs(
         ({"quarantine": "kafka:shed"}, "give 'kafka:TOPIC@HOST:PORT'; a topic needs bootstrap servers"),
         ({"quarantine": "table:"}, "give the table's name"),
         ({"quarantine": 3}, "give a folder, 'table:NAME' or 'kafka:TOPIC@HOST:PORT'"),
+        ({"quarantine": "topic:shed"}, "give a folder, 'table:NAME' or 'kafka:TOPIC@HOST:PORT'"),
+        ({"quarantine": "~/shed"}, "give the whole path"),
         ({"quarantine": "s3://bucket/shed"}, "give a folder of a file system that is mounted here"),
         ({"quarantine": tmp_path / "file" / "shed"}, "give a folder that can be written; the system says: Not a dir"),
         ({"quarantine": tmp_path / "other"}, "give an empty folder, or a quarantine; there is data.csv"),
@@ -247,6 +249,10 @@ def test_the_command_tells_mistakes_in_one_line(tmp_path: Path, capsys: pytest.C
         ([tmp_path, "--into", tmp_path / "again"], "DIR = .* is not usable: give the quarantine of a guard"),
         ([tmp_path / "shed", "--into", "kafka:shed"], "--into = 'kafka:shed' is not usable"),
         ([tmp_path / "shed", "--into", "x", "--pipeline", "no:such"], "--pipeline = 'no:such' is not usable"),
+        (
+            [tmp_path / "shed", "--into", "x", "--pipeline", "job"],
+            "--pipeline = 'job' is not usable: give MODULE:FUNCTION, such",
+        ),
         ([tmp_path / "shed", "--into", "x", "--when-calm", tmp_path], "there are no plans in it"),
     ):
         with pytest.MonkeyPatch.context() as patch:

@@ -103,6 +103,8 @@ def test_wrong_yaml_is_one_line(tmp_path: Path, text: str | None, line: str) -> 
         ({"weight": "key", "key": "key"}, "weight = 'key' is not usable: give a column of its own, not that of key"),
         ({"name": "my guard"}, "name = 'my guard' is not usable: give a name of letters"),
         ({"checkpoint": "s3://bucket/x"}, "checkpoint = 's3://bucket/x' is not usable: give a folder of a file system"),
+        ({"checkpoint": "dbfs:/x"}, "checkpoint = 'dbfs:/x' is not usable: give a folder of a file system"),
+        ({"checkpoint": "~/x"}, "checkpoint = '~/x' is not usable: give the whole path; ~ is not replaced here"),
         ({"checkpoint": ""}, "checkpoint = '' is not usable: give the path of a folder"),
         ({"policy": ps.FullKnowledge()}, "cost_column is missing: FullKnowledge needs the column"),
         ({"policy": ps.LoadAware(variant="paper")}, "variant = 'paper' is not usable: give 'penstock', or fine=True"),

@@ -9,8 +9,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock as ps
+from penstock.log import BindingLog
+from penstock.totals import Totals
 
 pytest.importorskip("pyspark")
+from penstock.spark.account import Account
 from penstock.spark.quarantine import file_names
 from penstock.spark.shed_account import ShedAccount
 
@@ -48,6 +51,35 @@ def test_counts_of_the_gate_and_of_the_quarantine_are_compared(
     account(report(4, 0, end_s=3700.0))
     assert account.alarm is None
     assert heard == [0, 1, 2, 3, 4]
+
+
+def test_shed_rows_of_a_batch_without_a_report_are_counted(tmp_path: Path) -> None:
+    told: list[str] = []
+    put(tmp_path, 6, 1000, 13)
+    put(tmp_path, 7, 1)
+    account = Account(
+        "query",
+        Totals(),
+        BindingLog(tmp_path / "bindings"),
+        accounted=None,
+        tell=told.append,
+        keep=lambda _: None,
+        clock=lambda: 0.0,
+        plan=lambda: None,
+        shed=ShedAccount(tmp_path, "query", lambda _: None).rows,
+    )
+    account.miss(6, 6, "a note")
+    assert account.alarms == ["the account of query query lacks 1 batch: see the log for why"]
+    account.miss(5, 7, "a note")
+    account.miss(7, 8, "a note")
+    account.miss(8, 9, "a note")
+    sums = "no report, so these rows are in no sum"
+    assert told == [
+        f"batch 6 of query query: {sums}, 1,013 shed rows in quarantine among them: a note",
+        f"batches 5 to 7 of query query: {sums}, 1,014 shed rows in quarantine among them: a note",
+        f"batches 7 to 8 of query query: {sums}, 1 shed row in quarantine among them: a note",
+        f"batches 8 to 9 of query query: {sums}: a note",
+    ]
 
 
 def test_a_damaged_file_is_left_to_the_writer_and_without_a_quarantine_nothing_is_compared(tmp_path: Path) -> None:

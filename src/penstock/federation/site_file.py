@@ -16,6 +16,7 @@ from pydantic import Field
 
 from penstock.core.site_planner import Policy, SiteInput, SiteQuery
 from penstock.errors import PenstockError
+from penstock.log import scheme_of
 from penstock.network_file import Sink, Source, keys
 from penstock.network_file.document import Document, Where, nearest, read
 from penstock.network_file.keys import Accepts, Duration, Holds, Keys, Options, Text, Words
@@ -212,7 +213,7 @@ def load(path: str | Path) -> SiteFile:
     _check_names(document, given)
     beside = Path(path).absolute().parent
     transport = _transport(document, given, beside)
-    folder = beside / (given.folder or f"out/{given.site}")
+    folder = _folder(document, ("folder",), given.folder or f"out/{given.site}", beside)
     fragments = {name: _fragment(document, name, one, given, beside) for name, one in given.fragments.items()}
     _check_queries(document, given)
     _check_sinks(document, fragments)
@@ -261,7 +262,14 @@ def _transport(document: Document, given: SiteKeys, beside: Path) -> Transport:
     for key in ("prefix", "client"):
         if one.folder is not None and document.has(("transport", key)):
             raise document.refused(("transport", key), "it with kafka alone")
-    return Transport(None if one.folder is None else beside / one.folder, one.kafka, one.prefix, one.client)
+    folder = None if one.folder is None else _folder(document, ("transport", "folder"), one.folder, beside)
+    return Transport(folder, one.kafka, one.prefix, one.client)
+
+
+def _folder(document: Document, where: Where, given: str, beside: Path) -> Path:
+    if scheme_of(given) is not None or given.startswith("~"):
+        raise document.refused(where, "the path of a folder of a file system that is mounted here")
+    return beside / given
 
 
 def _check_names(document: Document, given: SiteKeys) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from penstock.report_log import Missing
 from penstock.spark.misuse import GATE
+from penstock.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,6 +26,8 @@ FORGOTTEN = "Spark had forgotten it before the guard looked"
 NOT_WATCHED = "it ran while no guard watched the query, or its report was lost"
 #: How its alarms begin, and how long they last after the last batch that they count.
 ACCOUNT, ALARM_S = "the account of query", 3600.0
+#: Shed rows are looked up for so many batches at most.
+LOOKED_UP = 100
 #: Operators that may give more rows than they take, by how their names begin.
 _MULTIPLY = ("Expand", "FlatMap", "Generate", "Join", "MapGroups", "MapIn", "MapPartitions", "Transform", "Union")
 
@@ -32,7 +35,7 @@ _MULTIPLY = ("Expand", "FlatMap", "Generate", "Join", "MapGroups", "MapIn", "Map
 class Account:
     """Finds the batches of a query that no report tells of, and rows that Spark has not read, and says so."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - an account, and all that it is held against
         self,
         query: str,
         totals: Totals,
@@ -43,16 +46,18 @@ class Account:
         keep: Callable[[Line], None],
         clock: Callable[[], float],
         plan: Callable[[], Node | None],
+        shed: Callable[[int], int | None] = lambda _: None,
     ) -> None:
         """Keep the account of this query.
 
         `accounted` is the newest batch that an earlier guard's journal accounts for, -1 if there is none and None if
-        there is no journal. `plan` gives the plan of a batch that has run.
+        there is no journal. `plan` gives the plan of a batch that has run, `shed` how many rows of a batch are in
+        quarantine, None if that is not known.
         """
         self._query, self._totals, self._bindings, self._accounted = query, totals, bindings, accounted
         self._tell, self._keep, self._clock = tell, keep, clock
         self._missed_s: float | None = None  # when a batch was last found to have no report
-        self._plan = plan
+        self._plan, self._shed = plan, shed
         self._counted_s: float | None = None  # when the gate last counted more rows than Spark had read
         self._multiplies: bool | None = None  # whether rows may become more in front of the gate, once it matters
 
@@ -62,14 +67,13 @@ class Account:
         found = []
         if self._missed_s is not None and self._clock() - self._missed_s <= ALARM_S:
             rows = self._totals.rows_missing
-            counted = f" ({rows} rows by Spark's count)" if rows else ""
-            found.append(
-                f"{ACCOUNT} {self._query} lacks {self._totals.batches_missing} batches{counted}: see the log for why"
-            )
+            known = f" ({counted(rows, 'row')} by Spark's count)" if rows else ""
+            lacking = counted(self._totals.batches_missing, "batch", "batches")
+            found.append(f"{ACCOUNT} {self._query} lacks {lacking}{known}: see the log for why")
         if self._counted_s is not None and self._clock() - self._counted_s <= ALARM_S:
             found.append(
-                f"{ACCOUNT} {self._query} has {self._totals.rows_unread} rows more than Spark has read: tasks may have "
-                "been run twice, so counts of rows are too high"
+                f"{ACCOUNT} {self._query} has {counted(self._totals.rows_unread, 'row')} more than Spark has read: "
+                "tasks may have been run twice, so counts of rows are too high"
             )
         return found
 
@@ -108,7 +112,9 @@ class Account:
         """Say that batches have no report."""
         self._add(last - first + 1 if batches is None else batches)
         which = f"batch {first}" if first == last else f"batches {first} to {last}"
-        self._tell(f"{which} of query {self._query}: no report, so these rows are in no sum: {note}")
+        shed = sum(self._shed(batch) or 0 for batch in range(max(first, last + 1 - LOOKED_UP), last + 1))
+        told = f", {counted(shed, 'shed row')} in quarantine among them" if shed else ""
+        self._tell(f"{which} of query {self._query}: no report, so these rows are in no sum{told}: {note}")
         self._keep(Missing(self._clock(), first, last, note))
 
     def miss_gate(self, progress: Progress) -> None:

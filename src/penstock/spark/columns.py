@@ -13,6 +13,7 @@ from pyspark.sql.types import ArrayType, BooleanType, MapType, NumericType, Stru
 from penstock.core.bucket_costs import BUCKETS
 from penstock.core.cost_classes import CLASSES_PER_OCTAVE
 from penstock.errors import PenstockError
+from penstock.spark.quiet import quiet
 from penstock.spark.weight_mark import refuse_unmarked
 
 if TYPE_CHECKING:
@@ -105,6 +106,8 @@ class RowColumns:
 
     def types(self, df: DataFrame, row: Sequence[str] | None = None) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The types of the key's columns and of those that tell rows apart (the named ones), as Spark spells them."""
+        for name in self.key:
+            self._type_of(df, "key", name)
         names = (*self.key, *(self.row if row is None else row))
         schema = df.select(*[F.col(name).alias(str(number)) for number, name in enumerate(names)]).schema
         found = tuple(field.dataType.simpleString() for field in schema.fields)
@@ -141,9 +144,10 @@ class RowColumns:
         condition = F.expr(self.keep) if isinstance(self.keep, str) else self.keep
         shown = self.keep if isinstance(self.keep, str) else str(self.keep)
         try:
-            kind = df.select(condition.alias("keep")).schema["keep"].dataType
-            # Refuses what is no condition on one row, an aggregate, say. A Connect client knows a filter's own schema.
-            _ = df.filter(condition.cast("boolean")).select(F.lit(1)).schema
+            with quiet():
+                kind = df.select(condition.alias("keep")).schema["keep"].dataType
+                # Refuses what is no condition on one row: an aggregate, say. A Connect client knows a filter's schema.
+                _ = df.filter(condition.cast("boolean")).select(F.lit(1)).schema
         except (AnalysisException, ParseException) as error:
             parses = "PARSE" not in str(error)
             accepted = _columns_of(df, "a condition on") if parses else "a condition in Spark SQL"
@@ -206,7 +210,8 @@ class RowColumns:
         if first.lower() not in (column.lower() for column in df.columns):
             raise absent
         try:
-            kind = df.select(F.col(name).alias("found")).schema["found"].dataType
+            with quiet():
+                kind = df.select(F.col(name).alias("found")).schema["found"].dataType
         except (AnalysisException, ParseException):
             raise absent from None
         if kinds and not isinstance(kind, kinds):
@@ -223,7 +228,8 @@ def _columns_of(df: DataFrame, words: str) -> str:
 def _deterministic(df: DataFrame, value: Column) -> bool:
     """Whether a value is the same each time: Spark itself knows, and takes no aggregate over one that is not."""
     try:
-        _ = df.agg(F.max(value)).schema
+        with quiet():
+            _ = df.agg(F.max(value)).schema
     except AnalysisException as error:
         return "NONDETERMINISTIC" not in str(error)
     return True

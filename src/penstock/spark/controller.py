@@ -104,6 +104,7 @@ class Controller:
         salt: int | None = None,
         store: Store | None = None,
         guard: str | None = None,
+        shed: Callable[[int], int | None] = lambda _: None,
     ) -> None:
         """Watch the query.
 
@@ -111,7 +112,7 @@ class Controller:
         that the planner goes by how long work takes. `dealing` says what rows are dealt to partitions by, if they
         are. `kept_in` is where reports are kept for people to look at. `salt` is that of the gate's coins: plans carry
         it, whatever the policy's seed, so that they tell which rows passed. `store` is where plans are kept, `guard`
-        the name of the guard whose gate it is.
+        the name of the guard whose gate it is. `shed` says how many rows of a batch are in quarantine.
         """
         self._query, self._planner, self._plans, self._bindings = query, planner, plans, bindings
         self._gate, self._probe = names
@@ -154,6 +155,7 @@ class Controller:
             keep=self._keep,
             clock=clock,
             plan=lambda: known_plan(query),
+            shed=shed,
         )
 
     def start(self) -> None:

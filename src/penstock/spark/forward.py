@@ -12,6 +12,7 @@ from pyspark.errors import PySparkException
 from penstock.errors import PenstockError
 from penstock.spark import file_log, forwarded
 from penstock.spark.quarantine import Sign, stored_schema
+from penstock.spark.quiet import quiet
 from penstock.spark.replay import started
 from penstock.spark.tables import refuse_shared
 from penstock.spark.topic import as_json, refuse_unreachable
@@ -45,9 +46,10 @@ def refuse_unusable(spark: SparkSession, place: Place, folder: Path, schema: Str
         refuse_unreachable(place, "quarantine")
         return
     try:
-        if not spark.catalog.tableExists(place.name):
-            spark.catalog.createTable(place.name, schema=schema, source="parquet")
-        refuse_shared(spark, place.name, folder / MARK, "quarantine")
+        with quiet():
+            if not spark.catalog.tableExists(place.name):
+                spark.catalog.createTable(place.name, schema=schema, source="parquet")
+            refuse_shared(spark, place.name, folder / MARK, "quarantine")
     except PySparkException as error:
         accepted = "a table that is there or can be made"
         told = f"Spark says: {_first_line(error)}"

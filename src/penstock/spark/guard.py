@@ -346,6 +346,7 @@ class Guard:
             salt=self._salt,
             store=self._stored(),
             guard=self.name,
+            shed=self._shed.rows if self._shed is not None else lambda _: None,
         )
 
     @property

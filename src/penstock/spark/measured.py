@@ -13,6 +13,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from penstock.core.bucket_costs import BUCKETS
 from penstock.errors import PenstockError
 from penstock.spark import forms, probe
+from penstock.spark.quiet import quiet
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -115,7 +116,8 @@ def _struct(df: DataFrame, schema: str | StructType) -> StructType:
     if not isinstance(schema, str):
         raise PenstockError.setting("schema", schema, "a schema as text, such as 'id bigint', or a StructType")
     try:
-        return df.sparkSession.createDataFrame([], schema).schema
+        with quiet():
+            return df.sparkSession.createDataFrame([], schema).schema
     except PySparkException:
         raise PenstockError.setting(
             "schema", schema, "a schema that Spark can read, such as 'id bigint, name string'"

@@ -133,7 +133,7 @@ class MeasuredRows:
                 self._all(bare.to_pylist(), rows, meter, found)
             else:
                 self._those_in_time(bare.to_pylist(), rows, meter, found, self.fine)
-            yield form.plain(pa.RecordBatch.from_pylist(found, schema=self.schema))
+            yield form.plain(batch_of(found, self.schema))
         if (sums := meter.text(_partition(), apart=self.apart)) is not None:
             yield form.last(None, sums)
 
@@ -185,7 +185,7 @@ class EachRow:
         names = frozenset(self.schema.names)
         for batch in batches:
             found = [result for row in batch.to_pylist() for result in results_of(self.function(row), names)]
-            yield pa.RecordBatch.from_pylist(found, schema=self.schema)
+            yield batch_of(found, self.schema)
 
 
 def _first_with_rows(batches: Iterable[Any]) -> tuple[Any, Iterator[Any]]:
@@ -197,6 +197,27 @@ def _first_with_rows(batches: Iterable[Any]) -> tuple[Any, Iterator[Any]]:
 def _partition() -> int:
     context = TaskContext.get()
     return -1 if context is None else context.partitionId()
+
+
+def batch_of(rows: list[dict[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
+    """Rows as a batch; one line for a value that does not fit its column."""
+    try:
+        return pa.RecordBatch.from_pylist(rows, schema=schema)
+    except (pa.ArrowException, OverflowError, TypeError, ValueError):
+        for field in schema:
+            for row in rows:
+                _refuse_unfit(row.get(field.name), field)
+        raise
+
+
+def _refuse_unfit(value: Any, field: pa.Field) -> None:  # noqa: ANN401 - whatever a user gives
+    try:
+        pa.array([value], field.type)
+    except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+        why = " ".join(str(error).split())
+        raise PenstockError.setting(
+            f"the function's field {field.name!r}", value, f"a value that fits {field.type}, as its schema says", why
+        ) from None
 
 
 def results_of(result: Any, names: frozenset[str]) -> list[dict[str, Any]]:  # noqa: ANN401 - whatever a user gives

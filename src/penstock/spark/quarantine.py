@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from penstock.errors import PenstockError
-from penstock.log import PlanLog, local_folder
+from penstock.log import PlanLog, local_folder, scheme_of
 from penstock.spark import forwarded
 from penstock.spark.publish import link, publish, sync
 
@@ -76,6 +76,8 @@ class Place(NamedTuple):
                 fix = "a topic needs bootstrap servers"
                 raise PenstockError.setting(setting, given, "'kafka:TOPIC@HOST:PORT'", fix)
             return cls("kafka", topic, servers)
+        if scheme_of(text) not in (None, "file") and "://" not in text:
+            raise PenstockError.setting(setting, given, accepted)
         return cls("folder", str(local_folder(setting, text)))
 
     def refuse_inside(self, checkpoint: str | os.PathLike[str] | None) -> None:

@@ -26,6 +26,7 @@ from penstock.log import Skipped, local_folder
 from penstock.message import Message
 from penstock.plan import Binding, Plan, Rules
 from penstock.report_log import NoReports
+from penstock.spark.quiet import quiet
 from penstock.spark.rules import Open
 from penstock.spark.store import LocalStore, on_connect
 
@@ -133,7 +134,8 @@ class RemoteStore:
         # No two errands are alike: Spark must not answer one from what it remembers of another.
         text = json.dumps({"errand": errand, "id": uuid.uuid4().hex, "given": given})
         try:
-            schema = self._spark.read.format(FORMAT).option("errand", text).load().schema
+            with quiet():
+                schema = self._spark.read.format(FORMAT).option("errand", text).load().schema
         except PySparkException as error:
             raise PenstockError(_why(error)) from None
         answer = json.loads(schema["answer"].metadata["answer"])

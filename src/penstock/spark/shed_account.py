@@ -35,8 +35,12 @@ class ShedAccount:
         finally:
             self._on_report(report)
 
+    def rows(self, batch: int) -> int | None:
+        """How many rows of a batch are in quarantine; None if there is no quarantine, or a file cannot be read."""
+        return None if self._folder is None else rows_in_quarantine(self._folder, self._query, batch)
+
     def _compare(self, folder: Path, report: Report) -> None:
-        counted, found = sum(report.rows_shed.values()), rows_in_quarantine(folder, self._query, report.sequence)
+        counted, found = sum(report.rows_shed.values()), self.rows(report.sequence)
         if found is not None and found != counted:
             first, self._found_s = self.alarm is None, report.end_s
             self.alarm = (

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from pyspark.errors import PySparkException
 
 from penstock.errors import PenstockError
+from penstock.spark.quiet import quiet
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,7 +41,9 @@ def refuse_shared(spark: SparkSession, name: str, checkpoint: Path, setting: str
 def _filled_by_a_stream(spark: SparkSession, location: str) -> bool:
     """Whether Spark's log of a stream is there, in whatever file system."""
     try:
-        spark.read.text(f"{location}/_spark_metadata")  # Spark shows none of its rows, but refuses one that is missing
+        with quiet():
+            # Spark shows none of its rows, but refuses one that is missing.
+            spark.read.text(f"{location}/_spark_metadata")
     except PySparkException:
         return False
     return True

@@ -42,6 +42,7 @@ from penstock.spark.network.schemas import check_subjects, schemas
 from penstock.spark.network.sinks import Outputs
 from penstock.spark.network.snapshot import Snapshot
 from penstock.spark.network.stages import INPUTS, Stage, stages
+from penstock.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -303,9 +304,8 @@ class NetworkRun:
         """Batches of this run that kept every row, and may not do so when they are run again."""
         if not self._unbound:
             return ()
-        return (
-            f"{self._unbound} batches ran without a plan and kept every row, the last because: {self._unbound_why}",
-        )
+        ran = f"{counted(self._unbound, 'batch', 'batches')} ran without a plan and kept every row"
+        return (f"{ran}, the last because: {self._unbound_why}",)
 
     def _late_rows(self) -> tuple[str, ...]:
         """Rows that came too late for a window or a join, one line a query."""
@@ -313,7 +313,10 @@ class NetworkRun:
             feed = self._progress.setdefault(str(query.name), ProgressFeed(query))
             self._late[str(query.name)] += sum(one.late_rows for one in feed.news().batches)
         told = {name: total for name, total in self._late.items() if total}
-        return tuple(f"{total} rows came too late for query {name} and are lost" for name, total in told.items())
+        return tuple(
+            f"{counted(total, 'row')} came too late for query {name} and {'is' if total == 1 else 'are'} lost"
+            for name, total in told.items()
+        )
 
     def _due_for_timing(self, rows: int) -> bool:
         """Whether boxes are to be timed: at first, now and then, and when there were too few rows the last time."""

@@ -1,0 +1,34 @@
+"""Errors of Spark that Penstock expects, and says in one line of its own: PySpark logs each of them by itself."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from pyspark.logger import PySparkLogger
+
+if TYPE_CHECKING:
+    import logging
+    from collections.abc import Iterator
+
+#: The loggers by which PySpark writes an error of a query as one long line of JSON when it is raised.
+LOGGERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep PySpark from logging errors that are raised in here by this thread."""
+    own = threading.get_ident()
+
+    def of_others(record: logging.LogRecord) -> bool:
+        return record.thread != own
+
+    loggers = [PySparkLogger.getLogger(name) for name in LOGGERS]
+    for logger in loggers:
+        logger.addFilter(of_others)
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeFilter(of_others)
