@@ -42,7 +42,7 @@ from penstock.spark.network.schemas import check_subjects, schemas
 from penstock.spark.network.sinks import Outputs
 from penstock.spark.network.snapshot import Snapshot
 from penstock.spark.network.stages import INPUTS, Stage, stages
-from penstock.wording import counted
+from penstock.wording import counted as so_many
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -304,7 +304,7 @@ class NetworkRun:
         """Batches of this run that kept every row, and may not do so when they are run again."""
         if not self._unbound:
             return ()
-        ran = f"{counted(self._unbound, 'batch', 'batches')} ran without a plan and kept every row"
+        ran = f"{so_many(self._unbound, 'batch', 'batches')} ran without a plan and kept every row"
         return (f"{ran}, the last because: {self._unbound_why}",)
 
     def _late_rows(self) -> tuple[str, ...]:
@@ -314,7 +314,7 @@ class NetworkRun:
             self._late[str(query.name)] += sum(one.late_rows for one in feed.news().batches)
         told = {name: total for name, total in self._late.items() if total}
         return tuple(
-            f"{counted(total, 'row')} came too late for query {name} and {'is' if total == 1 else 'are'} lost"
+            f"{so_many(total, 'row')} came too late for query {name} and {'is' if total == 1 else 'are'} lost"
             for name, total in told.items()
         )
 
