@@ -79,6 +79,25 @@ def test_files_that_were_put_aside_are_deleted_when_they_are_old(tmp_path: Path)
     assert len(list(aside.iterdir())) == 201
 
 
+class Query:
+    id, lastProgress = "2f1d", None  # noqa: N815 - Spark's name
+
+
+def test_rows_that_were_shed_before_go_on_to_their_table_when_the_guard_is_off(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    folder = tmp_path / "penstock" / "quarantine"
+    Sign("guard", "weight", json.dumps(ROW)).put(folder)
+    write_shed(folder, 0, rows=5)
+    off = ps.Guard(ps.Throughput(100.0), mode="off", checkpoint=tmp_path, quarantine="table:shed_before")
+    off.admit(spark.readStream.format("rate").load())
+    try:
+        off.watch(Query()).stop()  # type: ignore[arg-type]
+        assert spark.table("shed_before").count() == 5
+    finally:
+        spark.sql("DROP TABLE IF EXISTS shed_before")
+
+
 def test_a_full_disk_is_told_in_one_line_and_nothing_is_left_on_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

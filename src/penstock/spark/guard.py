@@ -38,7 +38,7 @@ from penstock.spark.forward import Forward
 from penstock.spark.measured import measured, unmeasured
 from penstock.spark.misuse import ONE_GATE, check_checkpoint, check_frame, refuse_choice, warn_of_temporary_folder
 from penstock.spark.prepare import prepared, staged
-from penstock.spark.quarantine import Place
+from penstock.spark.quarantine import SIGN, Place
 from penstock.spark.remote import store_for
 from penstock.spark.replay import calm
 from penstock.spark.rules import new_number, opened
@@ -195,6 +195,7 @@ class Guard:
     def admit(self, df: DataFrame) -> DataFrame:
         """The gate, for `DataFrame.transform`: rows that pass, with their weights."""
         self._columns.refuse_own_weight(df)
+        self._session = df.sparkSession
         if self.mode == "off" and not self._to_finish(df):
             weighed = df if self._columns.has_weight(df) else df.withColumn(self._columns.weight, F.lit(1.0))
             made = made_by(weighed, self._columns.weight, self.name)
@@ -310,6 +311,7 @@ class Guard:
                 f"guard {self.name!r} watches a query already: one query a guard; make another guard for this one"
             )
         if self.mode == "off":
+            self._start_forward()
             return self
         if self._checkpoint is not None:
             check_checkpoint(self._stored(), self.name, query)
@@ -443,16 +445,18 @@ class Guard:
         """What writes shed rows, once the place for them is known to be usable."""
         if self._quarantine is None or (self.mode != "enforce" and not self._to_finish(df)):
             return None
-        self._session = df.sparkSession
         refuse_choice(df, self.name, self._columns.identity(df), self._columns.decisive(df))
         return prepared(self._quarantine, df, self._stored(df.sparkSession), self._columns.weight, self.name)
 
     def _start_forward(self) -> None:
         """Bring shed rows on from their folder, if they are to go elsewhere."""
-        if self._quarantine is None or self._quarantine.kind == "folder" or self._session is None:
+        folder = self._shed_folder()
+        if self._quarantine is None or folder is None or self._quarantine.kind == "folder" or self._session is None:
+            return
+        if not (folder / SIGN).exists():  # None has ever been shed.
             return
         if self._forward is None or self._forward.alarm is not None:
-            self._forward = Forward(self._session, staged(self._quarantine, self._stored()), self._quarantine)
+            self._forward = Forward(self._session, folder, self._quarantine)
 
     def _ungated(self, store: Store) -> GateOptions:
         """What a grouping is told in front of the gate: it binds batches, under the rules of the gate to come."""
