@@ -31,3 +31,12 @@ def test_who_thins_a_backlog_is_told_how_much() -> None:
     (told,) = ShedAlarms().after(batch(31_433, 2_414, TOO_OLD))
     assert told.startswith("29019 of 31433 rows of batch 4 were too old when the query started and were shed, as")
     assert "would have been shed" in ShedAlarms().after(batch(100, 50, TOO_OLD, dry=True))[0]
+
+
+def test_a_job_that_ends_after_its_first_batch_is_told_that_it_kept_next_to_nothing() -> None:
+    (told,) = ShedAlarms().after(batch(2_000, 20))
+    assert told.startswith("next to nothing is kept: 20 of the last 2000 rows")
+    assert ShedAlarms().after(batch(2_000, 200)) == []
+    assert ShedAlarms().after(batch(500, 5)) == []
+    (old,) = ShedAlarms().after(batch(2_000, 20, TOO_OLD))
+    assert "too old" in old

@@ -9,6 +9,8 @@ from penstock.report import Report
 LITTLE = 0.05
 #: How many recent batches that is, how many of them are needed, and how many rows.
 RECENT, LEAST_BATCHES, LEAST_ROWS = 5, 3, 100
+#: So many rows are enough in fewer batches, too: a job may end after its first.
+MANY_ROWS = 1_000
 
 
 class ShedAlarms:
@@ -18,6 +20,9 @@ class ShedAlarms:
     >>> batch = Report(sequence=0, start_s=0, end_s=1, rows_in=100, rows_kept=2, rows_shed={"over capacity": 98})
     >>> [len(alarms.after(batch)) for _ in range(3)]
     [0, 0, 1]
+    >>> one = Report(sequence=0, start_s=0, end_s=1, rows_in=2000, rows_kept=2, rows_shed={"over capacity": 1998})
+    >>> len(ShedAlarms().after(one))
+    1
     """
 
     def __init__(self) -> None:
@@ -35,7 +40,8 @@ class ShedAlarms:
                 f"{'would have been' if would_shed else 'were'} shed, as backlog='thin' says; 'keep' keeps them"
             )
         rows_in, kept = (sum(column) for column in zip(*self._recent, strict=True))
-        if len(self._recent) >= LEAST_BATCHES and rows_in >= LEAST_ROWS and kept < LITTLE * rows_in:
+        enough = len(self._recent) >= LEAST_BATCHES or (rows_in >= MANY_ROWS and not old)  # old ones are told of above
+        if enough and rows_in >= LEAST_ROWS and kept < LITTLE * rows_in:
             found.append(
                 f"next to nothing is kept: {kept} of the last {rows_in} rows; a longer target, a higher rate or more "
                 "cores keep more, and mode='off' keeps every row"
