@@ -8,8 +8,11 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from rich.console import Console
 
 import penstock as ps
+from penstock import cli_replay
+from penstock.spark import quarantine, replay, session
 from penstock.spark.misuse import ONE_GATE, check_checkpoint, every_row_comes
 from penstock.spark.plan_text import explained
 from penstock.spark.quiet import LOGGERS, quiet
@@ -95,6 +98,36 @@ def test_a_column_that_the_stream_lacks_is_one_line(
     with pytest.raises(ps.PenstockError) as told:
         rows(spark).transform(guard(tmp_path, mode=mode, **{setting: "usr"}).admit)
     assert str(told.value) == f"{setting} = 'usr' is not usable: give a column of the stream: arrival, value"
+    assert logged_by_spark == []
+
+
+@pytest.mark.parametrize(
+    ("setting", "policy"),
+    [
+        ("cost_column", ps.FullKnowledge(cost_column="usr")),
+        ("value", ps.Balanced(value=ps.Worth("usr"))),
+        ("key", ps.Balanced(key="usr")),
+    ],
+)
+def test_a_column_of_the_policy_that_the_stream_lacks_is_one_line(
+    spark: SparkSession, tmp_path: Path, setting: str, policy: Any, logged_by_spark: list[str]
+) -> None:
+    with pytest.raises(ps.PenstockError) as told:
+        rows(spark).transform(ps.Guard(TARGET, policy, row="value", checkpoint=tmp_path).admit)
+    assert str(told.value) == f"{setting} = 'usr' is not usable: give a column of the stream: arrival, value"
+    assert logged_by_spark == []
+
+
+def test_a_replay_whose_pipeline_fails_is_one_line(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, logged_by_spark: list[str]
+) -> None:
+    monkeypatch.setattr(quarantine.Sign, "read", lambda *_: None)
+    monkeypatch.setattr(replay, "replay", lambda *_, **__: rows(spark).select("no_such_column"))
+    monkeypatch.setattr(session, "local_session", lambda *_, **__: spark)
+    monkeypatch.setattr(type(spark), "stop", lambda _: None)
+    with pytest.raises(ps.PenstockError, match=r"has failed and can be started again: .*no_such_column") as told:
+        cli_replay.run(tmp_path, str(tmp_path / "into"), None, None, 1, Console())
+    assert "\n" not in str(told.value)
     assert logged_by_spark == []
 
 
