@@ -447,6 +447,7 @@ def test_a_rate_is_held(policy: str, late_plans: float) -> None:
     rates = [len(waits_s) / WINDOW_S for start_s, waits_s in done.waits_by_window().items() if 20.0 <= start_s < 90.0]
     assert max(rates) <= 300
     assert np.mean(rates) > 0.83 * 300
+    assert {reason for report in done.reports for reason in report.rows_shed} == {TOO_MANY}
 
 
 def test_a_rate_is_not_saved_up_through_a_lull() -> None:

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.allot import LEAST_SHARE, alike, cheapest_first, densest_first, row_share
+from penstock.core.batch_size import TOO_MANY
 from penstock.core.bucket_costs import BUCKETS
 from penstock.core.knowledge import Knowledge
 from penstock.core.out_of_reach import why_out_of_reach
@@ -66,6 +67,10 @@ class Forecast(NamedTuple):
     def work_s(self) -> float:
         """Work that comes."""
         return float(self.rows @ self.costs_s)
+
+    def reason(self, over_capacity: str) -> str:
+        """Why rows are shed: for their number, as in a batch that is too large, or for their work."""
+        return TOO_MANY if self.work_s <= self.budget_s else over_capacity
 
     def let_through(self, table: KeepTable | None, utilities: NDArray[np.float64] | None = None) -> tuple[float, float]:
         """Work and rows that a table keeps; in place of rows their utility, if they differ in it."""
@@ -236,15 +241,15 @@ class BatchPlanner:
         """The shares of what may be shed; None if everything fits."""
         if self.utilities is not None:
             keep = densest_first(*forecast[:2], self.utilities, *forecast[2:], min_keep=self.min_keep)
-            return None if keep.min() >= 1.0 else KeepTable(SOURCE, keep=tuple(keep.tolist()), reasons=(POOR,))
+            return _sheds(keep.tolist(), forecast.reason(POOR))
         if self.prefer_cheap:
             keep = cheapest_first(forecast.rows, forecast.costs_s, forecast.budget_s, forecast.most_rows)
-            return None if keep.min() >= 1.0 else KeepTable(SOURCE, keep=tuple(keep.tolist()), reasons=(DEAR,))
+            return _sheds(keep.tolist(), forecast.reason(DEAR))
         share = min(
             alike(forecast.work_s, forecast.budget_s),
             row_share(float(forecast.rows.sum()), forecast.most_rows),
         )
-        return None if share >= 1.0 else KeepTable(SOURCE, keep=(share,), reasons=(OVER_CAPACITY,))
+        return _sheds([share], forecast.reason(OVER_CAPACITY))
 
     def _differs(self, forecast: Forecast, table: KeepTable | None) -> bool:
         """Whether the table would let through other work, or more rows or utility, than the plan in force does."""
@@ -279,6 +284,11 @@ class BatchPlanner:
                 "capacity: the target cannot be held; narrow keep or add cores"
             )
         return found
+
+
+def _sheds(keep: list[float], reason: str) -> KeepTable | None:
+    """A table with these shares; None if all are kept."""
+    return None if min(keep) >= 1.0 else KeepTable(SOURCE, keep=tuple(keep), reasons=(reason,))
 
 
 def fits_else(old: Fits | None, new: Fits | None) -> bool:
