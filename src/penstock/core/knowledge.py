@@ -327,7 +327,7 @@ class Knowledge:
     def shrinking(self) -> bool:
         """Whether batches become smaller by themselves while little is known: nothing need be shed to learn that."""
         last = self._last
-        if last is None or self._capped or not self.in_doubt or last.shed_total:
+        if last is None or self.measured or self._capped or not self.in_doubt or last.shed_total:
             return False
         return last.backlog_rows < (1.0 - STOOD_STILL) * last.rows_in
 
