@@ -43,11 +43,14 @@ def logged_by_spark() -> Iterator[list[str]]:
     found: list[str] = []
     handler = logging.Handler()
     handler.emit = lambda record: found.append(record.getMessage())  # type: ignore[method-assign]
-    loggers = [PySparkLogger.getLogger(name) for name in LOGGERS]
-    for logger in loggers:
+    loggers = {name: PySparkLogger.getLogger(name) for name in LOGGERS}
+    levels = {name: logger.level for name, logger in loggers.items()}
+    for logger in loggers.values():
+        logger.setLevel(logging.ERROR)  # A session of the command line has silenced them for the whole process.
         logger.addHandler(handler)
     yield found
-    for logger in loggers:
+    for name, logger in loggers.items():
+        logger.setLevel(levels[name])
         logger.removeHandler(handler)
 
 
