@@ -39,9 +39,9 @@ def slept(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def slept_slowly_on_0(row: dict[str, Any]) -> dict[str, Any]:
-    """The first partition is three times as slow."""
+    """The first partition is six times as slow: twice would be seen on a busy machine, too."""
     result = placed(row)
-    time.sleep(row["cost_ms"] / 1000.0 * (3.0 if result["partition"] == 0 else 1.0))
+    time.sleep(row["cost_ms"] / 1000.0 * (6.0 if result["partition"] == 0 else 1.0))
     return result
 
 
@@ -135,7 +135,7 @@ def test_a_stream_learns_what_keys_cost_and_which_partition_is_slow(spark: Spark
     assert found["row"].to_pylist() == list(range(ROWS))
     first, last = found.slice(0, BATCH), found.slice(ROWS - BATCH, BATCH)
     assert max(counts(first)) - min(counts(first)) <= 2
-    assert loads(last)[0] < 0.6 * loads(last)[1:].min()  # a third, if it were known exactly
+    assert loads(last)[0] < 0.6 * loads(last)[1:].min()  # a sixth, if it were known exactly
     assert own.errors == 0
     reports = own.history()
     assert [report.rows_in for report in reports] == [BATCH] * (ROWS // BATCH)

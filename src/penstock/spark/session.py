@@ -10,8 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pyspark.logger import PySparkLogger
+
 from penstock.errors import PenstockError
-from penstock.spark import source
+from penstock.spark import quiet, source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -32,8 +34,6 @@ _LOCAL = {
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "OFF",
 }
-#: They print whole stacks.
-_TALKATIVE = ("SQLQueryContextLogger", "DataFrameQueryContextLogger", "py4j.clientserver")
 #: A socket's path has room for 103 bytes on some systems; Spark takes 42 of them for the name.
 _LONGEST_SOCKET_FOLDER = 60
 
@@ -67,8 +67,9 @@ def local_session(
 
 def silence_stacks() -> None:
     """Let Spark's loggers not print whole stacks where one line is told."""
-    for name in _TALKATIVE:
-        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+    # PySpark makes loggers of its own class, and calls them as no other can be called.
+    for logger in (*map(PySparkLogger.getLogger, quiet.LOGGERS), logging.getLogger("py4j.clientserver")):
+        logger.setLevel(logging.CRITICAL + 1)
     # Spark's bridge tells a Ctrl-C with its stack, and to no logger of its own.
     logging.getLogger().addFilter(lambda record: not record.getMessage().startswith("KeyboardInterrupt while"))
 

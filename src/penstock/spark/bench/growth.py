@@ -7,11 +7,13 @@ that keeps files and memory beside a query, on virtual time: see `growth_parts`.
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import multiprocessing
 import os
 import statistics
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from unittest import mock
@@ -86,7 +88,7 @@ class World:
 
     def kept(self) -> Facts:
         """What there is on disk and in memory."""
-        gc.collect()
+        _hand_back()
         pages = int(Path("/proc/self/statm").read_text().split()[1])
         found: Facts = {"memory_mib": pages * os.sysconf("SC_PAGE_SIZE") / 2**20}
         for name in self.parts:
@@ -95,6 +97,13 @@ class World:
             files = list(self._folder.rglob(pattern))
             found[name] = max(_sizes(files), default=0) if name == "journals" else len(files)
         return found
+
+
+def _hand_back() -> None:
+    """Let go of memory that is free: how much of it is scattered over pages is the allocator's, and by chance."""
+    gc.collect()
+    with suppress(OSError, AttributeError):  # a system whose allocator cannot be asked
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _sizes(files: Sequence[Path]) -> list[int]:
