@@ -42,9 +42,6 @@ FITS_BAND = 3.0
 #: Rows that bring work for less than this share of the time are not shed: without any of them batches would be nearly
 #: as long. While it is in doubt what they bring, less counts as little: work that is not seen yet must show.
 LIGHT_LOAD, LIGHT_IN_DOUBT = 0.3, 0.2
-#: Rows wait at a source that hands out less than it has if the newest of a batch are older than so many batches last;
-#: some sources date rows a second back.
-BACKLOG = 1.0
 #: What helps where nothing is shed, since rows are not what takes the time.
 SHORTER = "make batches shorter, for example by a lower spark.sql.shuffle.partitions: their time is not for rows"
 #: What is noted on a plan that follows from what an earlier run measured.
@@ -266,7 +263,8 @@ class BatchPlanner:
         missed = ratio is not None and ratio > 1.0
         if known.out_of_reach and (missed or ratio is None) and not known.resumes:
             found.append(why_out_of_reach(self.target, known))
-        elif known.settled and known.capped and missed and known.late and report.lag_s > BACKLOG * report.duration_s:
+        elif known.settled and known.capped and missed and known.late and report.lag_s > report.duration_s:
+            # Younger ones need not have waited: some sources date rows a second back.
             found.append(
                 f"rows are {report.lag_s:.0f} s old when their batch starts, before any work: a backlog waits at the "
                 "source; let a batch read more of it, or begin with the latest rows"
