@@ -192,6 +192,28 @@ def test_the_bar_of_fair_decisions_was_reached() -> None:
     assert all(row["decide_ms"]["median"] < 10.0 for row in found["rows"])
 
 
+def growth_table() -> str:
+    found = result("growth")
+    lines = ["| batches | files | MB | memory, MiB | ms a batch |", "|---|---|---|---|---|"]
+    lines += [
+        f"| {row['batches']:,} | {row['files']:,} | {row['bytes'] / 1e6:.1f} | {row['memory_mib']:.0f} "
+        f"| {row['ms']:.2f} |"
+        for row in found["rows"]
+    ]
+    return "\n".join([*lines, "", f"*`penstock bench growth` on {in_one_line(found['machine'])}.*"])
+
+
+def test_the_page_shows_what_a_long_run_leaves_behind() -> None:
+    assert growth_table() in (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+
+
+def test_nothing_grew_with_the_age_of_a_run() -> None:
+    found = result("growth")
+    assert found["parameters"]["ages"] == [1_000, 10_000, 100_000]
+    assert len(found["claims"]) == 6
+    assert all(claim["holds"] for claim in found["claims"])
+
+
 @pytest.mark.parametrize("shown", [grouping_table, figure_12_line])
 def test_the_page_shows_what_grouping_gains(shown: Any) -> None:
     assert shown() in (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
