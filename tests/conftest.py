@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import settings
 from tests.components import KAFKA_READ_BY, USED, debian_tool, example, missing
-from tests.engines import NOT_HERE, QUIETLY, RUNS, UNDISTURBED, quick_start
+from tests.engines import LAST, NOT_HERE, RUNS, UNDISTURBED, quick_start
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -84,7 +84,7 @@ def with_runs_beside(items: list[pytest.Item]) -> bool:
 
 @pytest.hookimpl(trylast=True)  # what -k leaves
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests of targets behind those that wait for the runs beside; the quiet ones of these are waited for last."""
+    """Tests of targets behind those that wait for the runs beside; the last ones of these are waited for last."""
     if not with_runs_beside(items):
         return
     files = {item: item.path.relative_to(ROOT).as_posix() for item in items}
@@ -94,7 +94,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def place(item: pytest.Item, file: str) -> int:
     if file == "tests/spark/test_engines.py":
-        return 3 if isinstance(item, pytest.Function) and item.callspec.params["name"] in QUIETLY else 1
+        return 3 if isinstance(item, pytest.Function) and item.callspec.params["name"] in LAST else 1
     return 2 if file in UNDISTURBED else 0
 
 
@@ -147,7 +147,8 @@ def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         for name, value in options.items():
             builder = builder.config(name, value)
         with pytest.MonkeyPatch.context() as quick:
-            quick.setenv(*quick_start().popitem())
+            for name, value in quick_start().items():
+                quick.setenv(name, value)
             session = builder.getOrCreate()
         yield session
         session.stop()

@@ -78,9 +78,10 @@ def found(folders: tuple[Path, Path]) -> dict[str, Any]:
         "spark.ui.enabled": "false",
     }
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(*quick_start().popitem())
         patch.setenv("PYSPARK_PYTHON", sys.executable)
         patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
+        for name, value in quick_start().items():
+            patch.setenv(name, value)
         with connect_server(options, server) as address:
             result = subprocess.run(
                 [python, SCRIPT, address, server],

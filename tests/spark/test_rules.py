@@ -80,10 +80,39 @@ class Run:
         return BindingLog(self.folder / "checkpoint" / "penstock" / "bindings" / self.query)
 
 
+@pytest.fixture(scope="module")
+def begun(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return died(spark, tmp_path_factory.mktemp("with") / "query")
+
+
 @pytest.fixture
-def first(spark: SparkSession, tmp_path: Path) -> Run:
+def first(begun: Run) -> Run:
     """A query that has shed rows of its first batch into quarantine, and has died before it was done."""
-    return died(spark, tmp_path)
+    return as_it_died(begun)
+
+
+@pytest.fixture(scope="module")
+def begun_without(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return died(spark, tmp_path_factory.mktemp("without") / "query", **NO_QUARANTINE)
+
+
+@pytest.fixture
+def without(begun_without: Run) -> Run:
+    """The same without a quarantine."""
+    return as_it_died(begun_without)
+
+
+def as_it_died(begun: Run) -> Run:
+    """The query's folder as it was left, whatever another test has made of it."""
+    saved = begun.folder.with_name("saved")
+    if saved.exists():
+        shutil.rmtree(begun.folder)
+        shutil.copytree(saved, begun.folder)
+    else:
+        shutil.copytree(begun.folder, saved)
+    run = Run(begun.spark, begun.folder)
+    run.kept = dict(begun.kept)
+    return run
 
 
 def died(spark: SparkSession, folder: Path, **settings: Any) -> Run:
@@ -184,12 +213,11 @@ def test_with_a_quarantine_a_bound_plan_that_cannot_be_read_stops_the_query_in_o
     assert sorted(first.kept[0] + first.kept[1] + first.shed) == list(range(2 * BATCH))
 
 
-def test_without_one_rows_flow(spark: SparkSession, tmp_path: Path) -> None:
-    run = died(spark, tmp_path, **NO_QUARANTINE)
-    (plan,) = (tmp_path / "checkpoint" / "penstock" / "plans").glob("*.plan")
+def test_without_one_rows_flow(without: Run) -> None:
+    (plan,) = (without.folder / "checkpoint" / "penstock" / "plans").glob("*.plan")
     plan.write_text("torn")
-    assert run.of(guard(tmp_path, **NO_QUARANTINE), BATCH) == ""
-    assert run.kept[0] == list(range(BATCH))
+    assert without.of(guard(without.folder, **NO_QUARANTINE), BATCH) == ""
+    assert without.kept[0] == list(range(BATCH))
 
 
 def test_numbers_of_batches_that_are_used_again_are_refused_before_a_row_is_lost(first: Run) -> None:
@@ -205,14 +233,13 @@ def test_numbers_of_batches_that_are_used_again_are_refused_before_a_row_is_lost
     assert sorted([row for kept in first.kept.values() for row in kept] + first.shed) == list(range(2 * BATCH))
 
 
-def test_without_a_quarantine_such_a_batch_is_bound_anew(spark: SparkSession, tmp_path: Path) -> None:
-    run = died(spark, tmp_path, **NO_QUARANTINE)
-    run.forget("offsets/0")
-    of = guard(tmp_path, **NO_QUARANTINE)
+def test_without_a_quarantine_such_a_batch_is_bound_anew(without: Run) -> None:
+    without.forget("offsets/0")
+    of = guard(without.folder, **NO_QUARANTINE)
     plan = Plan.keep_all(1, "by hand", time.time(), SALT)
     assert of.plans().add(1, plan)
-    assert run.of(of, BATCH, size=700) == ""
-    assert sorted(run.kept[0] + run.kept[1]) == list(range(BATCH))
+    assert without.of(of, BATCH, size=700) == ""
+    assert sorted(without.kept[0] + without.kept[1]) == list(range(BATCH))
 
 
 def test_a_batch_with_other_offsets_than_it_was_bound_for_is_not_judged_by_its_binding(first: Run) -> None:
