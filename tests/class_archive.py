@@ -18,10 +18,11 @@ from tests.components import CACHE
 #: A JVM that lives for minutes, beside others, has no use for the slow, thorough compiler.
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 MAKE_TIMEOUT_S = 180.0
-#: What most test JVMs load: a session, a stream through a Python data source, a file sink.
+#: What most test JVMs load: a session, streams through a Python data source and a Python function, a state, files.
 _TYPICAL = """
 import sys, tempfile
 from pyspark.sql import SparkSession
+from penstock.spark import source
 with tempfile.TemporaryDirectory() as folder:
     settings = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1",
                 "spark.local.dir": folder, "spark.sql.warehouse.dir": folder + "/warehouse", "spark.log.level": "ERROR",
@@ -30,10 +31,16 @@ with tempfile.TemporaryDirectory() as folder:
     for name, value in settings.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
-    rows = spark.readStream.format("rate").load().selectExpr("value % 3 AS key", "timestamp")
-    counts = rows.withWatermark("timestamp", "1 second").groupBy("key", "timestamp").count()
-    writer = counts.writeStream.format("parquet").option("path", folder + "/sink")
-    writer.option("checkpointLocation", folder + "/checkpoint").trigger(availableNow=True).start().awaitTermination(60)
+    source.register(spark)
+    read = spark.readStream.format("penstock").options(available=100).load()
+    rows = read.mapInArrow(lambda batches: batches, read.schema)
+    counts = rows.withWatermark("arrival", "1 second").groupBy("key", "arrival").count()
+    for number, (df, form) in enumerate(((rows, "parquet"), (counts, "parquet"), (rows, "noop"))):
+        writer = df.writeStream.format(form).option("path", f"{folder}/sink-{number}")
+        writer = writer.option("checkpointLocation", f"{folder}/{number}").trigger(availableNow=True)
+        writer.start().awaitTermination(60)
+    rows = spark.read.parquet(folder + "/sink-0")
+    rows.join(rows.groupBy("key").count(), "key").orderBy("row").toArrow()
     spark.stop()
 """
 
@@ -49,7 +56,7 @@ def _archive() -> Path:
 
     home = os.environ.get("JAVA_HOME")
     java = Path(home) / "bin" / "java" if home else Path(shutil.which("java") or "java")
-    about = f"{pyspark.__file__} {pyspark.__version__} {java.resolve()}"
+    about = f"{pyspark.__file__} {pyspark.__version__} {java.resolve()} {_TYPICAL}"
     return CACHE / f"classes-{hashlib.sha256(about.encode()).hexdigest()[:16]}.jsa"
 
 

@@ -2,12 +2,11 @@
 
 Two at a time, in the order given here, long ones first: tests of whole programs, which start sessions of their own;
 tests of what is apart from the guard of one query, several files to a session, as a session's start takes as long as
-ten tests; and the guard's tests on other engines. When the tests of the first process are done, it waits, and a third
-run takes its place.
+ten tests; the guard's tests on other engines; and those of the core. When the tests of the first process are done, it
+waits, and a third run takes its place.
 
-Then come the tests that hold a query to a target, and leave much of the machine idle, as their work sleeps. Beside them
-run the test with a cluster, whose work sleeps too, and the simulator's tests, one file after the other, which take what
-nobody else wants.
+Then come the tests that hold a query to a target, and leave much of the machine idle, as their work sleeps. All that
+runs beside them are the simulator's tests, one file after the other, which take what nobody else wants.
 """
 
 from __future__ import annotations
@@ -49,42 +48,43 @@ _ON_ENGINES = (
 )
 ON_ENGINES = " or ".join(_ON_ENGINES)
 _PROGRAMS = ("spark/test_exactly_once", "spark/test_demo", "spark/test_bench")
-_APART = (
-    ("spark/test_network", "spark/test_grouping", "spark/test_site", "spark/test_tour", "spark/test_connect"),
-    (
-        *("spark/test_kafka", "spark/test_site_kafka"),
-        *("spark/test_fair", "spark/test_balanced", "spark/test_quarantine", "spark/test_answers"),
-    ),
-)
-_CLUSTER = ("spark/test_cluster",)
-_SIMULATOR = (
-    ("sim/test_las_figures", "sim/test_bench", "sim/test_fast_osg", "sim/test_fast"),
-    ("sim/test_aurora_figures", "sim/test_microbatch", "sim/test_plus_figures"),
-    ("sim/test_osg_figures", "sim/test_osg_runs", "sim/test_themis_figures", "sim/test_themis_runs"),
+_NETWORKS = ("spark/test_network", "spark/test_grouping", "spark/test_site", "spark/test_tour", "spark/test_connect")
+_BEHIND = ("spark/test_behind_gate", "spark/test_misuse")
+_KAFKA = ("spark/test_kafka", "spark/test_site_kafka")
+_FAIR = ("spark/test_fair", "spark/test_balanced", "spark/test_quarantine", "spark/test_rules", "spark/test_answers")
+_GUARD = ("spark/test_guard", "spark/test_grouping")
+#: What needs no Spark at all.
+_CORE = tuple(
+    f"core/{path.stem}" for path in sorted((ROOT / "tests" / "core").glob("test_*.py")) if "spark" not in path.stem
 )
 
 
-def _files(names: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(f"tests/{name}.py" for name in names)
-
-
-def _runs(*groups: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
-    return {", ".join(names): ("classic", *_files(names)) for names in groups}
+def _run(*names: str, engine: str = "classic", only: str = "") -> tuple[str, ...]:
+    return engine, *(f"tests/{name}.py" for name in names), *(("-k", only) if only else ())
 
 
 #: Each run by its name: the engine, the files, and what else pytest is told.
 BESIDE = {
-    **_runs(_PROGRAMS, *_APART),
-    **{engine: (engine, *_files(("spark/test_guard", "spark/test_grouping")), "-k", ON_ENGINES) for engine in ENGINES},
+    "programs": _run(*_PROGRAMS),
+    "networks": _run(*_NETWORKS, *_BEHIND),
+    "kafka": _run(*_KAFKA, *_FAIR),
+    **{engine: _run(*_GUARD, engine=engine, only=ON_ENGINES) for engine in ENGINES},
+    "core": _run(*_CORE),
 }
-#: Those that come after all others: the cluster, and with the lowest priority the simulator.
-QUIETLY = _runs(*_SIMULATOR)
-LAST = _runs(_CLUSTER) | QUIETLY
-#: Files that are run beside alone.
-NOT_HERE = tuple(file for names in (_PROGRAMS, *_APART, _CLUSTER, *_SIMULATOR) for file in _files(names))
-#: Files whose tests hold a query to a target: they come last, when nothing but `LAST` runs beside them.
-UNDISTURBED = tuple(f"tests/spark/test_{name}.py" for name in ("network_overload", "fair_overload"))
+#: Those that come after all others, with the lowest priority.
+QUIETLY = {
+    "las": _run("sim/test_las_figures", "sim/test_bench", "sim/test_fast_osg", "sim/test_fast"),
+    "aurora": _run("sim/test_aurora_figures", "sim/test_microbatch", "sim/test_plus_figures"),
+    "osg and themis": _run(
+        *("sim/test_osg_figures", "sim/test_osg_runs", "sim/test_themis_figures", "sim/test_themis_runs")
+    ),
+}
+LAST = QUIETLY
 _ALL = BESIDE | LAST
+#: Files that are run beside alone.
+NOT_HERE = tuple(file for name, (_, *files) in _ALL.items() if name not in ENGINES for file in files)
+#: Files whose tests hold a query to a target: they come last, when nothing but `LAST` runs beside them.
+UNDISTURBED = tuple(f"tests/spark/test_{name}.py" for name in ("cluster", "network_overload", "fair_overload"))
 LOWEST = 19
 
 

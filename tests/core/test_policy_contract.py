@@ -27,7 +27,7 @@ from penstock.sim.workload import Stream, draw_keys, item_costs
 
 TARGET = MeanQueueLatency("50 ms")
 ITEMS = 512
-ROWS = 6000
+ROWS = 4000
 DROP_SHARE = 0.5
 MEAN_COST_S = 0.00325
 
@@ -178,7 +178,7 @@ def test_weights_never_shrink_and_add_up_to_the_rows_that_came(case: Case) -> No
 
 def test_weights_are_fair_to_every_key(case: Case) -> None:
     """The weighted count of a key is its true count, within what chance and the queue's state allow."""
-    stream = stream_at(2.0, rows=12_000)
+    stream = stream_at(2.0, rows=2 * ROWS)
     runs = [run(case.make(seed), stream)[0] for seed in range(4)]
     for key in range(6):
         mine = stream.keys == key
@@ -232,7 +232,7 @@ class Repickled:
 def test_policies_and_machines_survive_pickling_in_mid_stream(policy: RowPolicy) -> None:
     twin = pickle.loads(pickle.dumps(policy))  # noqa: S301 - these bytes were made in the line itself
     assert repr(twin) == repr(policy)
-    stream = stream_at(2.0, rows=3000)
+    stream = stream_at(2.0, rows=2000)
     plain, _ = run(policy, stream)
     moved = Repickled(twin.machines(TARGET))
     outcome = simulate(stream, moved, moved, delay_s=0.002)
@@ -270,10 +270,10 @@ def sizes(machines: Machines) -> tuple[int, int]:
 def test_memory_does_not_grow_with_the_number_of_keys(policy: RowPolicy) -> None:
     machines = policy.machines(TARGET)
     line = Line(machines, gap_s=0.8 * MEAN_COST_S, cost_s=MEAN_COST_S)
-    for key in range(10_000):
+    for key in range(5_000):
         line.offer(key)
     told, pickled = sizes(machines)
-    for key in range(10_000, 30_000):
+    for key in range(5_000, 15_000):
         line.offer(key)
     told_later, pickled_later = sizes(machines)
     assert told_later == told

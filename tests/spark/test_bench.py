@@ -90,8 +90,8 @@ def test_gate(tmp_path: Path) -> None:
 def test_idle(small: Small) -> None:
     found = small(
         "from penstock.spark.bench import idle\n"
-        "idle.ROWS_PER_BATCH, idle.SHORT_BATCH_ROWS, idle.BATCHES, idle.WARM_BATCHES = 100, 50, 4, 2\n"
-        "idle.MANY_BATCHES, idle.MANY_WARM_UPS = 4, 1\n"
+        "idle.ROWS_PER_BATCH, idle.SHORT_BATCH_ROWS, idle.BATCHES, idle.WARM_BATCHES = 100, 50, 3, 1\n"
+        "idle.MANY_BATCHES, idle.MANY_WARM_UPS, idle.COST_MS = 2, 1, 0.1\n"
         "result = idle.bench_idle(folder, 1, lambda: None)"
     )
     assert found["rows_shed"] == 0
@@ -102,9 +102,16 @@ def test_idle(small: Small) -> None:
 
 def test_latency(small: Small) -> None:
     found = small(
-        "from penstock.spark.bench.latency import Effort, bench_latency\n"
-        "effort = Effort(warm_s=0.0, overloads=(1.0,), learn_s=0.0, measure_s=7.0, policies=('unguarded', 'las'))\n"
-        "result = bench_latency(folder, effort, lambda: None)"
+        "from penstock.spark.bench import latency, workload\n"
+        "def waits(row):\n"  # other tests want the cores
+        "    import time\n"
+        "    time.sleep(row['cost_ms'] / 1000.0)\n"
+        "    return {name: row[name] for name in ('row', 'key', 'weight')}\n"
+        "latency.busy, workload._MEAN_ROWS = waits, 20_000\n"
+        "effort = latency.Effort(\n"
+        "    warm_s=0.0, overloads=(1.0,), learn_s=0.0, measure_s=6.0, policies=('unguarded', 'las')\n"
+        ")\n"
+        "result = latency.bench_latency(folder, effort, lambda: None)"
     )
     unguarded, las = found["rows"]
     assert (unguarded["policy"], las["policy"], las["overload"]) == ("unguarded", "las", 1.0)

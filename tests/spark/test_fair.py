@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from penstock.spark.fair import FairQuery
 
-ROWS, BATCH = 800, 200
+ROWS, BATCH = 800, 400
 
 
 class Gates(NamedTuple):
@@ -142,7 +142,8 @@ def test_without_shedding_all_queries_rest_on_everything_and_results_say_so(
 ) -> None:
     fair = ps.Fair("1 h")
     query = fair.query("one", sources=("even", "odd"), row="row", checkpoint=tmp_path / "checkpoint")
-    kinds = rows(spark).withColumn("kind", functions.when(functions.col("key") % 2 == 0, "even").otherwise("odd"))
+    found = rows(spark, rows_per_batch=200)
+    kinds = found.withColumn("kind", functions.when(functions.col("key") % 2 == 0, "even").otherwise("odd"))
     told = (
         kinds.transform(query.admit, by="kind")
         .transform(query.results)

@@ -43,6 +43,7 @@ inputs:
   I1: {{format: penstock, options: {{rate: 1000, available: {ROWS}, rows_per_batch: 1000, seed: 1, keys: 50}}}}
   I2: {{format: penstock, options: {{rate: 1000, available: {ROWS}, rows_per_batch: 1000, seed: 2, keys: 50}}}}
 """
+IN_ONE_BATCH = SOURCES.replace("rows_per_batch: 1000", f"rows_per_batch: {ROWS}")
 SUBSET = (
     SOURCES
     + """
@@ -190,6 +191,7 @@ def test_drops_are_counted_and_what_is_kept_weighs_more(spark: SparkSession, tmp
     text = SUBSET.replace("  pairs: {op: join, from: [hot, I2], on: key, window: 1 s}\n", "").replace(
         "  O3: {from: pairs, to: {format: memory}}", "  O3: {from: hot, to: {format: memory}}"
     )
+    text = text.replace(SOURCES, IN_ONE_BATCH)
     run = ran(spark, tmp_path, text, *drops)
     came = sum(one.rows["I1"] for one in run.snapshots)
     shed = sum(one.shed["I1"] for one in run.snapshots)
@@ -327,7 +329,7 @@ def test_a_batch_that_cannot_be_bound_keeps_every_row_and_raises_an_alarm(
 
 def test_a_checkpoint_that_is_wound_back_fails_the_run_in_one_line(spark: SparkSession, tmp_path: Path) -> None:
     text = (
-        SOURCES
+        IN_ONE_BATCH
         + """
 boxes:
   perkey: {op: aggregate, from: I1, by: key, window: 1 s, select: {n: count(1)}}
