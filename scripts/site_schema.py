@@ -3,6 +3,6 @@
 import json
 from pathlib import Path
 
-from penstock.federation.site_file import schema
+from penstock.config.site_file import schema
 
 (Path(__file__).parents[1] / "docs" / "site.schema.json").write_text(json.dumps(schema(), indent=2) + "\n")

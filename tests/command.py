@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from penstock.cli import main
+from penstock.cli.main import main
 
 
 class Result(NamedTuple):

@@ -21,10 +21,10 @@ import typer.main
 from tests.command import Command, Result, in_process
 
 import penstock
-from penstock.cli import app
-from penstock.sim.figures import las
+from penstock.cli.main import app
+from penstock.sim.las import figures as las
 
-SCRIPT = 'from penstock.cli import main\n\nif __name__ == "__main__":\n    main()\n'
+SCRIPT = 'from penstock.cli.main import main\n\nif __name__ == "__main__":\n    main()\n'
 LAS = ("reproduce", "las")
 FIGURE_7 = (*LAS, "--figure", "7")
 WAIT_S = 60.0
@@ -560,7 +560,7 @@ def test_a_recorded_stream_is_read_by_its_key_column(run: Command, stream: Path,
 def test_json_on_standard_output_has_it_for_itself() -> None:
     for place in ("-", "/dev/stdout"):
         result = subprocess.run(
-            [sys.executable, "-c", "from penstock.cli import main; main()", *FIGURE_7, "--json", place],
+            [sys.executable, "-c", "from penstock.cli.main import main; main()", *FIGURE_7, "--json", place],
             check=True,
             capture_output=True,
             text=True,

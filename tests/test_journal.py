@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from penstock.journal import Journal, Tail, older
-from penstock.report import Report
-from penstock.report_log import Alarms, End, ReportLog, Watch, line_of
+from penstock.messages.report import Report
+from penstock.store.journal import Journal, Tail, older
+from penstock.store.report_log import Alarms, End, ReportLog, Watch, line_of
 
 if TYPE_CHECKING:
     from pathlib import Path

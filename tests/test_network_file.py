@@ -11,10 +11,11 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.network import Box, Input
+from penstock.config.network_file import NetworkFile, Sink, Source, load
+from penstock.config.network_schema import schema
+from penstock.config.yaml_lines import parse
+from penstock.core.network.model import Box, Input
 from penstock.errors import PenstockError
-from penstock.network_file import NetworkFile, Sink, Source, load, schema
-from penstock.network_file.document import parse
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples" / "network"

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.command import Command, Result, in_process
 
-from penstock.sim.figures import osg
+from penstock.sim.osg import figures as osg
 
 OSG = ("reproduce", "osg")
 SMALL = (*OSG, "--figure", "13", "--runs", "1", "--jobs", "1")

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import PenstockError
-from penstock.plan import Costs, Effect, Fits, KeepTable, OwnCost, Plan, RowSic
+from penstock.messages.plan import Costs, Effect, Fits, KeepTable, OwnCost, Plan, RowSic
 
 seconds = st.floats(0, allow_infinity=False, allow_nan=False)
 shares = st.floats(0, 1)

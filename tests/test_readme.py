@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from penstock.cli import app
+from penstock.cli.main import app
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"

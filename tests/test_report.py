@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import PenstockError
-from penstock.report import BoxStatistics, Latency, Report
+from penstock.messages.report import BoxStatistics, Latency, Report
 
 counts = st.integers(0, 2**40)
 seconds = st.floats(0, allow_infinity=False, allow_nan=False)

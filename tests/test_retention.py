@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from penstock import retention
-from penstock.plan import Binding
-from penstock.retention import AGE_S, BATCHES, LEAST_BATCHES, SKEW_S, oldest_kept, purge_plans
+from penstock.messages.plan import Binding
+from penstock.store import retention
+from penstock.store.retention import AGE_S, BATCHES, LEAST_BATCHES, SKEW_S, oldest_kept, purge_plans
 
 NOW_S = 1e9
 

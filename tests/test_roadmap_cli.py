@@ -13,9 +13,9 @@ import yaml
 from tests.command import Command, in_process
 from tests.core.networks import figure_4, irregular
 
-from penstock.core import exact, roadmap
-from penstock.core.network import Network
-from penstock.network_file import load
+from penstock.config.network_file import load
+from penstock.core.network import exact, roadmap
+from penstock.core.network.model import Network
 
 EXAMPLES = Path(__file__).parents[1] / "examples" / "network"
 FOR_SPARK = EXAMPLES / "run.yaml"
@@ -202,7 +202,15 @@ def test_placement_and_step_change_the_road_map(answer: Callable[..., Any]) -> N
 
 
 def test_json_goes_to_standard_output_by_itself() -> None:
-    command = [sys.executable, "-c", "from penstock.cli import main; main()", "roadmap", str(FIGURE_4), "--json", "-"]
+    command = [
+        sys.executable,
+        "-c",
+        "from penstock.cli.main import main; main()",
+        "roadmap",
+        str(FIGURE_4),
+        "--json",
+        "-",
+    ]
     result = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
 
     assert json.loads(result.stdout)["load"] == 640.0

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import PenstockError
-from penstock.log import PlanLog, PlanStore
-from penstock.plan import Plan
+from penstock.messages.plan import Plan
+from penstock.store.logs import PlanLog, PlanStore
 from penstock.testing import CrashingPlanLog, ManualClock, MemoryPlanLog, SimulatedCrash, Step
 
 

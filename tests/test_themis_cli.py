@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 from tests.command import Command, Result, in_process
 
-from penstock.sim.figures import themis
-from penstock.sim.themis_correlation import correlation_run
+from penstock.sim.themis import figures as themis
+from penstock.sim.themis.correlation import correlation_run
 
 THEMIS = ("reproduce", "themis")
 SMALL = (*THEMIS, "--figure", "7", "--runs", "1", "--jobs", "1")

@@ -14,13 +14,13 @@ import pytest
 from rich.console import Console
 from tests.command import Command, in_process
 
-from penstock.cli_whatif import Answer, show
-from penstock.core.bucket_costs import BucketCosts
-from penstock.core.target import MeanQueueLatency
-from penstock.sim.recorded import Batch, Keys, recorded
-from penstock.sim.whatif import Outcome
-from penstock.sim.whatif_plot import _STYLE
-from penstock.spark.meter import TaskSums
+from penstock.cli.whatif import Answer, show
+from penstock.core.control.bucket_costs import BucketCosts
+from penstock.core.control.targets import MeanQueueLatency
+from penstock.sim.whatif.plot import _STYLE
+from penstock.sim.whatif.recorded import Batch, Keys, recorded
+from penstock.sim.whatif.replay import Outcome
+from penstock.spark.probe.meter import TaskSums
 from penstock.spark.progress_file import read
 
 ROOT = Path(__file__).parents[1]

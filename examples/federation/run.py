@@ -23,14 +23,14 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from penstock import hardware
+from penstock.bench.federation import Effort, FolderWire, KafkaWire, bench_faults, bench_federation
 from penstock.errors import PenstockError
-from penstock.spark.bench.federation import Effort, FolderWire, KafkaWire, bench_faults, bench_federation
 
 HERE = Path(__file__).parent
 SITES = ("west", "north", "east")
 #: Three JVMs on few cores: what a compiler would gain is less than it takes.
 SMALL_JVM = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-PENSTOCK = [sys.executable, "-c", "from penstock.cli import main; main()"]
+PENSTOCK = [sys.executable, "-c", "from penstock.cli.main import main; main()"]
 
 
 def show(folder: Path, servers: str | None, seconds: float) -> int:

@@ -14,7 +14,7 @@ import numpy as np
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from penstock.spark.demo.workload import Workload
+from penstock.demo.workload import Workload
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -1,23 +1,26 @@
 """Penstock keeps an overloaded stream within its latency target and says exactly what was dropped."""
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from penstock.moved import OldNames
+
 if TYPE_CHECKING:
     from penstock import answers, grouping, sic
-    from penstock.core.balanced import Balanced
-    from penstock.core.policy import BaseLine, FullKnowledge, LoadAware, Policy, RandomShed, StrawMan
-    from penstock.core.shedding import Arrived, Drop, Executed, Forward
-    from penstock.core.sketch import CostSketch
-    from penstock.core.target import MaxLag, MeanQueueLatency, Throughput
-    from penstock.core.worth import Worth
+    from penstock.core.balanced.policy import Balanced
+    from penstock.core.balanced.worth import Worth
+    from penstock.core.control.policies import BaseLine, FullKnowledge, LoadAware, Policy, RandomShed, StrawMan
+    from penstock.core.control.targets import MaxLag, MeanQueueLatency, Throughput
+    from penstock.core.row.cost_sketch import CostSketch
+    from penstock.core.row.machines import Arrived, Drop, Executed, Forward
     from penstock.errors import PenstockError, PenstockWarning
-    from penstock.log import PlanLog
-    from penstock.plan import KeepTable, Plan
-    from penstock.report import Report
-    from penstock.spark.fair import Fair
-    from penstock.spark.guard import Guard
-    from penstock.spark.replay import replay, whole
+    from penstock.messages.plan import KeepTable, Plan
+    from penstock.messages.report import Report
+    from penstock.spark.fair.fair import Fair
+    from penstock.spark.guard.guard import Guard
+    from penstock.spark.quarantine.replay import replay, whole
+    from penstock.store.logs import PlanLog
 
 __version__ = "0.1.0"
 
@@ -56,21 +59,23 @@ __all__ = [
 # Names are looked up when they are first used: a Spark worker that reads a plan at every micro-batch must not wait for
 # a compiler to load, and a user without Spark can still use the rest.
 _HOMES = {
-    "penstock.core.balanced": ("Balanced",),
-    "penstock.core.policy": ("BaseLine", "FullKnowledge", "LoadAware", "Policy", "RandomShed", "StrawMan"),
-    "penstock.core.shedding": ("Arrived", "Drop", "Executed", "Forward"),
-    "penstock.core.sketch": ("CostSketch",),
-    "penstock.core.target": ("MaxLag", "MeanQueueLatency", "Throughput"),
-    "penstock.core.worth": ("Worth",),
+    "penstock.core.balanced.policy": ("Balanced",),
+    "penstock.core.control.policies": ("BaseLine", "FullKnowledge", "LoadAware", "Policy", "RandomShed", "StrawMan"),
+    "penstock.core.row.machines": ("Arrived", "Drop", "Executed", "Forward"),
+    "penstock.core.row.cost_sketch": ("CostSketch",),
+    "penstock.core.control.targets": ("MaxLag", "MeanQueueLatency", "Throughput"),
+    "penstock.core.balanced.worth": ("Worth",),
     "penstock.errors": ("PenstockError", "PenstockWarning"),
-    "penstock.log": ("PlanLog",),
-    "penstock.plan": ("KeepTable", "Plan"),
-    "penstock.report": ("Report",),
-    "penstock.spark.fair": ("Fair",),
-    "penstock.spark.guard": ("Guard",),
-    "penstock.spark.replay": ("replay", "whole"),
+    "penstock.store.logs": ("PlanLog",),
+    "penstock.messages.plan": ("KeepTable", "Plan"),
+    "penstock.messages.report": ("Report",),
+    "penstock.spark.fair.fair": ("Fair",),
+    "penstock.spark.guard.guard": ("Guard",),
+    "penstock.spark.quarantine.replay": ("replay", "whole"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+sys.meta_path.append(OldNames())
 
 
 def __getattr__(name: str) -> object:

@@ -2,15 +2,14 @@
 
 import math
 import os
-import threading
-from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
 from typing import BinaryIO
 
 from penstock.errors import PenstockError
-from penstock.log import PlanLog, Skipped
-from penstock.plan import Plan
+from penstock.store.folder import FolderStore
+from penstock.store.logs import PlanLog
+from penstock.store.memory import MemoryStore
 
 
 class ManualClock:
@@ -43,7 +42,7 @@ class ManualClock:
         self._now_s = float(now_s)
 
 
-class MemoryPlanLog:
+class MemoryPlanLog(PlanLog):
     """A plan log that lives and dies with its process; threads may share it.
 
     >>> log = MemoryPlanLog()
@@ -54,53 +53,7 @@ class MemoryPlanLog:
 
     def __init__(self) -> None:
         """Start empty."""
-        self._plans: dict[int, Plan] = {}
-        self._lease = -1, 0.0  # which plan was renewed last, and when
-        self._lock = threading.Lock()
-
-    def add(self, version: int, plan: Plan) -> bool:
-        """Keep the plan and return true; false if that version was already taken."""
-        if plan.version != version:
-            raise PenstockError.setting("version", version, f"the version of the plan, {plan.version}")
-        with self._lock:
-            if version in self._plans:
-                return False
-            self._plans[version] = plan
-            return True
-
-    def get(self, version: int) -> Plan | None:
-        """The plan of that version; `None` if there is none."""
-        return self._plans.get(version)
-
-    def versions(self) -> list[int]:
-        """Every version taken, ascending."""
-        with self._lock:
-            return sorted(self._plans)
-
-    def latest(self) -> Plan | None:
-        """The newest plan; `None` if there is none."""
-        return self._plans.get(self.next_version() - 1)
-
-    def plans(self) -> Iterator[Plan]:
-        """Every plan, oldest first."""
-        return iter([self._plans[version] for version in self.versions()])
-
-    def next_version(self) -> int:
-        """The version after the newest one taken."""
-        return max(self.versions(), default=-1) + 1
-
-    def skipped(self) -> list[Skipped]:
-        """Nothing: memory holds no file that could be unreadable."""
-        return []
-
-    def renew(self, version: int, now_s: float) -> None:
-        """Let the plan of that version act for another lease from now on."""
-        self._lease = version, now_s
-
-    def renewed_s(self, version: int) -> float:
-        """When the plan of that version was last renewed; 0 if it never was."""
-        renewed, renewed_s = self._lease
-        return renewed_s if renewed == version else 0.0
+        super().__init__(MemoryStore())
 
 
 class Step(Enum):
@@ -117,13 +70,13 @@ class SimulatedCrash(BaseException):
     """The process died here. No `except Exception` catches it, as none would catch the real thing."""
 
 
-class CrashingPlanLog(PlanLog):
-    """A plan log whose every `add` crashes at one step and leaves behind what a dead process would.
+class CrashingStore(FolderStore):
+    """A store in a folder whose every `create` crashes at one step and leaves behind what a dead process would.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
     ...     try:
-    ...         CrashingPlanLog(folder, crash_at=Step.AFTER_SYNC).add(0, Plan.keep_all(0, "start", 0.0))
+    ...         PlanLog(CrashingStore(folder, Step.AFTER_SYNC)).add(0, Plan.keep_all(0, "start", 0.0))
     ...     except SimulatedCrash as crash:
     ...         print(crash, PlanLog(folder).versions())
     after sync, before publish []
@@ -134,11 +87,11 @@ class CrashingPlanLog(PlanLog):
         super().__init__(folder)
         self._crash_at = crash_at
 
-    def add(self, version: int, plan: Plan) -> bool:
+    def create(self, name: str, content: bytes) -> bool:
         """Never return: raise `SimulatedCrash` at the chosen step."""
-        added = super().add(version, plan)
+        created = super().create(name, content)
         self._reach(Step.AFTER_ALL)
-        return added
+        return created
 
     def _reach(self, step: Step) -> None:
         if step is self._crash_at:
@@ -154,10 +107,18 @@ class CrashingPlanLog(PlanLog):
         self._reach(Step.AFTER_SYNC)
 
     def _publish(self, temp: Path, final: Path) -> bool:
-        added = super()._publish(temp, final)
+        published = super()._publish(temp, final)
         self._reach(Step.AFTER_PUBLISH)
-        return added
+        return published
 
     def _discard(self, temp: Path) -> None:
         if self._crash_at is Step.AFTER_ALL:
             super()._discard(temp)
+
+
+class CrashingPlanLog(PlanLog):
+    """A plan log in a `CrashingStore`."""
+
+    def __init__(self, folder: str | os.PathLike[str], crash_at: Step) -> None:
+        """Crash at this step."""
+        super().__init__(CrashingStore(folder, crash_at))

@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 from tests.core.networks import LINE
 
-from penstock.core.intervals import Interval, IntervalSet, union
-from penstock.core.network import Box, Input, Network, Output
-from penstock.core.qos import ValueInterval, ValueQos
-from penstock.core.roadmap import Entry
-from penstock.core.semantic import Cell, Judged, bounds, subjects
+from penstock.core.network.by_value.roadmap import Cell, Judged, bounds, subjects
+from penstock.core.network.intervals import Interval, IntervalSet, union
+from penstock.core.network.model import Box, Input, Network, Output
+from penstock.core.network.qos import ValueInterval, ValueQos
+from penstock.core.network.roadmap import Entry
 
 #: Values evenly from 0 to 100, and a second column that has nothing to do with them.
 COUNT = 20_000

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from penstock.core.network import Box, Input, Network, Output
-from penstock.core.qos import LossTolerance, ValueInterval, ValueQos
+from penstock.core.network.model import Box, Input, Network, Output
+from penstock.core.network.qos import LossTolerance, ValueInterval, ValueQos
 
 LINE = LossTolerance([(100, 1.0), (0, 0.0)])
 

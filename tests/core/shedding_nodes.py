@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.core.balance import Floats, Ints
-from penstock.core.jain import Fairness, fairness
-from penstock.core.shedder import Buffer, Known, Shedder
+from penstock.core.fairness.balance_sic import Floats, Ints
+from penstock.core.fairness.jain import Fairness, fairness
+from penstock.core.fairness.shedder import Buffer, Known, Shedder
 
 INTERVAL_S, STW_S = 0.25, 10.0
 TUPLES = 40

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.allot import LEAST_SHARE, alike, cheapest_first
+from penstock.core.control.allotment import LEAST_SHARE, alike, cheapest_first
 
 AMOUNTS = st.just(0.0) | st.floats(1e-6, 1e6)
 #: Rows, cost of a row, and a share that some other table gives, of each bucket.

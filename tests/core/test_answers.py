@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from penstock.core.answers import Answer, Quantile, ratio, share, total
-from penstock.core.gate import coins, judge
+from penstock.core.answers.estimates import Answer, Quantile, ratio, share, total
+from penstock.core.answers.sums import Arrays, summed
+from penstock.core.control.gate import coins, judge
 from penstock.core.hashing import xxhash64_ints
-from penstock.core.weighted_sums import Arrays, summed
 from penstock.errors import PenstockError
-from penstock.plan import KeepTable
+from penstock.messages.plan import KeepTable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

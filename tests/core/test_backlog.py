@@ -6,13 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from penstock.core.arrival import MOST_AGE_S
-from penstock.core.backlog import GRACE_S, TOO_OLD, age_thresholds, rule
-from penstock.core.gate import Verdicts, coins, judge
-from penstock.core.target import MaxLag, MeanQueueLatency, Throughput
-from penstock.core.thresholds import BACKLOG_NUMBER, CERTAIN, REASON_BITS
+from penstock.core.control.arrival import MOST_AGE_S
+from penstock.core.control.backlog import GRACE_S, TOO_OLD, age_thresholds, rule
+from penstock.core.control.gate import Verdicts, coins, judge
+from penstock.core.control.targets import MaxLag, MeanQueueLatency, Throughput
+from penstock.core.control.thresholds import BACKLOG_NUMBER, CERTAIN, REASON_BITS
 from penstock.errors import PenstockError
-from penstock.plan import Backlog, Binding, KeepTable
+from penstock.messages.plan import Backlog, Binding, KeepTable
 
 NOW_S = 1_800_000_000.0
 DAY_S = 86_400.0

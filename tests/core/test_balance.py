@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.core import balance
-from penstock.core.balance import Selection, balance_sic
-from penstock.core.fair_share import max_min
+from penstock.core.fairness import balance_sic as module
+from penstock.core.fairness.balance_sic import Selection, balance_sic
+from penstock.core.fairness.max_min import max_min
 from penstock.errors import PenstockError
 
 FIGURE_3 = {"q1": [(20, 1 / 20)], "q2": [(30, 1 / 30)], "q3": [(10, 1 / 10)], "q4": [(10, 1 / 20), (20, 1 / 40)]}
@@ -147,8 +147,8 @@ def test_leaping_ends_where_walking_ends(seed: int, share: float, spread: float)
     ends = []
     for leap_room in (0, 10**9):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(balance, "LEAP_ROOM", leap_room)
-            ends.append(balance.climb(room, owner, tuples, sic, start, seed=1))
+            patch.setattr(module, "LEAP_ROOM", leap_room)
+            ends.append(module.climb(room, owner, tuples, sic, start, seed=1))
 
     # With random values ties happen only where all start alike, and there they are drawn differently.
     if spread:

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from penstock.core.balanced import Balanced
-from penstock.core.bucket_costs import BUCKETS
+from penstock.core.balanced.policy import Balanced
+from penstock.core.balanced.worth import Worth
+from penstock.core.control.bucket_costs import BUCKETS
+from penstock.core.control.planner import POOR
+from penstock.core.control.policies import LoadAware, Policy, RandomShed
+from penstock.core.control.targets import MeanQueueLatency, Throughput
 from penstock.core.hashing import xxhash64_ints
-from penstock.core.planner import POOR
-from penstock.core.policy import LoadAware, Policy, RandomShed
-from penstock.core.target import MeanQueueLatency, Throughput
-from penstock.core.worth import Worth
 from penstock.errors import PenstockError
 from penstock.sim.microbatch import Query, Run, simulate
 from penstock.sim.workload import Stream

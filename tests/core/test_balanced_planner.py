@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from penstock.core.balanced import Balanced
-from penstock.core.balanced_planner import POOR_SHARED, BalancedPlanner
-from penstock.core.bucket_costs import BUCKETS, BucketCosts
-from penstock.core.density import Classes, allot
-from penstock.core.fair_planner import FairPlanner, Terms
-from penstock.core.planner import SOURCE
-from penstock.core.worth import Worth
-from penstock.report import Latency, Report
+from penstock.core.balanced.planner import POOR_SHARED, BalancedPlanner
+from penstock.core.balanced.policy import Balanced
+from penstock.core.balanced.worth import Worth
+from penstock.core.control.bucket_costs import BUCKETS, BucketCosts
+from penstock.core.control.density import Classes, allot
+from penstock.core.control.planner import SOURCE
+from penstock.core.fairness.planner import FairPlanner, Terms
+from penstock.messages.report import Latency, Report
 
 TARGET_S, STEP_S, CAPACITY = 2.0, 0.05, 2.0
 WORTH = Worth("value", [(0, 1, 0.1), (1, 2, 1.0)])

@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
-from penstock.core.baselines import BaseLineShedder, SilentOperator, full_knowledge, straw_man
-from penstock.core.check import Maximum, RunningAverage
 from penstock.core.hashing import unit_interval, xxhash64
-from penstock.core.shedding import Arrived, Drop, Executed, Forward
+from penstock.core.row.baselines import BaseLineShedder, SilentOperator, full_knowledge, straw_man
+from penstock.core.row.latency_goals import Maximum, RunningAverage
+from penstock.core.row.machines import Arrived, Drop, Executed, Forward
 from penstock.errors import PenstockError
 
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.batch_time import BatchTime
+from penstock.core.control.batch_time import BatchTime
 
 TIMES = st.floats(0.0, 1e4)
 ROWS = st.integers(0, 10**7)

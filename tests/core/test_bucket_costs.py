@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.bucket_costs import BUCKETS, BucketCosts
+from penstock.core.control.bucket_costs import BUCKETS, BucketCosts
 from penstock.errors import PenstockError
 
 #: Bucket, cost and weight of each executed row; quarters, whose sums are exact.

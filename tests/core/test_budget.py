@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.budget import DEBT_ROWS, DEPTH_ROWS, MARGIN, PATIENCE, PATIENCE_ROWS, LatencyBudget
+from penstock.core.row.latency_budget import DEBT_ROWS, DEPTH_ROWS, MARGIN, PATIENCE, PATIENCE_ROWS, LatencyBudget
 from penstock.errors import PenstockError
 
 TARGET_S = 2.0

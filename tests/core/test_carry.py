@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.carry import CarriedWeight
+from penstock.core.row.carried_weight import CarriedWeight
 
 COSTS = st.floats(0, 1e9) | st.sampled_from([0.0, 5e-324, 1e-9, 1e12])
 ROWS = st.lists(st.tuples(st.booleans(), COSTS, st.integers(1, 9)), max_size=100)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.check import Check, Maximum, RunningAverage, SlidingWindowAverage
+from penstock.core.row.latency_goals import Check, Maximum, RunningAverage, SlidingWindowAverage
 from penstock.errors import PenstockError
 
 LATENCIES = st.lists(st.integers(0, 50).map(float), max_size=80)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.costs import HEAVY_PLACES, CostModel
+from penstock.core.row.cost_model import HEAVY_PLACES, CostModel
 from penstock.errors import PenstockError
 
 KEYS = st.integers(-3, 300) | st.text(max_size=3)

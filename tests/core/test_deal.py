@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from penstock.core.deal import deal, pour
+from penstock.core.grouping.deal import deal, pour
 from penstock.core.hashing import xxhash64_ints
 
 #: Costs and loads in quarters, whose sums are exact.

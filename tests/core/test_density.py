@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import LinearConstraint, linprog, minimize
 
-from penstock.core.allot import alike, cheapest_first
-from penstock.core.density import Allotment, Classes, allot
-from penstock.core.fair_share import fill
+from penstock.core.control.allotment import alike, cheapest_first
+from penstock.core.control.density import Allotment, Classes, allot
+from penstock.core.fairness.max_min import fill
 from penstock.errors import PenstockError
 
 ALPHAS = (0.0, 0.5, 1.0, 2.0, math.inf)
@@ -276,7 +276,7 @@ def test_equal_costs_and_utilities_are_max_min_sic(seed: int, share: float) -> N
 @settings(deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), share=st.floats(0.05, 0.9))
 def test_max_min_from_a_start_is_the_water_level_of_fair_shedding(seed: int, share: float) -> None:
-    """`core.fair_share` solves the same problem for SIC, written apart."""
+    """`core.fairness.max_min` solves the same problem for SIC, written apart."""
     rng = np.random.default_rng(seed)
     owner = np.sort(np.concatenate([np.arange(5), rng.integers(0, 5, 20)]))
     tuples, sic, work = rng.integers(1, 50, 25).astype(float), rng.uniform(1e-4, 1e-3, 25), rng.uniform(0.5, 3.0, 25)

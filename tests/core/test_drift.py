@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from tests.core.networks import LINE, irregular
 
-from penstock.core.drift import Keeper
-from penstock.core.drops import Skeleton
-from penstock.core.network import Network
-from penstock.core.roadmap import RoadMap, build
+from penstock.core.network.drops import Skeleton
+from penstock.core.network.map_upkeep import Keeper
+from penstock.core.network.model import Network
+from penstock.core.network.roadmap import RoadMap, build
 from penstock.errors import PenstockError
 
 EXCESSES = (0.18, 0.35, 0.5, 0.65, 0.75, 0.85)

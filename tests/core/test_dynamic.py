@@ -3,10 +3,10 @@ from dataclasses import replace
 import pytest
 from tests.core.networks import LINE, irregular
 
-from penstock.core import roadmap
-from penstock.core.dynamic import DynamicShedder, Plan
-from penstock.core.network import Box, Input, Network, Output
-from penstock.core.qos import DelayQos, LossTolerance
+from penstock.core.network import roadmap
+from penstock.core.network.delay_shedding import DynamicShedder, Plan
+from penstock.core.network.model import Box, Input, Network, Output
+from penstock.core.network.qos import DelayQos, LossTolerance
 from penstock.errors import PenstockError
 
 LATE = DelayQos([(0, 1.0), (2, 1.0), (10, 0.0)])

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.conditions import condition, narrowed
-from penstock.core.expressions import checked, peeled, repeatable, substituted
-from penstock.core.intervals import Interval, IntervalSet
+from penstock.core.network.conditions import condition, narrowed
+from penstock.core.network.expressions import checked, peeled, repeatable, substituted
+from penstock.core.network.intervals import Interval, IntervalSet
 from penstock.errors import PenstockError
 
 #: Ends of sets, and values between any two of them; all of them sums of powers of two, so that floats are exact.

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from penstock.core.balanced import Balanced
-from penstock.core.balanced_planner import BalancedPlanner
-from penstock.core.fair_planner import ALIKE, UNFAIR, FairPlanner, Terms
-from penstock.core.jain import jain
-from penstock.core.planner import RECALLED, SOURCE
-from penstock.core.shared_knowledge import SharedKnowledge
-from penstock.core.work_budget import WorkBudget
-from penstock.report import Latency, Report
+from penstock.core.balanced.planner import BalancedPlanner
+from penstock.core.balanced.policy import Balanced
+from penstock.core.control.planner import RECALLED, SOURCE
+from penstock.core.fairness.jain import jain
+from penstock.core.fairness.members import SharedKnowledge
+from penstock.core.fairness.planner import ALIKE, UNFAIR, FairPlanner, Terms
+from penstock.core.fairness.work_budget import WorkBudget
+from penstock.messages.report import Latency, Report
 
 STEP_S = 0.02
 TARGET_S = 2.0

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from penstock.core.fair_share import max_min
+from penstock.core.fairness.max_min import max_min
 from penstock.errors import PenstockError
 
 BATCHES = st.lists(st.tuples(st.integers(1, 30), st.floats(1e-3, 0.1), st.floats(0.1, 5.0)), min_size=1, max_size=4)

@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from penstock.core.gate import Verdicts, coins, gate_salt, judge
+from penstock.core.control.gate import Verdicts, coins, gate_salt, judge
+from penstock.core.control.thresholds import CERTAIN, CERTAIN_WEIGHT, KEEP_ALL, MOST_REASONS, thresholds
 from penstock.core.hashing import bucket, xxhash64, xxhash64_ints
-from penstock.core.thresholds import CERTAIN, CERTAIN_WEIGHT, KEEP_ALL, MOST_REASONS, thresholds
-from penstock.plan import KeepTable
+from penstock.messages.plan import KeepTable
 
 SHARES = st.floats(0, 1) | st.sampled_from([0.0, 1.0])
 SALTS = st.integers(-(2**63), 2**63 - 1)

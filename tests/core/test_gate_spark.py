@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.core.gate import coins, judge
+from penstock.core.control.gate import coins, judge
+from penstock.core.control.thresholds import CERTAIN_WEIGHT, thresholds
 from penstock.core.hashing import xxhash64, xxhash64_strings
-from penstock.core.thresholds import CERTAIN_WEIGHT, thresholds
-from penstock.plan import KeepTable
+from penstock.messages.plan import KeepTable
 
 functions = pytest.importorskip("pyspark.sql.functions")
 

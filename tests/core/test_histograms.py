@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from tests.core.networks import example_with_values
 
-from penstock.core.histograms import Histograms, share
-from penstock.core.intervals import Interval, IntervalSet
+from penstock.core.network.by_value.histograms import Histograms, share
+from penstock.core.network.intervals import Interval, IntervalSet
 
 STEPS = np.linspace(0.0, 1.0, 51)
 

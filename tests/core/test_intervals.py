@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.intervals import Interval, IntervalSet, union
+from penstock.core.network.intervals import Interval, IntervalSet, union
 from penstock.errors import PenstockError
 
 ENDS = st.integers(-6, 6).map(float) | st.sampled_from([-math.inf, math.inf])

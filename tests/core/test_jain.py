@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.jain import fairness, jain
+from penstock.core.fairness.jain import fairness, jain
 from penstock.errors import PenstockError
 
 VALUES = st.lists(st.floats(0.0, 1.0), min_size=1, max_size=30)

@@ -3,10 +3,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from penstock.core.bucket_costs import BUCKETS, BucketCosts
-from penstock.core.knowledge import LEAST_WORK, Knowledge
-from penstock.core.target import MeanQueueLatency
-from penstock.report import Latency, Report
+from penstock.core.control.bucket_costs import BUCKETS, BucketCosts
+from penstock.core.control.forecast import LEAST_WORK, Knowledge
+from penstock.core.control.targets import MeanQueueLatency
+from penstock.messages.report import Latency, Report
 
 TARGET = MeanQueueLatency("2 s")
 OVERHEAD_S, DELAY_S, SPAN_S = 0.4, 0.2, 1.2

@@ -2,10 +2,10 @@
 
 import pytest
 
-from penstock.core.check import Maximum, RunningAverage
-from penstock.core.las import Delta, LasOperator, LasShedder, Matrices, OperatorState, ShedderState
-from penstock.core.shedding import Arrived, Drop, Executed, Forward, Send
-from penstock.core.sketch import CostSketch
+from penstock.core.row.cost_sketch import CostSketch
+from penstock.core.row.las import Delta, LasOperator, LasShedder, Matrices, OperatorState, ShedderState
+from penstock.core.row.latency_goals import Maximum, RunningAverage
+from penstock.core.row.machines import Arrived, Drop, Executed, Forward, Send
 from penstock.errors import PenstockError
 
 WINDOW_ROWS = 3

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from penstock.core.hashing import xxhash64
-from penstock.core.load_aware import (
+from penstock.core.row.load_aware import (
     SYNC_EVERY,
     UNREPORTED_ROWS,
     Feedback,
@@ -13,9 +13,9 @@ from penstock.core.load_aware import (
     LoadAwareShedder,
     Request,
 )
-from penstock.core.price import FLOOR, Price
-from penstock.core.shedding import Arrived, Drop, Executed, Forward
-from penstock.sim.queueing import Outcome, simulate
+from penstock.core.row.machines import Arrived, Drop, Executed, Forward
+from penstock.core.row.price import FLOOR, Price
+from penstock.sim.las.queueing import Outcome, simulate
 from penstock.sim.workload import Stream
 
 AMPLE_S = 1e6

@@ -1,8 +1,8 @@
 import pytest
 from tests.core.networks import LINE, figure_4, irregular
 
-from penstock.core.network import Box, Input, Network, Output
-from penstock.core.origins import by_origin
+from penstock.core.network.model import Box, Input, Network, Output
+from penstock.core.network.origins import by_origin
 from penstock.errors import PenstockError
 
 I1 = Input("I1", 10)

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from tests.core.networks import example_with_values, figure_4
 
-from penstock.core.network import Network
-from penstock.core.network_planner import Decision, Kind, NetworkPlanner
-from penstock.core.network_statistics import Measured
-from penstock.core.roadmap import Entry
+from penstock.core.network.model import Network
+from penstock.core.network.planner import Decision, Kind, NetworkPlanner
+from penstock.core.network.roadmap import Entry
+from penstock.core.network.statistics import Measured
 
 TRIGGER_S, OVERHEAD_S, PACE = 2.0, 0.3, 2.0
 STEPS = np.linspace(0.0, 1.0, 51)

@@ -2,11 +2,11 @@
 
 import pytest
 
-from penstock.core.grouping import Assign, Done, Received, Send
-from penstock.core.osg import OsgScheduler, SchedulerState
-from penstock.core.osg_instance import InstanceState, Matrices, OsgInstance, SyncReply, SyncRequest
-from penstock.core.shedding import Arrived
-from penstock.core.sketch import CostSketch
+from penstock.core.grouping.machines import Assign, Done, Received, Send
+from penstock.core.grouping.osg import OsgScheduler, SchedulerState
+from penstock.core.grouping.osg_instance import InstanceState, Matrices, OsgInstance, SyncReply, SyncRequest
+from penstock.core.row.cost_sketch import CostSketch
+from penstock.core.row.machines import Arrived
 from penstock.errors import PenstockError
 
 WINDOW_ROWS = 3

@@ -16,10 +16,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.grouping import Scheduler
-from penstock.core.sketch import CostSketch
-from penstock.core.spread import FullKnowledge, RoundRobin, SilentInstance
-from penstock.sim.grouped import simulate
+from penstock.core.grouping.baselines import FullKnowledge, RoundRobin, SilentInstance
+from penstock.core.grouping.machines import Scheduler
+from penstock.core.row.cost_sketch import CostSketch
+from penstock.sim.osg.queueing import simulate
 from penstock.sim.workload import Stream
 
 

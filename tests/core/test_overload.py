@@ -1,6 +1,6 @@
 import pytest
 
-from penstock.core.overload import OverloadDetector, TupleCost
+from penstock.core.fairness.overload import OverloadDetector, TupleCost
 from penstock.errors import PenstockError
 
 

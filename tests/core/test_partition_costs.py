@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from penstock.core.bucket_costs import BUCKETS, BucketCosts
-from penstock.core.partition_costs import DEAD_BAND, PartitionCosts, cost_table
-from penstock.plan import Costs, OwnCost
+from penstock.core.control.bucket_costs import BUCKETS, BucketCosts
+from penstock.core.grouping.partition_costs import DEAD_BAND, PartitionCosts, cost_table
+from penstock.messages.plan import Costs, OwnCost
 
 RNG = np.random.default_rng(7)
 COSTS_S = RNG.integers(1, 64, BUCKETS) / 1000.0

@@ -11,18 +11,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from penstock.core.allot import LEAST_SHARE
-from penstock.core.balanced import Balanced
-from penstock.core.bucket_costs import BUCKETS, BucketCosts
-from penstock.core.check import Maximum, SlidingWindowAverage
-from penstock.core.planner import SOURCE
-from penstock.core.policy import BaseLine, FullKnowledge, LoadAware, Machines, Policy, RandomShed, RowPolicy, StrawMan
-from penstock.core.shedding import Arrived, Drop, Executed, Forward, Operator, Send, Shedder
-from penstock.core.target import MeanQueueLatency
+from penstock.core.balanced.policy import Balanced
+from penstock.core.control.allotment import LEAST_SHARE
+from penstock.core.control.bucket_costs import BUCKETS, BucketCosts
+from penstock.core.control.planner import SOURCE
+from penstock.core.control.policies import (
+    BaseLine,
+    FullKnowledge,
+    LoadAware,
+    Machines,
+    Policy,
+    RandomShed,
+    RowPolicy,
+    StrawMan,
+)
+from penstock.core.control.targets import MeanQueueLatency
+from penstock.core.row.latency_goals import Maximum, SlidingWindowAverage
+from penstock.core.row.machines import Arrived, Drop, Executed, Forward, Operator, Send, Shedder
 from penstock.errors import PenstockError
-from penstock.plan import Plan
-from penstock.report import Latency, Report
-from penstock.sim.queueing import Outcome, simulate
+from penstock.messages.plan import Plan
+from penstock.messages.report import Latency, Report
+from penstock.sim.las.queueing import Outcome, simulate
 from penstock.sim.workload import Stream, draw_keys, item_costs
 
 TARGET = MeanQueueLatency("50 ms")

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.price import GAIN, LIMIT, SET_POINT, Price
+from penstock.core.row.price import GAIN, LIMIT, SET_POINT, Price
 
 
 def dearest_that_passes(price: Price, queuing_s: float) -> float:

@@ -35,7 +35,7 @@ MAY_IMPORT = {
     "zlib",
 }
 #: Names of the project that lie below core.
-MAY_IMPORT_OF_PENSTOCK = ("penstock.core", "penstock.errors", "penstock.message", "penstock.plan", "penstock.report")
+MAY_IMPORT_OF_PENSTOCK = ("penstock.core", "penstock.errors", "penstock.messages", "penstock.moved")
 FORBIDDEN_NAMES = {"open", "print", "input", "eval", "exec", "hash", "id", "globals", "__import__"}
 
 

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.networks import LINE
 
-from penstock.core.intervals import Interval, IntervalSet
-from penstock.core.network import Box, Input, Network, Output
-from penstock.core.push import push
-from penstock.core.qos import ValueInterval, ValueQos
+from penstock.core.network.intervals import Interval, IntervalSet
+from penstock.core.network.model import Box, Input, Network, Output
+from penstock.core.network.push import push
+from penstock.core.network.qos import ValueInterval, ValueQos
 from penstock.errors import PenstockError
 
 GRAPH = ValueQos("value", [ValueInterval(0, 50, 0.2), ValueInterval(50, 100, 1.0)], histogram=[0.4, 0.6])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.qos import DelayQos, LossTolerance, ValueInterval, ValueQos
+from penstock.core.network.qos import DelayQos, LossTolerance, ValueInterval, ValueQos
 from penstock.errors import PenstockError
 
 EXAMPLE = ValueQos("value", [ValueInterval(0, 50, 0.2), ValueInterval(50, 100, 1.0)], histogram=[0.4, 0.6])

@@ -5,15 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core import ready_time
-from penstock.core.acknowledge import AcknowledgingInstance, Report, RowDone, Ticket
-from penstock.core.grouping import Done, Received, Send
-from penstock.core.pace import WIDEST, Pace
-from penstock.core.ready_time import ReadyTimeScheduler
-from penstock.core.shedding import Arrived
-from penstock.core.spread import JoinShortestQueue
+from penstock.core.grouping import ready_time
+from penstock.core.grouping.acknowledgements import AcknowledgingInstance, Report, RowDone, Ticket
+from penstock.core.grouping.baselines import JoinShortestQueue
+from penstock.core.grouping.machines import Done, Received, Send
+from penstock.core.grouping.pace import WIDEST, Pace
+from penstock.core.grouping.ready_time import ReadyTimeScheduler
+from penstock.core.row.machines import Arrived
 from penstock.errors import PenstockError
-from penstock.sim.grouped import simulate
+from penstock.sim.osg.queueing import simulate
 from penstock.sim.workload import Stream
 
 

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.networks import LINE, figure_4, irregular, of_all_sizes
 
-from penstock.core.density import Classes, allot
-from penstock.core.drops import Shedding, Skeleton
-from penstock.core.exact import Objective, best
-from penstock.core.network import Box, Input, Network, Output
-from penstock.core.qos import LossTolerance
-from penstock.core.roadmap import RoadMap, build
+from penstock.core.control.density import Classes, allot
+from penstock.core.network.drops import Shedding, Skeleton
+from penstock.core.network.exact import Objective, best
+from penstock.core.network.model import Box, Input, Network, Output
+from penstock.core.network.qos import LossTolerance
+from penstock.core.network.roadmap import RoadMap, build
 from penstock.errors import PenstockError
 
 FIGURE_4 = figure_4()
@@ -205,7 +205,7 @@ def test_a_map_by_max_min_lifts_the_worst_query_at_every_load() -> None:
 
 
 def test_balanced_is_proportional_fairness() -> None:
-    """Without sharing it is what `core.density` finds for alpha 1, up to the chords of the logarithm."""
+    """Without sharing it is what `core.control.density` finds for alpha 1, up to the chords of the logarithm."""
     rates, costs = [10.0, 20.0, 5.0, 40.0], [1.0, 2.0, 30.0, 4.0]
     network = Network(
         [Input(f"I{number}", rate) for number, rate in enumerate(rates)],

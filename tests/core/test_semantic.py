@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from tests.core.judged_rows import NETWORKS, chain, fan_out, filter_box, graph, map_box, measured, run
 from tests.core.networks import LINE, figure_4
 
-from penstock.core import roadmap
-from penstock.core.exact import best
-from penstock.core.intervals import Interval, IntervalSet
-from penstock.core.network import Box, Input, Network, Output
-from penstock.core.qos import ValueInterval, ValueQos
-from penstock.core.semantic import Cell, Judged, SemanticRoadMap, bounds, build, estimated, subjects
+from penstock.core.network import roadmap
+from penstock.core.network.by_value.roadmap import Cell, Judged, SemanticRoadMap, bounds, build, estimated, subjects
+from penstock.core.network.exact import best
+from penstock.core.network.intervals import Interval, IntervalSet
+from penstock.core.network.model import Box, Input, Network, Output
+from penstock.core.network.qos import ValueInterval, ValueQos
 from penstock.errors import PenstockError
 
 EXAMPLE = ValueQos("value", [ValueInterval(0, 50, 0.2), ValueInterval(50, 100, 1.0)], histogram=[0.4, 0.6])

@@ -3,8 +3,8 @@ import math
 import numpy as np
 import pytest
 
+from penstock.core.control.targets import MeanQueueLatency
 from penstock.core.settings import duration_s, number, whole_number
-from penstock.core.target import MeanQueueLatency
 from penstock.errors import PenstockError
 
 

@@ -1,6 +1,6 @@
-from penstock.core.backlog import TOO_OLD
-from penstock.core.shed_alarms import ShedAlarms
-from penstock.report import Report
+from penstock.core.control.backlog import TOO_OLD
+from penstock.core.control.shed_alarms import ShedAlarms
+from penstock.messages.report import Report
 
 
 def batch(rows: int, kept: int, reason: str = "over capacity", *, dry: bool = False) -> Report:

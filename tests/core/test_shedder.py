@@ -6,9 +6,9 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from tests.core.shedding_nodes import STW_S, TUPLES, Federation
 
-from penstock.core.fair_share_nodes import max_min_nodes
-from penstock.core.shedder import BalanceSicShedder, Buffer, Known, MaxMinShedder, RandomShedder, Shedder
-from penstock.core.water_level import WaterLevelShedder
+from penstock.core.fairness.max_min_nodes import max_min_nodes
+from penstock.core.fairness.shedder import BalanceSicShedder, Buffer, Known, MaxMinShedder, RandomShedder, Shedder
+from penstock.core.fairness.water_level import WaterLevelShedder
 from penstock.errors import PenstockError
 
 QUERIES = 5

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from penstock.core.shedding import Arrived, Executed
+from penstock.core.row.machines import Arrived, Executed
 from penstock.errors import PenstockError
 
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.sic import OperatorWindow, SourceRates, SourceTimeWindow, derived_sic, query_sic, source_sic
+from penstock.core.fairness.sic import OperatorWindow, SourceRates, SourceTimeWindow, derived_sic, query_sic, source_sic
 from penstock.errors import PenstockError
 
 

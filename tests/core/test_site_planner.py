@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from penstock.core.jain import jain
-from penstock.core.news import News
-from penstock.core.others import Others
-from penstock.core.site_planner import Shares, SiteInput, SitePlanner, SiteQuery
-from penstock.core.site_shares import Demand, fair_shares
+from penstock.core.fairness.jain import jain
+from penstock.core.fairness.sites.peers import Others
+from penstock.core.fairness.sites.planner import Shares, SiteInput, SitePlanner, SiteQuery
+from penstock.core.fairness.sites.shares import Demand, fair_shares
+from penstock.messages.site_news import News
 
 INTERVAL_S = 1.0
 #: Sources by site and query, with rows a second: chains and trees over three sites, of which `east` is starved.

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.sketch import CostSketch
+from penstock.core.row.cost_sketch import CostSketch
 from penstock.errors import PenstockError
 
 KEYS = st.integers(-5, 40)

@@ -1,6 +1,6 @@
 import pytest
 
-from penstock.core.stage_pace import LINE_BATCHES, StagePace
+from penstock.core.network.stage_pace import LINE_BATCHES, StagePace
 
 
 def paced(overhead_s: float, pace: float, works: list[float], *, empty_s: float | None, trigger_s: float) -> StagePace:

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.target import AIM, MaxLag, MeanQueueLatency, Pace, Throughput
+from penstock.core.control.targets import AIM, MaxLag, MeanQueueLatency, Pace, Throughput
 from penstock.errors import PenstockError
-from penstock.report import Latency, Report
+from penstock.messages.report import Latency, Report
 
 SECONDS = st.floats(0.0, 10.0)
 PACES = st.builds(Pace, SECONDS, SECONDS, SECONDS, SECONDS, SECONDS, SECONDS, st.just(1.0))

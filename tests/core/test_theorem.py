@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.baselines import SilentOperator, full_knowledge
-from penstock.core.check import RunningAverage
-from penstock.core.price import Price
-from penstock.core.shedding import Arrived, Forward
-from penstock.sim.queueing import simulate
+from penstock.core.row.baselines import SilentOperator, full_knowledge
+from penstock.core.row.latency_goals import RunningAverage
+from penstock.core.row.machines import Arrived, Forward
+from penstock.core.row.price import Price
+from penstock.sim.las.queueing import simulate
 from penstock.sim.workload import Stream, arrivals, draw_keys, item_costs
 
 ROUNDING = 1e-9

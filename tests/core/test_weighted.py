@@ -1,6 +1,6 @@
 import pytest
 
-from penstock.core.weighted import unweighted, weighted
+from penstock.core.answers.weighted_aggregates import unweighted, weighted
 from penstock.errors import PenstockError
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.core.work_budget import LEAST_SHARE, WorkBudget
+from penstock.core.fairness.work_budget import LEAST_SHARE, WorkBudget
 
 TARGET_S, CAPACITY, COMES = 2.0, 2.0, 4.0
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.bucket_costs import BUCKETS
+from penstock.core.balanced.worth import LEVELS, MOST_GRADES, Worth
+from penstock.core.control.bucket_costs import BUCKETS
 from penstock.core.hashing import bucket, xxhash64_ints
-from penstock.core.qos import ValueInterval, ValueQos
-from penstock.core.worth import LEVELS, MOST_GRADES, Worth
+from penstock.core.network.qos import ValueInterval, ValueQos
 from penstock.errors import PenstockError
 
 PRICE = Worth("price", [(0, 50, 0.2), (50, 100, 1.0), (100, 200, 0.5)])

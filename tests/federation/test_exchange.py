@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from penstock.core.news import News
-from penstock.core.others import Known
+from penstock.config.site_file import Link, load
+from penstock.core.fairness.sites.peers import Known
 from penstock.errors import PenstockError
 from penstock.federation.boxes import Inbox, Outbox
 from penstock.federation.bus import MOST_BYTES, BusError, Delivery
 from penstock.federation.exchange import NEWS_BYTES, Exchange
 from penstock.federation.folder_bus import FolderBus
 from penstock.federation.parcel import Parcel, opened, written
-from penstock.federation.site_file import Link, load
+from penstock.messages.site_news import News
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -14,18 +14,18 @@ import pytest
 from rich.console import Console
 from tests.command import Command, Result, in_process
 
-from penstock import cli_site
+from penstock.cli import site as cli_site
 from penstock.federation.account import ACCOUNT, AccountLog, BatchAccount, FragmentCount, InputCount
 from penstock.federation.parcel import Parcel
 from penstock.federation.site_report import report_of, watch_of
-from penstock.report_log import ReportLog
+from penstock.store.report_log import ReportLog
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from penstock.federation.site_file import SiteFile
+    from penstock.config.site_file import SiteFile
 
-COMMAND = [sys.executable, "-c", "from penstock.cli import main; main()", "site"]
+COMMAND = [sys.executable, "-c", "from penstock.cli.main import main; main()", "site"]
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ fragments:
 
 def test_the_page_beside_shows_the_site_while_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pyspark")
-    from penstock.cli import cli_dashboard  # noqa: PLC0415 - what the command does
+    from penstock.cli.main import cli_dashboard  # noqa: PLC0415 - what the command does
     from penstock.spark import session  # noqa: PLC0415 - needs Spark
     from penstock.spark.site import run as site_run  # noqa: PLC0415
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from penstock.config.site_file import Link, SiteFile, load, schema
+from penstock.config.yaml_lines import parse
 from penstock.errors import PenstockError
-from penstock.federation.site_file import Link, SiteFile, load, schema
-from penstock.network_file.document import parse
 
 ROOT = Path(__file__).parents[2]
 TEXT = """\

@@ -11,13 +11,15 @@ from typing import Any, NoReturn
 import numpy as np
 import pytest
 
-from penstock.core import roadmap
-from penstock.core.drops import Skeleton
-from penstock.sim.aurora_networks import irregular, low_utilities
-from penstock.sim.aurora_runs import ALGORITHMS, Fare, PlusRun, measured, plus_run, random_network, shared_network
-from penstock.sim.bench_roadmap import bench_roadmap
-from penstock.sim.figures import aurora, aurora_claims, aurora_plots
-from penstock.sim.figures.result import Claim, Figure, Row, to_json
+from penstock.bench.roadmap import bench_roadmap
+from penstock.core.network import roadmap
+from penstock.core.network.drops import Skeleton
+from penstock.sim.aurora import claims as aurora_claims
+from penstock.sim.aurora import figures as aurora
+from penstock.sim.aurora import plots as aurora_plots
+from penstock.sim.aurora.networks import irregular, low_utilities
+from penstock.sim.aurora.runs import ALGORITHMS, Fare, PlusRun, measured, plus_run, random_network, shared_network
+from penstock.sim.figure import Claim, Figure, Row, to_json
 from penstock.sim.parallel import Workers
 
 #: Small enough to be quick, and fixed, so that a statement about chance either holds or does not.

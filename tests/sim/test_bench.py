@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from penstock.sim.bench import ALGORITHMS, PAPER_RUNS, bench_sim
+from penstock.bench.simulator import ALGORITHMS, PAPER_RUNS, bench_sim
 from penstock.sim.parallel import BATCH
 from penstock.sim.workload import ROWS
 
 RUNS = 32
 #: Enough for two processes to have work.
 FEW_RUNS = 2 * BATCH
-COMMAND = "from penstock.cli import main; main()"
+COMMAND = "from penstock.cli.main import main; main()"
 finished: list[int] = []
 
 

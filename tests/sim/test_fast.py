@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core import budget, costs, load_aware, price, sketch
-from penstock.core.baselines import BaseLineShedder, SilentOperator, full_knowledge, straw_man
-from penstock.core.check import RunningAverage
 from penstock.core.hashing import HashFamily, unit_interval, xxhash64, xxhash64_ints
-from penstock.core.las import LasOperator, LasShedder, ShedderState
-from penstock.core.load_aware import LoadAwareOperator, LoadAwareShedder
-from penstock.core.shedding import Arrived, Drop, Forward
-from penstock.core.sketch import CostSketch
-from penstock.sim import fast
-from penstock.sim.fast_load_aware import Tuning, load_aware_loop
-from penstock.sim.queueing import simulate
+from penstock.core.row import cost_model, cost_sketch, latency_budget, load_aware, price
+from penstock.core.row.baselines import BaseLineShedder, SilentOperator, full_knowledge, straw_man
+from penstock.core.row.cost_sketch import CostSketch
+from penstock.core.row.las import LasOperator, LasShedder, ShedderState
+from penstock.core.row.latency_goals import RunningAverage
+from penstock.core.row.load_aware import LoadAwareOperator, LoadAwareShedder
+from penstock.core.row.machines import Arrived, Drop, Forward
+from penstock.sim.las import compiled as fast
+from penstock.sim.las.compiled_load_aware import Tuning, load_aware_loop
+from penstock.sim.las.queueing import simulate
 from penstock.sim.workload import Stream, arrivals, draw_keys, item_costs, phases
 
 ROWS, ITEMS, SEED = 5000, 1024, 7
@@ -148,7 +148,7 @@ def check_load_aware(
 ) -> int:
     shedder = LoadAwareShedder(target_s, prefer="cheap" if prefer_cheap else "any", seed=SEED)
     readable = simulate(stream, shedder, LoadAwareOperator(), delay_s=delay_s).queuing_s
-    family = HashFamily(costs.SKETCH_ROWS, costs.SKETCH_COLUMNS, SEED)
+    family = HashFamily(cost_model.SKETCH_ROWS, cost_model.SKETCH_COLUMNS, SEED)
     quick = load_aware_loop(
         stream.keys,
         stream.costs_s,
@@ -220,16 +220,16 @@ def test_load_aware_is_the_same_for_a_loose_target(*, prefer_cheap: bool) -> Non
 @pytest.fixture
 def forgetful(monkeypatch: pytest.MonkeyPatch) -> Tuning:
     """Both paths forget every fourth row, so that long runs fit into a short test."""
-    monkeypatch.setattr(costs, "FORGET_EVERY", 4)
+    monkeypatch.setattr(cost_model, "FORGET_EVERY", 4)
     return Tuning(forget_every=4)
 
 
 def test_load_aware_is_the_same_once_old_keys_have_faded_from_the_sketch(forgetful: Tuning) -> None:
     """A key seen once leaves the sketch after 124 steps of forgetting: 127,000 rows, unless forgetting is hurried."""
     items = 1000
-    cells = HashFamily(costs.SKETCH_ROWS, costs.SKETCH_COLUMNS, SEED).columns_of_many(xxhash64_ints(np.arange(items)))[
-        0
-    ]
+    cells = HashFamily(cost_model.SKETCH_ROWS, cost_model.SKETCH_COLUMNS, SEED).columns_of_many(
+        xxhash64_ints(np.arange(items))
+    )[0]
     # Key 0 keeps a cell for itself but loses its place among the frequent keys.
     strangers = np.flatnonzero(cells != cells[0])[:200]
     keys = np.concatenate([[0], np.repeat(strangers, 6), [0], np.repeat(strangers[:1], 50)])
@@ -297,11 +297,11 @@ def test_load_aware_is_the_same_in_every_tie(
 def test_tuning_stands_for_the_constants_of_the_core_by_name() -> None:
     constants = {
         name.lower(): value
-        for module in (load_aware, budget, costs, price)
+        for module in (load_aware, latency_budget, cost_model, price)
         for name, value in vars(module).items()
         if name.isupper()
     }
-    constants["forgotten"] = sketch.FORGOTTEN
+    constants["forgotten"] = cost_sketch.FORGOTTEN
     assert {name: constants[name] for name in Tuning._fields} == Tuning()._asdict()
     # Those without a place in it are fixed by the arguments, or bind only when messages are lost.
     assert set(constants) - set(Tuning._fields) == {"sketch_rows", "unreported_rows"}

@@ -8,19 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core import pace, ready_time, sketch
-from penstock.core.acknowledge import AcknowledgingInstance
-from penstock.core.grouping import Assign, Done, Instance, Received, Scheduler, Send
+from penstock.core.grouping import pace, ready_time
+from penstock.core.grouping.acknowledgements import AcknowledgingInstance
+from penstock.core.grouping.baselines import FullKnowledge, JoinShortestQueue, RoundRobin, SilentInstance
+from penstock.core.grouping.machines import Assign, Done, Instance, Received, Scheduler, Send
+from penstock.core.grouping.osg import OsgScheduler, SchedulerState
+from penstock.core.grouping.osg_instance import OsgInstance
+from penstock.core.grouping.ready_time import ReadyTimeScheduler
 from penstock.core.hashing import HashFamily, xxhash64_ints
-from penstock.core.osg import OsgScheduler, SchedulerState
-from penstock.core.osg_instance import OsgInstance
-from penstock.core.ready_time import ReadyTimeScheduler
-from penstock.core.shedding import Arrived
-from penstock.core.sketch import CostSketch
-from penstock.core.spread import FullKnowledge, JoinShortestQueue, RoundRobin, SilentInstance
-from penstock.sim import fast_osg
-from penstock.sim.fast_ready_time import Tuning, ready_time_loop
-from penstock.sim.grouped import simulate
+from penstock.core.row import cost_sketch
+from penstock.core.row.cost_sketch import CostSketch
+from penstock.core.row.machines import Arrived
+from penstock.sim.osg import compiled as fast_osg
+from penstock.sim.osg.compiled_ready_time import Tuning, ready_time_loop
+from penstock.sim.osg.queueing import simulate
 from penstock.sim.workload import Stream, arrivals, draw_keys, item_costs
 
 ROWS, ITEMS, SEED = 3000, 1024, 7
@@ -248,7 +249,7 @@ def test_the_loop_does_what_its_tuning_says() -> None:
 def test_tuning_stands_for_the_constants_of_the_core_by_name() -> None:
     constants = {name.lower(): value for name, value in vars(ready_time).items() if name.isupper()}
     constants |= {"pace_memory": pace.MEMORY, "standard_errors": pace.STANDARD_ERRORS, "widest_pace": pace.WIDEST}
-    constants["forgotten"] = sketch.FORGOTTEN
+    constants["forgotten"] = cost_sketch.FORGOTTEN
     assert {name: constants[name] for name in Tuning._fields} == Tuning()._asdict()
 
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from penstock.core.grouping import Assign, Done, Received, Send
-from penstock.core.shedding import Arrived
+from penstock.core.grouping.machines import Assign, Done, Received, Send
+from penstock.core.row.machines import Arrived
 from penstock.errors import PenstockError
-from penstock.sim.grouped import simulate
+from penstock.sim.osg.queueing import simulate
 from penstock.sim.workload import Stream
 
 

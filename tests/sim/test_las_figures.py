@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 
 from penstock.sim import workload
-from penstock.sim.figures import las, las_claims, las_plots
-from penstock.sim.figures.result import Claim, Figure, Row, to_json
-from penstock.sim.las_runs import ALGORITHMS
+from penstock.sim.figure import Claim, Figure, Row, to_json
+from penstock.sim.las import claims as las_claims
+from penstock.sim.las import figures as las
+from penstock.sim.las import plots as las_plots
+from penstock.sim.las.runs import ALGORITHMS
 from penstock.sim.parallel import Workers
 from penstock.sim.workload import Stream
 

@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from penstock.sim import workload
-from penstock.sim.las_runs import ALGORITHMS, ASSOCIATIONS, LasRun, Setting, measure, synthetic_run
+from penstock.sim.las.runs import ALGORITHMS, ASSOCIATIONS, LasRun, Setting, measure, synthetic_run
 
 NAN = math.nan
 SEED = 5

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from penstock.core.allot import LEAST_SHARE
-from penstock.core.batch_size import SAVED_UP_S, TOO_MANY
-from penstock.core.bucket_costs import BucketCosts
-from penstock.core.cost_classes import cost_classes
-from penstock.core.policy import BaseLine, FullKnowledge, LoadAware, Planner, Policy, RandomShed
-from penstock.core.target import MaxLag, MeanQueueLatency, Target, Throughput
-from penstock.plan import Plan
-from penstock.report import Report
+from penstock.core.control.allotment import LEAST_SHARE
+from penstock.core.control.batch_size import SAVED_UP_S, TOO_MANY
+from penstock.core.control.bucket_costs import BucketCosts
+from penstock.core.control.cost_classes import cost_classes
+from penstock.core.control.policies import BaseLine, FullKnowledge, LoadAware, Planner, Policy, RandomShed
+from penstock.core.control.targets import MaxLag, MeanQueueLatency, Target, Throughput
+from penstock.messages.plan import Plan
+from penstock.messages.report import Report
 from penstock.sim.microbatch import Query, Run, by_key, simulate
 from penstock.sim.workload import Stream, cumulated, draw_keys, item_costs
 

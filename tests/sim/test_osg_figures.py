@@ -13,10 +13,14 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from penstock.sim.figures import osg, osg_claims, osg_measures, osg_own_claims, osg_plots
-from penstock.sim.figures.result import Claim, Figure, Row, to_json
-from penstock.sim.osg_runs import ALGORITHMS
-from penstock.sim.osg_streams import MENTION, REACH, Application, KeyedStream, costs_by_key, recorded, synthetic
+from penstock.sim.figure import Claim, Figure, Row, to_json
+from penstock.sim.osg import claims as osg_claims
+from penstock.sim.osg import figures as osg
+from penstock.sim.osg import measures as osg_measures
+from penstock.sim.osg import own_claims as osg_own_claims
+from penstock.sim.osg import plots as osg_plots
+from penstock.sim.osg.runs import ALGORITHMS
+from penstock.sim.osg.streams import MENTION, REACH, Application, KeyedStream, costs_by_key, recorded, synthetic
 
 #: Small enough to be quick, and fixed, so that a statement about chance either holds or does not.
 SEED = 1

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from penstock.errors import PenstockError
-from penstock.sim.osg_runs import ALGORITHMS, ASSOCIATIONS, OsgRun, Setting
+from penstock.sim.osg.runs import ALGORITHMS, ASSOCIATIONS, OsgRun, Setting
 
 SEED = 20_240
 #: Figure 11: what instances 1 to 5 multiply costs by, before and after the change.

@@ -7,10 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from penstock.core.jain import jain
-from penstock.sim import plus_runs, plus_study
-from penstock.sim.figures import plus, plus_claims, plus_plots
-from penstock.sim.figures.result import Figure, Row
+from penstock.core.fairness.jain import jain
+from penstock.sim.balanced import claims as plus_claims
+from penstock.sim.balanced import figures as plus
+from penstock.sim.balanced import plots as plus_plots
+from penstock.sim.balanced import runs as plus_runs
+from penstock.sim.balanced import study as plus_study
+from penstock.sim.figure import Figure, Row
 
 RESULTS = Path(__file__).parents[2] / "docs" / "papers" / "plus"
 FEW = plus.Effort(runs=40)

@@ -3,9 +3,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.shedding import Arrived, Drop, Executed, Forward, Send
+from penstock.core.row.machines import Arrived, Drop, Executed, Forward, Send
 from penstock.errors import PenstockError
-from penstock.sim.queueing import simulate
+from penstock.sim.las.queueing import simulate
 from penstock.sim.workload import Stream
 
 

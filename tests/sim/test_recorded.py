@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from penstock.core.policy import BaseLine, LoadAware
-from penstock.core.target import MeanQueueLatency
+from penstock.core.control.policies import BaseLine, LoadAware
+from penstock.core.control.targets import MeanQueueLatency
 from penstock.errors import PenstockError
 from penstock.sim.microbatch import Query, Run, simulate
-from penstock.sim.recorded import MOST_ROWS, Batch, Keys, Recorded, costs, found_trigger_s, recorded
-from penstock.sim.whatif import NOTHING, GuardCost, what_if
+from penstock.sim.whatif.recorded import MOST_ROWS, Batch, Keys, Recorded, costs, found_trigger_s, recorded
+from penstock.sim.whatif.replay import NOTHING, GuardCost, what_if
 from penstock.sim.workload import Stream
 
 TARGET = MeanQueueLatency("2 s")

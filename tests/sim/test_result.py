@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.sim.figures.result import Claim, Figure, spread, to_json, to_markdown
+from penstock.sim.figure import Claim, Figure, spread, to_json, to_markdown
 
 NAN = math.nan
 MACHINE = {"cores": 2}

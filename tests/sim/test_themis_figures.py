@@ -10,12 +10,14 @@ from typing import NoReturn
 import numpy as np
 import pytest
 
-from penstock.sim.figures import themis, themis_claims, themis_plots
-from penstock.sim.figures.result import Claim, Figure, Row, to_json
+from penstock.sim.figure import Claim, Figure, Row, to_json
 from penstock.sim.parallel import Workers
-from penstock.sim.themis_cases import SHEDDERS, Case, measure
-from penstock.sim.themis_correlation import OVERLOADS
-from penstock.sim.themis_data import DATASETS
+from penstock.sim.themis import claims as themis_claims
+from penstock.sim.themis import figures as themis
+from penstock.sim.themis import plots as themis_plots
+from penstock.sim.themis.cases import SHEDDERS, Case, measure
+from penstock.sim.themis.correlation import OVERLOADS
+from penstock.sim.themis.data import DATASETS
 
 SEED = 1
 FAIRNESS = ("sic_mean", "sic_std", "sic_min", "jain", "jain_instant", "oscillation")
@@ -53,7 +55,7 @@ def small() -> "pytest.MonkeyPatch":
             patch.setattr(themis, name, cases)
         patch.setattr(themis, "TIMED_S", 2.0)
         patch.setattr(themis, "correlation_run", _short)
-        patch.setattr("penstock.sim.themis_overhead._WARM_S", 1.0)
+        patch.setattr("penstock.sim.themis.overhead._WARM_S", 1.0)
         yield patch
 
 

@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from penstock.errors import PenstockError
-from penstock.sim.themis_correlation import OVERLOADS, correlation_run
-from penstock.sim.themis_data import DATASETS, recorded_traces, synthetic_traces, values
-from penstock.sim.themis_queries import QUERIES, kendall_distance
+from penstock.sim.themis.correlation import OVERLOADS, correlation_run
+from penstock.sim.themis.data import DATASETS, recorded_traces, synthetic_traces, values
+from penstock.sim.themis.queries import QUERIES, kendall_distance
 
 TRACES = synthetic_traces(0)
 

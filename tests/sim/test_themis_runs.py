@@ -6,14 +6,14 @@ from functools import partial
 import numpy as np
 import pytest
 
-from penstock.core.buffer import Buffer, Decision, Known
-from penstock.core.jain import fairness
-from penstock.core.shedder import RandomShedder, Shedder
-from penstock.core.sic import SourceRates
+from penstock.core.fairness.input_buffer import Buffer, Decision, Known
+from penstock.core.fairness.jain import fairness
+from penstock.core.fairness.shedder import RandomShedder, Shedder
+from penstock.core.fairness.sic import SourceRates
 from penstock.errors import PenstockError
-from penstock.sim.themis_cases import SHEDDERS, Case, measure, optimum, shedder
-from penstock.sim.themis_deployment import BURSTY, BURSTY_SAME_MEAN, EMULAB, Deployment, Plan, deploy
-from penstock.sim.themis_runs import Clock, Federation, Layout
+from penstock.sim.themis.cases import SHEDDERS, Case, measure, optimum, shedder
+from penstock.sim.themis.deployment import BURSTY, BURSTY_SAME_MEAN, EMULAB, Deployment, Plan, deploy
+from penstock.sim.themis.runs import Clock, Federation, Layout
 
 SMALL = Case(sites=6, total_fragments=90, fragments=(1, 2, 3, 4, 5, 6), capacity_share=0.3, zipf=0.5)
 PLAN = Plan(sites=4, kinds=["avg_all", "top_5", "cov"], fragments=[3, 2, 4], capacity_share=0.5)

@@ -3,8 +3,8 @@ import time
 import numpy as np
 import pytest
 
-from penstock.core import roadmap
-from penstock.sim.aurora_networks import shared, trees
+from penstock.core.network import roadmap
+from penstock.sim.aurora.networks import shared, trees
 
 
 @pytest.mark.parametrize("make", [trees, shared])

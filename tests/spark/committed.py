@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow.parquet as pq
 
-from penstock.core.backlog import age_thresholds
-from penstock.core.gate import coins, judge
+from penstock.core.control.backlog import age_thresholds
+from penstock.core.control.gate import coins, judge
+from penstock.core.control.planner import SOURCE
 from penstock.core.hashing import xxhash64_ints
-from penstock.core.planner import SOURCE
-from penstock.core.profile import RateProfile
-from penstock.plan import KeepTable
+from penstock.core.rate_profile import RateProfile
+from penstock.messages.plan import KeepTable
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from penstock.plan import Binding, Plan
+    from penstock.messages.plan import Binding, Plan
     from penstock.spark.source import Population
 
 EVERYTHING = KeepTable(SOURCE, keep=(1.0,), reasons=("",))

@@ -107,7 +107,7 @@ def content(own: ps.Guard) -> bool:
 
 def refusals(spark: SparkSession, folder: str) -> list[str]:
     """What a user is told whose settings do not fit the server."""
-    from penstock.spark import remote  # noqa: PLC0415 - after the hook
+    from penstock.spark.plans import remote  # noqa: PLC0415 - after the hook
 
     lines = [
         refused(lambda: source(spark).transform(guard(f"{folder}/server.log/checkpoint").admit)),

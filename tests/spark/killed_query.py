@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import penstock as ps
-from penstock.core.planner import SOURCE
-from penstock.plan import KeepTable, Plan
+from penstock.core.control.planner import SOURCE
+from penstock.messages.plan import KeepTable, Plan
 from penstock.spark.session import local_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock.report import Report
+    from penstock.messages.report import Report
 
 SEED = 5
 ROWS_PER_BATCH, RATE = 500, 2000

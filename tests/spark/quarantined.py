@@ -11,11 +11,11 @@ from pyspark.sql import Row
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 
 import penstock as ps
-from penstock.core.planner import SOURCE
-from penstock.plan import KeepTable, Plan
-from penstock.spark import topic
-from penstock.spark.forward import Forward
-from penstock.spark.quarantine import Place
+from penstock.core.control.planner import SOURCE
+from penstock.messages.plan import KeepTable, Plan
+from penstock.spark.quarantine import topic
+from penstock.spark.quarantine.forward import Forward
+from penstock.spark.quarantine.rows import Place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

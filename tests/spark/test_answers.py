@@ -10,12 +10,12 @@ import pytest
 
 import penstock as ps
 from penstock import PenstockError, PenstockWarning, answers
-from penstock.core import answers as equations
-from penstock.core.answers import Quantile
-from penstock.core.planner import SOURCE
-from penstock.core.weighted_sums import Arrays, summed
-from penstock.plan import KeepTable, Plan
-from penstock.spark.weight_mark import MADE_BY
+from penstock.core.answers import estimates as equations
+from penstock.core.answers.estimates import Quantile
+from penstock.core.answers.sums import Arrays, summed
+from penstock.core.control.planner import SOURCE
+from penstock.messages.plan import KeepTable, Plan
+from penstock.spark.guard.weight_mark import MADE_BY
 
 F = pytest.importorskip("pyspark.sql.functions")
 

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
-from penstock.core.bucket_costs import BUCKETS, BucketCosts
-from penstock.core.gate import coins, gate_salt, judge
+from penstock.core.control.bucket_costs import BUCKETS, BucketCosts
+from penstock.core.control.gate import coins, gate_salt, judge
+from penstock.core.control.planner import SOURCE
 from penstock.core.hashing import xxhash64_ints
-from penstock.core.planner import SOURCE
-from penstock.plan import KeepTable, Plan, RowSic
+from penstock.messages.plan import KeepTable, Plan, RowSic
 
 functions = pytest.importorskip("pyspark.sql.functions")
 

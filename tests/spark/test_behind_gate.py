@@ -9,10 +9,10 @@ import pytest
 
 import penstock as ps
 from penstock import PenstockWarning, answers
-from penstock.core.planner import SOURCE
-from penstock.plan import KeepTable, Plan
-from penstock.spark.behind_gate import found_behind
-from penstock.spark.misuse import ONE_GATE
+from penstock.core.control.planner import SOURCE
+from penstock.messages.plan import KeepTable, Plan
+from penstock.spark.guard.behind_gate import found_behind
+from penstock.spark.guard.misuse import ONE_GATE
 from penstock.spark.plan_text import plan_of
 
 F = pytest.importorskip("pyspark.sql.functions")

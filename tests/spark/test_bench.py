@@ -17,9 +17,9 @@ pytest.importorskip("pyspark")
 from penstock.plan import Plan
 from penstock.report import Latency, Report
 from penstock.sim import grains
-from penstock.spark.bench.gate import half_table
-from penstock.spark.bench.grouping_series import Made, Series, gone_by
-from penstock.spark.bench.latency import all_runs, window_latency_s
+from penstock.bench.gate import half_table
+from penstock.bench.grouping_series import Made, Series, gone_by
+from penstock.bench.latency import all_runs, window_latency_s
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -89,7 +89,7 @@ def test_gate(tmp_path: Path) -> None:
 
 def test_idle(small: Small) -> None:
     found = small(
-        "from penstock.spark.bench import idle\n"
+        "from penstock.bench import idle\n"
         "idle.ROWS_PER_BATCH, idle.SHORT_BATCH_ROWS, idle.BATCHES, idle.WARM_BATCHES = 100, 50, 3, 1\n"
         "idle.MANY_BATCHES, idle.MANY_WARM_UPS, idle.COST_MS = 2, 1, 0.1\n"
         "result = idle.bench_idle(folder, 1, lambda: None)"
@@ -102,7 +102,7 @@ def test_idle(small: Small) -> None:
 
 def test_latency(small: Small) -> None:
     found = small(
-        "from penstock.spark.bench import latency, workload\n"
+        "from penstock.bench import latency, workload\n"
         "def waits(row):\n"  # other tests want the cores
         "    import time\n"
         "    time.sleep(row['cost_ms'] / 1000.0)\n"
@@ -126,7 +126,7 @@ def test_latency(small: Small) -> None:
 
 def test_grouping_and_figure_12(small: Small) -> None:
     found = small(
-        "from penstock.spark.bench import grouping, grouping_series\n"
+        "from penstock.bench import grouping, grouping_series\n"
         "grouping.UNIT_MS = 0.05\n"
         "cases = (grouping.Case(2, slow=3.0), grouping.Case(2, 'busy', batch=True))\n"
         "effort = grouping.Effort(repeats=1, learn=0, batches=2, rows=40, cases=cases)\n"

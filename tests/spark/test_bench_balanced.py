@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from penstock.spark.bench.balanced import CAME, DONE, SHAPES, WAYS, Effort, ratios, summed_up, utility
+from penstock.bench.balanced import CAME, DONE, SHAPES, WAYS, Effort, ratios, summed_up, utility
 from penstock.spark.progress import Progress
 
 

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 import penstock as ps
-from penstock.core.batch_size import SAVED_UP_S
-from penstock.core.bucket_costs import BUCKETS
-from penstock.core.thresholds import KEEP_ALL, scaled
-from penstock.log import BindingLog, PlanLog
-from penstock.plan import Binding, Costs, Effect, Fits, KeepTable, Plan
-from penstock.spark import binding
-from penstock.spark.binding import (
+from penstock.core.control.batch_size import SAVED_UP_S
+from penstock.core.control.bucket_costs import BUCKETS
+from penstock.core.control.thresholds import KEEP_ALL, scaled
+from penstock.messages.plan import Binding, Costs, Effect, Fits, KeepTable, Plan
+from penstock.spark.checkpoint import planned
+from penstock.spark.plans import binding
+from penstock.spark.plans.binding import (
     FIRST_S,
     LEASE_S,
     START_S,
@@ -27,9 +27,8 @@ from penstock.spark.binding import (
     control_row,
     costs_in_force,
 )
-from penstock.spark.checkpoint import planned
-from penstock.spark.claim import claim
-from penstock.spark.control_row import (
+from penstock.spark.plans.claim import claim
+from penstock.spark.plans.control_row import (
     ANOTHERS,
     ELSEWHERE,
     REUSED,
@@ -40,6 +39,7 @@ from penstock.spark.control_row import (
     UNUSABLE,
     VERSION_AT,
 )
+from penstock.store.logs import BindingLog, PlanLog
 
 COSTS = Costs("deal", 2, (1.0,))
 
@@ -133,7 +133,7 @@ def test_a_plan_that_sheds_acts_as_long_as_its_lease_is_renewed(folder: str, mon
 def test_a_query_whose_guard_has_stopped_deletes_old_bindings_itself(
     folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.retention.BATCHES", 20)
+    monkeypatch.setattr("penstock.store.retention.BATCHES", 20)
     monkeypatch.setattr(binding, "PURGE_EVERY", 10)
     for version in range(3):
         plans(folder).add(version, Plan(version, "random", 0.0, 0))

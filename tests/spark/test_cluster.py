@@ -19,10 +19,10 @@ pytest.importorskip("pyspark")
 from tests.spark.cluster import Cluster, Started, until
 from tests.spark.committed import KEEP_LOGS, Judge, batch_rows, sink_rows
 
-from penstock.core.gate import gate_salt
-from penstock.log import BindingLog, PlanLog
-from penstock.report import Report
+from penstock.core.control.gate import gate_salt
+from penstock.messages.report import Report
 from penstock.spark.source import Population
+from penstock.store.logs import BindingLog, PlanLog
 
 ROOT = Path(__file__).parents[2]
 PIPELINE = ROOT / "examples" / "cluster" / "pipeline.py"

@@ -18,7 +18,7 @@ from tests.components import pyspark_client
 from tests.conftest import ENGINE, connect_server
 from tests.engines import quick_start
 
-from penstock.log import BindingLog, PlanLog
+from penstock.store.logs import BindingLog, PlanLog
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = Path(__file__).with_name("connect_client.py")

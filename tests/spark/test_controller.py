@@ -16,32 +16,33 @@ import pytest
 pytest.importorskip("pyspark")
 
 import penstock as ps
-from penstock.core.batch_size import RATIO_BATCHES
-from penstock.core.bucket_costs import BucketCosts
-from penstock.core.planner import RECALLED, SOURCE, SPARE
+from penstock.core.control.batch_size import RATIO_BATCHES
+from penstock.core.control.bucket_costs import BucketCosts
+from penstock.core.control.planner import RECALLED, SOURCE, SPARE
 from penstock.errors import PenstockError
-from penstock.journal import Tail
-from penstock.log import BindingLog, PlanLog
-from penstock.plan import Binding, Plan
-from penstock.report_log import ALIVE_S, Alarms, Alive, End, Missing, ReportLog, journal_path, line_of
-from penstock.spark.account import ALARM_S, FORGOTTEN, NOT_RUN_AGAIN, NOT_WATCHED
-from penstock.spark.binding import LEASE_S
-from penstock.spark.control_row import ELSEWHERE, NO_PLAN, REUSED, UNBOUND, UNKNOWN_RULES, UNREADABLE
-from penstock.spark.controller import LOST_AFTER, REAL_TIME, Controller
-from penstock.spark.judged import Judged
-from penstock.spark.liveness import IDLE_S, STALLED_S
-from penstock.spark.meter import Meter, Rows
-from penstock.spark.misuse import GATE
+from penstock.messages.plan import Binding, Plan
+from penstock.spark.guard.account import ALARM_S, FORGOTTEN, NOT_RUN_AGAIN, NOT_WATCHED
+from penstock.spark.guard.controller import LOST_AFTER, REAL_TIME, Controller
+from penstock.spark.guard.judged import Judged
+from penstock.spark.guard.liveness import IDLE_S, STALLED_S
+from penstock.spark.guard.misuse import GATE
+from penstock.spark.plans.binding import LEASE_S
+from penstock.spark.plans.control_row import ELSEWHERE, NO_PLAN, REUSED, UNBOUND, UNKNOWN_RULES, UNREADABLE
+from penstock.spark.plans.places import LocalStore
+from penstock.spark.probe.meter import Meter, Rows
 from penstock.spark.progress import Progress, arrival_trouble
-from penstock.spark.store import LocalStore
+from penstock.store.folder import FolderStore
+from penstock.store.journal import Tail
+from penstock.store.logs import BindingLog, PlanLog
+from penstock.store.report_log import ALIVE_S, Alarms, Alive, End, Missing, ReportLog, journal_path, line_of
 from penstock.testing import ManualClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from penstock.core.policy import Policy
-    from penstock.report import Report
+    from penstock.core.control.policies import Policy
+    from penstock.messages.report import Report
 
 SALT = 7
 QUERY = "2f1d"
@@ -281,8 +282,7 @@ def test_a_guard_that_starts_again_plans_by_what_it_measured_before(tmp_path: Pa
     # 0.9 of the target less half of the overhead of 0.3 s, and less the delay, at 2 ms a row.
     assert recalled.fits.rows == pytest.approx(SPARE * 0.55 / COST_S, rel=0.1)
     assert recalled.fits.rows_per_s == pytest.approx(1.0 / COST_S, rel=0.1)
-    again.bindings.folder = tmp_path / "again"
-    again.bindings.folder.mkdir()
+    again.bindings.store = FolderStore(tmp_path / "again")
     again.batch(3000)
     assert again.share() < 0.5, "the first report is enough to plan by"
 
@@ -358,7 +358,7 @@ def test_a_guard_is_stopped_while_spark_does_not_answer(tmp_path: Path, monkeypa
                 Silent.answers.wait(60.0)
             return object.__getattribute__(self, name)
 
-    monkeypatch.setattr("penstock.spark.controller.STOP_S", 0.05)
+    monkeypatch.setattr("penstock.spark.guard.controller.STOP_S", 0.05)
     bench = Bench(tmp_path, Silent())
     bench.overload()
     bench.controller.start()
@@ -391,7 +391,7 @@ def test_an_error_is_counted_told_once_and_survived(
             if self.looks < 4:
                 raise ConnectionError("the server\nis gone")
 
-    monkeypatch.setattr("penstock.spark.controller.RETRY_S", 0.001)
+    monkeypatch.setattr("penstock.spark.guard.controller.RETRY_S", 0.001)
     bench = Bench(tmp_path, Broken())
     with caplog.at_level(logging.WARNING, "penstock"):
         bench.controller.start()
@@ -413,7 +413,7 @@ def test_a_query_that_never_answers_again_is_given_up(
         def isActive(self, value: bool) -> None:  # noqa: N802 - Spark's name
             pass
 
-    monkeypatch.setattr("penstock.spark.controller.RETRY_S", 0.001)
+    monkeypatch.setattr("penstock.spark.guard.controller.RETRY_S", 0.001)
     bench = Bench(tmp_path, Lost())
     with caplog.at_level(logging.WARNING, "penstock"):
         bench.controller.start()
@@ -754,7 +754,7 @@ def test_an_alarm_that_lasts_is_kept_once(bench: Bench) -> None:
 def test_numbers_of_an_alarm_and_of_errors_are_kept_once_a_minute_and_at_the_end(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.spark.liveness.STALLED_S", 1e9)
+    monkeypatch.setattr("penstock.spark.guard.liveness.STALLED_S", 1e9)
     for second in range(180):
         bench.controller.alarms = (f"keep matches {second} rows",)
         bench.controller.errors = second
@@ -785,9 +785,9 @@ def test_a_function_that_another_guard_measures_is_told(bench: Bench, caplog: py
 
 
 def test_bindings_and_plans_of_long_ago_are_deleted(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.retention.BATCHES", 10)
-    monkeypatch.setattr("penstock.retention.PURGE_EVERY", 5)
-    monkeypatch.setattr("penstock.retention.SKEW_S", 0.0)
+    monkeypatch.setattr("penstock.store.retention.BATCHES", 10)
+    monkeypatch.setattr("penstock.store.retention.PURGE_EVERY", 5)
+    monkeypatch.setattr("penstock.store.retention.SKEW_S", 0.0)
     for number in range(41):
         bench.batch(3000, 300 + 200 * (number % 2))
     assert bench.bindings.versions() == list(range(30, 41))
@@ -798,8 +798,8 @@ def test_bindings_and_plans_of_long_ago_are_deleted(bench: Bench, monkeypatch: p
 def test_batches_of_more_than_a_week_ago_are_deleted_but_for_the_last(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.retention.LEAST_BATCHES", 5)
-    monkeypatch.setattr("penstock.retention.PURGE_EVERY", 1)
+    monkeypatch.setattr("penstock.store.retention.LEAST_BATCHES", 5)
+    monkeypatch.setattr("penstock.store.retention.PURGE_EVERY", 1)
     for number in range(30):  # a batch a day: what a trigger of that length gives
         bench.batch(3000, 300 + 200 * (number % 2))
         bench.clock.advance(24 * 3600.0)
@@ -816,9 +816,9 @@ def test_batches_of_more_than_a_week_ago_are_deleted_but_for_the_last(
 def test_a_batch_without_a_binding_keeps_no_plan_from_being_deleted(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.retention.BATCHES", 10)
-    monkeypatch.setattr("penstock.retention.PURGE_EVERY", 5)
-    monkeypatch.setattr("penstock.retention.SKEW_S", 0.0)
+    monkeypatch.setattr("penstock.store.retention.BATCHES", 10)
+    monkeypatch.setattr("penstock.store.retention.PURGE_EVERY", 5)
+    monkeypatch.setattr("penstock.store.retention.SKEW_S", 0.0)
     for number in range(41):
         bench.batch(3000, 300 + 200 * (number % 2))
         if number % 5 == 0:  # no row came, so nothing was judged
@@ -857,7 +857,7 @@ def test_a_log_that_cannot_be_written_is_told_and_its_last_plan_runs_out(
     last = bench.plans.latest()
     monkeypatch.setattr(bench.plans, "add", full)
     monkeypatch.setattr(bench.plans, "renew", full)
-    monkeypatch.setattr("penstock.spark.controller.RETRY_S", 0.001)
+    monkeypatch.setattr("penstock.spark.guard.controller.RETRY_S", 0.001)
     bench.clock.advance(LEASE_S)
     with caplog.at_level(logging.WARNING, "penstock"):
         bench.controller.start()

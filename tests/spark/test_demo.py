@@ -19,22 +19,22 @@ pytest.importorskip("pyspark.sql")
 
 from rich.console import Console
 
-from penstock.cli import main
-from penstock.cli_dashboard import board, state
+from penstock.cli.dashboard import board, state
+from penstock.cli.main import main
+from penstock.demo import page as demo_page
+from penstock.demo import plots as demo_plots
+from penstock.demo import report as demo_report
+from penstock.demo import view as demo_view
+from penstock.demo.both_runs import _interrupts
+from penstock.demo.kept_log import KeptLog
+from penstock.demo.result import Outcome, exact, windows, workload_facts
+from penstock.demo.run import Run
+from penstock.demo.workload import RESULTS, Workload, enrich
 from penstock.errors import PenstockError
-from penstock.log import PlanLog
+from penstock.messages.plan import Plan
+from penstock.messages.report import Latency, Report
 from penstock.output import write_files
-from penstock.plan import Plan
-from penstock.report import Latency, Report
-from penstock.spark.demo import page as demo_page
-from penstock.spark.demo import plots as demo_plots
-from penstock.spark.demo import report as demo_report
-from penstock.spark.demo import view as demo_view
-from penstock.spark.demo.both_runs import _interrupts
-from penstock.spark.demo.kept_log import KeptLog
-from penstock.spark.demo.result import Outcome, exact, windows, workload_facts
-from penstock.spark.demo.run import Run
-from penstock.spark.demo.workload import RESULTS, Workload, enrich
+from penstock.store.logs import PlanLog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,7 +44,7 @@ REASON = "costly <keys>"
 BATCH_ROWS = 1_000
 BATCHES = 4
 WAIT_S = 240.0
-COMMAND = [sys.executable, "-c", "from penstock.cli import main; main()", "demo"]
+COMMAND = [sys.executable, "-c", "from penstock.cli.main import main; main()", "demo"]
 
 
 def report(sequence: int, kept: int, rows_in: int = BATCH_ROWS, wait_s: float = 1.5) -> Report:
@@ -243,7 +243,7 @@ def test_without_pyspark_the_command_says_how_to_get_it(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("penstock.cli_bench.find_spec", lambda _: None)
+    monkeypatch.setattr("penstock.cli.bench.find_spec", lambda _: None)
     monkeypatch.setattr(sys, "argv", ["penstock", "demo"])
     with pytest.raises(SystemExit) as stop:
         main()

@@ -18,10 +18,10 @@ import pytest
 from tests.engines import quick_start
 from tests.spark.committed import Judge, batch_rows, shed_rows, sink_rows
 
-from penstock.core.gate import gate_salt
-from penstock.core.planner import SOURCE
-from penstock.log import BindingLog, PlanLog
+from penstock.core.control.gate import gate_salt
+from penstock.core.control.planner import SOURCE
 from penstock.spark.source import Population
+from penstock.store.logs import BindingLog, PlanLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,16 +13,16 @@ from tests.components import example
 
 import penstock as ps
 from penstock import sic
-from penstock.core.planner import SOURCE
-from penstock.core.policy import Recalling
-from penstock.journal import Tail
-from penstock.plan import KeepTable, Plan, RowSic
-from penstock.report import Report
-from penstock.report_log import Watch, line_of
+from penstock.core.control.planner import SOURCE
+from penstock.core.control.policies import Recalling
+from penstock.messages.plan import KeepTable, Plan, RowSic
+from penstock.messages.report import Report
+from penstock.store.journal import Tail
+from penstock.store.report_log import Watch, line_of
 
 functions = pytest.importorskip("pyspark.sql.functions")
-from penstock.spark.control_row import NO_PLAN, UNREADABLE  # noqa: E402 - only where Spark is installed
-from penstock.spark.fair_controller import FairController, MemberPlanner  # noqa: E402
+from penstock.spark.fair.controller import FairController, MemberPlanner  # noqa: E402
+from penstock.spark.plans.control_row import NO_PLAN, UNREADABLE  # noqa: E402 - only where Spark is installed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
-    from penstock.spark.fair import FairQuery
+    from penstock.spark.fair.fair import FairQuery
 
 ROWS, BATCH = 800, 400
 

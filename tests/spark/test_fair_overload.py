@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 pytest.importorskip("pyspark")
-from penstock.spark.bench.fair import Effort, run
+from penstock.bench.fair import Effort, run
 
 if TYPE_CHECKING:
     from pathlib import Path

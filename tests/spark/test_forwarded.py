@@ -14,9 +14,9 @@ import pytest
 pytest.importorskip("pyspark")
 
 import penstock as ps
-from penstock.spark import forwarded
-from penstock.spark.forward import Forward
-from penstock.spark.quarantine import COIN, PART, PLAN_VERSION, REASON_NUMBER, Place, Sign, Writer, file_names
+from penstock.spark.quarantine import forwarded
+from penstock.spark.quarantine.forward import Forward
+from penstock.spark.quarantine.rows import COIN, PART, PLAN_VERSION, REASON_NUMBER, Place, Sign, Writer, file_names
 
 if TYPE_CHECKING:
     from pathlib import Path

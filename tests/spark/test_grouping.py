@@ -13,9 +13,9 @@ import pytest
 
 import penstock as ps
 from penstock import grouping
-from penstock.core.partition_costs import cost_table
-from penstock.log import RulesLog
-from penstock.plan import Costs, KeepTable, Plan
+from penstock.core.grouping.partition_costs import cost_table
+from penstock.messages.plan import Costs, KeepTable, Plan
+from penstock.store.logs import RulesLog
 
 functions = pytest.importorskip("pyspark.sql.functions")
 pyspark = pytest.importorskip("pyspark")

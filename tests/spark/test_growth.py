@@ -11,10 +11,10 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from penstock.cli import main
-from penstock.spark.bench import growth
-from penstock.spark.bench.growth import FLAT, Kept, World, bench_growth, ram_disk
-from penstock.spark.bench.growth_parts import PARTS, Guarded
+from penstock.bench import growth
+from penstock.bench.growth import FLAT, Kept, World, bench_growth, ram_disk
+from penstock.bench.growth_parts import PARTS, Guarded
+from penstock.cli.main import main
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,13 +33,13 @@ def folder() -> Iterator[Path]:
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep less, so that few batches are many."""
-    for module in ("retention", "spark.forwarded"):
+    for module in ("store.retention", "spark.quarantine.forwarded"):
         monkeypatch.setattr(f"penstock.{module}.BATCHES", KEPT)
         monkeypatch.setattr(f"penstock.{module}.PURGE_EVERY", EVERY)
         monkeypatch.setattr(f"penstock.{module}.LEAST_BATCHES", 10)
-    monkeypatch.setattr("penstock.retention.SKEW_S", 1.0)
+    monkeypatch.setattr("penstock.store.retention.SKEW_S", 1.0)
     monkeypatch.setattr("penstock.spark.network.bound.NEWEST_PLANS", 1)
-    monkeypatch.setattr("penstock.spark.site.plan.ACCOUNTS", KEPT)
+    monkeypatch.setattr("penstock.spark.site.plans.ACCOUNTS", KEPT)
 
 
 @pytest.mark.usefixtures("few")

@@ -17,19 +17,19 @@ import pytest
 from tests.spark.quarantined import SALT, Silent
 
 import penstock as ps
-from penstock.core.backlog import TOO_OLD, age_thresholds
-from penstock.core.batch_size import TOO_MANY
-from penstock.core.gate import coins, gate_salt, judge
+from penstock.core.control.backlog import TOO_OLD, age_thresholds
+from penstock.core.control.batch_size import TOO_MANY
+from penstock.core.control.gate import coins, gate_salt, judge
+from penstock.core.control.planner import SOURCE
 from penstock.core.hashing import xxhash64_ints, xxhash64_strings
-from penstock.core.planner import SOURCE
-from penstock.core.profile import RateProfile
-from penstock.journal import Tail
-from penstock.plan import Backlog, Binding, KeepTable, Plan
-from penstock.report_log import Missing, journal_path, line_of
-from penstock.spark.account import NOT_RUN_AGAIN
-from penstock.spark.binding import LEASE_S, bindings_of
-from penstock.spark.fine import TOO_LATE
+from penstock.core.rate_profile import RateProfile
+from penstock.messages.plan import Backlog, Binding, KeepTable, Plan
+from penstock.spark.guard.account import NOT_RUN_AGAIN
+from penstock.spark.plans.binding import LEASE_S, bindings_of
+from penstock.spark.probe.row_gate import TOO_LATE
 from penstock.spark.source import Population
+from penstock.store.journal import Tail
+from penstock.store.report_log import Missing, journal_path, line_of
 
 functions = pytest.importorskip("pyspark.sql.functions")
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
-    from penstock.log import BindingLog
+    from penstock.store.logs import BindingLog
 
 TARGET = ps.MeanQueueLatency("1 h")
 ROWS, BATCH = 2000, 1000
@@ -644,7 +644,7 @@ def test_a_measured_function_gives_the_same_rows_as_a_bare_one(
 
 
 def test_costs_are_measured_by_bucket_and_waits_from_arrival_to_start(spark: SparkSession, tmp_path: Path) -> None:
-    from penstock.core.bucket_costs import BUCKETS, BucketCosts  # noqa: PLC0415 - used here only
+    from penstock.core.control.bucket_costs import BUCKETS, BucketCosts  # noqa: PLC0415 - used here only
 
     own = guard(tmp_path)
 

@@ -24,14 +24,14 @@ import pyarrow.parquet as pq
 from tests.spark import quarantined
 
 import penstock as ps
-from penstock.core.backlog import GRACE_S, TOO_OLD
-from penstock.network_file import load
-from penstock.spark import topic
-from penstock.spark.controller import REAL_TIME
-from penstock.spark.forwarded import kept_in
+from penstock.config.network_file import load
+from penstock.core.control.backlog import GRACE_S, TOO_OLD
+from penstock.spark.guard.controller import REAL_TIME
 from penstock.spark.network.run import NetworkRun
 from penstock.spark.progress import Progress
-from penstock.spark.quarantine import Place
+from penstock.spark.quarantine import topic
+from penstock.spark.quarantine.forwarded import kept_in
+from penstock.spark.quarantine.rows import Place
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -16,9 +16,9 @@ import pytest
 pytest.importorskip("pyspark")
 
 import penstock as ps
-from penstock.report import Latency
-from penstock.spark.metrics import GuardMetrics
-from penstock.totals import Totals
+from penstock.messages.report import Latency
+from penstock.spark.guard.metrics import GuardMetrics
+from penstock.store.totals import Totals
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

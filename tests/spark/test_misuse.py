@@ -11,12 +11,14 @@ import pytest
 from rich.console import Console
 
 import penstock as ps
-from penstock import cli_replay
-from penstock.spark import quarantine, replay, session
-from penstock.spark.misuse import ONE_GATE, check_checkpoint, every_row_comes
+from penstock.cli import replay as cli_replay
+from penstock.spark import session
+from penstock.spark.expected_errors import LOGGERS, quiet
+from penstock.spark.guard.misuse import ONE_GATE, check_checkpoint, every_row_comes
 from penstock.spark.plan_text import explained
-from penstock.spark.quiet import LOGGERS, quiet
-from penstock.spark.store import LocalStore
+from penstock.spark.plans.places import LocalStore
+from penstock.spark.quarantine import replay
+from penstock.spark.quarantine import rows as quarantine
 
 F = pytest.importorskip("pyspark.sql.functions")
 from pyspark.errors import AnalysisException  # noqa: E402 - only where Spark is installed

@@ -15,10 +15,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from penstock.config.network_file import load
 from penstock.errors import PenstockError
-from penstock.log import BindingLog
-from penstock.network_file import load
-from penstock.spark.network.plan import Drop, DropPlan
+from penstock.messages.drop_plan import Drop, DropPlan
+from penstock.store.logs import BindingLog
 
 pytest.importorskip("pyspark")
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from penstock.network_file import NetworkFile
+    from penstock.config.network_file import NetworkFile
 
 ROWS = 2000
 SCHEMA = "row bigint, key bigint, arrival timestamp, cost_ms double, value double"
@@ -457,7 +457,7 @@ def test_penstock_run_works_off_a_file_and_reports(tmp_path: Path) -> None:
     command = [
         sys.executable,
         "-c",
-        "from penstock.cli import main; main()",
+        "from penstock.cli.main import main; main()",
         "run",
         str(tmp_path / "net.yaml"),
         *options,

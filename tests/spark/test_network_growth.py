@@ -17,16 +17,16 @@ pytest.importorskip("pyspark")
 from pyspark.sql.types import StructType
 from tests.core.networks import figure_4
 
-from penstock.core.network import Box
+from penstock.core.network.model import Box
 from penstock.errors import PenstockError
+from penstock.messages.drop_plan import Drop
+from penstock.messages.snapshot import Snapshot
 from penstock.spark import file_log
 from penstock.spark.network import feeds, streams
-from penstock.spark.network.bound import NEWEST_PLANS, BoundPlans
-from penstock.spark.network.history import History
-from penstock.spark.network.plan import Drop, DropLog
-from penstock.spark.network.snapshot import Snapshot
-from penstock.spark.network.summary import summary
+from penstock.spark.network.bound import NEWEST_PLANS, BoundPlans, DropLog
 from penstock.testing import ManualClock
+from penstock.views.network.history import History
+from penstock.views.network.summary import summary
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -199,8 +199,8 @@ def test_spark_reads_the_files_of_both_releases_once_and_none_that_is_unfinished
 def test_plans_of_several_stages_are_deleted_also_while_one_of_them_is_idle(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.retention.BATCHES", 20)
-    monkeypatch.setattr("penstock.retention.PURGE_EVERY", 10)
+    monkeypatch.setattr("penstock.store.retention.BATCHES", 20)
+    monkeypatch.setattr("penstock.store.retention.PURGE_EVERY", 10)
     clock = ManualClock(1_800_000_000.0)
     stages = {"inputs": "inputs", "pairs": "pairs", "perkey": "perkey"}
     plans = BoundPlans(tmp_path, stages, clock=clock)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from penstock.core.profile import RateProfile
-from penstock.network_file import load
+from penstock.config.network_file import load
+from penstock.core.rate_profile import RateProfile
 
 pytest.importorskip("pyspark")
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pyspark.sql import SparkSession
 
-    from penstock.core.network_planner import Kind
-    from penstock.spark.network.snapshot import Snapshot
+    from penstock.core.network.planner import Kind
+    from penstock.messages.snapshot import Snapshot
 
 TRIGGER_S = 1.5
 CALM_S, OVERLOAD_S = 7.0, 26.0

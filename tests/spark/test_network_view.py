@@ -16,12 +16,13 @@ from rich.cells import cell_len
 from rich.console import Console
 from tests.core.networks import LINE, figure_4, irregular
 
-from penstock.core.network import Box, Input, Network, Output
-from penstock.core.qos import LossTolerance
-from penstock.spark.network import view, words
-from penstock.spark.network.drawing import LETTER, drawing, graph
-from penstock.spark.network.page import page, summary
-from penstock.spark.network.snapshot import Snapshot
+from penstock.core.network.model import Box, Input, Network, Output
+from penstock.core.network.qos import LossTolerance
+from penstock.messages.snapshot import Snapshot
+from penstock.views.network import formatting as fmt
+from penstock.views.network import terminal
+from penstock.views.network.drawing import LETTER, drawing, graph
+from penstock.views.network.page import page, summary
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -73,7 +74,7 @@ def big(drops: int = 0) -> tuple[Network, Snapshot]:
 
 def shown(network: Network, one: Snapshot | None, width: int = 80, height: int = 40) -> list[str]:
     console = Console(width=width, height=height, file=io.StringIO(), force_terminal=True, color_system=None)
-    console.print(view.panel(network, one))
+    console.print(terminal.panel(network, one))
     lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
     assert len(lines) < height
     assert all(cell_len(line) <= width for line in lines)
@@ -122,7 +123,7 @@ def test_the_view_shows_each_outputs_cursor_the_load_and_alarms() -> None:
 def test_alarms_are_yellow_and_drops_red() -> None:
     network = figure_4()
     console = Console(width=80, height=40, file=io.StringIO(), force_terminal=True, color_system="standard")
-    console.print(view.panel(network, snapshot(network, alarms=("too much",), drops={"I1": "drops 9%"})))
+    console.print(terminal.panel(network, snapshot(network, alarms=("too much",), drops={"I1": "drops 9%"})))
     text = console.file.getvalue()  # type: ignore[attr-defined]
     assert "\x1b[33mtoo much" in text
     assert f"\x1b[1;31m {CROSS} drops 9%" in text
@@ -170,7 +171,7 @@ def test_an_output_without_rows_says_so() -> None:
 def test_a_name_cannot_move_the_cursor() -> None:
     network = named("a\x1b[2Jb\n")
     assert "a?[2Jb?" in "".join(shown(network, snapshot(network)))
-    assert "\x1b" not in view.line(snapshot(network, shed={"a\x1b": 1}))
+    assert "\x1b" not in terminal.line(snapshot(network, shed={"a\x1b": 1}))
 
 
 def test_the_plain_line_says_load_what_is_shed_and_cursors() -> None:
@@ -183,17 +184,17 @@ def test_the_plain_line_says_load_what_is_shed_and_cursors() -> None:
         utilities={"O1": 0.73, "O2": 1.0},
         entry=4,
     )
-    assert view.line(one) == (
+    assert terminal.line(one) == (
         "batch 3 in 1.5 s: 30 rows/s in, load 640 due, 640 done, 1,152 allowed, 12,005 rows shed at I2, b1->b4, "
         "entry 4 of 40, O1 at 50% (utility 0.73)"
     )
-    assert view.line(snapshot(network)).endswith("no rows shed, entry 0 of 40, outputs whole")
+    assert terminal.line(snapshot(network)).endswith("no rows shed, entry 0 of 40, outputs whole")
 
 
 def test_without_a_terminal_there_is_a_line_every_few_seconds_the_last_and_every_alarm_at_once() -> None:
     network = figure_4()
     console = Console(file=io.StringIO(), width=40)
-    with view.watching(console, network) as update:
+    with terminal.watching(console, network) as update:
         for batch in range(5):  # 2 s apart
             update(snapshot(network, batch, alarms=("[too] much",) if batch in (1, 2) else ()))
     lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
@@ -203,7 +204,7 @@ def test_without_a_terminal_there_is_a_line_every_few_seconds_the_last_and_every
 def test_in_a_terminal_the_last_snapshot_stays() -> None:
     network = figure_4()
     console = Console(file=io.StringIO(), width=80, height=40, force_terminal=True, color_system=None)
-    with view.watching(console, network) as update:
+    with terminal.watching(console, network) as update:
         update(snapshot(network, 1))
         update(snapshot(network, 2, drops={"b1->b4": "drops 40%"}))
     text = console.file.getvalue()  # type: ignore[attr-defined]
@@ -470,6 +471,6 @@ def test_a_page_of_60_boxes_names_all_of_them() -> None:
 
 
 def test_names_keep_both_ends_when_they_are_cut() -> None:
-    assert words.cut("温度温度温度温度", 7) == "温…度"
+    assert fmt.cut("温度温度温度温度", 7) == "温…度"
     for cells in range(12):
-        assert cell_len(words.cut("a long name 温度", cells)) <= cells
+        assert cell_len(fmt.cut("a long name 温度", cells)) <= cells

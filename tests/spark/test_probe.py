@@ -15,14 +15,14 @@ pytest.importorskip("pyspark")
 from pyspark.sql import Observation
 
 import penstock as ps
-from penstock.core.bucket_costs import BUCKETS, BucketCosts
-from penstock.spark import forms, probe
-from penstock.spark.columns import RowColumns
-from penstock.spark.fine import FineGate
-from penstock.spark.forms import ArrowForm
-from penstock.spark.measured import measured
-from penstock.spark.meter import TaskSums
-from penstock.spark.probe import Fine, Measured, MeasuredRows
+from penstock.core.control.bucket_costs import BUCKETS, BucketCosts
+from penstock.spark.probe import batch_formats, probe
+from penstock.spark.probe.batch_formats import ArrowForm
+from penstock.spark.probe.measured import measured
+from penstock.spark.probe.meter import TaskSums
+from penstock.spark.probe.probe import Fine, Measured, MeasuredRows
+from penstock.spark.probe.row_gate import FineGate
+from penstock.spark.row_columns import RowColumns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,10 +43,10 @@ def batch(rows: int, *, age_s: float = 0.0, must_keep: bool = False, first: int 
         {
             "row": np.arange(first, first + rows),
             "weight": np.full(rows, 2.0),
-            forms.BUCKET: np.arange(rows, dtype=np.int32) % 4,
-            forms.ARRIVAL: np.full(rows, time.time() - age_s),
-            forms.WEIGHT: np.full(rows, 2.0),
-            forms.MUST_KEEP: np.full(rows, must_keep),
+            batch_formats.BUCKET: np.arange(rows, dtype=np.int32) % 4,
+            batch_formats.ARRIVAL: np.full(rows, time.time() - age_s),
+            batch_formats.WEIGHT: np.full(rows, 2.0),
+            batch_formats.MUST_KEEP: np.full(rows, must_keep),
         }
     )
 
@@ -54,9 +54,9 @@ def batch(rows: int, *, age_s: float = 0.0, must_keep: bool = False, first: int 
 def ran(results: Any) -> tuple[pa.Table, TaskSums | None]:
     """What the function gave, and the sums, which travel as one more row."""
     table = pa.Table.from_batches(list(results))
-    texts = table[forms.SUMS].drop_null().to_pylist()
+    texts = table[batch_formats.SUMS].drop_null().to_pylist()
     assert len(texts) <= 1
-    plain = table.filter(table[forms.SUMS].is_null()).drop_columns([forms.SUMS])
+    plain = table.filter(table[batch_formats.SUMS].is_null()).drop_columns([batch_formats.SUMS])
     return plain, TaskSums.from_text(texts[0]) if texts else None
 
 
@@ -135,7 +135,7 @@ def test_runs_of_equal_keys_are_told_apart_even_for_a_function_that_needs_many_r
 
     work = Measured(vectorised, ArrowForm(SCHEMA), "guard")
     rows = 64_000
-    in_runs = batch(rows).set_column(2, forms.BUCKET, pa.array(np.arange(rows) // 8000 % 4, pa.int32()))
+    in_runs = batch(rows).set_column(2, batch_formats.BUCKET, pa.array(np.arange(rows) // 8000 % 4, pa.int32()))
     ran(work([in_runs]))
     _, sums = ran(work([in_runs]))
     assert sums is not None
@@ -188,11 +188,11 @@ def test_frames_that_spark_takes_are_taken(shape: str) -> None:
         "by position": pandas.DataFrame([[1, 2.0], [3, 4.0]]),
         "one too many": pandas.DataFrame({"row": [1, 3], "weight": [2.0, 4.0], "more": [0, 0]}),
     }
-    form = forms.PandasForm(["row", "weight"])
+    form = batch_formats.PandasForm(["row", "weight"])
     plain = form.plain(frames[shape])
-    assert list(plain.columns) == ["row", "weight", forms.SUMS]
+    assert list(plain.columns) == ["row", "weight", batch_formats.SUMS]
     assert plain["row"].tolist() == ([] if shape == "none" else [1, 3])
-    assert list(form.last(None, "sums").columns) == ["row", "weight", forms.SUMS]
+    assert list(form.last(None, "sums").columns) == ["row", "weight", batch_formats.SUMS]
 
 
 def test_time_that_the_reader_of_results_takes_is_not_the_functions() -> None:

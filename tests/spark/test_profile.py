@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.profile import RateProfile
+from penstock.core.rate_profile import RateProfile
 from penstock.errors import PenstockError
 
 LENGTHS = st.one_of(st.floats(1e-3, 100.0), st.integers(1, 60).map(float))

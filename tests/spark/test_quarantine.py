@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock as ps
-from penstock.cli import main
-from penstock.plan import Plan
+from penstock.cli.main import main
+from penstock.messages.plan import Plan
 
 F = pytest.importorskip("pyspark.sql.functions")
 from tests.spark.quarantined import (  # noqa: E402 - needs Spark
@@ -30,11 +30,12 @@ from tests.spark.quarantined import (  # noqa: E402 - needs Spark
     run,
 )
 
-from penstock.spark import forwarded, replay, session, topic  # noqa: E402
-from penstock.spark.binding import LEASE_S  # noqa: E402 - needs Spark
-from penstock.spark.gate import in_parts  # noqa: E402
-from penstock.spark.quarantine import PART, PARTS, Sign  # noqa: E402
-from penstock.spark.replay import calm  # noqa: E402
+from penstock.spark import session  # noqa: E402
+from penstock.spark.plans.binding import LEASE_S  # noqa: E402 - needs Spark
+from penstock.spark.plans.gate import in_parts  # noqa: E402
+from penstock.spark.quarantine import forwarded, replay, topic  # noqa: E402
+from penstock.spark.quarantine.replay import calm  # noqa: E402
+from penstock.spark.quarantine.rows import PART, PARTS, Sign  # noqa: E402
 
 if TYPE_CHECKING:
     from pathlib import Path

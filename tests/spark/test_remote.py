@@ -15,13 +15,13 @@ pytest.importorskip("pyspark")
 from pyspark.errors import AnalysisException, PySparkException
 
 import penstock as ps
-from penstock.core.bucket_costs import BUCKETS
-from penstock.core.planner import SOURCE
-from penstock.log import BindingLog, PlanLog
-from penstock.plan import Binding, KeepTable, Plan, Rules
-from penstock.spark.binding import GateOptions, control_row
-from penstock.spark.remote import FORMAT, Errands, RemoteStore, connect_session
-from penstock.spark.rules import Open
+from penstock.core.control.bucket_costs import BUCKETS
+from penstock.core.control.planner import SOURCE
+from penstock.messages.plan import Binding, KeepTable, Plan, Rules
+from penstock.spark.plans.binding import GateOptions, control_row
+from penstock.spark.plans.remote import FORMAT, Errands, RemoteStore, connect_session
+from penstock.spark.plans.rules import Open
+from penstock.store.logs import BindingLog, PlanLog
 
 HALF = KeepTable(SOURCE, keep=(0.5,), reasons=("half",))
 
@@ -213,9 +213,9 @@ def test_a_client_without_a_session_is_told_to_connect_first(monkeypatch: pytest
         def getActiveSession() -> None:  # noqa: N802 - Spark's name
             return None
 
-    monkeypatch.setattr("penstock.spark.remote.SparkSession", Nobody)
-    monkeypatch.setattr("penstock.spark.remote.is_remote", lambda: True)
+    monkeypatch.setattr("penstock.spark.plans.remote.SparkSession", Nobody)
+    monkeypatch.setattr("penstock.spark.plans.remote.is_remote", lambda: True)
     with pytest.raises(ps.PenstockError, match="there is no Spark session yet: connect to the server first"):
         connect_session()
-    monkeypatch.setattr("penstock.spark.remote.is_remote", lambda: False)
+    monkeypatch.setattr("penstock.spark.plans.remote.is_remote", lambda: False)
     assert connect_session() is None

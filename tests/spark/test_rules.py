@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock as ps
-from penstock.log import BindingLog
-from penstock.plan import Plan
+from penstock.messages.plan import Plan
+from penstock.store.logs import BindingLog
 
 F = pytest.importorskip("pyspark.sql.functions")
 from tests.spark.quarantined import SALT, TABLE, guard, put_plan  # noqa: E402 - needs Spark

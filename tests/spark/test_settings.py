@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 import penstock as ps
-from penstock.spark.settings import read_yaml
+from penstock.config.guard_file import read_yaml
 
 if TYPE_CHECKING:
     from pathlib import Path

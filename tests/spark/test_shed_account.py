@@ -9,13 +9,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock as ps
-from penstock.log import BindingLog
-from penstock.totals import Totals
+from penstock.store.logs import BindingLog
+from penstock.store.totals import Totals
 
 pytest.importorskip("pyspark")
-from penstock.spark.account import Account
-from penstock.spark.quarantine import file_names
-from penstock.spark.shed_account import ShedAccount
+from penstock.spark.guard.account import Account
+from penstock.spark.quarantine.rows import file_names
+from penstock.spark.quarantine.shed_account import ShedAccount
 
 if TYPE_CHECKING:
     from pathlib import Path

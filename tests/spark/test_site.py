@@ -14,10 +14,10 @@ pytest.importorskip("pyspark")
 
 from pyspark.errors import StreamingQueryException
 
+from penstock.config.site_file import load
 from penstock.errors import PenstockError
 from penstock.federation.account import SiteAccount, add_up
-from penstock.federation.site_file import load
-from penstock.spark.site.plan import SitePlanLog
+from penstock.spark.site.plans import SitePlanLog
 from penstock.spark.site.run import SiteRun
 from penstock.spark.site.streams import inputs
 from penstock.web.board import Board

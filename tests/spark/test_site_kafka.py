@@ -12,13 +12,13 @@ import pytest
 pytest.importorskip("pyspark")
 pytest.importorskip("confluent_kafka")
 
+from penstock.config.site_file import load
 from penstock.errors import PenstockError
 from penstock.federation import kafka_bus
 from penstock.federation.account import add_up
 from penstock.federation.bus import BusError
 from penstock.federation.exchange import Exchange
 from penstock.federation.kafka_bus import KafkaBus
-from penstock.federation.site_file import load
 from penstock.spark.site.run import SiteRun
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F  # noqa: N812 - Spark's own custom
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from pyspark.sql.types import StructType
 
-from penstock.core.profile import RateProfile
+from penstock.core.rate_profile import RateProfile
 from penstock.errors import PenstockError
 from penstock.spark.source import ARROW_ROWS, PenstockSource, Population, Settings, StreamReader, register
 

@@ -10,8 +10,8 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from penstock.spark.misuse import ONE_GATE
-from penstock.spark.unwatched import LOOK_S, UNWATCHED_S, Gate, Reminder
+from penstock.spark.guard.misuse import ONE_GATE
+from penstock.spark.guard.unwatched import LOOK_S, UNWATCHED_S, Gate, Reminder
 from penstock.testing import ManualClock
 
 

@@ -10,11 +10,11 @@ import pytest
 
 import penstock as ps
 from penstock import PenstockError, PenstockWarning, answers, sic
-from penstock.core.planner import SOURCE
-from penstock.plan import KeepTable, Plan
-from penstock.spark.quarantine import ADDED, Sign
-from penstock.spark.replay import _as_admitted
-from penstock.spark.weight_mark import MADE_BY, maker
+from penstock.core.control.planner import SOURCE
+from penstock.messages.plan import KeepTable, Plan
+from penstock.spark.guard.weight_mark import MADE_BY, maker
+from penstock.spark.quarantine.replay import _as_admitted
+from penstock.spark.quarantine.rows import ADDED, Sign
 
 F = pytest.importorskip("pyspark.sql.functions")
 

@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock as ps
-from penstock.core.planner import SOURCE
-from penstock.plan import KeepTable, Plan
+from penstock.core.control.planner import SOURCE
+from penstock.messages.plan import KeepTable, Plan
 from penstock.web.board import Board
 from penstock.web.why import why
 

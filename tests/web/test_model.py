@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 from tests.web.writer import REASON, Writer
 
-from penstock import cli_dashboard
-from penstock.core.backlog import TOO_OLD, age_thresholds, rule
-from penstock.core.batch_size import TOO_MANY
-from penstock.core.bucket_costs import BUCKETS
-from penstock.core.gate import coins, gate_salt, judge
+from penstock.cli import dashboard as cli_dashboard
+from penstock.core.control.backlog import TOO_OLD, age_thresholds, rule
+from penstock.core.control.batch_size import TOO_MANY
+from penstock.core.control.bucket_costs import BUCKETS
+from penstock.core.control.gate import coins, gate_salt, judge
 from penstock.core.hashing import bucket, xxhash64
 from penstock.errors import PenstockError
-from penstock.log import BindingLog
-from penstock.plan import Binding
-from penstock.report_log import journal_path
+from penstock.messages.plan import Binding
+from penstock.store.logs import BindingLog
+from penstock.store.report_log import journal_path
 from penstock.web.board import Board
 from penstock.web.typed_value import typed
 from penstock.web.why import why

@@ -11,16 +11,16 @@ import pytest
 from tests.core.networks import figure_4
 from tests.web.test_page import DESK, PHONE, WAIT_MS, expect, tile
 
-from penstock.cli import main
+from penstock.cli.main import main
+from penstock.messages.snapshot import Snapshot
 from penstock.spark.network.record import Record, drawn
-from penstock.spark.network.snapshot import Snapshot
 from penstock.web.board import Board
 from penstock.web.serve import Page
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from penstock.core.network import Network
+    from penstock.core.network.model import Network
 
 NETWORK: Network = figure_4()
 DROP = 'keeps <i>value</i> >= 25 and "x"'

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.web.writer import REASON, Writer
 
-from penstock.core.bucket_costs import BUCKETS
+from penstock.core.control.bucket_costs import BUCKETS
 from penstock.core.hashing import bucket, xxhash64
 from penstock.federation.account import BatchAccount, InputCount
 from penstock.federation.site_report import report_of

@@ -12,8 +12,8 @@ import pytest
 from starlette.testclient import TestClient
 from tests.web.writer import REASON, Writer
 
-from penstock.cli import main
-from penstock.core.bucket_costs import BUCKETS
+from penstock.cli.main import main
+from penstock.core.control.bucket_costs import BUCKETS
 from penstock.core.hashing import bucket, xxhash64
 from penstock.errors import PenstockError
 from penstock.web.app import PARTS, app

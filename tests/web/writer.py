@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from penstock.core.bucket_costs import BucketCosts
-from penstock.core.planner import SOURCE
-from penstock.log import PlanLog
-from penstock.plan import Effect, KeepTable, Plan
-from penstock.report import Latency, Report
-from penstock.report_log import Alarms, Alive, End, Missing, ReportLog, Watch
+from penstock.core.control.bucket_costs import BucketCosts
+from penstock.core.control.planner import SOURCE
+from penstock.messages.plan import Effect, KeepTable, Plan
+from penstock.messages.report import Latency, Report
+from penstock.store.logs import PlanLog
+from penstock.store.report_log import Alarms, Alive, End, Missing, ReportLog, Watch
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from penstock.errors import PenstockError
-from penstock.log import Log
-from penstock.message import Count, Message, Name, Record, Seconds, Share, Text, refusal
+from penstock.messages.codec import Count, Message, Name, Record, Seconds, Share, Text, refusal
+from penstock.store.logs import Log
 
 ACCOUNT, STARTS = "account", "starts"
 

@@ -5,13 +5,13 @@ batch may be sent twice: after a crash, or when an answer got lost. An inbox tak
 the last one it has taken for ever, so rows come through a link exactly once.
 """
 
-import os
-import uuid
 from collections.abc import Sequence
 from pathlib import Path
 
 from penstock.errors import PenstockError
 from penstock.federation.parcel import Parcel, opened, parts, written
+from penstock.store.folder import FolderStore
+from penstock.store.interface import StoreError
 
 _PARCEL, _ROWS = ".parcel", ".json"
 
@@ -126,23 +126,10 @@ def is_after(key: str, mark: str) -> bool:
 
 def place(final: Path, content: bytes, *, durable: bool = True) -> None:
     """Write a file that appears at one stroke."""
-    temp = final.parent / f".{uuid.uuid4().hex}.tmp"
     try:
-        with temp.open("xb") as file:
-            file.write(content)
-            file.flush()
-            if durable:
-                os.fsync(file.fileno())
-        temp.replace(final)
-        if durable:
-            descriptor = os.open(final.parent, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-    except OSError as error:
-        temp.unlink(missing_ok=True)
-        raise PenstockError(f"{final.parent} cannot be written: {error.strerror}") from None
+        FolderStore(final.parent, make=False).replace(final.name, content, durable=durable)
+    except StoreError as error:
+        raise PenstockError(f"{final.parent} cannot be written: {error.why}") from None
 
 
 def read_text(path: Path) -> str:

@@ -12,13 +12,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from penstock.core.news import News
-from penstock.core.others import Known, Others
+from penstock.config.site_file import Link, SiteFile
+from penstock.core.fairness.sites.peers import Known, Others
 from penstock.errors import PenstockError
 from penstock.federation.boxes import Inbox, Outbox
 from penstock.federation.bus import MOST_BYTES, Bus, Delivery
 from penstock.federation.parcel import opened
-from penstock.federation.site_file import Link, SiteFile
+from penstock.messages.site_news import News
 
 _logger = logging.getLogger("penstock")
 

@@ -3,16 +3,16 @@
 A message appears at one stroke, under the next free number. Nothing in a message is ever part of a path.
 """
 
-import os
 import re
 import stat
 import time
-import uuid
 from collections.abc import Mapping
 from itertools import takewhile
 from pathlib import Path
 
 from penstock.federation.bus import MOST_BYTES, BusError, Delivery
+from penstock.store.folder import FolderStore
+from penstock.store.interface import StoreError
 
 _FILE = re.compile(r"[0-9]{20}\.message")
 #: Messages are kept for so long, as a broker does; a site that was away for longer finds them gone.
@@ -40,6 +40,7 @@ class FolderBus:
         self._folder = folder
         self._positions: dict[str, int] = {}
         self._sent: dict[str, int] = {}
+        self._stores: dict[str, FolderStore] = {}
 
     def listen(self, positions: Mapping[str, int | None]) -> None:
         """Read these channels from now on."""
@@ -68,26 +69,19 @@ class FolderBus:
         """Nothing is held."""
 
     def _put(self, channel: str, payload: bytes, *, durable: bool) -> None:
-        folder = self._folder / channel
-        temp = folder / f".{uuid.uuid4().hex}.tmp"
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            store = self._stores.get(channel) or self._stores.setdefault(channel, FolderStore(self._folder / channel))
             # A channel begins at a number that grows with time, so who has read one that was deleted reads the new one.
             number = self._sent.get(channel, 0) or self._end(channel) or int(time.time() * 1e3)
-            try:
-                with temp.open("xb") as file:
-                    file.write(payload)
-                    file.flush()
-                    if durable:
-                        os.fsync(file.fileno())
-                number = _published(temp, folder, number)
-            finally:
-                temp.unlink(missing_ok=True)
+            while not store.create(_name(number), payload):  # a second writer of the same site was quicker
+                number += 1
             self._sent[channel] = number + 1
             if number % _CLEAN_EVERY == 0:
-                self._clean(folder, None if durable else number - _KEPT_TOLD)
+                self._clean(store.folder, None if durable else number - _KEPT_TOLD)
         except OSError as error:
             raise BusError(f"transport folder {self._folder}: {error.strerror or error}") from None
+        except StoreError as error:
+            raise BusError(f"transport folder {self._folder}: {error.why}") from None
 
     def _new(self, channel: str) -> list[Delivery]:
         position = self._positions[channel]
@@ -140,17 +134,6 @@ class FolderBus:
 
 def _name(number: int) -> str:
     return f"{number:020d}.message"
-
-
-def _published(temp: Path, folder: Path, number: int) -> int:
-    """Give a message the next number; a second writer of the same site may have been quicker."""
-    while True:
-        try:
-            os.link(temp, folder / _name(number))
-        except FileExistsError:
-            number += 1
-        else:
-            return number
 
 
 def _read(path: Path) -> bytes | None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from penstock.errors import PenstockError
 from penstock.federation.bus import MOST_BYTES
-from penstock.message import Count, Message, Name, Share, refusal
+from penstock.messages.codec import Count, Message, Name, Share, refusal
 
 #: For the first line.
 _HEAD_BYTES = 1000

@@ -1,9 +1,9 @@
 """What a site leaves for the dashboard: each batch's account as a `Report`, in a journal like that of a guard."""
 
+from penstock.config.site_file import SiteFile
 from penstock.federation.account import BatchAccount
-from penstock.federation.site_file import SiteFile
-from penstock.report import BoxStatistics, Report
-from penstock.report_log import Watch
+from penstock.messages.report import BoxStatistics, Report
+from penstock.store.report_log import Watch
 
 
 def report_of(account: BatchAccount) -> Report:

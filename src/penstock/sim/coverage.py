@@ -1,4 +1,4 @@
-"""How often intervals of `penstock.core.answers` hold the true value: many groups, drawn and shed by chance.
+"""How often intervals of `penstock.core.answers.estimates` hold the true value: many groups, drawn and shed by chance.
 
 In each trial a group of rows is drawn, and each row is kept with the share of its stratum; then the answers' intervals
 are held against what all rows of the group say. Some questions are beyond what the intervals promise: they are there
@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from penstock.core.answers import Quantile, ratio, share, total
-from penstock.core.weighted_sums import Arrays, summed
+from penstock.core.answers.estimates import Quantile, ratio, share, total
+from penstock.core.answers.sums import Arrays, summed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
-    from penstock.core.answers import Answer
+    from penstock.core.answers.estimates import Answer
 
     Floats = NDArray[np.float64]
     #: Makes values of a shape.

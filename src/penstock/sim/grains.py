@@ -2,7 +2,7 @@
 
 The gate decides between batches, the machine inside the operator when it comes to a row, from what the rows before it
 have cost. Four overloads on virtual time, the same stream for each, from a source that does not say how many rows a
-batch has: from one that does, the gate cuts a burst itself (`core.batch_size`).
+batch has: from one that does, the gate cuts a burst itself (`core.control.batch_size`).
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from penstock.core.policy import BaseLine, LoadAware
-from penstock.core.target import MeanQueueLatency
+from penstock.core.control.policies import BaseLine, LoadAware
+from penstock.core.control.targets import MeanQueueLatency
 from penstock.sim.microbatch import Query, Run, simulate
 from penstock.sim.workload import Stream, cumulated, draw_keys, item_costs
 

@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from penstock.core.policy import BaseLine, LoadAware
-from penstock.core.target import MeanQueueLatency
-from penstock.log import PlanLog
-from penstock.report_log import Alarms, End, ReportLog, Watch
+from penstock.core.control.policies import BaseLine, LoadAware
+from penstock.core.control.targets import MeanQueueLatency
 from penstock.sim.microbatch import Query, simulate
 from penstock.sim.workload import Stream, cumulated, draw_keys, item_costs
+from penstock.store.logs import PlanLog
+from penstock.store.report_log import Alarms, End, ReportLog, Watch
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from penstock.core.policy import Policy
+    from penstock.core.control.policies import Policy
     from penstock.sim.microbatch import Run
 
 #: The sample: phases of a length in seconds and a load as a multiple of capacity.

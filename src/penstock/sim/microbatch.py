@@ -17,22 +17,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from penstock.core.batch_size import saved_up_s, share_that_fits
-from penstock.core.bucket_costs import BUCKETS, BucketCosts
-from penstock.core.gate import coins, judge
+from penstock.core.control.batch_size import saved_up_s, share_that_fits
+from penstock.core.control.bucket_costs import BUCKETS, BucketCosts
+from penstock.core.control.gate import coins, judge
+from penstock.core.control.planner import SOURCE
 from penstock.core.hashing import bucket, xxhash64_ints
-from penstock.core.planner import SOURCE
-from penstock.core.shedding import Arrived, Drop, Executed
-from penstock.plan import KeepTable
-from penstock.report import Latency, Report
+from penstock.core.row.machines import Arrived, Drop, Executed
+from penstock.messages.plan import KeepTable
+from penstock.messages.report import Latency, Report
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from penstock.core.policy import Machines, Planner
-    from penstock.plan import Plan
+    from penstock.core.control.policies import Machines, Planner
+    from penstock.messages.plan import Plan
     from penstock.sim.workload import Stream
 
 

@@ -3,7 +3,7 @@
 Each is a struct: `estimate`, `error` (standard error), `low` and `high` (its confidence interval), `rows` (rows it was
 made of) and `effective_rows` (how many of one weight would tell as much). What is not known is null. Without an alias
 an answer is called as Spark calls its own aggregates: `count`, `sum(amount)`. The equations are in
-`penstock.core.answers`.
+`penstock.core.answers.estimates`.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 from pyspark.sql.types import StringType
 
-from penstock.core import answers as equations
-from penstock.core.answers import Quantile
-from penstock.core.weighted_sums import CERTAIN_AT_MOST, Sums
+from penstock.core.answers import estimates as equations
+from penstock.core.answers.estimates import Quantile
+from penstock.core.answers.sums import CERTAIN_AT_MOST, Sums
 from penstock.errors import PenstockError, PenstockWarning
-from penstock.spark.checks import column_name, column_names
-from penstock.spark.weight_mark import WEIGHT, maker, passed_on, refuse_another, refuse_unmarked
+from penstock.spark.guard.checks import column_name, column_names
+from penstock.spark.guard.weight_mark import WEIGHT, maker, passed_on, refuse_another, refuse_unmarked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

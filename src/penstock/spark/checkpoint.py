@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import xxhash
 
-from penstock.core.batch_size import rows_between
+from penstock.core.control.batch_size import rows_between
 from penstock.errors import PenstockError
 
 if TYPE_CHECKING:

@@ -12,21 +12,21 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from penstock.core.backlog import TOO_OLD
-from penstock.core.batch_size import TOO_MANY, rows_between
-from penstock.core.bucket_costs import BucketCosts
-from penstock.core.planner import SOURCE
-from penstock.core.thresholds import BACKLOG_NUMBER, MOST_REASONS, SIZE_NUMBER, reasons
+from penstock.core.control.backlog import TOO_OLD
+from penstock.core.control.batch_size import TOO_MANY, rows_between
+from penstock.core.control.bucket_costs import BucketCosts
+from penstock.core.control.planner import SOURCE
+from penstock.core.control.thresholds import BACKLOG_NUMBER, MOST_REASONS, SIZE_NUMBER, reasons
 from penstock.errors import PenstockError
-from penstock.report import Latency, Report
-from penstock.spark.ages import Ages
-from penstock.spark.fine import TOO_LATE
-from penstock.spark.meter import TaskSums
+from penstock.messages.report import Latency, Report
+from penstock.spark.probe.ages import Ages
+from penstock.spark.probe.meter import TaskSums
+from penstock.spark.probe.row_gate import TOO_LATE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from penstock.plan import Plan
+    from penstock.messages.plan import Plan
 
 
 #: Among rows there are always some with a time of arrival that cannot be right; more than this share is told.

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from penstock.errors import PenstockError
-from penstock.spark.network.words import plain
 from penstock.spark.progress import Progress
+from penstock.views.network.formatting import plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pyspark.logger import PySparkLogger
 
 from penstock.errors import PenstockError
-from penstock.spark import quiet, source
+from penstock.spark import expected_errors, source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -68,7 +68,7 @@ def local_session(
 def silence_stacks() -> None:
     """Let Spark's loggers not print whole stacks where one line is told."""
     # PySpark makes loggers of its own class, and calls them as no other can be called.
-    for logger in (*map(PySparkLogger.getLogger, quiet.LOGGERS), logging.getLogger("py4j.clientserver")):
+    for logger in (*map(PySparkLogger.getLogger, expected_errors.LOGGERS), logging.getLogger("py4j.clientserver")):
         logger.setLevel(logging.CRITICAL + 1)
     # Spark's bridge tells a Ctrl-C with its stack, and to no logger of its own.
     logging.getLogger().addFilter(lambda record: not record.getMessage().startswith("KeyboardInterrupt while"))

@@ -34,7 +34,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from penstock.core.hashing import unit_interval, xxhash64, xxhash64_ints
-from penstock.core.profile import RateProfile, parsed
+from penstock.core.rate_profile import RateProfile, parsed
 from penstock.core.settings import number, whole_number
 from penstock.errors import PenstockError
 

@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from penstock.errors import PenstockError
-from penstock.web.door import Door
+from penstock.web.access import Door
 from penstock.web.why import why
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from penstock.errors import PenstockError
 from penstock.federation.account import ACCOUNT
-from penstock.report_log import FOLDER
+from penstock.store.report_log import FOLDER
 from penstock.web.followed import Cursor, Followed, Json
 from penstock.web.guarded import GuardedQuery
 from penstock.web.network import FollowedNetwork, has_drawing

@@ -1,4 +1,4 @@
-"""What a batch was thinned by beside its plan, as its binding has it: ages at the start (`core.backlog`), its size."""
+"""What thins a batch beside its plan, as its binding has it: ages at the start (`core.control.backlog`), its size."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from penstock.core.backlog import age_thresholds
-from penstock.core.thresholds import CERTAIN
+from penstock.core.control.backlog import age_thresholds
+from penstock.core.control.thresholds import CERTAIN
 from penstock.errors import PenstockError
-from penstock.log import BindingLog
+from penstock.store.logs import BindingLog
 from penstock.web.typed_value import microseconds
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from penstock.plan import Backlog, Binding
+    from penstock.messages.plan import Backlog, Binding
     from penstock.web.followed import Json
 
 
 class Thinned(NamedTuple):
     """By what a batch thinned its rows.
 
-    >>> from penstock.core.backlog import rule
+    >>> from penstock.core.control.backlog import rule
     >>> old = Thinned(rule(2.0), bound_s=1e9)
     >>> old.share(1e9 - 40.0), old.share(1e9 - 10.0), old.oldest_s(2**62), old.oldest_s(2**58)
     (0.05, 1.0, 30.0, 64.0)

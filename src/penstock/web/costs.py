@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from penstock.core.bucket_costs import BUCKETS, BucketCosts
-from penstock.core.cost_classes import CHEAPEST_S
+from penstock.core.control.bucket_costs import BUCKETS, BucketCosts
+from penstock.core.control.cost_classes import CHEAPEST_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from numpy.typing import NDArray
 
-    from penstock.plan import KeepTable
+    from penstock.messages.plan import KeepTable
 
 
 def merged(sketches: Iterable[bytes]) -> BucketCosts:

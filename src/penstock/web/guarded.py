@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from penstock.core.planner import SOURCE
+from penstock.core.control.planner import SOURCE
 from penstock.errors import PenstockError
-from penstock.journal import Tail
-from penstock.report import Report
-from penstock.report_log import ENDING, FOLDER, Alarms, Alive, End, Missing, Watch, line_of
-from penstock.totals import Totals
-from penstock.web import costs, words
+from penstock.messages.report import Report
+from penstock.store.journal import Tail
+from penstock.store.report_log import ENDING, FOLDER, Alarms, Alive, End, Missing, Watch, line_of
+from penstock.store.totals import Totals
+from penstock.web import costs, sentences
 from penstock.web.followed import Followed, Json
 from penstock.web.plan_tail import PlanTail
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from penstock.core.bucket_costs import BucketCosts
-    from penstock.plan import Plan
+    from penstock.core.control.bucket_costs import BucketCosts
+    from penstock.messages.plan import Plan
 
 #: Costs are those of so many of the last reports that bring some.
 COST_REPORTS = 6
@@ -132,7 +132,7 @@ class GuardedQuery(Followed):
                 "note": plan.note,
                 "keep": plan.expected.keep_share if plan.expected else None,
                 "latency_s": plan.expected.queuing_latency_s if plan.expected else None,
-                "reasons": [] if table is None else words.reasons(table),
+                "reasons": [] if table is None else sentences.reasons(table),
             }
         )
 
@@ -206,11 +206,11 @@ class GuardedQuery(Followed):
             "folder": self.shown_as,
             "state": state,
             "trouble": self._gone,
-            "verdict": words.verdict(watch, recent, state, self._since_s(recent)),
+            "verdict": sentences.verdict(watch, recent, state, self._since_s(recent)),
             "guard": watch.guard if watch else "",
             "mode": watch.mode if watch else "",
             "policy": watch.policy if watch else (self.plan.policy if self.plan else ""),
-            "target": words.target(watch),
+            "target": sentences.target(watch),
             "target_kind": watch.target if watch else "",
             "target_s": watch.target_s if watch else None,
             "target_rows_per_s": watch.target_rows_per_s if watch else None,
@@ -218,7 +218,7 @@ class GuardedQuery(Followed):
             "key": list(watch.key) if watch else [],
             "row": list(watch.row) if watch else [],
             "must_keep": watch.keep if watch else "",
-            "alarms": [*self._alarms.alarms, *words.missing(self._missing)],
+            "alarms": [*self._alarms.alarms, *sentences.missing(self._missing)],
             "errors": self._alarms.errors,
             "unreadable": self._unreadable,
             "since_s": self._first_s,
@@ -234,7 +234,7 @@ class GuardedQuery(Followed):
         }
 
     def _state(self, last: Report | None, now_s: float) -> str:
-        return words.state(self.watch, self._ended, last, self.plan, self._alarms, self._alive, now_s=now_s)
+        return sentences.state(self.watch, self._ended, last, self.plan, self._alarms, self._alive, now_s=now_s)
 
     def _since_s(self, recent: list[Report]) -> float:
         """From when on rows could have been let through that went into these batches."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from penstock.journal import Tail
+from penstock.store.journal import Tail
 from penstock.web.followed import Followed, Json
-from penstock.web.words import MISS, QUIET_S, share
+from penstock.web.sentences import MISS, QUIET_S, share
 
 if TYPE_CHECKING:
     from pathlib import Path

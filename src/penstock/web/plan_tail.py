@@ -4,24 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from penstock.log import PlanLog
+from penstock.store.logs import PlanLog
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from penstock.plan import Plan
+    from penstock.messages.plan import Plan
 
 #: Plans that are read of a log that is met for the first time: the newest so many.
 MOST_PLANS = 300
-
-
-class ReadOnlyPlans(PlanLog):
-    """A plan log to look at: its folder is not made if it is missing."""
-
-    def __init__(self, folder: Path) -> None:  # the folder of a log that is gone must stay gone
-        """Look at the plans in this folder."""
-        self.folder = folder
-        self._warned = set()
 
 
 class PlanTail:
@@ -32,7 +23,7 @@ class PlanTail:
 
     def __init__(self, folder: Path) -> None:
         """Follow the log in this folder."""
-        self.log = ReadOnlyPlans(folder)
+        self.log = PlanLog(folder, make=False)  # the folder of a log that is gone must stay gone
         self.restarts = 0
         self._last: tuple[int, int] | None = None  # version, and what the system calls its file
 

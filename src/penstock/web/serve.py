@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import uvicorn
 
 from penstock.errors import PenstockError
+from penstock.web.access import is_loopback
 from penstock.web.app import app
-from penstock.web.door import is_loopback
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

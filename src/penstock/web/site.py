@@ -13,7 +13,7 @@ from penstock.web.guarded import GuardedQuery
 from penstock.web.plan_tail import PlanTail
 
 if TYPE_CHECKING:
-    from penstock.plan import Plan
+    from penstock.messages.plan import Plan
 
 
 class FollowedSite(GuardedQuery):

@@ -11,23 +11,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from penstock.core.backlog import TOO_OLD
-from penstock.core.batch_size import TOO_MANY
-from penstock.core.bucket_costs import BUCKETS
-from penstock.core.gate import coins_of_hashes, gate_salt
+from penstock.core.control.backlog import TOO_OLD
+from penstock.core.control.batch_size import TOO_MANY
+from penstock.core.control.bucket_costs import BUCKETS
+from penstock.core.control.gate import coins_of_hashes, gate_salt
+from penstock.core.control.planner import SOURCE
+from penstock.core.control.thresholds import CERTAIN, KEEP_ALL, scaled, thresholds
 from penstock.core.hashing import bucket, xxhash64
-from penstock.core.planner import SOURCE
-from penstock.core.thresholds import CERTAIN, KEEP_ALL, scaled, thresholds
 from penstock.errors import PenstockError
 from penstock.web.by_age import Thinned, seconds_since_1970, share_that_fitted, thinned
+from penstock.web.sentences import seconds, share
 from penstock.web.typed_value import typed
-from penstock.web.words import seconds, share
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from penstock.plan import Plan
-    from penstock.report_log import Watch
+    from penstock.messages.plan import Plan
+    from penstock.store.report_log import Watch
     from penstock.web.followed import Json
     from penstock.web.guarded import GuardedQuery
 

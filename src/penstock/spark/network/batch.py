@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
 
-    from penstock.core.network import Box, Network
-    from penstock.spark.network.plan import DropPlan
+    from penstock.core.network.model import Box, Network
+    from penstock.messages.drop_plan import DropPlan
     from penstock.spark.network.stages import Stage
 
 #: Where on the way to 1 the values of a subject are read: what is known of their distribution.

@@ -7,12 +7,12 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from penstock import retention
 from penstock.errors import PenstockError
-from penstock.log import BindingLog
-from penstock.plan import Binding
+from penstock.messages.drop_plan import Drop, DropPlan
+from penstock.messages.plan import Binding
 from penstock.spark.checkpoint import is_another
-from penstock.spark.network.plan import Drop, DropLog, DropPlan
+from penstock.store import retention
+from penstock.store.logs import BindingLog, Log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -20,6 +20,12 @@ if TYPE_CHECKING:
 
 #: The newest plans, which a batch may be about to be bound to.
 NEWEST_PLANS = 10
+
+
+class DropLog(Log[DropPlan]):
+    """Plans by version."""
+
+    _kind, _word, _number, _time = DropPlan, "drops", "version", "decided_s"
 
 
 class ReusedError(PenstockError):

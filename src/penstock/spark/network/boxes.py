@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from penstock.core.network import Box
+    from penstock.core.network.model import Box
 
 
 def together(frames: Sequence[DataFrame]) -> DataFrame:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-    from penstock.core.network import Network
-    from penstock.spark.network.plan import DropPlan
+    from penstock.core.network.model import Network
+    from penstock.messages.drop_plan import DropPlan
     from penstock.spark.network.stages import Stage
 
 #: How much work a sample should be, roughly: less is lost in the noise of short jobs. The first try goes by how long

@@ -19,6 +19,7 @@ import xxhash
 from penstock.errors import PenstockError
 from penstock.spark.checkpoint import is_another
 from penstock.spark.network.bound import ReusedError
+from penstock.store.folder import FolderStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -118,9 +119,7 @@ def _is_fed(folder: Path, batch: int) -> bool:
 def _move(whole: Path, folder: Path, fed: _Fed) -> None:
     for path in sorted(whole.glob("part-*.parquet")):
         path.rename(folder / f"batch-{fed.number:020d}-{path.name}")
-    new = folder / f"{_FED}.new"
-    new.write_text(f"{fed.number} {fed.batch_id}".strip())
-    new.replace(folder / _FED)
+    FolderStore(folder, make=False).replace(_FED, f"{fed.number} {fed.batch_id}".strip().encode(), durable=True)
     shutil.rmtree(whole, ignore_errors=True)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from penstock.errors import PenstockError
-from penstock.spark.probe import results_of
+from penstock.spark.probe.probe import results_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -12,15 +12,17 @@ import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from penstock.journal import Journal
-from penstock.spark.network.drawing import LETTER, LINE
-from penstock.spark.network.layout import Size, arranged
+from penstock.store.folder import FolderStore
+from penstock.store.interface import StoreError
+from penstock.store.journal import Journal
+from penstock.views.network.drawing import LETTER, LINE
+from penstock.views.network.layout import Size, arranged
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from penstock.core.network import Network
-    from penstock.spark.network.snapshot import Snapshot
+    from penstock.core.network.model import Network
+    from penstock.messages.snapshot import Snapshot
 
 _logger = logging.getLogger("penstock")
 
@@ -34,13 +36,10 @@ class Record:
     def __init__(self, folder: Path, name: str, network: Network) -> None:
         """Draw the network and begin; its journal goes on if the run does."""
         self._journal = Journal(folder / "snapshots.journal")
-        beside = folder / ".network.json.new"
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            beside.write_text(json.dumps(drawn(name, network)))
-            beside.replace(folder / "network.json")
-        except OSError as error:
-            _logger.warning("the drawing of %s cannot be written, so no page will show it: %s", name, error.strerror)
+            FolderStore(folder).replace("network.json", json.dumps(drawn(name, network)).encode())
+        except StoreError as error:
+            _logger.warning("the drawing of %s cannot be written, so no page will show it: %s", name, error.why)
 
     def add(self, snapshot: Snapshot) -> None:
         """Keep a snapshot if that is possible."""

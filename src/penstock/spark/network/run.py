@@ -20,13 +20,14 @@ from typing import TYPE_CHECKING
 
 import xxhash
 
-from penstock import retention
-from penstock.core.network import Network
-from penstock.core.network_planner import NetworkPlanner, nothing_dropped
-from penstock.core.network_statistics import Measured
-from penstock.core.semantic import judged_columns
-from penstock.core.weighted import unweighted
+from penstock.core.answers.weighted_aggregates import unweighted
+from penstock.core.network.by_value.roadmap import judged_columns
+from penstock.core.network.model import Network
+from penstock.core.network.planner import NetworkPlanner, nothing_dropped
+from penstock.core.network.statistics import Measured
 from penstock.errors import PenstockError
+from penstock.messages.drop_plan import Drop, DropPlan
+from penstock.messages.snapshot import Snapshot
 from penstock.spark import file_log
 from penstock.spark.checkpoint import batch_id
 from penstock.spark.feed import ProgressFeed
@@ -36,12 +37,11 @@ from penstock.spark.network.bound import BoundPlans, ReusedError
 from penstock.spark.network.drops import HIDDEN
 from penstock.spark.network.failures import SPARK_ERRORS, line_of
 from penstock.spark.network.feeds import feed, tidy
-from penstock.spark.network.history import History
-from penstock.spark.network.plan import Drop, DropPlan
 from penstock.spark.network.schemas import check_subjects, schemas
 from penstock.spark.network.sinks import Outputs
-from penstock.spark.network.snapshot import Snapshot
 from penstock.spark.network.stages import INPUTS, Stage, stages
+from penstock.store import retention
+from penstock.views.network.history import History
 from penstock.wording import counted as so_many
 
 if TYPE_CHECKING:
@@ -51,9 +51,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from penstock.core.network_planner import Decision, Kind
-    from penstock.core.roadmap import Entry
-    from penstock.network_file import NetworkFile
+    from penstock.config.network_file import NetworkFile
+    from penstock.core.network.planner import Decision, Kind
+    from penstock.core.network.roadmap import Entry
 
 _logger = logging.getLogger("penstock")
 

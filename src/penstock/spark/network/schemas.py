@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-    from penstock.core.network import Box, Network
+    from penstock.core.network.model import Box, Network
 
 
 def schemas(spark: SparkSession, network: Network, inputs: StructType) -> dict[str, StructType]:

@@ -18,7 +18,7 @@ from penstock.spark.network.failures import SPARK_ERRORS, line_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from penstock.network_file import Sink
+    from penstock.config.network_file import Sink
 
 #: Rows that a console shows of a batch, and rows and batches that memory holds of an output.
 SHOWN = 20

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from penstock.core.network import Arc, Network
+    from penstock.core.network.model import Arc, Network
 
 STATEFUL = ("join", "aggregate")
 #: The stage that the inputs begin.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 from pyspark.sql.types import StructType, TimestampType
 
-from penstock.core.weighted import weighted
+from penstock.core.answers.weighted_aggregates import weighted
 from penstock.errors import PenstockError
 from penstock.spark.network.drops import ARRIVAL, HIDDEN, INPUT, WEIGHT, quoted
 from penstock.spark.network.failures import SPARK_ERRORS, line_of
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from penstock.core.network import Box
-    from penstock.network_file import Source
+    from penstock.config.network_file import Source
+    from penstock.core.network.model import Box
 
 #: Where arrival times are looked for when no column is named.
 USUAL_ARRIVALS = ("arrival", "timestamp")

@@ -15,9 +15,9 @@ from pyspark.sql.types import StructType
 
 from penstock.errors import PenstockError
 from penstock.federation.account import InputCount
+from penstock.messages.drop_plan import Drop
 from penstock.spark.network.drops import INPUT, kept_by, quoted
 from penstock.spark.network.failures import SPARK_ERRORS, line_of
-from penstock.spark.network.plan import Drop
 from penstock.spark.site.streams import FILE, SIC, WEIGHT
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from penstock.federation.site_file import Fragment, SiteFile
-    from penstock.spark.site.plan import SitePlan
+    from penstock.config.site_file import Fragment, SiteFile
+    from penstock.messages.site_plan import SitePlan
 
 
 @dataclass

@@ -19,9 +19,8 @@ import xxhash
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 from pyspark.sql.types import StructType
 
-from penstock import retention
-from penstock.core.others import Known
-from penstock.core.site_planner import SitePlanner
+from penstock.core.fairness.sites.peers import Known
+from penstock.core.fairness.sites.planner import SitePlanner
 from penstock.errors import PenstockError
 from penstock.federation.account import (
     ACCOUNT,
@@ -40,14 +39,16 @@ from penstock.federation.exchange import Exchange
 from penstock.federation.folder_bus import FolderBus
 from penstock.federation.kafka_bus import KafkaBus
 from penstock.federation.site_report import report_of, watch_of
-from penstock.report_log import Alarms, End, ReportLog
+from penstock.messages.site_plan import SitePlan
 from penstock.spark import file_log
 from penstock.spark.checkpoint import batch_id, is_another
 from penstock.spark.network.failures import SPARK_ERRORS, line_of
 from penstock.spark.network.sinks import Outputs
 from penstock.spark.site.batch import Batch, sql
-from penstock.spark.site.plan import SitePlan, SitePlanLog, purge
+from penstock.spark.site.plans import SitePlanLog, purge
 from penstock.spark.site.streams import SIC, WEIGHT, inputs, together
+from penstock.store import retention
+from penstock.store.report_log import Alarms, End, ReportLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -56,8 +57,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from penstock.config.site_file import Fragment, SiteFile
     from penstock.federation.bus import Bus
-    from penstock.federation.site_file import Fragment, SiteFile
     from penstock.spark.site.batch import Worked
 
 _logger = logging.getLogger("penstock")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from penstock.federation.site_file import Link, SiteFile
+    from penstock.config.site_file import Link, SiteFile
 
 #: The SIC of a row that came by a link, and the file that it came in.
 SIC, FILE = "penstock_sic", "penstock_file"

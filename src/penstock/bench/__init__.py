@@ -1,0 +1,1 @@
+"""Benchmarks: each compares with what a user would pick instead, interleaved in one run."""

@@ -1,0 +1,414 @@
+"""`penstock bench federation`: three sites as three processes, fair and at random, and what faults do to them.
+
+SIC is what the roots of the queries measure on their results. It is read from the sites' accounts at every second of
+the measured time; Jain's index is taken over the queries' means, as in the paper, and at each instant.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from penstock.bench.federation_files import CAPACITY, INTERVAL_S, QUERIES, SITES, WINDOW_S, sources, write
+from penstock.core.fairness.jain import fairness
+from penstock.errors import PenstockError
+from penstock.federation.account import SiteAccount, add_up
+from penstock.federation.folder_bus import FolderBus
+from penstock.federation.kafka_bus import KafkaBus
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from penstock.core.fairness.sites.planner import Policy
+    from penstock.federation.bus import Bus
+
+#: Three JVMs on few cores: what a compiler would gain is less than it takes.
+_SMALL_JVM = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+_CONF = ("spark.driver.memory=600m", "spark.sql.shuffle.partitions=1")
+#: `penstock site` with a clock that is so many seconds off.
+_PROGRAM = """
+import sys, time
+now, skew_s = time.time, float(sys.argv.pop(1))
+time.time = lambda: now() + skew_s
+from penstock.cli.main import main
+main()
+"""
+#: Seconds that a site may take to run its first batch, and to end.
+_START_S, _END_S = 240.0, 60.0
+SKEWED, SKEW_S = "north", 5.0
+KILLED, AWAY_S, CUT_S = "west", 10.0, 20.0
+
+
+class Wire(Protocol):
+    """A transport that can be taken away."""
+
+    def settings(self, name: str) -> dict[str, Any]:
+        """What site files say of it, for a federation of its own."""
+
+    def bus(self, name: str) -> Bus:
+        """A bus of that federation, to send messages that nobody should trust."""
+
+    def cut(self, name: str) -> None:
+        """Take it away."""
+
+    def mend(self, name: str) -> None:
+        """Give it back."""
+
+
+class FolderWire:
+    """A folder for each federation."""
+
+    def __init__(self, folder: Path) -> None:
+        """Make them in here."""
+        self._folder = folder
+
+    def settings(self, name: str) -> dict[str, Any]:
+        """What site files say of it."""
+        return {"folder": str(self._folder / name)}
+
+    def bus(self, name: str) -> Bus:
+        """A bus of that federation."""
+        return FolderBus(self._folder / name)
+
+    def cut(self, name: str) -> None:
+        """A file is where the folder was."""
+        (self._folder / name).rename(self._folder / f"{name}.away")
+        (self._folder / name).touch()
+
+    def mend(self, name: str) -> None:
+        """The folder is back."""
+        (self._folder / name).unlink()
+        (self._folder / f"{name}.away").rename(self._folder / name)
+
+
+class KafkaWire:
+    """Topics on a broker; `stop` and `start` take it away, where they are known."""
+
+    def __init__(
+        self, servers: str, stop: Callable[[], None] | None = None, start: Callable[[], None] | None = None
+    ) -> None:
+        """Use this broker."""
+        self._servers, self._stop, self._start = servers, stop, start
+        self._run = f"{time.time():.0f}"
+
+    def settings(self, name: str) -> dict[str, Any]:
+        """What site files say of it."""
+        return {"kafka": self._servers, "prefix": f"penstock-{self._run}-{name}"}
+
+    def bus(self, name: str) -> Bus:
+        """A bus of that federation."""
+        return KafkaBus(self._servers, f"penstock-{self._run}-{name}", {})
+
+    def cut(self, name: str) -> None:
+        """The broker is gone, for all."""
+        if self._stop is None:
+            raise PenstockError(f"the broker of {name} cannot be stopped from here: run examples/federation/run.py")
+        self._stop()
+
+    def mend(self, name: str) -> None:
+        """It is back, with what it held."""
+        _ = name
+        if self._start is not None:
+            self._start()
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How long it runs.
+
+    Attributes:
+        settle_s: From when all sites have run a batch to when measuring begins.
+        measure_s: For how long SIC is measured; with faults, before and after each.
+    """
+
+    settle_s: float = 40.0
+    measure_s: float = 60.0
+
+    @property
+    def steps(self) -> int:
+        """How many runs it tells as done."""
+        return 2
+
+
+class SiteProcess:
+    """A site as a process of its own."""
+
+    def __init__(self, path: Path, folder: Path, skew_s: float = 0.0) -> None:
+        """Run this site file with its state in a folder."""
+        self._path, self.folder, self._skew_s = path, folder, skew_s
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        conf = [word for one in _CONF for word in ("--conf", one)]
+        command = [sys.executable, "-c", _PROGRAM, str(self._skew_s), "site", str(self._path), "--cores", "1", *conf]
+        command += ["--json", str(self.folder / "site.json")]
+        with (self.folder / "site.log").open("ab") as log:
+            self._process = subprocess.Popen(  # noqa: S603 - a command of our own
+                command, stdout=log, stderr=log, env=os.environ | _SMALL_JVM, start_new_session=True
+            )
+
+    def kill(self) -> None:
+        """Kill it and its JVM, as a power cut would."""
+        if self._process is not None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait(_END_S)
+
+    def stop(self) -> None:
+        """End it in order."""
+        if self._process is None or self._process.poll() is not None:
+            return
+        self._process.send_signal(signal.SIGINT)
+        try:
+            self._process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+    def check(self) -> None:
+        """An error if it has ended by itself."""
+        if self._process is not None and self._process.poll() is not None:
+            end = (self.folder / "site.log").read_text(encoding="utf-8", errors="replace")[-1000:]
+            raise PenstockError(f"site {self.folder.name} has ended: {' '.join(end.split())[-400:]}")
+
+    @property
+    def batches(self) -> int:
+        """How many batches it has run, in all its life."""
+        try:
+            return sum(last.batch + 1 for last in SiteAccount(self.folder).last.values())
+        except PenstockError:
+            return 0
+
+
+class RunningFederation:
+    """Three sites that run."""
+
+    def __init__(self, folder: Path, wire: Wire, name: str, policy: Policy, *, skewed: bool = False) -> None:
+        """Write their files; nothing runs yet."""
+        self.folder, self.wire, self.name = folder, wire, name
+        files = write(folder, wire.settings(name), policy)
+        self.sites = {
+            site: SiteProcess(files[site], folder / site, SKEW_S if skewed and site == SKEWED else 0.0)
+            for site in SITES
+        }
+
+    def start(self) -> None:
+        """Start them and wait until each has run a few batches."""
+        for site in self.sites.values():
+            site.start()
+        self.wait_for(dict.fromkeys(SITES, 2))
+
+    def wait_for(self, batches: dict[str, int]) -> None:
+        """Wait until sites have run so many batches."""
+        until_s = time.monotonic() + _START_S
+        while any(self.sites[site].batches < count for site, count in batches.items()):
+            self.rest(1.0)
+            if time.monotonic() > until_s:
+                raise PenstockError(f"the sites have not run {batches} batches within {_START_S:.0f} s")
+
+    def rest(self, seconds: float, *, but: str = "") -> None:
+        """Let them run."""
+        until_s = time.monotonic() + seconds
+        while True:
+            for name, site in self.sites.items():
+                if name != but:
+                    site.check()
+            left_s = until_s - time.monotonic()
+            if left_s <= 0.0:
+                return
+            time.sleep(min(left_s, 1.0))
+
+    def stop(self) -> None:
+        """End them all."""
+        for site in self.sites.values():
+            site.stop()
+
+    def sic(self, from_s: float, to_s: float) -> list[list[float]]:
+        """The SIC of each query's results at every second, as their roots have measured it."""
+        found: dict[str, list[tuple[float, float]]] = {query: [] for query in QUERIES}
+        for name, site in self.sites.items():
+            ahead_s = SKEW_S if name == SKEWED and site._skew_s else 0.0  # noqa: SLF001 - of the same file
+            for entry in SiteAccount(site.folder).entries():
+                for query, sic in entry.sic.items():
+                    found[query].append((entry.time_s - ahead_s, sic))
+        rows = []
+        at_s = from_s
+        while at_s <= to_s:
+            rows.append([_last(found[query], at_s) for query in QUERIES])
+            at_s += 1.0
+        return rows
+
+    def messages(self) -> dict[str, dict[str, int]]:
+        """What became of the messages that each site has had since its last start."""
+        return {
+            name: json.loads(path.read_text())["messages"]
+            for name, site in self.sites.items()
+            if (path := site.folder / "site.json").exists()
+        }
+
+
+def bench_federation(folder: Path, effort: Effort, wire: Wire, done: Callable[[], None]) -> dict[str, Any]:
+    """Fair and at random, one after the other."""
+    rows = []
+    policies: tuple[Policy, ...] = ("balance", "random")
+    for policy in policies:
+        federation = RunningFederation(folder / policy, wire, policy, policy)
+        with _running(federation):
+            federation.rest(effort.settle_s)
+            begun_s = time.time()
+            federation.rest(effort.measure_s)
+            ended_s = time.time()
+        rows.append({"policy": policy, **_judged(federation, begun_s, ended_s), "account": _account(federation)})
+        done()
+    return {"benchmark": "federation", "parameters": _parameters(effort, wire), "rows": rows}
+
+
+def bench_faults(folder: Path, effort: Effort, wire: Wire, done: Callable[[], None]) -> dict[str, Any]:
+    """Stale and forged messages, a site that is killed, a transport that goes away, and a clock that is off."""
+    federation = RunningFederation(folder / "faults", wire, "faults", "balance", skewed=True)
+    rows: list[dict[str, Any]] = []
+
+    def measure(when: str) -> None:
+        begun_s = time.time()
+        federation.rest(effort.measure_s)
+        rows.append({"when": when, **_judged(federation, begun_s, time.time())})
+
+    with _running(federation):
+        federation.rest(effort.settle_s)
+        measure("before")
+        sent = _disturb(federation)
+        measure("stale, doubled and forged messages")
+        federation.sites[KILLED].kill()
+        federation.rest(AWAY_S, but=KILLED)
+        federation.sites[KILLED].start()
+        federation.wait_for({KILLED: federation.sites[KILLED].batches + 3})
+        federation.rest(effort.settle_s)
+        measure(f"{KILLED} killed, and started {AWAY_S:.0f} s later")
+        done()
+        wire.cut("faults")
+        cut_s = time.time()
+        federation.rest(CUT_S)
+        wire.mend("faults")
+        rows.append({"when": f"transport away for {CUT_S:.0f} s", **_judged(federation, cut_s, time.time())})
+        federation.rest(effort.settle_s)
+        measure("transport back")
+    done()
+    return {
+        "benchmark": "federation-faults",
+        "parameters": _parameters(effort, wire) | {"skewed": SKEWED, "skew_s": SKEW_S, "bad_messages": sent},
+        "rows": rows,
+        "account": _account(federation),
+        "messages": federation.messages(),
+    }
+
+
+@contextmanager
+def _running(federation: RunningFederation) -> Iterator[None]:
+    try:
+        federation.start()
+        yield
+    finally:
+        federation.stop()
+
+
+def _disturb(federation: RunningFederation) -> int:
+    """Send each site's old news again, out of order and twice, and some that nobody should believe."""
+    bus = federation.wire.bus(federation.name)
+    chance = random.Random(0)  # noqa: S311 - a seeded one
+    sent = 0
+    try:
+        bus.listen({f"news.{site}": 0 for site in SITES})
+        heard = [one for _ in range(5) for one in bus.poll(1.0) if one.payload is not None]
+        chance.shuffle(heard)
+        for one in heard[:100]:
+            for _ in range(2):
+                bus.tell(one.channel, one.payload or b"")
+                sent += 1
+        good = {"format": 1, "site": "east", "query": "max", "give": 0.5, "part": 0.5, "sic": None, "time_s": 0.0}
+        good |= {"epoch": 10**12, "sequence": 1}
+        for bad in (
+            {"query": "none"},
+            {"sic": 2.0},
+            {"give": -1.0},
+            {"site": "south"},
+            {"part": 1.0},
+            {"query": "x" * 10_000},
+        ):
+            bus.tell("news.east", json.dumps(good | bad).encode())
+            bus.tell("rows.east.max-east", json.dumps(good | bad).encode())
+            sent += 2
+        bus.tell("news.east", b"\xff\x00 no text")
+        sent += 1
+    finally:
+        bus.close()
+    return sent
+
+
+def _judged(federation: RunningFederation, begun_s: float, ended_s: float) -> dict[str, Any]:
+    """How evenly SIC was spread from one moment to another."""
+    instants = federation.sic(begun_s, ended_s)
+    means = [sum(column) / len(column) for column in zip(*instants, strict=True)]
+    return {
+        **{name: round(value, 4) for name, value in asdict(fairness(instants)).items()},
+        "sic": {query: round(mean, 4) for query, mean in zip(QUERIES, means, strict=True)},
+    }
+
+
+def _account(federation: RunningFederation) -> dict[str, Any]:
+    """Where every row went; rows of sources also as the sources count them."""
+    found = add_up(site.folder for site in federation.sites.values()).to_json()
+    found["rows_in"] = sum(one["rows_in"] for one in found["inputs"].values())
+    found["shed"] = sum(one["shed"] for one in found["inputs"].values())
+    found["lost"] = sum(one["lost"] for one in found["links"].values())
+    found["under_way"] = sum(one["under_way"] for one in found["links"].values())
+    produced, taken = _produced(federation)
+    found["source_rows"] = {"produced": produced, "taken": taken}
+    found["batches"] = {name: site.batches for name, site in federation.sites.items()}
+    return found
+
+
+def _produced(federation: RunningFederation) -> tuple[int, int]:
+    """Rows that sources had produced up to each site's last batch by their own offsets, and rows that sites took."""
+    produced = taken = 0
+    for name, site in federation.sites.items():
+        last = SiteAccount(site.folder).last
+        entry = last[max(last)]
+        lines = (site.folder / "checkpoint" / "offsets" / str(entry.batch)).read_text().splitlines()[2:]
+        seconds = [int(line) for line in lines if line.isdecimal()]
+        rates = [part.rows_per_s for query, part in _parts() if part.site == name and part.rows_per_s and query]
+        produced += sum(s * rate for s, rate in zip(seconds, rates, strict=True))
+        taken += sum(one.rows_in for one in entry.total_inputs.values() if not one.link)
+    return produced, taken
+
+
+def _parts() -> Iterator[tuple[str, Any]]:
+    for query, parts in QUERIES.items():
+        for part in parts:
+            yield query, part
+
+
+def _parameters(effort: Effort, wire: Wire) -> dict[str, Any]:
+    return {
+        "transport": "kafka" if isinstance(wire, KafkaWire) else "folder",
+        "sites": list(SITES),
+        "capacity_rows_per_s": CAPACITY,
+        "rows_per_s": {site: sum(part.rows_per_s for _, part in _parts() if part.site == site) for site in SITES},
+        "queries": {query: {"fragments": len(parts), "sources": sources(query)} for query, parts in QUERIES.items()},
+        "interval_s": INTERVAL_S,
+        "window_s": WINDOW_S,
+        **asdict(effort),
+    }
+
+
+def _last(series: list[tuple[float, float]], at_s: float) -> float:
+    """The latest value at a moment; 0 before the first."""
+    return next((sic for time_s, sic in reversed(series) if time_s <= at_s), 0.0)

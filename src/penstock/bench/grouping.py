@@ -1,0 +1,322 @@
+"""What grouping by cost gains: `grouping.by_cost` against `repartition(k)` and against knowing every cost, in turn.
+
+The paper's stream (OSG, section 5.1): 4,096 items by Zipf's law with exponent 1, each with one of 64 costs from 1 to 64
+times a unit. Micro-batches of so many rows that a task of `repartition(k)` works about a second. Each way of dealing
+has a query of its own on the same rows, which goes on from repeat to repeat; AQE is on.
+
+Of each row its operator writes down when it was taken up and when it was done. Stage time is that from the first row
+taken up to the last one done, so the slowest task's; a row's completion time is counted from the start of its batch,
+with all that is planned, read, dealt and shuffled in it.
+
+Most work here *waits*, as for the answer of a database: eight such tasks need no eight cores. Busy work is measured for
+two tasks, which need two. `full_knowledge` is our deal by true costs, in classes two percent wide.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from pyspark import TaskContext
+from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
+
+from penstock.bench.spread import spread
+from penstock.spark.grouping.grouping import Grouping, by_cost
+from penstock.spark.probe.measured import unmeasured
+from penstock.spark.progress import Progress
+from penstock.spark.session import local_session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+Way = Literal["round_robin", "by_cost", "full_knowledge"]
+WAYS: tuple[Way, ...] = ("round_robin", "by_cost", "full_knowledge")
+#: Columns that the operator gives.
+RESULT = "row bigint, partition int, start_s double, end_s double"
+#: The paper's items and costs; a unit of half a millisecond can be slept.
+UNIT_MS, ITEMS, VALUES = 0.5, 4096, 64
+#: The constant cost of a stream whose rows are all alike: the mean of the others.
+MEAN_MS = UNIT_MS * (VALUES + 1) / 2.0
+#: Tasks that read and deal a batch.
+READERS = 2
+SLOTS = 8
+#: Runs from which a batch job learns: that one partition is slow is believed when two of them tell so.
+LEARN_JOBS = 3
+
+
+@dataclass(frozen=True)
+class Case:
+    """One stream and what is done with it."""
+
+    partitions: int
+    work: Literal["waiting", "busy"] = "waiting"
+    slow: float = 1.0  #: how many times as long the first partition takes
+    constant: bool = False  #: all rows cost the same
+    batch: bool = False  #: one batch job in place of a stream
+    long: int = 1  #: how many times as many rows a batch has
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """For the rows of a result."""
+        return {
+            "job": "batch" if self.batch else "stream",
+            "k": self.partitions,
+            "work": self.work,
+            "costs": "constant" if self.constant else "zipf-1.0",
+            "slow_instance": self.slow,
+            "batches_of_s": self.long,
+        }
+
+
+CASES = (
+    Case(2),
+    Case(4),
+    Case(8),
+    Case(4, slow=1.5),
+    Case(8, slow=1.5),
+    Case(2, "busy"),
+    Case(2, "busy", slow=1.5),
+    Case(4, constant=True),
+    Case(4, constant=True, long=5),
+    Case(4, batch=True),
+    Case(4, batch=True, slow=1.5),
+)
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How long and how hard to try."""
+
+    repeats: int = 3
+    learn: int = 10  #: batches before the first repeat
+    batches: int = 6  #: batches a repeat
+    rows: int = 64  #: rows of a batch for each partition
+    cases: Sequence[Case] = CASES
+
+    @property
+    def steps(self) -> int:
+        """Runs that are told as done one by one."""
+        return len(self.cases) * (1 + self.repeats)
+
+
+@dataclass(frozen=True)
+class Operator:
+    """Waits or works as long as a row says, longer on the first partition if that is slow, and writes down when."""
+
+    work: str
+    slow: float = 1.0
+
+    def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
+        """The row's result."""
+        context = TaskContext.get()
+        partition = context.partitionId() if context else 0
+        start_s = time.time()
+        spend(self.work, row["cost_ms"] / 1000.0 * (self.slow if partition == 0 else 1.0))
+        return {"row": row["row"], "partition": partition, "start_s": start_s, "end_s": time.time()}
+
+
+def spend(work: str, cost_s: float) -> None:
+    """Take so much time."""
+    if work == "waiting":
+        time.sleep(cost_s)
+        return
+    end = time.perf_counter() + cost_s
+    while time.perf_counter() < end:
+        pass
+
+
+def source_options(rows: int, *, constant: bool = False) -> dict[str, float]:
+    """The first so many rows of the paper's stream, of the embedded source."""
+    return {
+        "available": rows,
+        "partitions": READERS,
+        "seed": 1,
+        "keys": ITEMS,
+        "skew": 1.0,
+        "cost_values": 1 if constant else VALUES,
+        "min_cost_ms": MEAN_MS if constant else UNIT_MS,
+        "max_cost_ms": MEAN_MS if constant else VALUES * UNIT_MS,
+    }
+
+
+def bench_grouping(folder: Path, effort: Effort, done: Callable[[], None]) -> dict[str, Any]:
+    """One row for each case and way."""
+    spark = local_session(folder, cores=SLOTS)
+    spark.conf.set("spark.sql.adaptive.enabled", "true")
+    rows: list[dict[str, Any]] = []
+    for number, case in enumerate(effort.cases):
+        runs = _Runs(spark, folder / f"case-{number}", case, effort)
+        if effort.learn:
+            runs.first()
+        done()
+        for repeat in range(effort.repeats):
+            runs.repeat(repeat)
+            done()
+        rows.extend(runs.rows())
+    spark.stop()
+    return {
+        "rows": rows,
+        "parameters": {
+            "items": ITEMS,
+            "cost_values": VALUES,
+            "unit_ms": UNIT_MS,
+            "rows_per_partition_and_batch": effort.rows,
+            "batches": effort.batches,
+            "learn_batches": effort.learn,
+            "repeats": effort.repeats,
+            "readers": READERS,
+            "slots": SLOTS,
+        },
+    }
+
+
+@dataclass
+class _Runs:
+    """The ways of one case, in turn."""
+
+    spark: SparkSession
+    folder: Path
+    case: Case
+    effort: Effort
+    found: dict[Way, list[dict[str, float]]] = field(default_factory=lambda: {way: [] for way in WAYS})
+
+    def __post_init__(self) -> None:
+        case = self.case
+        factors = (case.slow, *[1.0] * (case.partitions - 1)) if case.slow != 1.0 else ()
+        self.groupings: dict[Way, Grouping] = {
+            "by_cost": by_cost("key", case.partitions, row="row", checkpoint=self.folder / "by_cost"),
+            "full_knowledge": by_cost(cost="cost_s", partitions=case.partitions, row="row", factors=factors),
+        }
+        self.operator = Operator(case.work, case.slow)
+        self.batch_rows = self.effort.rows * case.partitions * case.long
+        self.done_rows = 0
+
+    def first(self) -> None:
+        """Warm up, and learn: a stream from batch to batch, a batch job from one run to the next."""
+        jobs = LEARN_JOBS if self.case.batch else 1
+        for _ in range(jobs):
+            self._run_all(self._batches(self.effort.learn // jobs))
+
+    def repeat(self, number: int) -> None:
+        """One repeat, with another way first each time."""
+        turn = number % len(WAYS)
+        for way, measured in self._run_all(self._batches(self.effort.batches), (*WAYS[turn:], *WAYS[:turn])).items():
+            self.found[way].append(measured)
+
+    def _batches(self, short: int) -> int:
+        """As many rows in long batches as in short ones, about."""
+        return max(2, short // self.case.long)
+
+    def _run_all(self, batches: int, ways: Sequence[Way] = WAYS) -> dict[Way, dict[str, float]]:
+        first, self.done_rows = self.done_rows, self.done_rows + batches * self.batch_rows
+        run = self._batch if self.case.batch else self._stream
+        return {way: run(way, first) for way in ways}
+
+    def _dealt(self, df: DataFrame, way: Way) -> DataFrame:
+        """The rows dealt in one way, and what the operator makes of them."""
+        df = df.withColumn("cost_s", F.col("cost_ms") / 1000.0)
+        if way == "by_cost":
+            own = self.groupings[way]
+            return df.transform(own).transform(own.measured(self.operator, RESULT, form="row"))
+        dealt = df.repartition(self.case.partitions) if way == "round_robin" else df.transform(self.groupings[way])
+        return unmeasured(dealt, self.operator, RESULT, "row")
+
+    def _stream(self, way: Way, first: int) -> dict[str, float]:
+        """Go on with the stream of a way; what its batches took."""
+        source = self.spark.readStream.format("penstock").options(
+            **source_options(self.done_rows, constant=self.case.constant)
+        )
+        checkpoint, sink = self.folder / way, self.folder / f"{way}-sink"
+        query = (
+            self._dealt(source.option("rows_per_batch", self.batch_rows).load(), way)
+            .writeStream.format("parquet")
+            .option("path", str(sink))
+            .option("checkpointLocation", str(checkpoint))
+            .trigger(availableNow=True)
+            .start()
+        )
+        if way == "by_cost":
+            self.groupings[way].watch(query)
+        progress = finished(query)
+        if way == "by_cost":
+            self.groupings[way].stop()
+        table = written(self.spark, sink, first)
+        starts_s = {one.batch: one.start_s for one in progress}
+        batches = table["row"].to_numpy() // self.batch_rows
+        return measures(table, batches, starts_s, {one.batch: one.duration_s for one in progress})
+
+    def _batch(self, way: Way, first: int) -> dict[str, float]:
+        """One batch job over the rows from the first on; what it took. What it cost is learned for the next one."""
+        df = (
+            self.spark.read.format("penstock")
+            .options(**source_options(self.done_rows, constant=self.case.constant))
+            .load()
+        )
+        out = self._dealt(df.filter(F.col("row") >= first), way)
+        sink = self.folder / f"{way}-{first}"
+        start_s = time.time()
+        out.write.parquet(str(sink))
+        took_s = time.time() - start_s
+        if way == "by_cost":
+            self.groupings[way].learn()
+        table = written(self.spark, sink, first)
+        return measures(table, np.zeros(table.num_rows, np.int64), {0: start_s}, {0: took_s})
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One for each way."""
+        base = self.found["round_robin"]
+        oracle = self.found["full_knowledge"]
+        return [
+            {
+                **self.case.told,
+                "way": way,
+                **{name: spread([one[name] for one in own]) for name in own[0]},
+                "speed_up": {name: spread(_ratios(base, own, name)) for name in own[0]},
+                "of_full_knowledge": {name: statistics.median(_ratios(oracle, own, name)) for name in own[0]},
+            }
+            for way, own in self.found.items()
+        ]
+
+
+def _ratios(base: list[dict[str, float]], own: list[dict[str, float]], name: str) -> list[float]:
+    return [before[name] / after[name] for before, after in zip(base, own, strict=True)]
+
+
+def finished(query: StreamingQuery) -> list[Progress]:
+    """The batches of a query that works off what is there, when it has done so."""
+    query.awaitTermination()
+    if (error := query.exception()) is not None:
+        raise error
+    return [one for one in map(Progress.of, query.recentProgress) if one.rows]
+
+
+def written(spark: SparkSession, sink: Path, first: int) -> pa.Table:
+    """The rows from that number on, without those of a batch that was cut off."""
+    return spark.read.parquet(str(sink)).filter(F.col("row") >= first).toArrow()
+
+
+def measures(
+    table: pa.Table,
+    batches: NDArray[np.int64],
+    starts_s: dict[int, float],
+    durations_s: dict[int, float],
+) -> dict[str, float]:
+    """Stage time and batch time, on average over batches, and completion times of rows."""
+    begins_s, ends_s = table["start_s"].to_numpy(), table["end_s"].to_numpy()
+    stages_s = [ends_s[batches == one].max() - begins_s[batches == one].min() for one in np.unique(batches)]
+    completions_s = ends_s - np.array([starts_s[one] for one in batches.tolist()])
+    return {
+        "stage_s": float(np.mean(stages_s)),
+        "completion_mean_s": float(completions_s.mean()),
+        "completion_p99_s": float(np.quantile(completions_s, 0.99)),
+        "batch_s": float(np.mean([durations_s[one] for one in np.unique(batches).tolist()])),
+    }

@@ -1,0 +1,245 @@
+"""`penstock bench NAME`: the commands; what they run is in `cli_bench` and `cli_plus`."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from penstock import hardware
+from penstock.bench.simulator import PAPER_RUNS, bench_sim
+from penstock.cli import bench as cli_bench
+from penstock.cli import bench_density as cli_plus
+from penstock.cli import bench_roadmap as cli_aurora
+from penstock.cli.options import (
+    Boxes,
+    ClassCount,
+    Fragments,
+    GateRows,
+    GroupingRepeats,
+    GrowthBatches,
+    Jobs,
+    Json,
+    Learn,
+    Measure,
+    PreferRows,
+    Repeats,
+    Runs,
+    Seed,
+)
+from penstock.cli.printing import SCREEN, check_outputs, jobs_or_cores, json_bytes, print_files, progress_bar
+from penstock.errors import PenstockError
+from penstock.output import write_files
+from penstock.sim.coverage import CASES, LEAST, MOST, bench_coverage
+from penstock.sim.grains import GRAIN_RUNS, bench_grains
+
+_GROUPING_REPEATS = 3
+
+#: Runs a benchmark, telling of each step that is done; and shows what came out.
+_Run = Callable[[Callable[[], None]], dict[str, Any]]
+_Show = Callable[[Console, dict[str, Any]], None]
+
+bench = typer.Typer(help="Measure speed on this machine.", no_args_is_help=True)
+
+
+@bench.command("sim")
+def bench_simulator(*, runs: Runs = 200, jobs: Jobs = 0, json_file: Json = None) -> None:
+    """Verdicts per second and core of the simulator, and the time that the paper's 5,000 runs take."""
+    json_file = check_outputs(None, json_file)
+    with progress_bar() as progress:
+        task = progress.add_task("simulator", total=2 * runs)
+        result = bench_sim(runs, jobs_or_cores(jobs), partial(progress.advance, task))
+    result["machine"] = hardware.describe()
+    table = Table("algorithm", "million verdicts per second and core", "slowest to fastest run")
+    for row in result["rows"]:
+        rate = {name: value / 1e6 for name, value in row["decisions_per_s_per_core"].items()}
+        table.add_row(row["algorithm"], f"{rate['mean']:.1f}", f"{rate['min']:.1f} to {rate['max']:.1f}")
+    SCREEN.print(table)
+    whole = result["whole_runs"]
+    SCREEN.print(
+        f"Streams and the paper's four algorithms together: {whole['decisions_per_s_per_core'] / 1e6:.1f} million "
+        f"verdicts per second and core; {PAPER_RUNS} runs take {whole['seconds_for_paper_runs']:.0f} s "
+        f"on {result['parameters']['jobs']} processes; peak memory {whole['peak_memory_mib']:.0f} MiB.",
+        highlight=False,
+    )
+    SCREEN.print(f"Measured on {hardware.in_one_line(result['machine'])}.", highlight=False)
+    contents = {json_file: json_bytes(result)} if json_file else {}
+    write_files(contents)
+    print_files(contents)
+
+
+@bench.command("answers")
+def bench_answers(*, runs: Runs = 20_000, seed: Seed = 0, json_file: Json = None) -> None:
+    """How often intervals of 95 percent hold the true value, of groups that are drawn and shed by chance."""
+    json_file = check_outputs(None, json_file)
+    with progress_bar() as progress:
+        result = bench_coverage(runs, seed, partial(progress.advance, progress.add_task("answers", total=len(CASES))))
+    found = {(row["question"], row["case"]): row for row in result["rows"]}
+    table = Table("held, in percent", *(case.name for case in CASES))
+    for question in dict.fromkeys(row["question"] for row in result["rows"]):
+        cells = [found[question, case.name] for case in CASES]
+        told = [f"{100.0 * one['coverage']:.1f}" for one in cells]
+        table.add_row(
+            question, *(text if one["promised"] else f"({text})" for text, one in zip(told, cells, strict=True))
+        )
+    table.add_row("effective rows", *(f"{found['count', case.name]['effective_rows']:.0f}" for case in CASES))
+    SCREEN.print(table)
+    SCREEN.print(
+        f"In brackets: beyond what is promised, {100 * LEAST:.0f} to {100 * MOST:.0f} percent.", highlight=False
+    )
+    contents = {json_file: json_bytes(result)} if json_file else {}
+    write_files(contents)
+    print_files(contents)
+
+
+@bench.command("grains")
+def bench_shedding_grains(*, seed: Seed = 0, json_file: Json = None) -> None:
+    """What the gate, the row-by-row machine, and both together do for a micro-batch query, on virtual time."""
+    json_file = check_outputs(None, json_file)
+    with progress_bar() as progress:
+        result = bench_grains(seed, partial(progress.advance, progress.add_task("grains", total=GRAIN_RUNS)))
+    table = Table("scenario", "grain", "windows within target", "worst window", "rows kept", "shed by the machine")
+    for row in result["rows"]:
+        worst, kept, late = row["worst_window_s"], row["kept_share"], row["shed_by_the_machine"]
+        within = f"{row['windows_within_target']:.0%}"
+        table.add_row(row["scenario"], row["grain"], within, f"{worst:.2f} s", f"{kept:.1%}", f"{late:.1%}")
+    SCREEN.print(table)
+    contents = {json_file: json_bytes(result)} if json_file else {}
+    write_files(contents)
+    print_files(contents)
+
+
+@bench.command("roadmap")
+def bench_roadmap(*, boxes: Boxes = 1000, repeats: Repeats = 9, seed: Seed = 0, json_file: Json = None) -> None:
+    """How long a road map of a random network takes to build and to read, against a linear program at every change."""
+    run = partial(cli_aurora.bench, boxes, repeats, seed)
+    _bench("road map", repeats, run, cli_aurora.show, json_file)
+
+
+@bench.command("density")
+def bench_density(
+    *, classes: ClassCount = 100_000, repeats: Repeats = 9, seed: Seed = 0, json_file: Json = None
+) -> None:
+    """How long Balanced takes to allot work to many classes of rows, for alpha 0, 1, 2 and infinity."""
+    run = partial(cli_plus.bench_density, classes, repeats, seed)
+    _bench("density", repeats, run, cli_plus.show_density, json_file)
+
+
+@bench.command("gate")
+def bench_gate(*, rows: GateRows = 60_000_000, repeats: Repeats = 7, json_file: Json = None) -> None:
+    """Rows a second of the gate on Spark, against DataFrame.sample on the same rows."""
+    run = partial(cli_bench.run_gate, rows, repeats)
+    _bench_on_spark("gate", repeats + 3, run, cli_bench.show_gate, json_file)
+
+
+@bench.command("idle")
+def bench_idle(*, repeats: Repeats = 5, json_file: Json = None) -> None:
+    """What a guard costs on Spark while nothing is overloaded: a guarded pipeline against the bare one."""
+    _bench_on_spark("idle", repeats + 1, partial(cli_bench.run_idle, repeats), cli_bench.show_idle, json_file)
+
+
+@bench.command("latency")
+def bench_latency(
+    *,
+    learn: Learn = 20.0,
+    measure: Measure = 60.0,
+    prefer: PreferRows = "cheap",
+    repeats: Repeats = 1,
+    json_file: Json = None,
+) -> None:
+    """How each policy holds a 2 s target on Spark at 25, 50 and 100 percent overload; 22 minutes a repeat."""
+    run = partial(cli_bench.run_latency, learn, measure, prefer, repeats)
+    _bench_on_spark("latency", 15 * repeats, run, cli_bench.show_latency, json_file)
+
+
+@bench.command("grouping")
+def bench_grouping(
+    *,
+    figure_12: Annotated[
+        bool, typer.Option("--figure-12", help="OSG's figure 12 in its place: completion times as speeds change.")
+    ] = False,
+    repeats: GroupingRepeats = None,
+    json_file: Json = None,
+) -> None:
+    """What grouping by cost gains on Spark over repartition(k), and over knowing every cost; 40 minutes."""
+    if figure_12 and repeats is not None:
+        raise PenstockError.setting("--repeats", repeats, "it without --figure-12, which is one run")
+    if figure_12:
+        _bench_on_spark("figure 12", 3, cli_bench.run_series, cli_bench.show_series, json_file)
+        return
+    cli_bench.require_spark()
+    run = partial(cli_bench.run_grouping, repeats or _GROUPING_REPEATS)
+    _bench_on_spark(
+        "grouping", cli_bench.grouping_steps(repeats or _GROUPING_REPEATS), run, cli_bench.show_grouping, json_file
+    )
+
+
+@bench.command("balanced")
+def bench_balanced(
+    *, repeats: Repeats = 3, learn: Learn = 45.0, measure: Measure = 30.0, json_file: Json = None
+) -> None:
+    """What policies deliver to three queries that differ in cost and worth, at twice the load; 8 minutes a repeat."""
+    cli_bench.require_spark()
+    run = partial(cli_bench.run_balanced, repeats, learn, measure)
+    _bench_on_spark("balanced", cli_bench.balanced_steps(repeats), run, cli_bench.show_balanced, json_file)
+
+
+@bench.command("growth")
+def bench_growth(*, batches: GrowthBatches = 100_000, json_file: Json = None) -> None:
+    """What a day of batches leaves in files and memory, and whether a batch gets slower; half an hour."""
+    _bench_on_spark("growth", 4, partial(cli_bench.run_growth, batches), cli_bench.show_growth, json_file)
+
+
+@bench.command("fair")
+def bench_fair(*, settle: Learn = 30.0, measure: Measure = 40.0, json_file: Json = None) -> None:
+    """How even the results of four overloaded queries are: Fair, random shedding, a guard each, and Spark's pools."""
+    cli_bench.require_spark()
+    run = partial(cli_bench.run_fair, settle, measure)
+    _bench_on_spark("fair", cli_bench.fair_steps(), run, cli_bench.show_fair, json_file)
+
+
+@bench.command("balance")
+def bench_balance(
+    *, fragments: Fragments = 2000, repeats: Repeats = 101, seed: Seed = 0, json_file: Json = None
+) -> None:
+    """How long an overloaded node takes to decide what it keeps, fairly and at random."""
+    run = partial(cli_bench.run_balance, fragments, repeats, seed)
+    _bench("balance", repeats, run, cli_bench.show_balance, json_file)
+
+
+@bench.command("federation")
+def bench_federation(
+    *,
+    settle: Learn = 40.0,
+    measure: Measure = 60.0,
+    kafka: Annotated[
+        str | None, typer.Option(help="A Kafka broker between the sites, in place of a folder.", metavar="HOST:PORT")
+    ] = None,
+    faults: Annotated[
+        bool, typer.Option("--faults", help="A site killed, the transport away, bad messages, a clock that is off.")
+    ] = False,
+    json_file: Json = None,
+) -> None:
+    """How even three sites make the SIC of queries that they share, against random shedding; 5 minutes."""
+    run = partial(cli_bench.run_federation, settle, measure, kafka, faults=faults)
+    _bench_on_spark("federation", 2, run, cli_bench.show_federation, json_file)
+
+
+def _bench_on_spark(name: str, steps: int, run: _Run, show: _Show, json_file: Path | None) -> None:
+    cli_bench.require_spark()
+    _bench(name, steps, run, show, json_file)
+
+
+def _bench(name: str, steps: int, run: _Run, show: _Show, json_file: Path | None) -> None:
+    json_file = check_outputs(None, json_file)
+    with progress_bar() as progress:
+        result = run(partial(progress.advance, progress.add_task(name, total=steps)))
+    result["machine"] = hardware.describe()
+    show(SCREEN, result)
+    SCREEN.print(f"Measured on {hardware.in_one_line(result['machine'])}.", highlight=False)
+    contents = {json_file: json_bytes(result)} if json_file else {}
+    write_files(contents)
+    print_files(contents)

@@ -1,0 +1,344 @@
+"""The `penstock` command: every command takes `--json FILE`, and a mistake in its use is one line and exit status 2."""
+
+import shlex
+import sys
+import tempfile
+from concurrent.futures.process import BrokenProcessPool
+from functools import partial
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+
+import penstock
+from penstock import hardware
+from penstock.cli import bench as cli_bench
+from penstock.cli import dashboard as cli_dashboard
+from penstock.cli import replay as cli_replay
+from penstock.cli import roadmap as cli_roadmap
+from penstock.cli import run as cli_run
+from penstock.cli import site as cli_site
+from penstock.cli import whatif as cli_whatif
+from penstock.cli.bench_commands import bench
+from penstock.cli.options import (
+    Batches,
+    Checkpoints,
+    Cores,
+    Dashboard,
+    DemoOut,
+    Folder,
+    GuardOverhead,
+    Host,
+    Json,
+    Kind,
+    LogPath,
+    LogQuery,
+    LogTarget,
+    NetworkPath,
+    Placement,
+    Port,
+    RunKind,
+    RunOut,
+    RunSeconds,
+    Seconds,
+    Seed,
+    Shed,
+    SiteAccounts,
+    SiteFolder,
+    SitePath,
+    Solver,
+    SparkConf,
+    Spread,
+    Step,
+    Target,
+    Token,
+    Trigger,
+)
+from penstock.cli.printing import (
+    SCREEN,
+    check_outputs,
+    command_line,
+    json_bytes,
+    print_files,
+    progress_bar,
+)
+from penstock.cli.reproduce import reproduce
+from penstock.errors import PenstockError
+from penstock.output import writable_folder, write_files
+from penstock.web.serve import PORT
+
+#: What Typer returns after Ctrl-C, and what a shell expects.
+_INTERRUPTED = 130
+
+app = typer.Typer(
+    name="penstock",
+    help="Keeps an overloaded stream within its latency target and says exactly what was dropped.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.add_typer(reproduce, name="reproduce")
+app.add_typer(bench, name="bench")
+
+
+@app.callback(invoke_without_command=True)
+def _penstock(
+    *,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True)] = False,
+) -> None:
+    if version:
+        SCREEN.print(f"penstock {penstock.__version__}", highlight=False)
+        raise typer.Exit
+
+
+@app.command()
+def demo(
+    *,
+    seconds: Seconds = 40.0,
+    target: Target = 2.0,
+    seed: Seed = 0,
+    out: DemoOut = Path("out/demo"),
+    dashboard: Dashboard = False,
+    json_file: Json = None,
+) -> None:
+    """An overloaded Spark query on this machine, first unguarded, then guarded; takes two minutes if it is idle."""
+    cli_bench.require_spark()
+    json_file = check_outputs(out, json_file)
+    from penstock.demo import page, report  # noqa: PLC0415 - the other commands need no Spark
+    from penstock.demo.both_runs import MODES, run_demo  # noqa: PLC0415
+    from penstock.demo.kept_log import KeptLog  # noqa: PLC0415
+
+    log = KeptLog(out)
+    with (
+        tempfile.TemporaryDirectory(prefix="penstock-demo-", ignore_cleanup_errors=True) as name,
+        cli_dashboard.beside(SCREEN, [Path(name) / run for run in MODES], wanted=dashboard),
+    ):
+        result = run_demo(SCREEN, Path(name), seconds=seconds, target_s=target, seed=seed)
+        log_files = log.taken_from(Path(name) / "guarded")
+    result["machine"] = hardware.describe()
+    machine = hardware.in_one_line(result["machine"])
+    report.show(SCREEN, result)
+    SCREEN.print(f"Measured on {machine}.", highlight=False)
+    made_by = command_line("penstock demo", {"seconds": seconds, "target": f"{target:g} s", "seed": seed})
+    contents = {out / "demo.html": page.page(result, machine, made_by), out / "demo.json": json_bytes(result)}
+    contents[out / "demo.png"] = page.picture(result)
+    if json_file is not None:
+        contents[json_file] = json_bytes(result)
+    log.clear()
+    write_files({**contents, **log_files})
+    print_files(contents)
+    SCREEN.print(f"To look into the guarded run: {log.command}", highlight=False, markup=False, soft_wrap=True)
+
+
+@app.command()
+def roadmap(
+    file: NetworkPath,
+    *,
+    kind: Kind = None,
+    shed: Shed = None,
+    placement: Placement = None,
+    solver: Solver = None,
+    step: Step = None,
+    json_file: Json = None,
+) -> None:
+    """The load of a query network, the plans that shed more and more of it, and the one for a given excess."""
+    json_file = check_outputs(None, json_file)
+    found = cli_roadmap.answer(file, kind=kind, shed=shed, placement=placement, solver=solver, step=step)
+    contents = {json_file: json_bytes(cli_roadmap.to_json(found))} if json_file else {}
+    cli_roadmap.show(SCREEN, found)
+    write_files(contents)
+    print_files(contents)
+
+
+@app.command()
+def whatif(  # noqa: PLR0913 - one argument an option
+    progress: LogPath,
+    *,
+    target: LogTarget,
+    query: LogQuery = None,
+    spread: Spread = 1.0,
+    trigger: Trigger = None,
+    guard_overhead: GuardOverhead = None,
+    quarantine: Annotated[bool, typer.Option("--quarantine", help="Guards keep shed rows in a quarantine.")] = False,
+    seed: Seed = 0,
+    out: Annotated[
+        Path | None, typer.Option(help="Write whatif.png and whatif.json to this folder.", metavar="DIR")
+    ] = None,
+    json_file: Json = None,
+) -> None:
+    """A recorded progress log of Spark, replayed under each policy: what would have been shed, and what latency."""
+    json_file = check_outputs(out, json_file)
+    settings = cli_whatif.Settings(target, query, spread, trigger, seed, guard_overhead, quarantine)
+    with progress_bar() as bar:
+        found = cli_whatif.answer(progress, settings, partial(bar.advance, bar.add_task("replay", total=7)))
+    cli_whatif.show(SCREEN, found)
+    contents = {} if out is None else cli_whatif.files(out, found)
+    if json_file is not None:
+        contents[json_file] = json_bytes(cli_whatif.to_json(found))
+    write_files(contents)
+    print_files(contents)
+
+
+@app.command("run")
+def run_network(  # noqa: PLR0913 - one argument an option
+    file: NetworkPath,
+    *,
+    seconds: RunSeconds = None,
+    batches: Batches = None,
+    once: Annotated[bool, typer.Option("--once", help="Work off what is there now, and end.")] = False,
+    kind: RunKind = None,
+    cores: Cores = 2,
+    shed: Annotated[bool, typer.Option(help="Drop rows when overloaded.")] = True,
+    explain: Annotated[bool, typer.Option("--explain", help="Print Spark's plan of each output.")] = False,
+    folder: Folder = None,
+    dashboard: Dashboard = False,
+    out: RunOut = None,
+    json_file: Json = None,
+) -> None:
+    """Run a query network on Spark: shared boxes once a batch, drops where they cost least utility; Ctrl-C ends it."""
+    cli_bench.require_spark()
+    json_file = check_outputs(out, json_file)
+    if folder is not None:
+        writable_folder("--folder", folder)
+        if out is not None and out.absolute().resolve() == folder.absolute().resolve():
+            raise PenstockError.setting("--out", str(out), "another folder than --folder", "each has a network.json")
+    settings = cli_run.Settings(seconds, batches, once, kind, cores, shed, explain, folder)
+    page_of = partial(cli_dashboard.beside, SCREEN, wanted=dashboard)
+    network, made = cli_run.run(file, settings, SCREEN, lambda folder: page_of([folder]))
+    result = cli_run.facts(network, made) | {"machine": hardware.describe()}
+    machine = hardware.in_one_line(result["machine"])
+    cli_run.show(SCREEN, result)
+    SCREEN.print(f"Measured on {machine}.", highlight=False)
+    contents: dict[Path, bytes] = {}
+    if out is not None:
+        from penstock.views.network.page import page  # noqa: PLC0415 - the other commands need no Spark
+
+        given = {"seconds": seconds, "batches": batches, "kind": kind, "cores": cores}
+        made_by = command_line(f"penstock run {shlex.quote(str(file))}", given)
+        contents[out / "network.html"] = page(network.name, network.network, made.snapshots, machine, made_by)
+        contents[out / "network.json"] = json_bytes(result)
+    if json_file is not None:
+        contents[json_file] = json_bytes(result)
+    write_files(contents)
+    print_files(contents)
+
+
+@app.command("dashboard")
+def show_dashboard(
+    checkpoints: Checkpoints = None,
+    *,
+    sample: Annotated[bool, typer.Option("--sample", help="Show a simulated query in place of a log.")] = False,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Show the page before a query has written its first plan.")
+    ] = False,
+    host: Host = "127.0.0.1",
+    port: Port = PORT,
+    token: Token = None,
+    json_file: Json = None,
+) -> None:
+    """A live page over the logs of guarded queries and networks; with --json, what it shows, once."""
+    json_file = check_outputs(None, json_file)
+    if wait and json_file is not None:
+        raise PenstockError("--json writes what is there now: give it without --wait")
+    with cli_dashboard.board(checkpoints or [], sample=sample, wait=wait) as shown:
+        if json_file is None:
+            cli_dashboard.serve(SCREEN, shown, host=host, port=port, token=token)
+            return
+        contents = {json_file: json_bytes({"logs": cli_dashboard.state(shown)})}
+        write_files(contents)
+    print_files(contents)
+
+
+@app.command("replay")
+def replay_quarantine(
+    folder: Annotated[Path, typer.Argument(help="The quarantine of a guard.", metavar="DIR")],
+    *,
+    into: Annotated[
+        str, typer.Option(help="A folder of its own, table:NAME or kafka:TOPIC@HOST:PORT.", metavar="PLACE")
+    ],
+    pipeline: Annotated[
+        str | None,
+        typer.Option(
+            help="What the guarded query does behind the gate; else rows as they are.", metavar="MODULE:FUNCTION"
+        ),
+    ] = None,
+    when_calm: Annotated[
+        Path | None,
+        typer.Option(help="Only while the query with this checkpoint sheds nothing.", metavar="CHECKPOINT"),
+    ] = None,
+    cores: Cores = 2,
+    json_file: Json = None,
+) -> None:
+    """Feed the rows that a guard has shed through the pipeline, each once."""
+    cli_bench.require_spark()
+    json_file = check_outputs(None, json_file)
+    result = cli_replay.run(folder, into, pipeline, when_calm, cores, SCREEN)
+    contents = {json_file: json_bytes(result)} if json_file else {}
+    write_files(contents)
+    print_files(contents)
+
+
+@app.command("site")
+def run_site(  # noqa: PLR0913 - one argument an option
+    file: SitePath = None,
+    *,
+    seconds: RunSeconds = None,
+    batches: Batches = None,
+    cores: Cores = 2,
+    folder: SiteFolder = None,
+    conf: SparkConf = None,
+    account: SiteAccounts = None,
+    dashboard: Dashboard = False,
+    json_file: Json = None,
+) -> None:
+    """Run one site of a federation on Spark, until Ctrl-C; or, with --account, add up the accounts of several sites."""
+    json_file = check_outputs(None, json_file)
+    if (file is None) == (account is None):
+        raise PenstockError("give either a site file, or --account with the folder of each site")
+    if dashboard and account is not None:
+        raise PenstockError("--dashboard shows a site that runs: give a site file, or run penstock dashboard DIR")
+    if account is not None:
+        added = cli_site.account(account)
+        cli_site.show_account(SCREEN, added)
+        result = added.to_json()
+    elif file is not None:
+        cli_bench.require_spark()
+        if folder is not None:
+            writable_folder("--folder", folder)
+        settings = cli_site.Settings(seconds, batches, cores, folder, tuple(conf or ()))
+        page_of = partial(cli_dashboard.beside, SCREEN, wanted=dashboard)
+        result = cli_site.run(file, settings, SCREEN, lambda folder: page_of([folder]))
+        cli_site.show(SCREEN, result)
+    contents = {json_file: json_bytes(result)} if json_file else {}
+    write_files(contents)
+    print_files(contents)
+    if result.get("balances") is False:
+        sys.exit(1)
+
+
+def main() -> None:
+    """Run the command; a mistake in its use ends in one line on standard error and exit status 2."""
+    try:
+        code: int | None = app(standalone_mode=False)
+    except typer.BadParameter as error:
+        _fail(error.format_message())
+    except (typer.TyperException, PenstockError) as error:
+        _fail(str(error))
+    except OSError as error:
+        _fail(f"cannot write the output: {error.strerror}", status=1)
+    except BrokenProcessPool:
+        _fail("a worker process died, perhaps for want of memory: try again with fewer --jobs", status=1)
+    except SystemError as error:
+        # So Numba puts a Ctrl-C that reached compiled code.
+        if not isinstance(error.__cause__ or error.__context__, KeyboardInterrupt):
+            raise
+        code = _INTERRUPTED
+    if code == _INTERRUPTED:
+        _fail("stopped", status=_INTERRUPTED)
+    sys.exit(code or 0)
+
+
+def _fail(message: str, status: int = 2) -> NoReturn:
+    if message:  # without one, help was printed in its place
+        sys.stderr.write(f"penstock: {' '.join(message.split())}\n")
+    sys.exit(status)

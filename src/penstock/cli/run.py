@@ -1,0 +1,173 @@
+"""`penstock run`: a network file on Spark, with a view while it runs and a report at the end."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from penstock.config.network_file import load
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+
+    from rich.console import Console
+
+    from penstock.config.network_file import NetworkFile
+    from penstock.messages.snapshot import Snapshot
+    from penstock.spark.network.run import NetworkRun
+
+#: Time between two looks at the queries.
+LOOK_S = 0.2
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a network is run.
+
+    Attributes:
+        seconds: For how long; None: until it is stopped.
+        batches: For how many batches of the inputs; None: until it is stopped.
+        once: Whether to work off what is there now, and end.
+        kind: How rows are dropped, if not as the file says.
+        cores: Cores of the local session.
+        shed: Whether rows are dropped at all.
+        explain: Whether to print Spark's plan of each output.
+        folder: Where checkpoints and plans are kept; None: in a folder that is deleted at the end.
+    """
+
+    seconds: float | None = None
+    batches: int | None = None
+    once: bool = False
+    kind: str | None = None
+    cores: int = 2
+    shed: bool = True
+    explain: bool = False
+    folder: Path | None = None
+
+
+def run(
+    path: Path,
+    settings: Settings,
+    console: Console,
+    page: Callable[[Path], AbstractContextManager[object]] = nullcontext,
+) -> tuple[NetworkFile, NetworkRun]:
+    """Run a network file until its time is up; the run, for its report. `page` shows its folder in the meantime."""
+    file = load(path, complete=False, runnable=True)
+    with _folder(settings.folder) as folder, page(folder):
+        # Boxes in Python are found beside the file, by this process and by Spark's workers.
+        beside = str(path.absolute().parent)
+        sys.path.insert(0, beside)
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [beside, os.environ.get("PYTHONPATH")]))
+        from penstock.spark.network.record import Record  # noqa: PLC0415 - other commands need no Spark
+        from penstock.spark.network.run import NetworkRun  # noqa: PLC0415
+        from penstock.spark.session import local_session, silence_stacks  # noqa: PLC0415
+        from penstock.views.network.terminal import watching  # noqa: PLC0415
+
+        silence_stacks()
+        console.print(f"Starting Spark for network {file.name} ...", highlight=False)
+        spark = local_session(folder / "spark", cores=settings.cores, app=file.name)
+        # PySpark's own handler cancels jobs from within whatever call is under way, which breaks that call.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            with watching(console, file.network) as update:
+
+                def seen(snapshot: Snapshot) -> None:
+                    update(snapshot)
+                    record.add(snapshot)
+
+                made = NetworkRun(
+                    spark,
+                    file,
+                    folder,
+                    kind=settings.kind,  # type: ignore[arg-type]
+                    cores=settings.cores,
+                    shed=settings.shed,
+                    on_snapshot=seen,
+                )
+                record = Record(folder, file.name, made.network)
+                try:
+                    _until_over(made, settings)
+                finally:
+                    record.end()
+            if settings.explain:
+                for arc, plan in made.plans_shown.items():
+                    console.print(f"Plan of {arc}:", highlight=False, markup=False)
+                    console.print(plan, highlight=False, markup=False, soft_wrap=True)
+            return file, made
+        finally:
+            spark.stop()
+
+
+def _until_over(made: NetworkRun, settings: Settings) -> None:
+    begun_s = time.monotonic()
+    try:
+        made.start(once=settings.once)
+        while made.active and not _over(made, settings, time.monotonic() - begun_s):
+            time.sleep(LOOK_S)
+        made.refuse_failure()
+    except KeyboardInterrupt:
+        # That is how a run without an end is ended; its report follows, and a second one shall not cut that off.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    finally:
+        made.stop()
+
+
+def _over(made: NetworkRun, settings: Settings, elapsed_s: float) -> bool:
+    enough = settings.batches is not None and made.snapshots.sums.batches >= settings.batches
+    return enough or (settings.seconds is not None and elapsed_s >= settings.seconds)
+
+
+@contextmanager
+def _folder(given: Path | None) -> Iterator[Path]:
+    if given is not None:
+        yield given.absolute()
+        return
+    folder = Path(tempfile.mkdtemp(prefix="penstock-run-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def facts(file: NetworkFile, made: NetworkRun) -> dict[str, Any]:
+    """The run in numbers."""
+    from penstock.views.network.summary import summary  # noqa: PLC0415
+
+    return {"network": file.name, "errors": made.errors, **summary(file.network, made.snapshots)}
+
+
+def show(console: Console, found: dict[str, Any]) -> None:
+    """The run in a few lines."""
+    utility = found["mean_utility"]
+    console.print(
+        f"Batches: {found['batches']}, of which overloaded: {found['batches_overloaded']}; rows in: "
+        f"{found['rows_in']:,}, dropped: {found['rows_shed']:,}; road maps built: {found['road_maps_built']}"
+        + ("" if utility is None else f", mean utility {utility:.3f}")
+        + (f", errors survived: {found['errors']}" if found["errors"] else "")
+        + ".",
+        highlight=False,
+        soft_wrap=True,
+    )
+    for place, one in found["places"].items():
+        if one["shed"]:
+            account = f"{one['rows_in']:,} rows in = {one['kept']:,} kept + {one['shed']:,} dropped"
+            told = f"{place}: {account}; the last drop there: {one['drop']}"
+            console.print(told, highlight=False, markup=False, soft_wrap=True)
+    for name, one in found["outputs"].items():
+        if one["last_delivered"] is not None:
+            console.print(
+                f"{name}: {one['rows']:,} rows delivered; at the end {one['last_delivered']:.1f} % of its rows, "
+                f"utility {one['last_utility']:.3f}",
+                highlight=False,
+                markup=False,
+                soft_wrap=True,
+            )

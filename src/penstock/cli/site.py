@@ -1,0 +1,186 @@
+"""`penstock site`: one site of a federation on Spark, with a line a batch; and the account over several sites."""
+
+from __future__ import annotations
+
+import signal
+import time
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+
+from penstock.config.site_file import SiteFile, load
+from penstock.errors import PenstockError
+from penstock.federation.account import BatchAccount, add_up
+from penstock.output import writable_folder
+from penstock.wording import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from rich.console import Console
+
+    from penstock.federation.account import Federation
+    from penstock.spark.site.run import SiteRun
+
+
+#: Time between two looks at the query.
+LOOK_S = 0.2
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a site is run.
+
+    Attributes:
+        seconds: For how long; None: until it is stopped.
+        batches: For how many batches; None: until it is stopped.
+        cores: Cores of the local session.
+        folder: Where checkpoint, boxes and accounts are kept, if not as the file says.
+        conf: Further settings of Spark, such as `spark.jars`.
+        quiet: Whether to leave out the line for each batch.
+    """
+
+    seconds: float | None = None
+    batches: int | None = None
+    cores: int = 2
+    folder: Path | None = None
+    conf: tuple[str, ...] = ()
+    quiet: bool = False
+
+
+def run(
+    path: Path,
+    settings: Settings,
+    console: Console,
+    page: Callable[[Path], AbstractContextManager[object]] = nullcontext,
+) -> dict[str, Any]:
+    """Run a site until its time is up; the run in numbers. `page` shows its folder in the meantime."""
+    file = load(path)
+    folder = (settings.folder or file.folder).absolute()
+    if settings.folder is None:
+        writable_folder(file.document.at(("folder",)) if file.document.has(("folder",)) else "folder", folder)
+    from penstock.spark.session import local_session, silence_stacks  # noqa: PLC0415 - other commands need no Spark
+    from penstock.spark.site.run import SiteRun  # noqa: PLC0415
+
+    silence_stacks()
+    conf = dict(_pair(one) for one in settings.conf)
+    console.print(f"Starting Spark for site {file.site} ...", highlight=False)
+    try:
+        spark = local_session(folder / "spark", cores=settings.cores, app=f"penstock site {file.site}", settings=conf)
+    except ConnectionError:  # Ctrl-C reaches Java as well
+        raise PenstockError(
+            f"Spark ended while site {file.site} was starting: nothing was done; start it again"
+        ) from None
+    # PySpark's own handler cancels jobs from within whatever call is under way, which breaks that call.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with page(folder):
+            made = SiteRun(spark, file, folder, on_batch=None if settings.quiet else lambda one: _line(console, one))
+            _until_over(made, settings)
+            return facts(file, made)
+    finally:
+        with suppress(ConnectionError):
+            spark.stop()
+
+
+def _until_over(made: SiteRun, settings: Settings) -> None:
+    begun_s = time.monotonic()
+    try:
+        made.start()
+        while made.active:
+            enough = settings.batches is not None and made.batches >= settings.batches
+            if enough or (settings.seconds is not None and time.monotonic() - begun_s >= settings.seconds):
+                break
+            time.sleep(LOOK_S)
+        made.refuse_failure()
+    except KeyboardInterrupt:
+        # That is how a site without an end is ended, and a second one shall not cut that off.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    finally:
+        made.stop()
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, _, value = text.partition("=")
+    return name, value
+
+
+def _line(console: Console, one: BatchAccount) -> None:
+    rows = sum(count.rows_in for count in one.inputs.values())
+    shed = sum(count.shed for count in one.inputs.values())
+    gives = "  ".join(f"{query} {give:.2f} (SIC {one.levels.get(query, 0.0):.2f})" for query, give in one.give.items())
+    results = "  ".join(f"{query} {sic:.2f}" for query, sic in one.sic.items())
+    console.print(
+        f"batch {one.batch}: {rows:,} rows in, {shed:,} shed; gives {gives}"
+        + (f"; SIC of results {results}" if results else ""),
+        highlight=False,
+        markup=False,
+        soft_wrap=True,
+    )
+
+
+def facts(file: SiteFile, made: SiteRun) -> dict[str, Any]:
+    """The run in numbers."""
+    last = made.accounts[-1] if made.accounts else None
+    inputs = {} if last is None else dict(last.total_inputs)
+    return {
+        "site": file.site,
+        "epoch": None if last is None else last.epoch,
+        "batches": made.batches,
+        "errors": made.errors,
+        "inputs": {
+            name: {"rows_in": one.rows_in, "kept": one.kept, "shed": one.shed, "from": one.link or None}
+            for name, one in inputs.items()
+        },
+        "give": {} if last is None else dict(last.give),
+        "sic_seen": {} if last is None else dict(last.levels),
+        "sic_of_results": made.exchange.measured(),
+        "messages": dict(made.exchange.counts),
+    }
+
+
+def show(console: Console, found: dict[str, Any]) -> None:
+    """The run in a few lines."""
+    console.print(
+        f"Site {found['site']}: {counted(found['batches'], 'batch', 'batches')}"
+        + (f", errors survived: {found['errors']}" if found["errors"] else "")
+        + ".",
+        highlight=False,
+    )
+    for name, one in found["inputs"].items():
+        told = f"{name}: {one['rows_in']:,} rows in = {one['kept']:,} kept + {one['shed']:,} shed"
+        console.print(told, highlight=False, markup=False)
+    for query, sic in found["sic_of_results"].items():
+        console.print(f"{query}: SIC of its results {sic:.3f}", highlight=False, markup=False)
+    refused = {name: count for name, count in found["messages"].items() if "refused" in name}
+    if refused:
+        console.print(f"Messages refused: {', '.join(f'{k}: {v}' for k, v in refused.items())}", highlight=False)
+
+
+def account(folders: Sequence[Path]) -> Federation:
+    """The account over the folders of sites."""
+    return add_up(folders)
+
+
+def show_account(console: Console, found: Federation) -> None:
+    """Where every row went."""
+    table = Table("input", "rows in", "kept", "shed")
+    for name, one in found.inputs.items():
+        table.add_row(name, f"{one.rows_in:,}", f"{one.kept:,}", f"{one.shed:,}")
+    console.print(table)
+    if found.links:
+        table = Table("link", "sent", "read", "under way", "lost")
+        for name, link in found.links.items():
+            table.add_row(name, *(f"{n:,}" for n in (link.sent, link.read, link.under_way, link.lost)))
+        console.print(table)
+    for query, rows in found.results.items():
+        console.print(f"{query}: {rows:,} rows of results", highlight=False, markup=False)
+    for fault in found.faults:
+        console.print(fault, highlight=False, markup=False, soft_wrap=True)
+    console.print("The account balances." if not found.faults else "THE ACCOUNT DOES NOT BALANCE.", highlight=False)

@@ -1,0 +1,209 @@
+"""The words of files that a user writes: kinds of values, each with what an error says of it, and how errors are told.
+
+A file's model is made of `Keys`; `checked` holds a document against it, and `schema` is its JSON schema.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema, model_validator
+from pydantic.annotated_handlers import GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic.fields import FieldInfo
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import ErrorDetails, PydanticCustomError, core_schema
+
+from penstock.config.yaml_lines import Document, Where, nearest
+from penstock.core.network import expressions as sql
+from penstock.core.settings import duration_s
+from penstock.errors import PenstockError
+
+_NAME = r"^[\w.-]{1,100}$"
+_NAME_RULE = "a name of up to 100 letters, digits, _, . and -"
+
+
+def refused(accepted: str, *, fix: str = "", key: str = "") -> PydanticCustomError:
+    """The error that a value cannot be used."""
+    return PydanticCustomError("refused", "{accepted}", {"accepted": accepted, "fix": fix, "key": key})
+
+
+@dataclass(frozen=True, slots=True)
+class Accepts:
+    """What a field accepts, in words: for errors, and as the description in the JSON schema."""
+
+    text: str
+
+    def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+        """Whatever is wrong is told in these words."""
+        return core_schema.no_info_wrap_validator_function(self._check, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """The words are the description."""
+        return {**handler(schema), "description": self.text}
+
+    def _check(self, value: object, handler: core_schema.ValidatorFunctionWrapHandler) -> object:
+        try:
+            return handler(value)
+        except (TypeError, ValueError, OverflowError):  # pydantic's own are ValueErrors
+            raise refused(self.text) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Holds(Accepts):
+    """The same for a list or mapping whose members speak for themselves."""
+
+    kind: type = dict
+    least: int = 1
+
+    def __get_pydantic_json_schema__(
+        self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """The words are the description; names that do not fit are refused."""
+        made = {**handler(schema), "description": self.text}
+        return made | ({"additionalProperties": False} if "patternProperties" in made else {})
+
+    def _check(self, value: object, handler: core_schema.ValidatorFunctionWrapHandler) -> object:
+        if not isinstance(value, self.kind) or len(value) < self.least:  # type: ignore[arg-type]
+            raise refused(self.text)
+        return handler(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Words(Accepts):
+    """The same for a list of words; if one will do, it need not be a list. A word may be a number."""
+
+    least: int = 1
+    most: int = 1000
+
+    def __get_pydantic_json_schema__(
+        self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """A word or a list of them."""
+        word: JsonSchemaValue = {"type": ["string", "integer"]}
+        several = {"type": "array", "items": word, "minItems": self.least, "maxItems": self.most}
+        _ = schema, handler
+        return {"anyOf": [word, several] if self.least == 1 else [several], "description": self.text}
+
+    def _check(self, value: object, handler: core_schema.ValidatorFunctionWrapHandler) -> object:
+        given = value if isinstance(value, list) else [value]
+        given = [str(one) if isinstance(one, int) and not isinstance(one, bool) else one for one in given]
+        if not (self.least <= len(given) <= self.most and all(isinstance(one, str) and one for one in given)):
+            raise refused(self.text)
+        return handler(given)
+
+
+def parsed_sql(value: object) -> str:
+    """An expression, which may be a mere number."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise TypeError
+    sql.parsed(str(value), "")
+    return str(value)
+
+
+def _option(value: object) -> object:
+    """Spark takes options as text."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int | float) else value
+
+
+def _options(value: object) -> object:
+    return {key: _option(one) for key, one in value.items()} if isinstance(value, dict) else value
+
+
+NUMBER_SCHEMA = {"type": ["string", "number"]}
+Name = Annotated[str, Field(pattern=_NAME), Accepts(_NAME_RULE)]
+Text = Annotated[str, Field(min_length=1), Accepts("text")]
+Number = Annotated[float, Field(ge=0.0)]
+Share = Annotated[float, Field(ge=0.0, le=1.0), Accepts("a number from 0 to 1")]
+Duration = Annotated[
+    float,
+    BeforeValidator(lambda given: duration_s("", given)),
+    WithJsonSchema(NUMBER_SCHEMA),
+    Accepts("seconds above 0, or text like '200 ms' or '2 s'"),
+]
+Sql = Annotated[str, BeforeValidator(parsed_sql), WithJsonSchema(NUMBER_SCHEMA)]
+Options = Annotated[
+    dict[str, str],
+    BeforeValidator(_options),
+    WithJsonSchema({"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}}),
+    Accepts("options by name, each text, a number, true or false"),
+]
+
+
+class Keys(BaseModel):
+    """A mapping with known keys."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known(cls, data: object) -> object:
+        fields = {field.alias or name: field for name, field in cls.model_fields.items()}
+        keys = ", ".join(fields)
+        if not isinstance(data, dict):
+            raise refused(f"a mapping with keys among {keys}")
+        for key, value in data.items():
+            if key not in fields:
+                raise refused(f"a key among {keys}", fix=nearest(key, fields), key=key)
+            if value is None:
+                raise PydanticCustomError("empty", "", {"key": key})
+        for key, field in fields.items():
+            if field.is_required() and key not in data:
+                raise PydanticCustomError("missing", "", {"key": key, "accepted": _words_for(field)})
+        return data
+
+
+def _words_for(field: FieldInfo) -> str:
+    return next(one.text for one in field.metadata if isinstance(one, Accepts))
+
+
+_K = TypeVar("_K", bound=Keys)
+
+
+def checked(document: Document, model: type[_K]) -> _K:
+    """The file's content; what is wrong first in the file is the error."""
+    try:
+        return model.model_validate(document.data)
+    except ValidationError as error:
+        found = [_located(document, one) for one in error.errors(include_url=False)]
+    raise min(found, key=lambda one: one[0])[1]
+
+
+def _located(document: Document, error: ErrorDetails) -> tuple[int, PenstockError]:
+    where: Where = ()
+    for part in error["loc"]:
+        if document.has((*where, part)):  # the rest is which of several types was tried
+            where = (*where, part)
+    told = error["ctx"]
+    if told["key"]:
+        where = (*where, told["key"])
+    line = document.line(where)
+    if error["type"] == "missing":
+        return line, document.missing(where, told["accepted"])
+    if error["type"] == "empty":
+        return line, PenstockError(f"{document.at(where)} is empty: give a value, or take the key out")
+    if "[key]" in error["loc"]:
+        return line, PenstockError.setting(document.at(where), where[-1], told["accepted"])
+    return line, document.refused(where, told["accepted"], told["fix"])
+
+
+class _Schema(GenerateJsonSchema):
+    """As the code has it: a key may be left out, but not empty."""
+
+    def field_title_should_be_set(self, schema: object) -> bool:  # noqa: ARG002 - a title says what the key says
+        return False
+
+    def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
+        return self.generate_inner(schema["schema"])
+
+    def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
+        if schema.get("default", ...) is None:
+            return self.generate_inner(schema["schema"])
+        return super().default_schema(schema)
+
+
+def schema(model: type[Keys]) -> dict[str, Any]:
+    """The JSON schema of such files."""
+    return {"$schema": _Schema.schema_dialect} | model.model_json_schema(schema_generator=_Schema)

@@ -1,0 +1,325 @@
+"""From a file to a network: arcs lead somewhere, statistics are there or are learned, graphs are sound."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from typing import Literal
+
+from penstock.config.network_schema import (
+    AggregateKeys,
+    BoxKeys,
+    FilterKeys,
+    JoinKeys,
+    MapKeys,
+    NetworkKeys,
+    OutputKeys,
+    ValueKeys,
+    checked,
+    column_names,
+)
+from penstock.config.yaml_lines import Document, Where, dotted, nearest, read
+from penstock.core.network.exact import Objective
+from penstock.core.network.model import Box, Input, Network, Output
+from penstock.core.network.qos import DelayQos, LossTolerance, Point, ValueInterval, ValueQos
+from penstock.core.network.roadmap import Solver
+from penstock.errors import PenstockError
+
+Kind = Literal["random", "semantic"]
+
+_LINE = LossTolerance([(100.0, 1.0), (0.0, 0.0)])
+#: What stands in for a selectivity until it is learned; others are 1.
+_FILTER_SELECTIVITY = 0.5
+#: Options without which a sink has nowhere to write to.
+SINK_NEEDS = {
+    "parquet": ("path",),
+    "json": ("path",),
+    "csv": ("path",),
+    "kafka": ("kafka.bootstrap.servers", "topic"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """How Spark reads an input.
+
+    Attributes:
+        format: The format, such as `kafka`; None if the file does not say.
+        options: Its options.
+        schema: The columns, as in SQL, for formats that must be told.
+        arrival: The column with the time at which a row came in.
+    """
+
+    format: str | None
+    options: Mapping[str, str]
+    schema: str | None
+    arrival: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Sink:
+    """Where the rows of an output go.
+
+    Attributes:
+        format: One of `console`, `parquet`, `json`, `csv`, `kafka`, `memory`.
+        options: Its options.
+    """
+
+    format: str
+    options: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class NetworkFile:
+    """What a network file says.
+
+    Attributes:
+        name: The network's name; the file's, if it gives none.
+        capacity: Cost units per second; None if not known.
+        headroom: The share of it that may be used.
+        network: Inputs, boxes and outputs.
+        sources: How each input is read.
+        sinks: Where the rows of each output go.
+        trigger_s: How often a batch starts on Spark.
+        kind: Whether rows are dropped at random or by their values.
+        solver: How a road map of drops by chance is made.
+        objective: What counts: the sum of the outputs' utilities, a balance between them, or the worst of them.
+        missing: Statistics that were not there, such as `boxes.hot.cost`, for which placeholders stand in.
+        document: The file, to name a line in further errors.
+    """
+
+    name: str
+    capacity: float | None
+    headroom: float
+    network: Network
+    sources: dict[str, Source]
+    sinks: dict[str, Sink]
+    trigger_s: float
+    kind: Kind
+    solver: Solver
+    objective: Objective
+    missing: frozenset[str]
+    document: Document = field(repr=False, compare=False)
+
+    @property
+    def limit(self) -> float | None:
+        """The load above which the network is overloaded."""
+        return None if self.capacity is None else self.headroom * self.capacity
+
+    def excess(self, load: float) -> float:
+        """By how much a load is above that; 0 if it is not, or if the capacity is not known."""
+        return 0.0 if self.limit is None else max(load - self.limit, 0.0)
+
+
+def load(path: str | Path, *, complete: bool = True, runnable: bool = False) -> NetworkFile:
+    """Read a network file; a mistake is one line that names the file, the line and the field.
+
+    Args:
+        path: The file.
+        complete: Whether rates, costs, selectivities and histograms must all be there. If not, placeholders stand in
+            for them: a rate and cost of 1, a selectivity of 0.5 for a filter and 1 for others, equal frequencies.
+        runnable: Whether it must say all that Spark needs to know, such as the format of inputs and what filters ask.
+    """
+    document = read(path)
+    keys = checked(document)
+    _check_arcs(document, keys)
+    _check_keys(document, keys, runnable=runnable)
+    statistics = _Statistics(document, complete=complete)
+    inputs = [
+        Input(
+            name,
+            statistics.number(("inputs", name, "rate"), one.rate, 1.0, "rows a second"),
+            column_names(one.columns),
+        )
+        for name, one in keys.inputs.items()
+    ]
+    boxes = [_box(name, box, statistics) for name, box in keys.boxes.items()]
+    outputs = [_output(document, name, output, statistics) for name, output in keys.outputs.items()]
+    try:
+        network = Network(inputs, boxes, outputs)
+    except PenstockError as error:
+        raise PenstockError(f"{document.file}: {error}") from None
+    judged = [output.value is not None for output in outputs]
+    if keys.kind == "semantic" and not any(judged):
+        raise document.refused(("kind",), "random, or an output with a value graph")
+    return NetworkFile(
+        name=keys.name or Path(path).stem,
+        capacity=keys.capacity,
+        headroom=keys.headroom,
+        network=network,
+        sources={name: Source(one.format, one.options, one.columns, one.arrival) for name, one in keys.inputs.items()},
+        sinks={name: Sink(one.to.format, one.to.options) for name, one in keys.outputs.items()},
+        trigger_s=keys.trigger,
+        kind=keys.kind or ("semantic" if all(judged) else "random"),
+        solver=keys.solver,
+        objective=keys.objective,
+        missing=frozenset(statistics.missing),
+        document=document,
+    )
+
+
+class _Statistics:
+    """Numbers that must be there, or are learned."""
+
+    def __init__(self, document: Document, *, complete: bool) -> None:
+        self._document, self._complete = document, complete
+        self.missing: list[str] = []
+
+    def number(self, where: Where, given: float | None, placeholder: float, what: str) -> float:
+        return placeholder if given is None and self.lacks(where, what) else given or 0.0
+
+    def lacks(self, where: Where, what: str) -> bool:
+        """Note that a statistic is missing, if that may be."""
+        if self._complete:
+            raise self._document.missing(where, f"{what}; only penstock run learns it")
+        self.missing.append(dotted(where))
+        return True
+
+
+def _box(name: str, box: BoxKeys, statistics: _Statistics) -> Box:
+    cost = statistics.number(("boxes", name, "cost"), box.cost, 1.0, "the work on a row")
+    selectivity = box.selectivity
+    if selectivity is None:
+        selectivity = _FILTER_SELECTIVITY if box.op == "filter" else 1.0
+        if box.op not in ("map", "union"):
+            statistics.lacks(("boxes", name, "selectivity"), "rows out for each row in")
+    columns = box.select if isinstance(box, MapKeys | AggregateKeys) else None
+    return Box(
+        name,
+        box.op,
+        tuple(box.sources),
+        cost,
+        selectivity,
+        where=box.where if isinstance(box, FilterKeys) else None,
+        select=columns or {},
+        by=tuple(box.by or ()) if isinstance(box, AggregateKeys) else (),
+        on=tuple(box.on or ()) if isinstance(box, JoinKeys) else (),
+        window_s=box.window if isinstance(box, JoinKeys | AggregateKeys) else None,
+        python=box.python if isinstance(box, MapKeys) else None,
+        returns=box.returns if isinstance(box, MapKeys) else None,
+    )
+
+
+def _output(document: Document, name: str, output: OutputKeys, statistics: _Statistics) -> Output:
+    where: Where = ("outputs", name)
+    graph, value = _LINE, None
+    try:
+        if output.loss_tolerance is not None:
+            graph = (LossTolerance.envelope if output.envelope else LossTolerance)(_points(output.loss_tolerance))
+        latency = None if output.latency is None else DelayQos(_points(output.latency))
+        if output.value is not None:
+            where = (*where, "value")
+            value = _value(where, output.value, statistics)
+            graph = value.loss_tolerance()
+    except PenstockError as error:
+        raise _placed(document, where, error) from None
+    return Output(name, output.sources[0], graph, value, latency)
+
+
+def _value(where: Where, given: ValueKeys, statistics: _Statistics) -> ValueQos:
+    intervals = [ValueInterval(one.range[0], one.range[1], one.utility, one.end_utility) for one in given.intervals]
+    histogram = given.histogram
+    if histogram is None:
+        statistics.lacks((*where, "histogram"), "the frequency of each interval")
+        histogram = [1.0] * len(intervals)
+    return ValueQos(given.column, intervals, histogram, chunks=given.chunks)
+
+
+def _points(given: list[list[float]]) -> list[Point]:
+    return [(x, y) for x, y in given]
+
+
+def _placed(document: Document, where: Where, error: PenstockError) -> PenstockError:
+    """The core's error, which begins with the name of a field, with the file and line before it."""
+    if str(error).startswith(document.file):
+        return error
+    name = str(error).split(" ", 1)[0]
+    place = document.at((*where, name)).removesuffix(name)
+    return PenstockError(f"{place}{error}")
+
+
+def _check_arcs(document: Document, keys: NetworkKeys) -> None:
+    """Every name stands for one thing, every arc begins at one, none leads back, and no rows get lost."""
+    parts: dict[str, Iterable[str]] = {"inputs": keys.inputs, "boxes": keys.boxes, "outputs": keys.outputs}
+    places: dict[str, Where] = {}
+    for part, members in parts.items():
+        for name in members:
+            if name in places:
+                other = dotted(places[name])
+                raise PenstockError(f"{document.at((part, name))} has the name of {other}: give each name once")
+            places[name] = (part, name)
+    producers = [*keys.inputs, *keys.boxes]
+    consumers = {name: one.sources for part in (keys.boxes, keys.outputs) for name, one in part.items()}
+    for name, sources in consumers.items():
+        for source in sources:
+            if source not in producers:
+                at, accepted = document.at((*places[name], "from")), f"an input or a box: {_some(producers)}"
+                raise PenstockError.setting(at, source, accepted, nearest(source, producers))
+    try:
+        TopologicalSorter(consumers).prepare()
+    except CycleError as error:
+        circle = error.args[1]
+        fix = f"the cycle is {' -> '.join(circle)}"
+        raise document.refused((*places[circle[0]], "from"), "sources that do not come from it", fix) from None
+    taken = {source for sources in consumers.values() for source in sources}
+    for name in producers:
+        if name not in taken:
+            raise PenstockError(
+                f"{document.at(places[name])} leads nowhere: give it as from of a box or an output, or take it out"
+            )
+
+
+def _check_keys(document: Document, keys: NetworkKeys, *, runnable: bool) -> None:
+    """Keys that go together do, and those that exclude each other do not."""
+    if keys.objective != "sum" and keys.solver == "greedy":
+        raise document.refused(("objective",), "sum, or solver: exact beside it: the greedy way only knows sums")
+    for name, box in keys.boxes.items():
+        where: Where = ("boxes", name)
+        if isinstance(box.selectivity, dict) and set(box.selectivity) != set(box.sources):
+            raise document.refused((*where, "selectivity"), f"one for each of {_some(box.sources)}")
+        if isinstance(box, MapKeys):
+            _check_map(document, where, box)
+    for name, output in keys.outputs.items():
+        _check_output(document, ("outputs", name), output)
+    if runnable:
+        _check_runnable(document, keys)
+
+
+def _check_map(document: Document, where: Where, box: MapKeys) -> None:
+    if box.python is not None and box.select is not None:
+        raise document.refused((*where, "python"), "either python or select, in a box each")
+    if box.python is not None and box.returns is None:
+        raise document.missing((*where, "returns"), "the columns of the function's result, as in SQL")
+    if box.python is None and box.returns is not None:
+        raise document.refused((*where, "returns"), "it with python alone")
+
+
+def _check_output(document: Document, where: Where, output: OutputKeys) -> None:
+    if output.value is not None and output.loss_tolerance is not None:
+        fix = "a loss tolerance follows from value and histogram"
+        raise document.refused((*where, "loss_tolerance"), "either loss_tolerance or value", fix)
+    if output.envelope and output.loss_tolerance is None:
+        raise document.refused((*where, "envelope"), "it with loss_tolerance alone")
+    for option in SINK_NEEDS.get(output.to.format, ()):
+        if option not in output.to.options:
+            raise document.missing((*where, "to", "options", option), f"it to write {output.to.format}")
+
+
+def _check_runnable(document: Document, keys: NetworkKeys) -> None:
+    needs: dict[str, dict[str, str]] = {
+        "filter": {"where": "the condition in Spark SQL"},
+        "join": {"on": "the columns that must be equal", "window": "how far apart in time two rows may be"},
+        "aggregate": {"window": "the length of a window", "select": "results by name, in Spark SQL"},
+    }
+    for name, one in keys.inputs.items():
+        if one.format is None:
+            raise document.missing(("inputs", name, "format"), "a format that Spark can read as a stream")
+    for name, box in keys.boxes.items():
+        for key, what in needs.get(box.op, {}).items():
+            if getattr(box, key) is None:
+                raise document.missing(("boxes", name, key), what)
+
+
+def _some(names: Iterable[str], most: int = 20) -> str:
+    given = list(names)
+    return ", ".join(given[:most]) + (f" and {len(given) - most} more" if len(given) > most else "")

@@ -1,0 +1,5 @@
+"""What weighted rows say about all rows: estimates, their standard errors and intervals, and the sums behind them."""
+
+from penstock.moved import names_of
+
+__getattr__ = names_of("penstock.core.answers", "penstock.core.answers.estimates")  # what this name was before

@@ -1,0 +1,156 @@
+"""What weighted rows are summed up to, so that `core.answers.estimates` can tell what they say about all rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+
+#: A weight up to this is that of a row kept for certain: `thresholds.CERTAIN_WEIGHT`, also after products.
+CERTAIN_AT_MOST = 1.0 + 2.0**-40
+
+
+class Sums(NamedTuple):
+    """What a group of rows is summed up to, for numerators a and denominators b; of totals, b is not used.
+
+    Attributes:
+        rows: How many rows have a value.
+        a: Sum of w a.
+        b: Sum of w b.
+        aa: Sum of w (w - 1) a a.
+        ab: Sum of w (w - 1) a b.
+        bb: Sum of w (w - 1) b b.
+        certain: Sum of a over rows of weight 1.
+        certain_b: Sum of b over rows of weight 1.
+        seen: Sum of a.
+        g: Sum of g = w (w - 1).
+        gg: Sum of g g.
+        least: Smallest a.
+        most: Largest a.
+        wrong: Rows whose weight is below 1, infinite or no number.
+    """
+
+    rows: Any
+    a: Any
+    b: Any
+    aa: Any
+    ab: Any
+    bb: Any
+    certain: Any
+    certain_b: Any
+    seen: Any
+    g: Any
+    gg: Any
+    least: Any
+    most: Any
+    wrong: Any
+
+
+class Numbers(Protocol):
+    """How to calculate with one kind of numbers."""
+
+    @property
+    def unknown(self) -> Any:  # noqa: ANN401 - arrays or columns
+        """NaN or null."""
+
+    def sqrt(self, value: Any, /) -> Any:  # noqa: ANN401
+        """The square root."""
+
+    def ratio(self, above: Any, below: Any, /) -> Any:  # noqa: ANN401
+        """The quotient; unknown if the divisor is 0."""
+
+    def choose(self, condition: Any, then: Any, otherwise: Any, /) -> Any:  # noqa: ANN401
+        """The one or the other; the other also where the condition is unknown."""
+
+    def larger(self, one: Any, other: Any, /) -> Any:  # noqa: ANN401
+        """The larger of two."""
+
+    def given(self, found: Any, body: Callable[[Any], Any], /) -> Any:  # noqa: ANN401
+        """What the body makes of a named tuple of numbers, each of which is computed once however often it is used."""
+
+
+class Arrays:
+    """Calculates with NumPy arrays.
+
+    >>> Arrays().ratio(np.array([1.0, 2.0]), np.array([2.0, 0.0])).tolist()
+    [0.5, nan]
+    """
+
+    unknown = np.nan
+
+    def sqrt(self, value: Any) -> Any:  # noqa: ANN401 - arrays
+        """The square root."""
+        return np.sqrt(np.maximum(value, 0.0))
+
+    def ratio(self, above: Any, below: Any) -> Any:  # noqa: ANN401
+        """The quotient; NaN if the divisor is 0."""
+        above, below = np.broadcast_arrays(np.asarray(above, np.float64), np.asarray(below, np.float64))
+        return np.divide(above, below, out=np.full(above.shape, np.nan), where=below != 0.0)
+
+    def choose(self, condition: Any, then: Any, otherwise: Any) -> Any:  # noqa: ANN401
+        """The one or the other."""
+        return np.where(condition, then, otherwise)
+
+    def larger(self, one: Any, other: Any) -> Any:  # noqa: ANN401
+        """The larger of two."""
+        return np.maximum(one, other)
+
+    def given(self, found: Any, body: Callable[[Any], Any]) -> Any:  # noqa: ANN401
+        """What the body makes of them: they are computed already."""
+        return body(found)
+
+
+def summed(
+    weights: NDArray[np.float64],
+    a: NDArray[np.float64],
+    b: NDArray[np.float64] | float = 1.0,
+    *,
+    present: NDArray[np.bool_] | bool = True,
+    coins: NDArray[np.int64] | None = None,
+) -> Sums:
+    """The sums of a group, or along the last axis of several; a row is left out where it is not `present`.
+
+    With `coins`, for one group, rows with the same number share a coin.
+
+    >>> weights, values = np.array([2.0, 2.0, 1.0]), np.array([3.0, 5.0, 1.0])
+    >>> float(summed(weights, values).aa), round(summed(weights, values, coins=np.array([7, 7, 8])).aa)
+    (68.0, 128)
+    """
+    present = np.broadcast_to(present, weights.shape)
+    sound = np.isfinite(weights) & (weights >= 1.0)
+    certain = weights <= CERTAIN_AT_MOST
+    w = np.where(present & sound, np.where(certain, 1.0, weights), 0.0)
+    a = np.where(present, a, 0.0)
+    b = np.where(present, np.broadcast_to(b, a.shape), 0.0)
+    g = w * np.maximum(w - 1.0, 0.0)
+    aa, ab, bb = g * a * a, g * a * b, g * b * b
+    if coins is not None:
+        _, cluster = np.unique(coins, return_inverse=True)
+        u, v, root = (_by(cluster, np.sqrt(g) * one) for one in (a, b, np.ones(len(g))))
+        aa, ab, bb, g = u * u, u * v, v * v, root * root
+    return Sums(
+        rows=present.sum(-1),
+        a=(w * a).sum(-1),
+        b=(w * b).sum(-1),
+        aa=aa.sum(-1),
+        ab=ab.sum(-1),
+        bb=bb.sum(-1),
+        certain=np.where(w == 1.0, a, 0.0).sum(-1),
+        certain_b=np.where(w == 1.0, b, 0.0).sum(-1),
+        seen=a.sum(-1),
+        g=g.sum(-1),
+        gg=(g * g).sum(-1),
+        least=np.where(present, a, np.inf).min(-1, initial=np.inf),
+        most=np.where(present, a, -np.inf).max(-1, initial=-np.inf),
+        wrong=(present & ~sound).sum(-1),
+    )
+
+
+def _by(cluster: NDArray[np.int64], values: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(np.bincount(cluster, values), np.float64)

@@ -1,0 +1,133 @@
+r"""A planner for queries that share one application: work goes where it brings most, and no query falls far behind.
+
+`core.fairness.planner` shares an application by source information, all rows of a source alike. Here rows are told
+apart by bucket, that is, by what they cost and what they are worth. Of query $q$, $n_{qb}$ rows come a second to bucket
+$b$, each costs $\hat w_{qb}$ (`core.control.pooled_costs`) and is worth $u_{qb}$; within the work $B$ that fits
+(`core.fairness.work_budget`) `core.control.density` finds the shares that maximise
+
+$$\sum_q \omega_q \frac{U_q^{1-\alpha}}{1-\alpha}, \qquad U_q = \frac{\sum_b k_{qb}\,n_{qb} u_{qb}}
+{\sum_b n_{qb} u_{qb}} \qquad\text{subject to}\qquad \sum_{q,b} k_{qb}\,n_{qb} \hat w_{qb} \le B$$
+
+If an operator does not tell what its rows cost, its query's rows all cost the same, and are told apart by worth alone.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.core.balanced.policy import Balanced
+from penstock.core.balanced.worth import Worth
+from penstock.core.control.bucket_costs import BUCKETS
+from penstock.core.control.density import Classes, allot
+from penstock.core.control.planner import DEAD_BAND, SOURCE
+from penstock.core.control.pooled_costs import pooled
+from penstock.core.fairness.planner import Choice, FairPlanner, Member, Terms
+from penstock.messages.plan import KeepTable
+
+Floats = NDArray[np.float64]
+
+#: Why rows are shed.
+POOR_SHARED = "little utility for their cost, more work than the application can do"
+
+
+class Offer(NamedTuple):
+    """What a query brings a second, by bucket."""
+
+    rows: Floats
+    costs_s: Floats
+    utilities: Floats
+
+    @property
+    def work_s(self) -> float:
+        """Work that comes."""
+        return float(self.rows @ self.costs_s)
+
+
+class BalancedPlanner(FairPlanner):
+    """Plans for every query by the reports of all.
+
+    >>> planner = BalancedPlanner(1.0, Balanced(alpha=1))
+    >>> planner.join("alerts", Terms(("events",)), worth=Worth("level", [(0, 2, 0.1), (2, 9, 1.0)]))
+    >>> planner.policy, planner.plan("alerts") is None
+    ('balanced', True)
+    """
+
+    def __init__(self, target_s: float, policy: Balanced, **settings: Any) -> None:  # noqa: ANN401 - as there
+        """Hold all queries to the target, by this policy; other settings are those of a `FairPlanner`."""
+        super().__init__(target_s, **settings)
+        self.policy = policy.name
+        self._balanced = policy
+        self._utilities: dict[str, Floats] = {}
+        self._grid: dict[str, tuple[int, int]] = {}  #: places for keys, and grades of worth
+
+    def join(self, name: str, terms: Terms, *, worth: Worth | None = None) -> None:
+        """Let a query take part, whose rows are worth this."""
+        super().join(name, terms)
+        self._utilities[name] = np.ones(BUCKETS) if worth is None else worth.by_bucket()
+        self._grid[name] = (BUCKETS, 1) if worth is None else worth.grid
+
+    def follow(self, present: Mapping[str, Member], now_s: float) -> None:
+        """Move the budget.
+
+        The rows that are kept are cheaper than those that come. So by their cost the budget seems to cover all that
+        comes before it does; it ends only when it covers what each class brings.
+        """
+        before = self.budget.per_s
+        super().follow(present, now_s)
+        comes_per_s = sum(offer.work_s for offer in self._offers(present).values())
+        ended = before is not None and self.budget.per_s is None and not self.budget.in_vain
+        if before is not None and ended and before < comes_per_s:
+            self.budget.per_s = before
+
+    def choose(self, name: str, present: Mapping[str, Member]) -> Choice:
+        """The query's part of what is best for all."""
+        offers = self._offers(present)
+        keep, rows = self._keep(present, offers)[name], offers[name].rows
+        table = KeepTable(SOURCE, tuple(keep.tolist()), (POOR_SHARED,)) if keep.min() < 1.0 else None
+        share = float(rows @ keep / rows.sum()) if rows.sum() > 0.0 else 1.0
+        return Choice(table, min(share, 1.0), _differs(offers[name], self.members[name].table, table))
+
+    def _offers(self, present: Mapping[str, Member]) -> dict[str, Offer]:
+        """What comes a second, as operators tell of its costs; unless all of them do, by the length of batches."""
+        told = all(member.known.measured for member in present.values())
+        found = {}
+        for name, member in present.items():
+            learned, rate = member.batches, sum(member.known.rates.values())
+            expected = pooled(learned.costs, *self._grid[name], came=learned.came)
+            by_key_s = learned.reach * expected.costs_s + learned.outside_s
+            costs_s = by_key_s if told else np.full(BUCKETS, member.length_s)
+            utilities = self._utilities[name]
+            if not expected.shares @ utilities > 0.0:
+                utilities = np.ones(BUCKETS)  # None of its rows is worth anything, so all are alike.
+            found[name] = Offer(rate * expected.shares, costs_s, utilities)
+        return found
+
+    def _keep(self, present: Mapping[str, Member], offers: Mapping[str, Offer]) -> dict[str, Floats]:
+        """The share to keep of every bucket of every query."""
+        if self.budget.per_s is None:
+            return {name: np.ones(BUCKETS) for name in offers}
+        must = [member.known.must_keep for member in present.values()]
+        classes = Classes(
+            rows=np.concatenate([offer.rows for offer in offers.values()]),
+            costs_s=np.concatenate([offer.costs_s for offer in offers.values()]),
+            utilities=np.concatenate([offer.utilities for offer in offers.values()]),
+            query=np.repeat(np.arange(len(offers)), BUCKETS),
+            must_rows=np.concatenate([one * offer.rows for one, offer in zip(must, offers.values(), strict=True)]),
+            weights=np.array([member.terms.weight for member in present.values()]),
+        )
+        policy = self._balanced
+        alpha = float(policy.alpha)
+        found = allot(classes, self.budget.now_per_s or 0.0, alpha=alpha, min_keep=policy.min_keep).keep
+        return dict(zip(offers, found.reshape(len(offers), BUCKETS), strict=True))
+
+
+def _differs(offer: Offer, old: KeepTable | None, new: KeepTable | None) -> bool:
+    """Whether a table lets through other work, or more utility, than the one in force."""
+    if old is None or new is None:
+        return old is not new
+    before, after = (offer.rows * np.resize(np.asarray(one.keep), BUCKETS) for one in (old, new))
+    work_s, worth = float(after @ offer.costs_s), float(after @ offer.utilities)
+    moved_s = abs(float(before @ offer.costs_s) - work_s)
+    return moved_s > DEAD_BAND * work_s or worth > (1.0 + DEAD_BAND) * float(before @ offer.utilities)

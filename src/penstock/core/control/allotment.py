@@ -1,0 +1,104 @@
+r"""Allotment: which share of each bucket's rows to keep, so that their work fits a budget.
+
+Three rules spend the same budget $W$ on rows that come with frequencies $n_b$ and costs $w_b$:
+
+- `alike`: one share for all, $s = \min(1, W / \sum_b n_b w_b)$. No key is favoured.
+- `cheapest_first`: whole buckets by rising cost until the budget is spent, the last one in part. No other choice keeps
+  more rows (it is the fractional knapsack); what is left out keeps a floor, so that its weights stay finite and its
+  cost known.
+- `densest_first`: the same by utility per cost, for rows that differ in what they are worth (`core.control.density`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from penstock.core.control.density import Classes, allot
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+#: Never keep less of a bucket for its work: a gate that is shut measures nothing and would never open again. A number
+#: of rows needs no measuring: it is held exactly, and floors are lowered until they take at most half of it.
+LEAST_SHARE = 0.01
+
+
+def alike(work: float, budget: float) -> float:
+    """One share for all rows.
+
+    >>> alike(work=4.0, budget=1.0), alike(work=0.5, budget=1.0), alike(work=4.0, budget=0.0)
+    (0.25, 1.0, 0.01)
+    """
+    return 1.0 if work <= max(budget, 0.0) else max(budget / work, LEAST_SHARE)
+
+
+def row_share(rows: float, most_rows: float) -> float:
+    """One share for all rows, so that no more than so many are kept.
+
+    >>> row_share(20_000.0, most_rows=50.0), row_share(40.0, most_rows=50.0)
+    (0.0025, 1.0)
+    """
+    return 1.0 if rows <= max(most_rows, 0.0) else max(most_rows, 0.0) / rows
+
+
+def cheapest_first(
+    rows: NDArray[np.float64], costs: NDArray[np.float64], budget: float, most_rows: float = np.inf
+) -> NDArray[np.float64]:
+    """A share for each bucket, so that neither the budget of work nor the number of rows is exceeded.
+
+    >>> cheapest_first(np.array([10.0, 10.0, 10.0]), np.array([3.0, 1.0, 2.0]), budget=20.3).round(9).tolist()
+    [0.01, 1.0, 0.5]
+    """
+    order = np.argsort(costs, kind="stable")
+    by_work = _raised((rows * costs)[order], budget, LEAST_SHARE)
+    by_rows = _raised(rows[order], most_rows, _floor(rows, most_rows, LEAST_SHARE))
+    shares = np.empty(len(rows))
+    shares[order] = np.minimum(by_work, by_rows)
+    return shares
+
+
+def densest_first(
+    rows: NDArray[np.float64],
+    costs_s: NDArray[np.float64],
+    utilities: NDArray[np.float64],
+    budget_s: float,
+    most_rows: float = np.inf,
+    min_keep: float = LEAST_SHARE,
+) -> NDArray[np.float64]:
+    """A share for each bucket, so that neither the budget of work nor the number of rows is exceeded.
+
+    >>> rows, costs_s = np.array([10.0, 10.0, 10.0]), np.array([3.0, 1.0, 1.0])
+    >>> densest_first(rows, costs_s, np.array([1.0, 0.5, 0.2]), budget_s=25.2).round(9).tolist()
+    [0.503333333, 1.0, 0.01]
+    """
+    by_work = allot(Classes(rows=rows, costs_s=costs_s, utilities=utilities), budget_s, min_keep=min_keep).keep
+    if most_rows == np.inf:
+        return by_work
+    alike_s = np.ones(len(rows))
+    floor = _floor(rows, most_rows, min_keep)
+    by_rows = allot(Classes(rows=rows, costs_s=alike_s, utilities=utilities), most_rows, min_keep=floor)
+    return np.minimum(by_work, by_rows.keep)
+
+
+def _floor(rows: NDArray[np.float64], most_rows: float, floor: float) -> float:
+    """The floor, lowered so that it takes at most half of a number of rows."""
+    return min(floor, 0.5 * row_share(float(rows.sum()), most_rows))
+
+
+def _raised(amounts: NDArray[np.float64], room: float, floor: float) -> NDArray[np.float64]:
+    """The share of each amount when all have a floor and are raised to 1 in order while there is room."""
+    # What the floor lets through is spent already; an amount that is raised to 1 costs the rest of it.
+    return floor + (1.0 - floor) * _filled((1.0 - floor) * amounts, room - floor * float(amounts.sum()))
+
+
+def _filled(amounts: NDArray[np.float64], room: float) -> NDArray[np.float64]:
+    """The part of each amount that fits when they are taken in order."""
+    room = max(room, 0.0)
+    if room == np.inf:
+        return np.ones(len(amounts))
+    before = np.cumsum(amounts) - amounts
+    parts = (before <= room).astype(np.float64)  # An amount of nothing fits as long as all before it do.
+    np.divide(np.clip(room - before, 0.0, amounts), amounts, out=parts, where=amounts > 0.0)
+    return parts

@@ -1,0 +1,49 @@
+"""Alarms about how much is shed, whatever the policy and the reason."""
+
+from collections import deque
+
+from penstock.core.control.backlog import TOO_OLD
+from penstock.messages.report import Report
+
+#: A guard that keeps a smaller share of the rows of recent batches keeps next to nothing.
+LITTLE = 0.05
+#: How many recent batches that is, how many of them are needed, and how many rows.
+RECENT, LEAST_BATCHES, LEAST_ROWS = 5, 3, 100
+#: So many rows are enough in fewer batches, too: a job may end after its first.
+MANY_ROWS = 1_000
+
+
+class ShedAlarms:
+    """Looks at the account of recent batches.
+
+    >>> alarms = ShedAlarms()
+    >>> batch = Report(sequence=0, start_s=0, end_s=1, rows_in=100, rows_kept=2, rows_shed={"over capacity": 98})
+    >>> [len(alarms.after(batch)) for _ in range(3)]
+    [0, 0, 1]
+    >>> one = Report(sequence=0, start_s=0, end_s=1, rows_in=2000, rows_kept=2, rows_shed={"over capacity": 1998})
+    >>> len(ShedAlarms().after(one))
+    1
+    """
+
+    def __init__(self) -> None:
+        """Start with no batches."""
+        self._recent = deque[tuple[int, int]](maxlen=RECENT)
+
+    def after(self, report: Report) -> list[str]:
+        """What needs an operator after this batch, one line each."""
+        would_shed = sum(report.rows_would_shed.values())
+        self._recent.append((report.rows_in, report.rows_kept - would_shed))
+        found = []
+        if old := report.rows_shed.get(TOO_OLD, 0) + report.rows_would_shed.get(TOO_OLD, 0):
+            found.append(
+                f"{old} of {report.rows_in} rows of batch {report.sequence} were {TOO_OLD} and "
+                f"{'would have been' if would_shed else 'were'} shed, as backlog='thin' says; 'keep' keeps them"
+            )
+        rows_in, kept = (sum(column) for column in zip(*self._recent, strict=True))
+        enough = len(self._recent) >= LEAST_BATCHES or (rows_in >= MANY_ROWS and not old)  # old ones are told of above
+        if enough and rows_in >= LEAST_ROWS and kept < LITTLE * rows_in:
+            found.append(
+                f"next to nothing is kept: {kept} of the last {rows_in} rows; a longer target, a higher rate or more "
+                "cores keep more, and mode='off' keeps every row"
+            )
+        return found

@@ -1,0 +1,237 @@
+r"""Targets: what a stream is to be held to, in the user's terms, and what a micro-batch may therefore take in.
+
+A micro-batch works for $S$, the time that depends on its rows, and spends $o$ on everything else, the first $d$ of it
+before its first row. Rows are taken up over a time $V = v + \sigma S$: all of the work, unless a part of it comes after
+the operator that takes them up, and a fixed part $v$ if no operator says when it does. Its rows came in for $C$, the
+time from the start of the batch before it to its own start. They wait
+
+$$\bar q = \tfrac{C}{2} + d + \tfrac{V}{2} + \ell \quad\text{on average,}\qquad
+q_{\max} = C + d + V + \ell \quad\text{at most}$$
+
+where $\ell$ is the age of the newest row when the batch starts: what waits at a source that hands out less than it has.
+A target solves this for $S$ twice and takes the lesser: for the next batch, whose $C$ is known, and for all that follow
+if they are alike, so that $C = o + S$.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from penstock.core.settings import duration_s, number
+from penstock.errors import PenstockError
+from penstock.messages.report import Report
+
+#: Share of a target that batches are planned for; the rest is for what no forecast knows.
+AIM = 0.9
+
+
+class Pace(NamedTuple):
+    """How batches go, apart from the work on their rows."""
+
+    delay_s: float  #: until the first row is taken up
+    overhead_s: float  #: all that does not depend on the number of rows
+    cycle_s: float  #: in which the rows of the next batch come in
+    lag_s: float  #: age of the newest row when a batch starts
+    error_s: float  #: by how much longer recent rows waited than the equation says
+    window_s: float = 0.0  #: the part of the overhead in which rows are taken up
+    within: float = 1.0  #: the part of the work in which rows are taken up, as a share
+
+
+class Allowance(NamedTuple):
+    """What the next batch may take in."""
+
+    span_s: float  #: length of the operator's work, over all tasks at once; at most 0: the target cannot be held
+    rows: float = math.inf  #: rows, if more than `enough` come
+    enough: float = math.inf  #: rows up to which none is too many
+
+
+class Target(Protocol):
+    """Something to hold a stream to."""
+
+    @property
+    def fresh_s(self) -> float | None:
+        """Rows of a backlog that are no older are as good as new; None if age does not matter."""
+
+    def allowance(self, pace: Pace) -> Allowance:
+        """What a batch may take in, given how batches go."""
+
+    def excess_s(self, report: Report, cycle_s: float) -> float | None:
+        """By how much longer rows that came in for `cycle_s` waited than the equation says; None if unknown."""
+
+    def wait_s(self, pace: Pace, span_s: float) -> float | None:
+        """The latency of batches that all work this long; None if the target is no latency."""
+
+    def ratio(self, report: Report) -> float | None:
+        """The latency that was measured over what is the limit; None if it was not measured, or is no latency."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeanQueueLatency:
+    """On average, rows wait at most this long between their arrival and the start of their processing.
+
+    >>> MeanQueueLatency("200 ms").limit_s
+    0.2
+    >>> pace = Pace(delay_s=0.1, overhead_s=0.2, cycle_s=1.0, lag_s=0.0, error_s=0.0)
+    >>> round(MeanQueueLatency("2 s").allowance(pace).span_s, 9)  # 0.9 of 2 s - 0.1 s - half of 0.2 s
+    1.6
+    >>> round(MeanQueueLatency("2 s").allowance(pace._replace(cycle_s=3.0)).span_s, 9)  # rows are old already
+    0.4
+
+    Attributes:
+        limit: The longest mean wait, as seconds or text such as `2 s`.
+        window: Over what time the mean is taken when it is judged. A guard on Spark plans for the mean of every batch,
+            and so for that of every window that is longer.
+    """
+
+    limit: float | str
+    window: float | str = 10.0
+
+    def __post_init__(self) -> None:
+        """Refuse what is no length of time."""
+        duration_s("limit", self.limit)
+        duration_s("window", self.window)
+
+    @property
+    def limit_s(self) -> float:
+        """The limit in seconds."""
+        return duration_s("limit", self.limit)
+
+    @property
+    def fresh_s(self) -> float:
+        """The limit: a row that is older makes the mean worse."""
+        return self.limit_s
+
+    @property
+    def window_s(self) -> float:
+        """The window in seconds."""
+        return duration_s("window", self.window)
+
+    def allowance(self, pace: Pace) -> Allowance:
+        """Work until the mean wait is used up."""
+        room_s = AIM * self.limit_s - pace.delay_s - pace.lag_s - pace.error_s - pace.window_s / 2.0
+        return _lesser(2.0 * room_s, pace)
+
+    def excess_s(self, report: Report, cycle_s: float) -> float | None:
+        """Measured mean wait less what the equation gives."""
+        if report.queuing is None:
+            return None
+        return report.queuing.mean_s - (cycle_s + report.span_s) / 2.0 - report.delay_s - report.lag_s
+
+    def wait_s(self, pace: Pace, span_s: float) -> float | None:
+        """The mean wait."""
+        return (_cycle_s(pace, span_s) + _taking_up_s(pace, span_s)) / 2.0 + pace.delay_s + pace.lag_s + pace.error_s
+
+    def ratio(self, report: Report) -> float | None:
+        """Measured mean wait over the limit."""
+        return report.queuing.mean_s / self.limit_s if report.queuing else None
+
+
+@dataclass(frozen=True, slots=True)
+class MaxLag:
+    """No row is older than this when its processing starts.
+
+    >>> MaxLag("3 s").allowance(Pace(delay_s=0.1, overhead_s=0.2, cycle_s=1.0, lag_s=0.0, error_s=0.0)).span_s
+    1.2
+
+    Attributes:
+        age: The longest wait, as seconds or text such as `3 s`.
+    """
+
+    age: float | str
+
+    def __post_init__(self) -> None:
+        """Refuse what is no length of time."""
+        duration_s("age", self.age)
+
+    @property
+    def age_s(self) -> float:
+        """The age in seconds."""
+        return duration_s("age", self.age)
+
+    @property
+    def fresh_s(self) -> float:
+        """The age."""
+        return self.age_s
+
+    def allowance(self, pace: Pace) -> Allowance:
+        """Work until the oldest row, which may be the last one taken up, has waited long enough."""
+        return _lesser(AIM * self.age_s - pace.delay_s - pace.lag_s - pace.error_s - pace.window_s, pace)
+
+    def excess_s(self, report: Report, cycle_s: float) -> float | None:
+        """Measured longest wait less what the equation gives."""
+        if report.queuing is None:
+            return None
+        return report.queuing.max_s - cycle_s - report.span_s - report.delay_s - report.lag_s
+
+    def wait_s(self, pace: Pace, span_s: float) -> float | None:
+        """The longest wait."""
+        return _cycle_s(pace, span_s) + _taking_up_s(pace, span_s) + pace.delay_s + pace.lag_s + pace.error_s
+
+    def ratio(self, report: Report) -> float | None:
+        """Measured longest wait over the limit."""
+        return report.queuing.max_s / self.age_s if report.queuing else None
+
+
+@dataclass(frozen=True, slots=True)
+class Throughput:
+    """At most so many rows a second go on, to spare what comes after; latency is not looked at.
+
+    >>> Throughput(500).allowance(Pace(delay_s=0.1, overhead_s=0.2, cycle_s=2.0, lag_s=0.0, error_s=0.0)).rows
+    900.0
+
+    Attributes:
+        rows_per_s: The most rows a second.
+    """
+
+    rows_per_s: float
+
+    def __post_init__(self) -> None:
+        """Refuse what is no rate."""
+        try:
+            usable = number("rows_per_s", self.rows_per_s, 0.0) > 0.0
+        except PenstockError:
+            usable = False
+        if not usable:
+            raise PenstockError.setting("rows_per_s", self.rows_per_s, "rows a second, a number above 0")
+
+    @property
+    def fresh_s(self) -> None:
+        """None: age does not matter."""
+
+    def allowance(self, pace: Pace) -> Allowance:
+        """As many rows as the time they come in allows."""
+        enough = self.rows_per_s * pace.cycle_s
+        return Allowance(math.inf, AIM * enough, enough)
+
+    def excess_s(self, report: Report, cycle_s: float) -> float | None:  # noqa: ARG002 - it is no latency
+        """None: it is no latency."""
+        return None
+
+    def wait_s(self, pace: Pace, span_s: float) -> float | None:  # noqa: ARG002 - it is no latency
+        """None: it is no latency."""
+        return None
+
+    def ratio(self, report: Report) -> float | None:  # noqa: ARG002 - it is no latency
+        """None: it is no latency."""
+        return None
+
+
+def _cycle_s(pace: Pace, span_s: float) -> float:
+    """Time from start to start of batches that work this long."""
+    return max(pace.overhead_s + span_s, pace.cycle_s)
+
+
+def _taking_up_s(pace: Pace, span_s: float) -> float:
+    """Time over which their rows are taken up."""
+    return pace.window_s + pace.within * span_s
+
+
+def _lesser(room_s: float, pace: Pace) -> Allowance:
+    """The work that fits when a cycle and the work in which its rows are taken up may take `room_s` together.
+
+    By how much the next batch would be too long is taken off as far as rows wait for work: the rest of their wait is
+    behind them.
+    """
+    steady_s = (room_s - pace.overhead_s) / (1.0 + pace.within)
+    too_long_s = pace.cycle_s + pace.within * steady_s - room_s
+    return Allowance(steady_s - pace.within * max(too_long_s, 0.0))

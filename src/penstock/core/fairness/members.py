@@ -1,0 +1,175 @@
+"""What reports teach about one of several queries that share an application: rates, cost, waits.
+
+Everything is a mean over the batches of the last source time window, and over the last three at least: a plan is to
+follow the load, and not the accidents of a batch.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from penstock.messages.report import Report
+
+#: Batches that are remembered however long ago they were.
+LEAST_BATCHES = 3
+#: A query that showed no batch for so many of its cycles, and for so long, is not counted: its input is over, or it is.
+GONE_CYCLES, GONE_S = 5.0, 20.0
+
+
+class _Batch(NamedTuple):
+    start_s: float
+    end_s: float
+    came_s: float  #: the time in which its rows came; 0: not known
+    rows: dict[str, int]  #: by source
+    kept: int
+    must_keep: int
+    busy_s: float
+    span_s: float  #: how long any task worked
+    wait_s: float
+    stood_still: bool  #: whether the query had nothing to do for long before it
+    waited_for_trigger_s: float  #: the part of the wait in which the query did nothing: its trigger had not come
+
+
+class SharedKnowledge:
+    """What is known of one query after its last report.
+
+    >>> known = SharedKnowledge(("orders", "clicks"), window_s=10.0)
+    >>> for number in range(3):
+    ...     known.learn(Report(sequence=number, start_s=2.0 * number, end_s=2.0 * number + 2.0, rows_in=300,
+    ...                        rows_kept=300, busy_s=1.5, span_s=1.8, boxes={
+    ...                            "orders": {"rows_in": 100, "rows_out": 100, "busy_s": 0.0},
+    ...                            "clicks": {"rows_in": 200, "rows_out": 200, "busy_s": 0.0}}))
+    >>> known.rates, known.cost_s, known.wait_s
+    ({'orders': 50.0, 'clicks': 100.0}, 0.005, 2.0)
+    """
+
+    def __init__(self, sources: Sequence[str], window_s: float) -> None:
+        """Start knowing nothing."""
+        self._sources, self._window_s = tuple(sources), window_s
+        self._batches = deque[_Batch]()
+        #: Work of a row that is kept, by what its operator told; what was known last if no row of late was kept.
+        self.cost_s = 0.0
+        #: Whether an operator tells how long it works; otherwise the length of batches is all that is known.
+        self.measured = False
+
+    def learn(self, report: Report) -> None:
+        """Take in one batch."""
+        before = self._batches[-1] if self._batches else None
+        if before is not None and report.start_s <= before.start_s:
+            return
+        came_s = 0.0 if before is None else report.start_s - before.start_s
+        if before is None and report.backlog_rows:
+            came_s = report.rows_in * report.duration_s / report.backlog_rows
+        pause_s = 0.0 if before is None else max(report.start_s - before.end_s, 0.0)
+        wait_s = report.queuing.mean_s if report.queuing else (came_s + report.duration_s) / 2.0 + report.lag_s
+        # Rows that come while nothing is done wait for half of that. They were no older than this when it was over.
+        age_s = max(wait_s - report.delay_s - report.span_s / 2.0, 0.0)
+        self._batches.append(
+            _Batch(
+                report.start_s,
+                report.end_s,
+                came_s,
+                {name: report.boxes[name].rows_in if name in report.boxes else 0 for name in self._sources},
+                report.rows_kept,
+                report.rows_must_keep,
+                report.busy_s,
+                report.span_s,
+                wait_s,
+                before is not None and not self.present(report.start_s),
+                min(pause_s / 2.0, age_s),
+            )
+        )
+        while len(self._batches) > LEAST_BATCHES and self._batches[0].end_s < self._batches[-1].end_s - self._window_s:
+            self._batches.popleft()
+        # A batch of which nothing came as far as the operator teaches nothing about it.
+        self.measured = self.measured or report.cost_sketch is not None
+        kept = sum(batch.kept for batch in self._batches)
+        self.cost_s = sum(batch.busy_s for batch in self._batches) / kept if kept else self.cost_s
+
+    def forget(self) -> None:
+        """The query stands still: what comes next may be different."""
+        self._batches.clear()
+
+    def present(self, now_s: float) -> bool:
+        """Whether the query takes part at the moment."""
+        if not self._batches:
+            return False
+        silent_s = now_s - self._batches[-1].end_s
+        return silent_s <= max(GONE_CYCLES * self.cycle_s, GONE_S)
+
+    @property
+    def ready(self) -> bool:
+        """Whether rates are known."""
+        return any(batch.came_s > 0.0 for batch in self._batches)
+
+    @property
+    def rates(self) -> dict[str, float]:
+        """Rows a second of each source, before the gate.
+
+        When a query stood still, nobody knows when its rows began to come again; other batches tell, if there are any.
+        """
+        known = [batch for batch in self._batches if batch.came_s > 0.0]
+        known = [batch for batch in known if not batch.stood_still] or known
+        came_s = sum(batch.came_s for batch in known)
+        return {name: sum(batch.rows[name] for batch in known) / came_s if known else 0.0 for name in self._sources}
+
+    @property
+    def kept_per_s(self) -> float:
+        """Rows that were worked off a second, of late."""
+        return self._per_s([batch.kept for batch in self._batches])
+
+    @property
+    def busy_per_s(self) -> float:
+        """Work that operators did a second, of late."""
+        return self._per_s([batch.busy_s for batch in self._batches])
+
+    @property
+    def pace_per_s(self) -> float:
+        """Work that tasks got done a second while any of them worked."""
+        return max((batch.busy_s / batch.span_s for batch in self._batches if batch.span_s > 0.0), default=0.0)
+
+    @property
+    def at_work(self) -> float:
+        """The share of the time in which a batch ran, of late."""
+        return min(self._per_s([batch.end_s - batch.start_s for batch in self._batches]), 1.0)
+
+    @property
+    def must_keep(self) -> float:
+        """Share of rows that must be kept."""
+        rows = sum(sum(batch.rows.values()) for batch in self._batches)
+        return min(sum(batch.must_keep for batch in self._batches) / rows, 1.0) if rows else 0.0
+
+    @property
+    def wait_s(self) -> float:
+        """Mean wait of the rows of a batch, of late: the median of three batches."""
+        return self._of_late([batch.wait_s for batch in self._batches])
+
+    @property
+    def queued_s(self) -> float:
+        """The part of it that is due to work: that for a trigger which has not come yet is left out.
+
+        To shed rows does not shorten the rest.
+        """
+        return self._of_late([batch.wait_s - batch.waited_for_trigger_s for batch in self._batches])
+
+    @property
+    def cycle_s(self) -> float:
+        """Time from batch to batch, of late."""
+        return self._of_late([max(batch.came_s, batch.end_s - batch.start_s) for batch in self._batches])
+
+    @property
+    def working_s(self) -> float:
+        """The same without pauses between batches."""
+        lengths_s = [batch.end_s - batch.start_s for batch in self._batches]
+        before_s = [0.0, *lengths_s]
+        return self._of_late([max(pair) for pair in zip(lengths_s, before_s, strict=False)])
+
+    def _per_s(self, values: Sequence[float]) -> float:
+        recent = list(self._batches)[-LEAST_BATCHES:]
+        took_s = recent[-1].end_s - recent[0].start_s if recent else 0.0
+        return sum(values[-LEAST_BATCHES:]) / took_s if took_s > 0.0 else 0.0
+
+    def _of_late(self, values: Sequence[float]) -> float:
+        return float(np.median(values[-LEAST_BATCHES:])) if values else 0.0

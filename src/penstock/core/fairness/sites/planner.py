@@ -1,0 +1,255 @@
+"""Plans for one site of a federation: what it keeps of each input, from its own measurements and the others' news.
+
+Rows that come from other sites have cost work already and are few: they are kept while there is work left for them.
+What remains is shared among the site's own sources by `fair_shares`. Shares go half the way to where they should be at
+each batch, because several sites answer the same news at the same time.
+
+What a fragment takes has a fixed part and a part for each row (`core.control.batch_time`), and so has all the rest of a
+batch. Only the second is the cost of a row. At least half of the budget is given to rows, however long the fixed parts
+take: to shed more would win little time.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from penstock.core.control.batch_time import BatchTime
+from penstock.core.fairness.sites.peers import Known
+from penstock.core.fairness.sites.shares import Demand, even_shares, fair_shares
+
+Policy = Literal["balance", "random"]
+
+#: How far shares go towards where they should be, at each batch.
+STEP = 0.5
+#: At least this share of the budget goes to rows, however long the fixed part of a batch takes.
+LEAST_FOR_ROWS = 0.5
+#: As long as it is in doubt whether shedding makes batches shorter, everything is kept after so many batches, and again
+#: after twice as many each time. It is in doubt if the standard error of what is fixed is more than this share of the
+#: time from batch to batch.
+FIRST_TRY, IN_DOUBT = 4, 0.05
+#: What counts as fixed of the time inside and outside fragments as long as there is no more to go by.
+FIXED_INSIDE, FIXED_OUTSIDE = 0.5, 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class SiteInput:
+    """An input of a site.
+
+    Attributes:
+        fragment: Which fragment reads it.
+        query: Of which query that is.
+        source: Whether it is a source, and not rows of another fragment.
+    """
+
+    fragment: str
+    query: str
+    source: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SiteQuery:
+    """A query that has a fragment at the site.
+
+    Attributes:
+        sources: How many sources it has in the whole federation.
+        weight: How much it counts.
+    """
+
+    sources: int
+    weight: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """What a site keeps of a batch.
+
+    Attributes:
+        keep: The share of rows that each input keeps.
+        sic: The SIC of a row of each source.
+        give: The share that each query with sources here is given from now on.
+    """
+
+    keep: dict[str, float]
+    sic: dict[str, float]
+    give: dict[str, float]
+
+
+class SitePlanner:
+    """Learns rates and costs of a site's inputs and decides what each batch keeps.
+
+    With a capacity of 100 rows a second and twice as many:
+
+    >>> inputs = {"cpu": SiteInput("f", "cov", source=True)}
+    >>> planner = SitePlanner(inputs, {"cov": SiteQuery(sources=2)}, rows_per_s=100.0)
+    >>> shares = planner.decide({"cpu": 400}, elapsed_s=2.0, known={})
+    >>> shares.keep, shares.sic
+    ({'cpu': 0.5}, {'cpu': 0.00025})
+    """
+
+    def __init__(
+        self,
+        inputs: Mapping[str, SiteInput],
+        queries: Mapping[str, SiteQuery],
+        *,
+        rows_per_s: float | None = None,
+        busy_share: float = 0.8,
+        window_s: float = 10.0,
+        policy: Policy = "balance",
+    ) -> None:
+        """Plan for these inputs.
+
+        Args:
+            inputs: By name.
+            queries: By name.
+            rows_per_s: How many rows a second the site can take; None: as many as fit into `busy_share` of its time.
+            busy_share: Seconds of work in a second, at most.
+            window_s: The source time window, over which rates are measured.
+            policy: `balance`, or `random` for a shedder that knows of no query.
+        """
+        self._inputs, self._queries = dict(inputs), dict(queries)
+        self._rows_per_s, self._busy_share = rows_per_s, busy_share
+        self._window_s, self._policy = window_s, policy
+        self._recent: deque[tuple[float, dict[str, int]]] = deque()
+        self._times: dict[str, BatchTime] = {}  # by fragment
+        self._outside = BatchTime(FIXED_OUTSIDE)
+        self._elapsed_s = self._took_s = 0.0  # of the last batch
+        self._shed_for, self._try_after = 0, FIRST_TRY  # batches that were shed of, and after how many all are kept
+        self._give: dict[str, float] = {}
+
+    @property
+    def parts(self) -> dict[str, float]:
+        """The share of each query's sources that are read at this site."""
+        own = dict.fromkeys(self._queries, 0)
+        for one in self._inputs.values():
+            own[one.query] += one.source
+        return {query: min(count / self._queries[query].sources, 1.0) for query, count in own.items()}
+
+    @property
+    def alarms(self) -> tuple[str, ...]:
+        """What a person should hear of, one line each."""
+        fixed_s, may_s = self._fixed_s, self._busy_share * self._elapsed_s
+        if self._rows_per_s is not None or self._took_s <= may_s or fixed_s <= (1.0 - LEAST_FOR_ROWS) * may_s:
+            return ()
+        line = (
+            f"batches take {self._took_s:.2f} s of {self._elapsed_s:.2f} s, at least {fixed_s:.2f} s of it however few "
+            f"rows they have, so budget = {self._busy_share:.0%} is not held: give a longer interval, or fewer shuffle "
+            "partitions"
+        )
+        return (line,)
+
+    def waiting(self, rows: Mapping[str, int]) -> Shares:
+        """All of a batch whose rows have waited, for a time unknown: nothing says that they are too many."""
+        counts = {name: max(rows.get(name, 0) / self._window_s, 0.0) for name in self._inputs}
+        self._give = {query: 1.0 for query, part in self.parts.items() if part}
+        return Shares(dict.fromkeys(self._inputs, 1.0), self._sic(counts), dict(self._give))
+
+    def decide(
+        self, rows: Mapping[str, int], elapsed_s: float, known: Mapping[str, Known], *, waited: bool = False
+    ) -> Shares:
+        """What to keep of a batch.
+
+        Args:
+            rows: Rows in, by input.
+            elapsed_s: Time over which they came.
+            known: What other sites give, by query.
+            waited: Whether they waited because the site was stopped, and are not to be thinned for their age.
+        """
+        elapsed_s = self._elapsed_s = max(elapsed_s, 1e-3)
+        rates = self._rates(rows, elapsed_s)
+        work = {name: rates[name] * self._cost(one.fragment) for name, one in self._inputs.items()}
+        budget = self._budget(elapsed_s)
+        derived = sum(work[name] for name, one in self._inputs.items() if not one.source)
+        demands = self._demands(work, known)
+        if self._policy == "random":
+            total = derived + sum(one.work for one in demands.values())
+            passed = min(1.0, budget / total) if total else 1.0
+            give = even_shares(demands, budget - passed * derived)
+        else:
+            passed = min(1.0, budget / derived) if derived else 1.0
+            give = self._towards(fair_shares(demands, max(budget - derived, 0.0)), demands, budget - passed * derived)
+        self._give = give
+        give = self._tried(give)
+        # What came over more than a window is too much for one: it is thinned, for freshness.
+        fresh = 1.0 if waited else min(1.0, self._window_s / elapsed_s)
+        keep = {
+            name: give[one.query] * (fresh if work[name] else 1.0) if one.source else passed
+            for name, one in self._inputs.items()
+        }
+        return Shares(keep, self._sic(rates), dict(give))
+
+    def learn(self, seconds: Mapping[str, float], kept: Mapping[str, int], other_s: float) -> None:
+        """Take in what a batch took.
+
+        Args:
+            seconds: Time for each fragment.
+            kept: Rows that each fragment worked on.
+            other_s: Time for all the rest.
+        """
+        for fragment, took_s in seconds.items():
+            if kept.get(fragment):
+                self._times.setdefault(fragment, BatchTime(FIXED_INSIDE)).learn(kept[fragment], took_s)
+        self._took_s = sum(seconds.values()) + max(other_s, 0.0)
+        self._outside.learn(sum(kept.values()), max(other_s, 0.0))
+
+    def _cost(self, fragment: str) -> float:
+        """Work on a row: rows themselves where capacity is given in rows, else seconds, 0 until they are known."""
+        if self._rows_per_s is not None:
+            return 1.0
+        return self._times[fragment].row_s + self._outside.row_s if fragment in self._times else 0.0
+
+    @property
+    def _fixed_s(self) -> float:
+        """What a batch takes however few rows it has."""
+        return sum(one.fixed_s for one in self._times.values()) + self._outside.fixed_s
+
+    def _budget(self, elapsed_s: float) -> float:
+        if self._rows_per_s is not None:
+            return self._rows_per_s
+        return max(self._busy_share - self._fixed_s / elapsed_s, LEAST_FOR_ROWS * self._busy_share)
+
+    def _tried(self, give: dict[str, float]) -> dict[str, float]:
+        """The shares; now and then everything, as long as nobody knows whether shedding makes batches shorter."""
+        if self._rows_per_s is not None or min(give.values(), default=1.0) >= 1.0:
+            self._shed_for, self._try_after = 0, FIRST_TRY
+            return give
+        self._shed_for += 1
+        in_doubt = sum(one.doubt_s for one in self._times.values()) > IN_DOUBT * self._elapsed_s
+        if not in_doubt or self._shed_for < self._try_after:
+            return give
+        self._shed_for, self._try_after = 0, 2 * self._try_after
+        return dict.fromkeys(give, 1.0)
+
+    def _rates(self, rows: Mapping[str, int], elapsed_s: float) -> dict[str, float]:
+        """Rows a second over about the last window."""
+        self._recent.append((elapsed_s, dict(rows)))
+        total_s = sum(one for one, _ in self._recent)
+        while len(self._recent) > 1 and total_s - self._recent[0][0] >= self._window_s:
+            total_s -= self._recent.popleft()[0]
+        return {name: sum(one.get(name, 0) for _, one in self._recent) / total_s for name in self._inputs}
+
+    def _sic(self, rates: Mapping[str, float]) -> dict[str, float]:
+        """Equation 1: a source's rows of one window share 1 / sources."""
+        return {
+            name: min(1.0 / (self._queries[one.query].sources * rates[name] * self._window_s), 1.0)
+            if rates[name]
+            else 0.0
+            for name, one in self._inputs.items()
+            if one.source
+        }
+
+    def _demands(self, work: Mapping[str, float], known: Mapping[str, Known]) -> dict[str, Demand]:
+        found: dict[str, Demand] = {}
+        for query, part in self.parts.items():
+            if part:
+                own = sum(work[name] for name, one in self._inputs.items() if one.source and one.query == query)
+                told = known.get(query, Known(0.0, 0.0))
+                found[query] = Demand(own, told.sic, min(told.part, 1.0 - part), self._queries[query].weight)
+        return found
+
+    def _towards(self, wanted: dict[str, float], demands: Mapping[str, Demand], budget: float) -> dict[str, float]:
+        """Half the way from the last shares, but never more than the budget."""
+        step = {query: share + (1.0 - STEP) * (self._give.get(query, share) - share) for query, share in wanted.items()}
+        work = sum(demands[query].work * share for query, share in step.items())
+        budget = max(budget, 0.0)
+        return step if work <= budget else {query: share * budget / work for query, share in step.items()}

@@ -1,0 +1,73 @@
+r"""Which share of its queries' rows a site keeps, given what other sites give: a weighted max-min over its own work.
+
+Keeping a share $g_q$ costs $g_q c_q$ of the site's budget $B$ and brings query $q$ to
+
+$$ \mathit{SIC}_q = k_q + g_q (1 - p_q) $$
+
+where others have told that they give $k_q$ of the part $p_q$ of its sources. The site raises the lowest
+$\mathit{SIC}_q / w_q$ until its budget is spent: all its queries rise to one level, except those that others hold above
+it and those that have all their rows. That is the condition for the max-min of the whole federation, too, for budgets
+are never shared: no site could take work from a richer query for a poorer one. (THEMIS, sections 5 and 6, with the SIC
+that others give in the place of the SIC of results.)
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.core.fairness.max_min import fill
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """A query that has sources at a site.
+
+    Attributes:
+        work: Work a second if every row of these sources is kept.
+        others_sic: What other sites give it.
+        others_part: The share of its sources that they have told of.
+        weight: How much it counts.
+    """
+
+    work: float
+    others_sic: float = 0.0
+    others_part: float = 0.0
+    weight: float = 1.0
+
+
+def fair_shares(demands: Mapping[str, Demand], budget: float) -> dict[str, float]:
+    """The share of each query, of a budget of work a second.
+
+    Alone, two queries that cost the same get the same; a query that another site already gives half of its rows rests
+    until the others are there.
+
+    >>> fair_shares({"a": Demand(100.0), "b": Demand(300.0)}, budget=100.0)
+    {'a': 0.25, 'b': 0.25}
+    >>> fair_shares({"a": Demand(100.0), "b": Demand(100.0, others_sic=0.5, others_part=0.5)}, budget=40.0)
+    {'a': 0.4, 'b': 0.0}
+    >>> fair_shares({"a": Demand(100.0, weight=2.0), "b": Demand(100.0)}, budget=60.0)
+    {'a': 0.4, 'b': 0.2}
+    """
+    given = list(demands.values())
+    if not given:
+        return {}
+    kept, _ = fill(
+        budget,
+        np.arange(len(given)),
+        np.array([1.0 - one.others_part for one in given]),
+        np.array([one.work for one in given]),
+        np.array([one.others_sic for one in given]),
+        np.array([one.weight for one in given]),
+    )
+    return dict(zip(demands, kept.round(12).tolist(), strict=True))
+
+
+def even_shares(demands: Mapping[str, Demand], budget: float) -> dict[str, float]:
+    """The random shedder: every row has the same chance, whatever its query.
+
+    >>> even_shares({"a": Demand(100.0), "b": Demand(300.0, others_sic=0.5, others_part=0.5)}, budget=100.0)
+    {'a': 0.25, 'b': 0.25}
+    """
+    work = sum(one.work for one in demands.values())
+    return dict.fromkeys(demands, min(1.0, budget / work) if work else 1.0)

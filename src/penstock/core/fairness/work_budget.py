@@ -1,0 +1,159 @@
+r"""How much work a second an application can be given, so that rows of all its queries wait no longer than the target.
+
+Nobody tells the capacity. Micro-batches that bring $W$ of work a second, each with an overhead $o$ that does not depend
+on its rows, have a length $T$ with $T = o + T\,W/C$. So what is done a second, $W = C (1 - o/T)$, is below the capacity
+$C$, and the more so the shorter batches are. The most that was done a second of late is taken for $C$, or the pace of
+operators while they work if that is higher; what a state $(W, T)$ then says about the overhead gives the work at which
+rows wait as long as they should, $T^*$:
+
+$$W^* = C - \frac{T}{T^*} (C - W)$$
+
+The budget goes half way there, once a cycle. Where $T = T^*$ it stays, whatever is wrong with $C$. Where $W$ is nearly
+all that is known of $C$ the equation asks for all but nothing, so while rows wait too long it is $W \sqrt{T^* / T}$ at
+most. And plans may let through more work than they were given, because they choose the rows that seem to cost least:
+what was done over what was planned, of late, is allowed for.
+
+A batch that was too long lets too much wait for the next one, so until batches are short again less is kept: the share
+$T^* / T$ of the budget. Without it a single long batch would be felt for many. But where the overhead alone takes
+longer than the target, to shed more is to win little: half of the capacity is always given, which makes batches twice
+as long as their overhead. While rows that came before still wait, for a few cycles, it may be half of that.
+
+As long as no wait exceeds the target there is no budget, and it ends when it covers all that comes.
+
+If no query can hold the target however much is shed, waits say nothing about the budget. There is none then, unless
+more work comes than can be done.
+"""
+
+import math
+
+from penstock.core.settings import duration_s
+
+#: Share of the target that is aimed at, as in `core.control.targets`.
+AIM = 0.9
+#: How far the budget goes at a time to where it should be.
+GAIN = 0.5
+#: The capacity that was seen is believed a little less every second: machines may get slower.
+FORGET_PER_S = 0.003
+#: While waits are short more is tried, up to this share of what is done: machines may get faster.
+TRY_SHARE = 0.05
+#: However long rows wait, so much of the capacity is planned for.
+LEAST_SHARE = 0.5
+#: For a few cycles it may be this share of that, so that what waits is worked off.
+DRAIN_SHARE = 0.5
+#: How fast it is learned by how much plans overshoot, and how far that may go.
+OVER_GAIN, LEAST_OVER, MOST_OVER = 0.1, 0.5, 2.0
+#: Half way at a time it never comes there quite.
+NEARLY = 1.1
+#: Where shedding is in vain, so much of the capacity is given: with more, batches would take ever longer.
+KEEP_UP = 0.8
+#: A slow start is over after so many cycles.
+SOME_CYCLES = 4
+
+
+class WorkBudget:
+    """The work a second that fits.
+
+    >>> budget = WorkBudget(target_s=2.0)
+    >>> budget.follow(0.0, wait_s=1.0, cycle_s=1.0, done_per_s=1.2, comes_per_s=1.2, pace_per_s=1.8)
+    >>> budget.per_s is None  # nobody waits too long
+    True
+    >>> budget.follow(1.0, wait_s=3.6, cycle_s=3.6, done_per_s=1.8, comes_per_s=3.0, pace_per_s=1.8)
+    >>> round(budget.per_s, 3), round(budget.now_per_s, 3)  # twice the wait aimed at: half of the budget, for now
+    (1.8, 0.9)
+    >>> budget.follow(5.0, wait_s=0.9, cycle_s=0.9, done_per_s=1.2, comes_per_s=3.0, pace_per_s=1.8)
+    >>> round(budget.per_s, 3)  # half the wait aimed at, 0.6 below capacity, less done than planned: 0.25 below will do
+    1.676
+    """
+
+    def __init__(self, target_s: float, *, acts: bool = True) -> None:
+        """Start without a budget; if it does not act, waits do not follow from it, nor it from waits."""
+        self._aim_s = AIM * duration_s("target_s", target_s)
+        self._acts = acts
+        self._capacity = 0.0
+        self._seen_s = self._moved_s = 0.0
+        self._drain = 1.0
+        self._low = 0
+        self._over = 1.0  # what is done over what was planned
+        self.per_s: float | None = None
+        self.in_vain = False  #: whether shedding makes no wait short enough, as of late
+
+    @property
+    def now_per_s(self) -> float | None:
+        """What of the budget may be kept at the moment."""
+        if self.per_s is None:
+            return None
+        least = LEAST_SHARE if self.at_least else LEAST_SHARE * DRAIN_SHARE
+        return max(self.per_s * self._drain, least * self._capacity)
+
+    @property
+    def at_least(self) -> bool:
+        """Whether it has been, for some cycles, down to what is always given however long rows wait."""
+        return self.per_s is not None and self._low >= SOME_CYCLES
+
+    def convert(self, rate: float | None) -> None:
+        """From now on work is told in another unit, of which there are so many to one; None: nobody knows how many.
+
+        >>> budget = WorkBudget(target_s=2.0)
+        >>> budget.follow(1.0, wait_s=3.6, cycle_s=1.8, done_per_s=1.8, comes_per_s=3.0, pace_per_s=1.8)
+        >>> budget.convert(0.5)
+        >>> round(budget.per_s, 3)
+        0.9
+        """
+        if rate is None:
+            self._capacity, self._drain, self.per_s = 0.0, 1.0, None
+            return
+        self._capacity *= rate
+        self.per_s = None if self.per_s is None else self.per_s * rate
+
+    def follow(
+        self,
+        now_s: float,
+        *,
+        wait_s: float,
+        cycle_s: float,
+        done_per_s: float,
+        comes_per_s: float,
+        pace_per_s: float,
+        in_vain: bool = False,
+    ) -> None:
+        """Take in how it goes.
+
+        Args:
+            now_s: The time.
+            wait_s: The longest wait of any query, of late.
+            cycle_s: The longest time from batch to batch.
+            done_per_s: Work that was done a second.
+            comes_per_s: Work that came a second.
+            pace_per_s: Work that operators got done a second while they worked.
+            in_vain: Whether shedding makes no wait short enough.
+        """
+        remembered = self._capacity * (1.0 - FORGET_PER_S) ** max(now_s - self._seen_s, 0.0)
+        self._capacity, self._seen_s = max(remembered, done_per_s, pace_per_s), now_s
+        self.in_vain = in_vain
+        if in_vain:
+            most_per_s = KEEP_UP * self._capacity
+            self.per_s, self._drain, self._low = most_per_s if comes_per_s > most_per_s else None, 1.0, 0
+            return
+        if self.per_s is None:
+            if wait_s * AIM <= self._aim_s or done_per_s <= 0.0:
+                return
+            self.per_s, self._moved_s = max(done_per_s, LEAST_SHARE * self._capacity), now_s
+        if not self._acts:
+            self.per_s = self._capacity if wait_s * AIM > self._aim_s else None
+            return
+        self._drain = min(self._aim_s / max(cycle_s, 1e-9), 1.0)
+        if now_s - self._moved_s >= cycle_s:
+            ratio = wait_s / self._aim_s
+            wanted = self._capacity - ratio * (self._capacity - done_per_s)
+            if ratio > 1.0:
+                wanted = min(wanted, done_per_s / math.sqrt(ratio))
+            least = done_per_s * (1.0 + TRY_SHARE * (1.0 - ratio)) if ratio < 1.0 else LEAST_SHARE * self._capacity
+            wanted = max(wanted, least)
+            planned = self.now_per_s or done_per_s
+            if planned > 0.0:
+                self._over += OVER_GAIN * (min(max(done_per_s / planned, LEAST_OVER), MOST_OVER) - self._over)
+            wanted /= self._over if ratio < 1.0 else max(self._over, 1.0)
+            self.per_s, self._moved_s = self.per_s + GAIN * (wanted - self.per_s), now_s
+            self._low = self._low + 1 if self.per_s <= NEARLY * LEAST_SHARE * self._capacity else 0
+        if self.per_s >= comes_per_s and wait_s <= self._aim_s:
+            self.per_s, self._drain = None, 1.0

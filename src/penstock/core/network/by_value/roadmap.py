@@ -1,0 +1,248 @@
+r"""The road map of drops by value: rows that are worth least for the work they cause go first.
+
+The network is taken apart by cells of values, and the greedy of the random road map walks over the copy. With utility
+in proportion to the rows of a cell that are delivered, a cell's loss for each unit of work never changes until it is
+gone, so cells go one after the other, those that no output gets at all before all others. A place whose outputs do not
+judge rows by one and the same expression drops at random.
+
+>>> from penstock.core.network.model import Box, Input, Output
+>>> from penstock.core.network.qos import LossTolerance, ValueInterval, ValueQos
+>>> graph = ValueQos("value", [ValueInterval(0, 50, 0.2), ValueInterval(50, 100, 1.0)], histogram=[0.4, 0.6])
+>>> network = Network(
+...     [Input("I", 10)],
+...     [
+...         Box("high", "filter", ("I",), 5, 0.5, where="x > 10"),
+...         Box("scale", "map", ("high",), 5, select={"value": "x * 2"}),
+...     ],
+...     [Output("O", "scale", LossTolerance([(100, 1.0), (0, 0.0)]), graph)],
+... )
+>>> subjects(network), [f"{cell.values} {cell.share:g}" for cell in estimated(network)["I"].cells]
+({'I': 'x'}, ['(-inf, 10] 0.5', '(10, 25] 0.2', '(25, inf) 0.3'])
+>>> roadmap = build(network)  # work of 75 a second
+>>> free, more = (roadmap.entry(roadmap.find(excess, {"I": 10})) for excess in (25, 35))
+>>> free.predicates["I"].sql(), free.utility, more.predicates["I"].sql(), round(more.delivered["O"])
+('x > 10', 1.0, 'x > 17.5', 80)
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.core.network.by_value.cell_shares import Judge
+from penstock.core.network.by_value.cells import Cell, Hull, Judged, Predicate
+from penstock.core.network.by_value.judging_places import Starts
+from penstock.core.network.by_value.unfold import Label, Spot, Unfolded, unfolded
+from penstock.core.network.expressions import columns
+from penstock.core.network.intervals import IntervalSet, union
+from penstock.core.network.lineage import Tracer
+from penstock.core.network.model import Network
+from penstock.core.network.roadmap import Entry, RoadMap, check_step, descent
+from penstock.errors import PenstockError
+
+__all__ = ["Cell", "Judged", "Predicate", "SemanticRoadMap", "bounds", "build", "estimated", "subjects"]
+
+#: A share kept this close to all is all.
+_ALL = 1.0 - 1e-9
+
+
+def subjects(network: Network) -> dict[str, str]:
+    """Where rows begin to be judged by value, and the expression by which they are."""
+    return dict(Starts.of(network).subjects)
+
+
+def bounds(network: Network, place: str) -> tuple[IntervalSet, ...]:
+    """The sets of the subject's values at a place that have to be told apart, from low to high.
+
+    Args:
+        network: Inputs, boxes and outputs.
+        place: One that `subjects` names.
+    """
+    tracer = Tracer(network)
+    subject = tracer.subject(place)
+    if subject is None:
+        accepted = ", ".join(subjects(network)) or "none: no two outputs agree"
+        raise PenstockError.setting("place", place, f"one where rows are judged by value: {accepted}")
+    return Judge(network, tracer, place, subject).atoms
+
+
+def judged_columns(network: Network, box: str) -> frozenset[str]:
+    """The columns of what leaves a box by which outputs below it judge rows by value."""
+    tracer = Tracer(network)
+    told = [tracer.subject(arc.name) for arc in network.out_of[box]]
+    return frozenset().union(*(columns(subject) for subject in told if subject is not None))
+
+
+def estimated(network: Network) -> dict[str, Judged]:
+    """Cells where judging begins, from the outputs' histograms and the filters' selectivities.
+
+    What filters and histograms say is met as well as it can be. Where they say nothing, values are spread evenly.
+    """
+    starts = Starts.of(network)
+    return {
+        place: Judge(network, starts.tracer, place, subject).estimated() for place, subject in starts.subjects.items()
+    }
+
+
+def build(
+    network: Network,
+    rates: Mapping[str, float] | None = None,
+    judged: Mapping[str, Judged] | None = None,
+    *,
+    step: float = 0.02,
+    drop_cost: float = 0.0,
+) -> "SemanticRoadMap":
+    """The road map of a network with drops by value.
+
+    Args:
+        network: Inputs, boxes and outputs.
+        rates: Rows a second of each input; those of the network if not given.
+        judged: Cells of the rows at the places that `subjects` names; what is not given is estimated.
+        step: Share of a place's rows that one entry drops more than the one before it.
+        drop_cost: Work that a drop itself does on each row.
+    """
+    check_step(network, step, drop_cost)
+    starts = Starts.of(network)
+    judges = {place: Judge(network, starts.tracer, place, subject) for place, subject in starts.subjects.items()}
+    given = dict(judged or {})
+    cells = {place: judge.checked(given.pop(place, None)) for place, judge in judges.items()}
+    if given:
+        accepted = ", ".join(judges) or "none"
+        raise PenstockError.setting("judged", sorted(given), f"places where rows are judged by value: {accepted}")
+    hulls = {place: judge.hull for place, judge in judges.items()}
+    flows = dict(network.rates if rates is None else rates)
+    copy = unfolded(network, starts, cells, hulls, flows)
+    rows = dict[str, float]()
+    for spot in copy.spots:
+        rows[spot.place] = rows.get(spot.place, 0.0) + spot.rows
+    steps = [min(step * rows[spot.place] / spot.rows, 1.0) if spot.rows > 0.0 else 1.0 for spot in copy.spots]
+    found = descent(copy.network, flows, copy.places, steps)
+    return SemanticRoadMap.of(network, copy, found, _Cuts(copy.spots, cells, hulls, starts.named, coming(network)))
+
+
+def coming(network: Network) -> dict[str, frozenset[str] | None]:
+    """The inputs whose rows come to each input and arc; None behind an aggregate, whose rows come from no one input."""
+    boxes = {box.name: box for box in network.boxes}
+    found: dict[str, frozenset[str] | None] = {}
+    at_node: dict[str, frozenset[str] | None] = {}
+    for name in network.order:
+        above = [at_node[arc.source] for arc in network.into[name]]
+        if not above:
+            at_node[name] = found[name] = frozenset({name})
+        elif name in boxes and (boxes[name].op == "aggregate" or None in above):
+            at_node[name] = None
+        else:
+            at_node[name] = frozenset().union(*(one for one in above if one is not None))
+        found |= {arc.name: at_node[name] for arc in network.out_of[name]}
+    return found
+
+
+@dataclass(frozen=True)
+class SemanticRoadMap(RoadMap):
+    """Plans with drops by value, in ascending order of what they shed.
+
+    Attributes:
+        copy: The network taken apart by cells.
+        shares: Share of rows that pass each of its spots, one row an entry.
+        cuts: What that means in values.
+    """
+
+    copy: Unfolded
+    shares: NDArray[np.float64]
+    cuts: "_Cuts"
+
+    @classmethod
+    def of(cls, network: Network, copy: Unfolded, found: RoadMap, cuts: "_Cuts") -> "SemanticRoadMap":
+        """The road map of the copy, told in terms of the network."""
+        random = [number for number, spot in enumerate(copy.spots) if spot.label is None]
+        column = {name: number for number, name in enumerate(found.outputs)}
+        outputs = tuple(one.name for one in network.outputs)
+        weights = np.zeros((len(found.outputs), len(outputs)))
+        for number, name in enumerate(outputs):
+            total = sum(copy.outputs[name].values())
+            for part, rows in copy.outputs[name].items():
+                weights[column[part], number] = rows / total if total > 0.0 else 0.0
+        return cls(
+            found.inputs,
+            tuple(copy.spots[number].place for number in random),
+            outputs,
+            found.savings,
+            found.keep[:, random],
+            found.delivered @ weights,
+            found.utility,
+            copy,
+            found.keep,
+            cuts,
+        )
+
+    def entry(self, index: int) -> Entry:
+        """An entry by its number, with what drops by value keep."""
+        return replace(super().entry(index), predicates=self.cuts.predicates(self.shares[index]))
+
+
+@dataclass(frozen=True)
+class _Cuts:
+    """What shares that pass spots mean in values."""
+
+    spots: tuple[Spot, ...]
+    judged: Mapping[str, Judged]
+    hulls: Mapping[str, Hull]
+    subjects: Mapping[str, str]
+    coming: Mapping[str, frozenset[str] | None]
+
+    def predicates(self, shares: NDArray[np.float64]) -> dict[str, Predicate]:
+        """What each place keeps; places that keep everything are left out."""
+        cuts = self._cuts(shares)
+        kept = dict[str, dict[str, IntervalSet]]()
+        dropping = {self.spots[number].place for number in cuts if shares[number] < _ALL}
+        for number, spot in enumerate(self.spots):
+            if spot.place not in dropping or spot.label is None:
+                continue
+            by_origin = kept.setdefault(spot.place, {})
+            for origin in sorted(spot.origins):
+                by_origin.setdefault(origin, IntervalSet.everything())
+                if shares[number] < _ALL:
+                    by_origin[origin] -= self._dropped(spot, spot.label, cuts[number])
+        return {place: self._predicate(place, by_origin) for place, by_origin in kept.items()}
+
+    def _predicate(self, place: str, by_origin: dict[str, IntervalSet]) -> Predicate:
+        coming = self.coming[place]
+        if coming is None:
+            # Where rows were gathered into groups nobody knows any more which input they came from.
+            by_origin = dict.fromkeys(by_origin, union(list(by_origin.values())))
+        others = frozenset() if coming is None else coming - by_origin.keys()
+        return Predicate(self.subjects[place], by_origin, others)
+
+    def _cuts(self, shares: NDArray[np.float64]) -> dict[int, float]:
+        """The share of each cell's values, from the lower end on, that a spot drops."""
+        found = dict[int, float]()
+        for number, spot in enumerate(self.spots):
+            if spot.label is not None:
+                # Lower values go first everywhere: what is dropped here lies above what was dropped upstream.
+                coming = [(max((found[one] for one in way), default=0.0), rows) for way, rows in spot.ways.items()]
+                found[number] = _cut(coming, float(shares[number]))
+        return found
+
+    def _dropped(self, spot: Spot, label: Label, cut: float) -> IntervalSet:
+        """The values that a spot drops, in terms of its place."""
+        start = label.group.start
+        cell = self.judged[start].cells[label.cell].values
+        values = cell - self.hulls[start].upper(cell, 1.0 - cut)
+        return values if spot.view is None else spot.view.there(values)
+
+
+def _cut(coming: list[tuple[float, float]], share: float) -> float:
+    """Where to cut so that a share of the rows is left, if rows that came each way begin at cuts of their own.
+
+    >>> _cut([(0.5, 1.0)], 0.5), _cut([(0.0, 1.0), (0.8, 5.0)], 0.5)
+    (0.75, 0.8333333333333334)
+    """
+    wanted = share * sum(rows * (1.0 - begin) for begin, rows in coming)
+    # From the top down: as the cut falls below where a way begins, that way has no more to give.
+    rate, left, cut = sum(rows for _, rows in coming), 0.0, 1.0
+    for begin, rows in sorted(coming, reverse=True):
+        if left + rate * (cut - begin) >= wanted:
+            break
+        left, cut, rate = left + rate * (cut - begin), begin, rate - rows
+    return cut - (wanted - left) / rate if rate > 0.0 else cut

@@ -1,0 +1,187 @@
+r"""Dynamic load shedding: drops that follow measured delays (Carney et al. 2002).
+
+An output suffers when its rows are later than its delay graph bears. Of the outputs that suffer, the one whose loss
+tolerance falls least loses rows first; the walk goes on along its graph until it bends, and from there along the graph
+that then falls least. Delays follow late, once queues are worked off, so while they fall fast enough nothing more is
+shed. When no output suffers any more, and delays are well below their thresholds, rows are given back on the same way
+in the other direction, in smaller steps.
+
+A drop stands as far upstream as it can without touching another output. Where rows already wait in front of a box, that
+would help only those that are yet to come, so as long as the queue is long the drop stands there.
+
+It needs no costs, selectivities or capacity: delays say whether enough has been shed. That is also its weakness. A
+graph's slope does not tell how much work a row saves, so an output with cheap rows is shed as readily as one with dear
+ones, and on irregular networks many points of utility are lost that the road map keeps, which divides loss by gain. Use
+it where the costs that a road map needs are not known.
+"""
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from penstock.core.network.drops import pushed_upstream
+from penstock.core.network.model import Arc, Network
+from penstock.core.network.qos import LossTolerance
+from penstock.core.settings import number
+from penstock.errors import PenstockError
+
+#: A share this far below 0 is 0.
+_SAME = 1e-9
+#: A delay falls fast enough if from one time to the next it loses this share of what it is too long.
+_FAST = 0.1
+#: Steps back are this much shorter: a step too far back makes rows late, a step too late costs some rows more.
+_BACK = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to drop until delays are measured again.
+
+    Attributes:
+        keep: The share of rows that each drop lets through, by place; a place is an input or an arc.
+        delivered: Percent of its rows that each output is meant to get.
+        suffering: The outputs whose rows were too late.
+    """
+
+    keep: dict[str, float]
+    delivered: dict[str, float]
+    suffering: tuple[str, ...]
+
+
+class DynamicShedder:
+    """Sheds step by step for as long as outputs suffer.
+
+    >>> from penstock.core.network.model import Box, Input, Output
+    >>> from penstock.core.network.qos import DelayQos
+    >>> late = DelayQos([(0, 1.0), (2, 1.0), (10, 0.0)])
+    >>> network = Network(
+    ...     [Input("I", 10)],
+    ...     [Box("left", "map", ("I",), 4), Box("right", "map", ("I",), 4)],
+    ...     [Output("A", "left", LossTolerance([(100, 1.0), (90, 0.95), (0, 0.0)]), latency=late),
+    ...      Output("B", "right", LossTolerance([(100, 1.0), (0, 0.0)]), latency=late)],
+    ... )
+    >>> shedder = DynamicShedder(network, step_percent=15)
+    >>> plan = shedder.observe({"A": 3.0, "B": 2.5})  # A loses 10 percent until its graph bends, then B 5
+    >>> plan.delivered, plan.keep
+    ({'A': 90.0, 'B': 95.0}, {'I->left': 0.9, 'I->right': 0.95})
+    >>> shedder.observe({"A": 0.5, "B": 0.5}).delivered  # B first: its last percent is worth more
+    {'A': 90.0, 'B': 98.75}
+    """
+
+    def __init__(
+        self, network: Network, *, step_percent: float = 10.0, relief: float = 0.7, long_queue_s: float = 1.0
+    ) -> None:
+        """Start with no drops.
+
+        Args:
+            network: Inputs, boxes and outputs; those without a delay graph are left alone.
+            step_percent: How far to walk each time, in percent of an output's rows; a quarter of it on the way back.
+            relief: Rows are given back when all delays are below this share of their threshold.
+            long_queue_s: A queue is long that holds the rows of so many seconds.
+        """
+        self._step = number("step_percent", step_percent, 0.0, 100.0)
+        if not self._step:
+            raise PenstockError.setting("step_percent", step_percent, "a number above 0 up to 100")
+        self._relief = number("relief", relief, 0.0, 1.0)
+        self._long_queue_s = number("long_queue_s", long_queue_s, 0.0, math.inf)
+        self._network = network
+        self._threshold_s = {one.name: one.latency.threshold_s for one in network.outputs if one.latency is not None}
+        if not self._threshold_s:
+            raise PenstockError("latency is missing: dynamic shedding needs an output with a delay graph")
+        self._graphs = {one.name: one.loss_tolerance for one in network.outputs}
+        self._last_s: dict[str, float] = {}
+        self._percent = {one.name: 100.0 for one in network.outputs}
+        self._own = {one.name: _Own(network, one.name) for one in network.outputs}
+
+    def observe(
+        self,
+        delays_s: Mapping[str, float],
+        queues: Mapping[str, float] | None = None,
+        inactive: Collection[str] = (),
+    ) -> Plan:
+        """What to drop from now on.
+
+        Args:
+            delays_s: How late rows were, by output; one that got none is left out.
+            queues: Rows that wait on arcs, by their names.
+            inactive: Outputs that are passed over: what they are given to do is not done now, so that dropping their
+                rows would free nothing.
+        """
+        heeded = {name: limit for name, limit in self._threshold_s.items() if name not in inactive}
+        suffering = tuple(name for name, limit in heeded.items() if delays_s.get(name, 0.0) > limit)
+        if suffering:
+            if not all(self._falls(name, delays_s[name]) for name in suffering):
+                self._shed(suffering)
+        elif all(delays_s.get(name, 0.0) <= self._relief * limit for name, limit in heeded.items()):
+            self._give_back(inactive)
+        self._last_s = dict(delays_s)
+        keep = dict[str, float]()
+        for name, percent in self._percent.items():
+            if percent < 100.0:  # noqa: PLR2004 - all of its rows
+                keep |= self._own[name].drops(percent / 100.0, queues or {}, self._long_queue_s)
+        return Plan(keep, dict(self._percent), suffering)
+
+    def _falls(self, output: str, delay_s: float) -> bool:
+        """Whether a delay has come a good deal nearer to its threshold since it was measured last."""
+        above_s = delay_s - self._threshold_s[output]
+        return self._last_s.get(output, 0.0) - delay_s >= _FAST * above_s
+
+    def _shed(self, suffering: Collection[str]) -> None:
+        """Walk down, always along the graph that falls least."""
+        left = self._step
+        while left > 0.0 and (flowing := [name for name in suffering if self._percent[name] > 0.0]):
+            name = min(flowing, key=lambda one: self._graphs[one].loss_per_percent(self._percent[one]))
+            far = self._percent[name] - self._graphs[name].next_break(self._percent[name])
+            self._percent[name] -= min(far, left)
+            left -= min(far, left)
+
+    def _give_back(self, inactive: Collection[str]) -> None:
+        """Walk up, always along the graph that rises most."""
+        left = self._step * _BACK
+        shed = [name for name in self._percent if name not in inactive]
+        while left > 0.0 and (open_ := [name for name in shed if self._percent[name] < 100.0]):  # noqa: PLR2004 - all
+            rises = {name: _rise(self._graphs[name], self._percent[name]) for name in open_}
+            name = max(open_, key=lambda one: rises[one][0])
+            far = rises[name][1] - self._percent[name]
+            self._percent[name] += min(far, left)
+            left -= min(far, left)
+
+
+class _Own:
+    """The part of a network whose rows go to one output alone."""
+
+    def __init__(self, network: Network, output: str) -> None:
+        self._network, self._output = network, output
+        self._places = [place.name for place in pushed_upstream(network, output)]
+        self._flows = network.flows()
+        self._arcs = list[Arc]()
+        #: Rows that come out at the output for each on an arc.
+        self._yield = dict[str, float]()
+        todo = [(arc, 1.0) for arc in network.into[output]]
+        while todo:
+            arc, rows = todo.pop()
+            self._arcs.append(arc)
+            self._yield[arc.name] = rows
+            if len(network.out_of[arc.source]) == 1:
+                todo += [(before, rows * before.selectivity) for before in network.into[arc.source]]
+
+    def drops(self, share: float, queues: Mapping[str, float], long_s: float) -> dict[str, float]:
+        """Where to drop so that a share of the output's rows comes through."""
+        waits_s = {
+            arc.name: queues.get(arc.name, 0.0) / self._flows[arc.name]
+            for arc in self._arcs
+            if self._flows[arc.name] > 0.0 and queues.get(arc.name, 0.0) > long_s * self._flows[arc.name]
+        }
+        if waits_s:
+            longest = max(waits_s, key=lambda name: waits_s[name])
+            full = self._flows[self._network.into[self._output][0].name]
+            part = self._yield[longest] * self._flows[longest] / full if full > 0.0 else 0.0
+            if part > 0.0 and (left := 1.0 - (1.0 - share) / part) >= -_SAME:
+                return {longest: max(left, 0.0)}
+        return dict.fromkeys(self._places, share)
+
+
+def _rise(graph: LossTolerance, percent: float) -> tuple[float, float]:
+    """How much the next percent given back is worth, and where the graph bends next."""
+    above = min((point for point in graph.points if point[0] > percent), key=lambda point: point[0])
+    return (above[1] - graph.utility(percent)) / (above[0] - percent), above[0]

@@ -1,0 +1,348 @@
+r"""Drops in a query network: where they may stand, what rows they cost and what work they save.
+
+Candidates are the inputs and the arcs behind a split (Tatbul et al. 2003, 4.3.1): anywhere else a drop does better
+further upstream. So all that matters of a network is its `Skeleton`: how many of the rows that pass a place come to
+each split and output next, and what work they cause on the way there.
+
+`Shedding` holds the rows that pass every place and moves them down. A branch that carries less than its box puts out
+has a drop on it. Taking rows away upstream takes none from such a branch as long as it needs fewer than are left: that
+is how a drop inserted above others makes them smaller (4.3.3). The next row taken away at a place costs and saves
+
+$$\text{loss} = \sum_{o} \frac{-U_o'(x_o)}{F_o}\, w_o, \qquad \text{gain} = L$$
+
+with $w_o$ rows less at output $o$, of $F_o$ without drops, and $L$ the work saved, both counted only along arcs that
+the row would have gone on.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from heapq import heapify, heappop, heappush
+from typing import NamedTuple
+
+from penstock.core.network.model import Arc, Network
+
+#: A flow this share of a place's own apart is the same.
+_SAME = 1e-9
+
+
+class Marginal(NamedTuple):
+    """What the next row taken away costs in utility, and what work it saves."""
+
+    loss: float
+    gain: float
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a drop may stand: at an input, or on a branch behind a split."""
+
+    name: str
+    node: str
+    arc: Arc | None  #: None: at the input, before all of its arcs
+
+
+def places(network: Network) -> list[Place]:
+    """The candidates: inputs, and branches behind splits.
+
+    An arc out of a box with one consumer is none: the drop does better before the box.
+    """
+    found = [Place(one.name, one.name, None) for one in network.inputs]
+    for name in network.order:
+        arcs = network.out_of[name]
+        if len(arcs) > 1:
+            found.extend(Place(arc.name, name, arc) for arc in arcs)
+    return found
+
+
+def pushed_upstream(network: Network, name: str) -> list[Place]:
+    """The places that a drop before a node comes to when it is pushed upstream, through unions to all their sources."""
+    if not network.into[name]:
+        return [Place(name, name, None)]
+    found: list[Place] = []
+    for arc in network.into[name]:
+        if len(network.out_of[arc.source]) > 1:
+            found.append(Place(arc.name, arc.source, arc))
+        else:
+            found.extend(pushed_upstream(network, arc.source))
+    return found
+
+
+class Skeleton:
+    """A network as drops see it: places, and the splits and outputs that rows come to from there.
+
+    >>> from penstock.core.network.model import Box, Input, Output
+    >>> from penstock.core.network.qos import LossTolerance
+    >>> network = Network(
+    ...     [Input("I", 10)],
+    ...     [Box("shared", "filter", ("I",), 2, 0.5), Box("left", "map", ("shared",), 4)],
+    ...     [Output("A", "left", LossTolerance([(100, 1.0), (0, 0.0)])),
+    ...      Output("B", "shared", LossTolerance([(100, 1.0), (0, 0.0)]))],
+    ... )
+    >>> bones = Skeleton(network)
+    >>> for number, place in enumerate(bones.places):
+    ...     print(place.name, bones.work[number], {bones.ends[end]: rows for end, rows in bones.reach[number]})
+    I 2.0 {'shared': 0.5}
+    shared->left 4.0 {'A': 1.0}
+    shared->B 0.0 {'B': 1.0}
+
+    Attributes:
+        places: Where drops may stand.
+        ends: Splits and outputs, each behind those that feed it.
+        work: For each place, what a row that passes it costs until it comes to an end.
+        reach: For each place, the ends that its rows come to next, and how many of them do.
+        stands: For each place, the split behind which it stands; None for an input.
+        branches: For each end, its places; none for an output.
+    """
+
+    def __init__(self, network: Network, rates: Mapping[str, float] | None = None, also: Sequence[Place] = ()) -> None:
+        """Candidate places, and `also` others if need be; rates are those of the network if not given."""
+        self.network = network
+        self.rates = dict(network.rates if rates is None else rates)
+        known = places(network)
+        names = {place.name for place in known}
+        self.places = (*known, *(place for place in also if place.name not in names))
+        nodes = {place.node for place in self.places if place.arc is not None}
+        self.ends = tuple(name for name in network.order if len(network.out_of[name]) != 1 or name in nodes)
+        number = {name: index for index, name in enumerate(self.ends)}
+        outputs = {one.name for one in network.outputs}
+        passed: dict[str, tuple[float, dict[int, float]]] = {name: (0.0, {number[name]: 1.0}) for name in self.ends}
+
+        def behind(arc: Arc) -> tuple[float, dict[int, float]]:
+            work, ends = passed[arc.target]
+            share = 1.0 if arc.target in outputs else arc.selectivity
+            return arc.cost + share * work, {end: share * rows for end, rows in ends.items()}
+
+        for name in reversed(network.order):
+            if name not in passed:
+                passed[name] = behind(network.out_of[name][0])
+        of_place = [passed[place.node] if place.arc is None else behind(place.arc) for place in self.places]
+        self.work = [work for work, _ in of_place]
+        self.reach = [tuple(ends.items()) for _, ends in of_place]
+        self.stands = [None if place.arc is None else number[place.node] for place in self.places]
+        self.branches: list[list[int]] = [[] for _ in self.ends]
+        for index, end in enumerate(self.stands):
+            if end is not None:
+                self.branches[end].append(index)
+        self.number = number
+
+    @cached_property
+    def feeders(self) -> list[list[int]]:
+        """For each end, the places whose rows come to it."""
+        found: list[list[int]] = [[] for _ in self.ends]
+        for index, ends in enumerate(self.reach):
+            for end, _ in ends:
+                found[end].append(index)
+        return found
+
+    @cached_property
+    def full(self) -> tuple[list[float], list[float]]:
+        """Rows that pass each place and come to each end, nothing shed."""
+        return self._flow([1.0] * len(self.places))
+
+    def _flow(self, keep: list[float]) -> tuple[list[float], list[float]]:
+        at_place, at_end = [0.0] * len(self.places), [0.0] * len(self.ends)
+
+        def pour(index: int, rows: float) -> None:
+            at_place[index] = rows * keep[index]
+            for end, share in self.reach[index]:
+                at_end[end] += share * at_place[index]
+
+        for index, place in enumerate(self.places):
+            if place.arc is None:
+                pour(index, self.rates[place.node])
+        for end, branches in enumerate(self.branches):
+            for index in branches:
+                pour(index, at_end[end])
+        return at_place, at_end
+
+    @property
+    def load(self) -> float:
+        """Work a second, nothing shed."""
+        return self._work_on(self.full[0])
+
+    def under(self, keep: Mapping[str, float]) -> tuple[float, dict[str, float]]:
+        """Work a second, and percent delivered to each output, if places let these shares of rows through."""
+        rows, coming = self._flow([keep.get(place.name, 1.0) for place in self.places])
+        percents = {}
+        for one in self.network.outputs:
+            end = self.number[one.name]
+            full = self.full[1][end]
+            percents[one.name] = 100.0 * coming[end] / full if full > 0.0 else 100.0
+        return self._work_on(rows), percents
+
+    def _work_on(self, rows: list[float]) -> float:
+        return sum(work * one for work, one in zip(self.work, rows, strict=True))
+
+
+class Shedding:
+    """The rows that pass each place under drops that only ever grow.
+
+    Places and ends are numbered as in the skeleton. A group of places sheds in proportion to what passes each.
+    """
+
+    def __init__(self, skeleton: Skeleton) -> None:
+        """Start with no drops."""
+        self._bones = skeleton
+        self._full, self._full_ends = skeleton.full
+        #: Rows that pass each place.
+        self.rows = list(self._full)
+        self._coming = list(self._full_ends)
+        graphs = {one.name: one.loss_tolerance for one in skeleton.network.outputs}
+        self._graphs = [graphs.get(name) for name in skeleton.ends]
+        #: Whether a branch passes all that its split puts out.
+        self._tight = [end is not None for end in skeleton.stands]
+        self._at_end = [Marginal(0.0, 0.0)] * len(skeleton.ends)
+        self._at_place = [Marginal(0.0, 0.0)] * len(skeleton.places)
+        for end in reversed(range(len(skeleton.ends))):
+            self._refresh_end(end)
+            for index in skeleton.feeders[end]:
+                self._refresh_place(index)
+
+    def ratio(self, group: Sequence[int]) -> float:
+        """Utility lost for each unit of work saved if these places shed a little more; nothing saved is never worth it.
+
+        >>> from penstock.core.network.model import Box, Input, Output
+        >>> from penstock.core.network.qos import LossTolerance
+        >>> line = LossTolerance([(100, 1.0), (0, 0.0)])
+        >>> network = Network(
+        ...     [Input("I", 10)],
+        ...     [Box("shared", "filter", ("I",), 2, 0.5), Box("left", "map", ("shared",), 4)],
+        ...     [Output("A", "left", line), Output("B", "shared", line)],
+        ... )
+        >>> Shedding(Skeleton(network)).ratio([0])  # half a row less at each of two outputs of 5 rows, 4 work saved
+        0.05
+        """
+        loss = gain = 0.0
+        for index in group:
+            rows = self.rows[index] if len(group) > 1 else 1.0
+            loss, gain = loss + rows * self._at_place[index].loss, gain + rows * self._at_place[index].gain
+        return loss / gain if gain > 0.0 else math.inf
+
+    def left(self, group: Sequence[int]) -> float:
+        """The share of its rows that a group still passes; what is as good as nothing is nothing."""
+        full = sum(self._full[index] for index in group)
+        share = sum(self.rows[index] for index in group) / full if full > 0.0 else 0.0
+        return share if share > _SAME else 0.0
+
+    def take(self, group: Sequence[int]) -> set[int]:
+        """Take rows away until a graph bends, a branch gets tight or all are gone; says whose marginals are new."""
+        less, falls = self._fall(group)
+        rows = self._room(less, falls)
+        for end, fall in falls.items():
+            self._coming[end] = _less(self._coming[end], rows * fall)
+        for index, fall in less.items():
+            self.rows[index] = _less(self.rows[index], rows * fall)
+        splits = {self._bones.stands[index] for index in group}
+        touched = [*falls, *(split for split in splits if split is not None and split not in falls)]
+        return self._refresh([end for end in touched if self._is_new(end, group)])
+
+    def _fall(self, group: Sequence[int]) -> tuple[dict[int, float], dict[int, float]]:
+        """How much less passes each place and comes to each end for each row that the group takes away."""
+        reach, branches, tight = self._bones.reach, self._bones.branches, self._tight
+        total = sum(self.rows[index] for index in group)
+        less = {index: self.rows[index] / total for index in group}
+        falls: dict[int, float] = {}
+        todo: list[int] = []
+
+        def pour(index: int, share: float) -> None:
+            for end, rows in reach[index]:
+                if end not in falls:
+                    falls[end] = 0.0
+                    heappush(todo, end)
+                falls[end] += share * rows
+
+        for index, share in less.items():
+            pour(index, share)
+        while todo:  # ends come in the order in which rows flow, so each has all that it loses when its turn comes
+            end = heappop(todo)
+            for index in branches[end]:
+                if tight[index]:
+                    less[index] = less.get(index, 0.0) + falls[end]
+                    pour(index, falls[end])
+        return less, falls
+
+    def _room(self, less: dict[int, float], falls: dict[int, float]) -> float:
+        """Rows until something happens."""
+        # A place that passes nothing any more limits nobody: what still comes there is lost in the rounding.
+        passing = ((self.rows[index], fall) for index, fall in less.items())
+        most = min(rows / fall for rows, fall in passing if rows > 0.0 and fall > 0.0)
+        for end, fall in falls.items():
+            graph, coming = self._graphs[end], self._coming[end]
+            if fall <= 0.0:
+                continue
+            if graph is not None:
+                percent = self._percent(end)
+                room = (percent - graph.next_break(percent)) / 100.0 * self._full_ends[end]
+                if percent > 0.0:
+                    most = min(most, room / fall)
+                continue
+            for index in self._bones.branches[end]:
+                closing = fall - less.get(index, 0.0)
+                if not self._tight[index] and closing > 0.0:
+                    most = min(most, (coming - self.rows[index]) / closing)
+        return max(most, 0.0)
+
+    def _is_new(self, end: int, group: Sequence[int]) -> bool:
+        """Whether a graph has a new slope or a branch is tight now that was not, or the other way round."""
+        if self._graphs[end] is not None:
+            return self._slope(end) != self._at_end[end].loss
+        new = False
+        coming = self._coming[end]
+        for index in self._bones.branches[end]:
+            tight = self.rows[index] >= coming - _SAME * self._full[index]
+            if self._tight[index] and index not in group:
+                self.rows[index], tight = coming, True  # it passes what comes, however floats were rounded
+            new |= tight != self._tight[index]
+            self._tight[index] = tight
+        return new
+
+    def _percent(self, end: int) -> float:
+        graph, full = self._graphs[end], self._full_ends[end]
+        return graph.cursor(100.0 * self._coming[end] / full) if graph is not None and full > 0.0 else 0.0
+
+    def _slope(self, end: int) -> float:
+        """What one row less costs at an output."""
+        graph, percent = self._graphs[end], self._percent(end)
+        return 100.0 * graph.loss_per_percent(percent) / self._full_ends[end] if graph and percent > 0.0 else 0.0
+
+    def _refresh(self, ends: list[int]) -> set[int]:
+        """Compute marginals anew at these ends and upstream; returns the places at which they changed."""
+        changed = set[int]()
+        todo = [-end for end in ends]
+        heapify(todo)
+        done = None
+        while todo:
+            end = -heappop(todo)
+            if end == done:
+                continue
+            done = end
+            self._refresh_end(end)
+            for index in self._bones.feeders[end]:
+                if self._refresh_place(index):
+                    changed.add(index)
+                    stands = self._bones.stands[index]
+                    if stands is not None:
+                        heappush(todo, -stands)
+        return changed
+
+    def _refresh_end(self, end: int) -> None:
+        if self._graphs[end] is not None:
+            self._at_end[end] = Marginal(self._slope(end), 0.0)
+            return
+        tight = [self._at_place[index] for index in self._bones.branches[end] if self._tight[index]]
+        self._at_end[end] = Marginal(sum(one.loss for one in tight), sum(one.gain for one in tight))
+
+    def _refresh_place(self, index: int) -> bool:
+        loss, gain = 0.0, self._bones.work[index]
+        for end, rows in self._bones.reach[index]:
+            at_end = self._at_end[end]
+            loss, gain = loss + rows * at_end.loss, gain + rows * at_end.gain
+        before, self._at_place[index] = self._at_place[index], Marginal(loss, gain)
+        return before != self._at_place[index]
+
+
+def _less(flow: float, rows: float) -> float:
+    """What is left; next to nothing is nothing."""
+    return flow - rows if flow - rows > _SAME * flow else 0.0

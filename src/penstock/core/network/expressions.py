@@ -1,0 +1,240 @@
+r"""Expressions in SQL, as far as conditions on values are pushed through them.
+
+An expression is made one over the columns further upstream by putting in what those columns are made of. Arithmetic
+with constants is then peeled off from outside, as long as it has an inverse: with `value * 2 + 1` what is left is
+`value`, and a set of results $S$ becomes the set of values $(S - 1) / 2$. What cannot be peeled stays and is computed
+where the condition is put.
+"""
+
+import math
+from collections.abc import Mapping
+from fractions import Fraction
+from functools import lru_cache
+from typing import NamedTuple
+
+from sqlglot import exp, parse_one
+from sqlglot.errors import SqlglotError
+
+from penstock.core.network.intervals import Interval, IntervalSet
+from penstock.errors import PenstockError
+
+_DIALECT = "spark"
+_ONE, _ZERO = Fraction(1), Fraction(0)
+#: Not the same when computed again further upstream.
+_ANEW = {
+    "rand",
+    "randn",
+    "random",
+    "randstr",
+    "uuid",
+    "uniform",
+    "shuffle",
+    "monotonically_increasing_id",
+    "spark_partition_id",
+    "input_file_name",
+    "now",
+}
+
+
+class Peeled(NamedTuple):
+    """An expression as `scale * core + shift`; fractions, or `value * 49 > 49` would not be `value > 1`."""
+
+    core: str
+    scale: Fraction
+    shift: Fraction
+
+    def back(self, values: IntervalSet) -> IntervalSet:
+        """What the core is when the expression lies in a set."""
+        return _moved(values, 1 / self.scale, -self.shift / self.scale)
+
+    def there(self, values: IntervalSet) -> IntervalSet:
+        """What the expression is when the core lies in a set."""
+        return _moved(values, self.scale, self.shift)
+
+
+def checked(sql: str, setting: str) -> str:
+    """The expression in the form in which expressions are compared.
+
+    >>> checked("VALUE*2", "select of scale")
+    'value * 2'
+    >>> checked("value >", "where of hot")
+    Traceback (most recent call last):
+    ...
+    penstock.errors.PenstockError: where of hot = 'value >' is not usable: give an expression in SQL, such as \
+value > 10 or value * 2 + 1
+    """
+    return written(parsed(sql, setting))
+
+
+def columns(sql: str) -> frozenset[str]:
+    """The columns that an expression reads.
+
+    >>> sorted(columns("place.town + abs(Value)"))
+    ['place', 'value']
+    """
+    return frozenset(_root(one) for one in parsed(sql).find_all(exp.Column))
+
+
+def substituted(sql: str, made_of: Mapping[str, str | None]) -> str | None:
+    """The expression with columns put in; None if one of them is not known, or would not be the same again.
+
+    >>> substituted("value + other", {"value": "raw * 2"})
+    '(raw * 2) + other'
+    >>> substituted("value * 3", {"value": "raw + 1"})
+    '(raw + 1) * 3'
+    """
+    tree = parsed(sql)
+    if not repeatable(sql):
+        return None
+    for column in list(tree.find_all(exp.Column)):
+        name = _root(column)
+        if name not in made_of:
+            continue
+        put = made_of[name]
+        if put is None or column.args.get("table") is not None:
+            return None
+        if not repeatable(put):
+            return None
+        part = parsed(put)
+        part = exp.Paren(this=part) if isinstance(part, exp.Binary | exp.Neg | exp.Not | exp.Between) else part
+        if column is tree:
+            tree = part
+        else:
+            column.replace(part)
+    return written(bare(tree))
+
+
+def repeatable(sql: str) -> bool:
+    """Whether an expression has the same value for a row wherever it is computed."""
+    for node in parsed(sql).walk():
+        if isinstance(node, exp.AggFunc | exp.Window | exp.Query):
+            return False
+        if isinstance(node, exp.Func):
+            name = node.name if isinstance(node, exp.Anonymous) else node.sql_name()
+            if name.lower() in _ANEW or name.lower().startswith("current"):
+                return False
+    return True
+
+
+@lru_cache(maxsize=4096)
+def peeled(sql: str) -> Peeled | None:
+    """Invertible arithmetic taken off; None if nothing is left that depends on a row.
+
+    >>> print(*peeled("(value - 3) / 2"))
+    value 1/2 -3/2
+    >>> print(*peeled("10 - abs(value)"))
+    ABS(value) -1 10
+    """
+    tree, scale, shift = parsed(sql), Fraction(1), Fraction(0)
+    while True:
+        if (step := _step(tree)) is None:
+            break
+        tree, more_scale, more_shift = step
+        scale, shift = scale * more_scale, scale * more_shift + shift
+    if not columns(sql):
+        return None
+    return Peeled(written(tree), scale, shift)
+
+
+@lru_cache(maxsize=4096)
+def _tree(sql: str) -> exp.Expr | None:
+    try:
+        tree = parse_one(sql, dialect=_DIALECT)
+    except SqlglotError:
+        return None
+    # A name behind an expression is read as its alias; whole statements are no expressions.
+    if isinstance(tree, exp.Alias | exp.Query | exp.Command) or not isinstance(tree, exp.Condition | exp.Interval):
+        return None
+    for name in tree.find_all(exp.Identifier):
+        name.set("this", name.name.lower())
+    return bare(tree)
+
+
+def parsed(sql: str, setting: str = "expression") -> exp.Expr:
+    """A tree of one's own, which may be changed."""
+    tree = _tree(sql) if isinstance(sql, str) else None
+    if tree is None:
+        raise PenstockError.setting(setting, sql, "an expression in SQL, such as value > 10 or value * 2 + 1")
+    return tree.copy()
+
+
+def written(tree: exp.Expr) -> str:
+    """The expression as text."""
+    return tree.sql(dialect=_DIALECT)
+
+
+def _root(column: exp.Column) -> str:
+    """The column itself, where a field of it is named."""
+    return str(column.parts[0].name).lower()
+
+
+def bare(tree: exp.Expr) -> exp.Expr:
+    """The expression without parentheses around it."""
+    while isinstance(tree, exp.Paren):
+        tree = tree.this
+    return tree
+
+
+def _moved(values: IntervalSet, scale: Fraction, shift: Fraction) -> IntervalSet:
+    def end(value: float) -> float:
+        return float(Fraction(value) * scale + shift) if math.isfinite(value) else value if scale > 0 else -value
+
+    found = []
+    for part in values.parts:
+        ends = ((end(part.low), part.low_open), (end(part.high), part.high_open))
+        (low, low_open), (high, high_open) = ends if scale > 0 else ends[::-1]
+        found.append(Interval(low, high, low_open, high_open))
+    return IntervalSet.of(*found)
+
+
+def constant(tree: exp.Expr | None) -> Fraction | None:
+    """The number that an expression without columns is."""
+    match bare(tree) if tree is not None else None:
+        case exp.Literal(is_string=False) as literal:
+            return Fraction(literal.this)
+        case exp.Neg(this=inner) if (value := constant(inner)) is not None:
+            return -value
+        case exp.Cast(this=inner) as cast if cast.to.is_type("double"):
+            return constant(inner)
+        case (exp.Add() | exp.Sub() | exp.Mul() | exp.Div()) as both:
+            left, right = constant(both.left), constant(both.right)
+            if left is None or right is None or (isinstance(both, exp.Div) and right == 0):
+                return None
+            results = {exp.Add: left + right, exp.Sub: left - right, exp.Mul: left * right}
+            return left / right if isinstance(both, exp.Div) else results[type(both)]
+    return None
+
+
+def _step(tree: exp.Expr) -> tuple[exp.Expr, Fraction, Fraction] | None:
+    """What the outermost operation is done to, with what it multiplies by and adds."""
+    match tree:
+        case exp.Paren(this=inner):
+            return inner, _ONE, _ZERO
+        case exp.Neg(this=inner):
+            return inner, -_ONE, _ZERO
+        case exp.Cast(this=inner) as cast if cast.to.is_type("double"):
+            return inner, _ONE, _ZERO
+        case (exp.Add() | exp.Sub() | exp.Mul() | exp.Div()) as both:
+            return _arithmetic(both)
+    return None
+
+
+def _arithmetic(both: exp.Binary) -> tuple[exp.Expr, Fraction, Fraction] | None:
+    left, right = constant(both.left), constant(both.right)
+    found = None
+    match both, left, right:
+        case exp.Add(), None, Fraction() as by:
+            found = both.left, _ONE, by
+        case exp.Add(), Fraction() as by, None:
+            found = both.right, _ONE, by
+        case exp.Sub(), None, Fraction() as by:
+            found = both.left, _ONE, -by
+        case exp.Sub(), Fraction() as by, None:
+            found = both.right, -_ONE, by
+        case exp.Mul(), None, Fraction() as by if by:
+            found = both.left, by, _ZERO
+        case exp.Mul(), Fraction() as by, None if by:
+            found = both.right, by, _ZERO
+        case exp.Div(), None, Fraction() as by if by:
+            found = both.left, 1 / by, _ZERO
+    return found

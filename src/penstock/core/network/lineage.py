@@ -1,0 +1,207 @@
+r"""From a place in a network down to its outputs: which filters a row meets, and what its columns are made of.
+
+Columns are told in terms of those that rows have at the place. A map adds or replaces columns. A function in Python
+hides all of them. An aggregate lets those through that make its groups, a join those of the side that a row came from.
+What cannot be told is not known, and no condition is pushed through it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+from penstock.core.network.expressions import Peeled, checked, columns, peeled, substituted
+from penstock.core.network.model import Arc, Box, Network
+
+#: Filters in the order in which they are met, with what they ask for in terms of a place further upstream, if known.
+Filters = tuple[tuple[str, str | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """What columns are made of, in terms of those further upstream; None if it is not known.
+
+    >>> Columns((("value", "raw * 2"), ("hidden", None))).of("value + other"), Columns((("hidden", None),)).of("hidden")
+    ('(raw * 2) + other', None)
+    """
+
+    changed: tuple[tuple[str, str | None], ...] = ()
+
+    def of(self, sql: str) -> str | None:
+        """An expression over these columns as one over those further upstream."""
+        return _put_in(sql, self.changed)
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """A way from a place to an output.
+
+    Attributes:
+        output: Where it ends.
+        columns: What columns there are made of at the place.
+        filters: The filters on the way, with the condition in terms of the place if that is known.
+    """
+
+    output: str
+    columns: Columns
+    filters: Filters = ()
+
+
+class Tracer:
+    """What the boxes of a network do to columns."""
+
+    def __init__(self, network: Network) -> None:
+        """Read the SQL of all boxes and outputs."""
+        self._network = network
+        self._known: dict[str, tuple[Path, ...]] = {}
+        #: Boxes by name.
+        self.boxes = {box.name: box for box in network.boxes}
+        self._values = {
+            one.name: checked(one.value.column, f"value column of {one.name}") for one in network.outputs if one.value
+        }
+        self._where = {
+            box.name: checked(box.where, f"where of {box.name}") for box in network.boxes if box.where is not None
+        }
+        self._select = {
+            box.name: {name.lower(): self._selected(box, name) for name in box.select} for box in network.boxes
+        }
+
+    def _selected(self, box: Box, name: str) -> str:
+        return checked(box.select[name], f"select of {box.name}: {name}")
+
+    def where(self, box: str, known: Columns) -> str | None:
+        """The condition of a filter over the columns further upstream."""
+        return known.of(self._where[box]) if box in self._where else None
+
+    def value(self, output: str, known: Columns) -> Peeled | None:
+        """The value by which an output judges rows, over the columns further upstream."""
+        sql = known.of(self._values[output]) if output in self._values else None
+        return None if sql is None else peeled(sql)
+
+    def through(self, known: Columns, name: str, source: str) -> Columns:
+        """What columns are behind a box, for rows that came from a source."""
+        box = self.boxes[name]
+        if box.op in ("filter", "union"):
+            return known
+        before = dict(known.changed)
+        if box.op == "map" and not box.python:
+            after = before | {column: known.of(sql) for column, sql in self._select[name].items()}
+        else:
+            after = {column: before.get(column, column) for column in self._read}
+            for column in self._read:
+                if not self._passes(box, source, column):
+                    after[column] = None
+        return Columns(tuple(sorted((one, sql) for one, sql in after.items() if sql != one)))
+
+    def paths(self, place: str) -> tuple[Path, ...]:
+        """All ways from an input or an arc to outputs; those that do not differ are told once."""
+        if place not in self._known:
+            self._known[place] = tuple(dict.fromkeys(self._paths(place)))
+        return self._known[place]
+
+    def subject(self, place: str) -> str | None:
+        """The expression by which all outputs below a place judge rows; None if there is not one for all.
+
+        Args:
+            place: An input or an arc.
+        """
+        found = {one and one.core for one in (self.value(way.output, way.columns) for way in self.paths(place))}
+        return found.pop() if len(found) == 1 else None
+
+    def _paths(self, place: str) -> Iterator[Path]:
+        starts = self._network.out_of.get(place) or [self._arcs[one] for one in (place,) if one in self._arcs]
+        todo: list[tuple[Arc, Columns, Filters]] = [(arc, Columns(), ()) for arc in starts]
+        seen = set[object]()
+        while todo:
+            arc, known, filters = step = todo.pop()
+            if step in seen:
+                continue
+            seen.add(step)
+            if not self._network.out_of[arc.target]:
+                yield Path(arc.target, known, filters)
+                continue
+            if self.boxes[arc.target].op == "filter":
+                filters = (*filters, (arc.target, self.where(arc.target, known)))
+            behind = self.through(known, arc.target, arc.source)
+            todo.extend((below, behind, filters) for below in self._network.out_of[arc.target])
+
+    @cached_property
+    def _arcs(self) -> dict[str, Arc]:
+        return {arc.name: arc for arc in self._network.arcs}
+
+    @cached_property
+    def _read(self) -> tuple[str, ...]:
+        """All columns that are named anywhere."""
+        found = {column.lower() for box in self._network.boxes for column in (*box.by, *box.on)}
+        for sql in (
+            *self._where.values(),
+            *self._values.values(),
+            *(one for of in self._select.values() for one in of.values()),
+        ):
+            found |= columns(sql)
+        return tuple(sorted(found))
+
+    def _passes(self, box: Box, source: str, column: str) -> bool:
+        """Whether a column comes from this source unchanged, through an aggregate, a join or a function."""
+        if box.op == "aggregate":
+            return column in {one.lower() for one in box.by}
+        if box.op != "join":
+            return False
+        if column in {one.lower() for one in box.on}:
+            return True
+        has = {side: self._has(side, column) for side in box.sources}
+        if source != box.sources[0] and has[box.sources[0]]:
+            return False  # A name that both sides have is the left one's.
+        return bool(has[source]) or (
+            has[source] is None and not any(has.values()) and list(has.values()).count(None) == 1
+        )
+
+    def _has(self, node: str, column: str) -> bool | None:
+        """Whether rows that leave a node have a column; None if nothing tells."""
+        if any(column in self._reads(arc.target) for arc in self._network.out_of[node]):
+            return True
+        if node not in self.boxes:
+            known = next(one.columns for one in self._network.inputs if one.name == node)
+            return column in {one.lower() for one in known} if known else None
+        box = self.boxes[node]
+        if column in self._select[node]:
+            return True
+        if box.op == "aggregate":
+            return column in {one.lower() for one in box.by}
+        if box.python:
+            return column in columns_of(box.returns) if box.returns else None
+        found = [self._has(source, column) for source in box.sources]
+        return True if any(found) else None if None in found else False
+
+    def _reads(self, name: str) -> frozenset[str]:
+        """Columns that a node cannot do without in the rows that come to it."""
+        if name in self._values:
+            return columns(self._values[name])
+        box = self.boxes.get(name)
+        if box is None or box.op == "join":
+            return frozenset()
+        read = frozenset(one.lower() for one in box.by)
+        for sql in (*self._select[name].values(), *filter(None, [self._where.get(name)])):
+            read |= columns(sql)
+        return read
+
+
+@lru_cache(maxsize=16384)
+def _put_in(sql: str, changed: tuple[tuple[str, str | None], ...]) -> str | None:
+    return substituted(sql, dict(changed))
+
+
+def columns_of(schema: str) -> set[str]:
+    """The columns of a schema in SQL.
+
+    >>> sorted(columns_of("key STRING, pair STRUCT<a: INT, b: INT>, Value DOUBLE"))
+    ['key', 'pair', 'value']
+    """
+    found, depth, text = set[str](), 0, ""
+    for letter in f"{schema},":
+        depth += (letter in "<(") - (letter in ">)")
+        if letter == "," and depth == 0:
+            found.add(text.replace(":", " ").split()[0].strip("`").lower())
+            text = ""
+        else:
+            text += letter
+    return found

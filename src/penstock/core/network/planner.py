@@ -1,0 +1,188 @@
+r"""Decides what a running network drops: the loop of overload found, road map looked up, and drops taken back.
+
+Load is what would be due without drops. It may be up to headroom times capacity; what is above that is the excess, for
+which the road map has an entry. The map is made anew when what is known has drifted from what it was made of.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, Protocol
+
+from penstock.core.network import roadmap
+from penstock.core.network.admission_control import evenly
+from penstock.core.network.by_value import roadmap as semantic
+from penstock.core.network.by_value.histograms import Histograms
+from penstock.core.network.exact import Objective
+from penstock.core.network.map_upkeep import Keeper
+from penstock.core.network.model import Network
+from penstock.core.network.roadmap import Entry, Solver
+from penstock.core.network.statistics import Measured, NetworkStatistics
+
+Kind = Literal["random", "semantic", "input_uniform"]
+
+#: A plan stays in force while the work that it lets through is within the limit, and no less than it by this share.
+DEAD_BAND = 0.1
+
+
+class Map(Protocol):
+    """A road map, of either kind."""
+
+    def __len__(self) -> int:
+        """Number of entries."""
+
+    def find(self, excess: float, rates: Mapping[str, float], cursor: int = 0) -> int:
+        """The entry that saves enough."""
+
+    def entry(self, index: int) -> Entry:
+        """An entry by its number."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What to drop from now on.
+
+    Attributes:
+        entry: Shares and conditions by place, and what they deliver.
+        index: Number of the entry; 0 drops nothing.
+        entries: How many there are.
+        load: Work a second without drops.
+        capacity: Work a second that can be done.
+        changed: Whether it differs from the decision before.
+    """
+
+    entry: Entry
+    index: int
+    entries: int
+    load: float
+    capacity: float
+    changed: bool
+
+
+class NetworkPlanner:
+    """Learns from batches of a network and decides what the next ones drop.
+
+    Attributes:
+        known: What was learned.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        *,
+        trigger_s: float,
+        headroom: float = 0.9,
+        kind: Kind = "random",
+        solver: Solver = "auto",
+        objective: Objective = "sum",
+        pace: float = 1.0,
+        stages: Sequence[tuple[str, frozenset[str]]] = (),
+    ) -> None:
+        """Plan for a network whose batches start every `trigger_s` seconds.
+
+        Args:
+            network: What runs.
+            trigger_s: How often batches start.
+            headroom: The share of capacity that may be used.
+            kind: How rows are dropped.
+            solver: How a road map of drops by chance is made.
+            objective: What counts: the sum of utilities, a balance between outputs, or the worst of them.
+            pace: A first guess, in seconds of work a second.
+            stages: The box that begins each further stage, and all boxes of it.
+        """
+        self.known = NetworkStatistics(network, trigger_s, pace, stages)
+        self._headroom, self._kind, self._solver, self._objective = headroom, kind, solver, objective
+        self._histograms = Histograms(network) if kind == "semantic" else None
+        self._keeper: Keeper[Map] | None = None
+        self._before = 0  # maps made by keepers before this one
+        self._last = Decision(nothing_dropped(network), 0, 0, 0.0, 0.0, changed=False)
+
+    @property
+    def subjects(self) -> dict[str, str]:
+        """At which places the distribution of what expression is to be measured."""
+        return self._histograms.subjects if self._histograms else {}
+
+    def decide(self, batch: Measured, quantiles: Mapping[str, list[float]] | None = None) -> Decision:
+        """Take in a batch; decide for the next."""
+        self.known.learn(batch)
+        if self._histograms:
+            self._histograms.learn(quantiles or {})
+        network, capacity = self.known.network, self.known.capacity
+        if not self.known.enough:
+            self._last = Decision(nothing_dropped(network), 0, 0, 0.0, capacity, changed=False)
+            return self._last
+        load, limit = network.load(), self._headroom * capacity
+        if self._fits(network, load, limit):
+            self._last = replace(self._last, load=load, capacity=capacity, changed=False)
+            return self._last
+        index, entries, entry = self._chosen(network, load, limit)
+        changed = entry.keep != self._last.entry.keep or entry.predicates != self._last.entry.predicates
+        self._last = Decision(entry, index, entries, load, capacity, changed)
+        return self._last
+
+    def _fits(self, network: Network, load: float, limit: float) -> bool:
+        """Whether the plan in force is still right: a new one for every row more would make Spark compile it anew."""
+        rates = network.rates
+        if not self._last.index:
+            return False
+        saved = sum(rates[name] * saved for name, saved in self._last.entry.savings.items())
+        # What an entry saves is told in the work of the day on which its map was made.
+        left = load - saved * (self._keeper.scale(network, rates) if self._keeper else 1.0)
+        return (1.0 - DEAD_BAND) * limit <= left <= limit
+
+    def _chosen(self, network: Network, load: float, limit: float) -> tuple[int, int, Entry]:
+        rates, excess = network.rates, load - limit
+        if excess <= 0.0:
+            return 0, 0, nothing_dropped(network)
+        if self._kind == "input_uniform":
+            return 1, 2, _input_uniform(network, excess)
+        keeper = self._kept_fit(network)
+        road_map = keeper.map(network, rates)
+        index = keeper.find(excess, network, rates, min(self._last.index, len(road_map) - 1))
+        return index, len(road_map), road_map.entry(index)
+
+    def _kept_fit(self, network: Network) -> Keeper[Map]:
+        """The keeper of the road map, which makes it anew when what it was made of has drifted."""
+        moved = self._histograms is not None and self._histograms.moved()
+        if self._keeper is None or moved:
+            self._before += self._keeper.built if self._keeper else 0
+            self._keeper = Keeper(self._build, network)
+        return self._keeper
+
+    def _build(self, network: Network, rates: Mapping[str, float]) -> Map:
+        if self._histograms is None:
+            return roadmap.build(network, rates, solver=self._solver, objective=self._objective)
+        return semantic.build(network, rates, self._histograms.judged())
+
+    def forget(self) -> None:
+        """The last decision is not in force: the next one counts as new, whatever it is."""
+        self._last = Decision(nothing_dropped(self.known.network), 0, 0, 0.0, 0.0, changed=False)
+
+    @property
+    def alarms(self) -> tuple[str, ...]:
+        """What a person should hear of."""
+        return self.known.alarms
+
+    @property
+    def rebuilt(self) -> int:
+        """How often the road map was made."""
+        return self._before + (self._keeper.built if self._keeper else 0)
+
+
+def nothing_dropped(network: Network) -> Entry:
+    """The entry that keeps every row."""
+    whole = {one.name: 100.0 for one in network.outputs}
+    utility = sum(one.loss_tolerance.utility(100.0) for one in network.outputs)
+    return Entry(savings={one.name: 0.0 for one in network.inputs}, keep={}, delivered=whole, utility=utility)
+
+
+def _input_uniform(network: Network, excess: float) -> Entry:
+    """Every input gives up the same amount of load: what admission control does that knows nothing of utility."""
+    names = [one.name for one in network.inputs]
+    loads = [one.rate * network.coefficients[one.name] for one in network.inputs]
+    keep = dict(zip(names, evenly(loads, excess).tolist(), strict=True))
+    full, left = network.flows(), network.flows({name: rate * keep[name] for name, rate in network.rates.items()})
+    arcs = {one.name: network.into[one.name][0].name for one in network.outputs}
+    delivered = {name: 100.0 * left[arc] / full[arc] if full[arc] else 100.0 for name, arc in arcs.items()}
+    utility = sum(one.loss_tolerance.utility(delivered[one.name]) for one in network.outputs)
+    savings = {name: (1.0 - keep[name]) * network.coefficients[name] for name in names}
+    return Entry(savings, {name: share for name, share in keep.items() if share < 1.0}, delivered, utility)

@@ -1,0 +1,210 @@
+r"""What batches teach about a network: rates, selectivities, what boxes cost, and which stage is the bottleneck.
+
+- A rate is rows that came over the time in which they came, of the last few batches. Rows that came while the last
+  batch took longer than it should wait for the next one, which has to make up for a part of them too.
+- A selectivity is rows out over rows in, older batches counting less. Where rows are dropped by value upstream, a
+  filter on that value meets other rows than it would without drops; such a batch teaches nothing about it.
+- A cost is in seconds of a task for each row: of a Python box as it was measured, of others as they were calibrated. A
+  box with a state begins a stage and has a cost of its own choice, because the stage's pace makes up for it.
+- A stage is a query, and queries run side by side. Each must keep up by itself, so load and capacity are those of the
+  stage whose load is the largest share of its capacity; boxes of other stages cost nothing then.
+"""
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from penstock.core.network.model import Box, Input, Network
+from penstock.core.network.stage_pace import StagePace
+
+#: Batches over which a rate is taken.
+RATE_BATCHES = 2
+#: The share of the rows that wait which the next batch is to make up for: all at once would drop too many.
+MELT = 0.5
+#: What is remembered of counts from one batch to the next.
+REMEMBER = 0.7
+#: What a box costs at least: a free one would be worth no drop, whatever comes of it.
+LEAST_COST_S = 1e-8
+#: What a row costs a box with a state, until its stage's pace tells what that means.
+STATEFUL_COST_S = 1e-4
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One batch of the inputs.
+
+    Attributes:
+        elapsed_s: The time in which its rows came: since the batch before it began.
+        duration_s: How long it took.
+        rows: Rows that came from each input, before any drop.
+        arcs: Rows that went along each arc, behind its drop; also those that other stages counted in the meantime.
+        leaving: Rows that each node put out.
+        python_s: Seconds that each Python box took.
+        by_value: Places at which rows were dropped by value.
+        cold: Whether its length says nothing, as that of the first batch does.
+    """
+
+    elapsed_s: float
+    duration_s: float
+    rows: Mapping[str, int]
+    arcs: Mapping[str, int]
+    leaving: Mapping[str, int]
+    python_s: Mapping[str, float] = field(default_factory=dict)
+    by_value: frozenset[str] = frozenset()
+    cold: bool = False
+
+
+class NetworkStatistics:
+    """What is known of a running network.
+
+    >>> from penstock.core.network.model import Output
+    >>> from penstock.core.network.qos import LossTolerance
+    >>> some = Network([Input("I", 1)], [Box("b", "filter", ("I",), 1.0, 0.5)],
+    ...                [Output("O", "b", LossTolerance([(100, 1.0), (0, 0.0)]))])
+    >>> known = NetworkStatistics(some, trigger_s=2.0)
+    >>> known.calibrate({"b": 0.001}, overhead_s=0.4)
+    >>> known.learn(Measured(2.0, 1.4, {"I": 2000}, {"I->b": 2000, "b->O": 500}, {"b": 500}))
+    >>> known.rates, known.network.boxes[0].selectivity, round(known.capacity, 6), known.network.load()
+    ({'I': 1000.0}, 0.25, 1.6, 1.0)
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        trigger_s: float,
+        pace: float = 1.0,
+        stages: Sequence[tuple[str, frozenset[str]]] = (),
+    ) -> None:
+        """Begin with the network's own selectivities.
+
+        Args:
+            network: What runs.
+            trigger_s: How often batches start.
+            pace: A first guess, in seconds of work a second.
+            stages: The box that begins each further stage, and all boxes of it.
+        """
+        self._given, self._trigger_s = network, trigger_s
+        self._recent = deque[tuple[float, Mapping[str, int]]](maxlen=RATE_BATCHES)
+        self._into: dict[str, float] = {}
+        self._out: dict[str, float] = {}
+        self._costs = dict.fromkeys([box.name for box in network.boxes], LEAST_COST_S)
+        self._costs |= dict.fromkeys([name for name, _ in stages], STATEFUL_COST_S)
+        self._python: dict[str, tuple[float, float]] = {}
+        self._upstream = _upstream(network)
+        self._stages = dict(stages)
+        others = frozenset[str]().union(*self._stages.values())
+        self._first = frozenset(box.name for box in network.boxes) - others
+        self._pace = StagePace(trigger_s, pace)
+        self._paces = {name: StagePace(trigger_s, pace) for name in self._stages}
+        self._calibrated = False
+        self._last_s = 0.0
+
+    def calibrate(self, costs_s: Mapping[str, float], overhead_s: float | None = None) -> None:
+        """Take over costs that were measured apart from any batch, and how long a batch without rows takes."""
+        self._costs |= {name: max(cost, LEAST_COST_S) for name, cost in costs_s.items()}
+        if overhead_s is not None:
+            self._pace.calibrate(overhead_s)
+            self._calibrated = True
+
+    def learn(self, batch: Measured) -> None:
+        """Take in one batch of the inputs."""
+        if batch.elapsed_s > 0.0:
+            self._recent.append((batch.elapsed_s, batch.rows))
+        for box in self._given.boxes:
+            came = sum(batch.arcs.get(arc.name, 0) for arc in self._given.into[box.name])
+            if came and not batch.by_value & self._upstream[box.name]:
+                self._into[box.name] = REMEMBER * self._into.get(box.name, 0.0) + came
+                self._out[box.name] = REMEMBER * self._out.get(box.name, 0.0) + batch.leaving.get(box.name, 0)
+            if came and box.name in batch.python_s:
+                rows, seconds = self._python.get(box.name, (0.0, 0.0))
+                rows, seconds = REMEMBER * rows + came, REMEMBER * seconds + batch.python_s[box.name]
+                self._python[box.name] = rows, seconds
+                self._costs[box.name] = max(seconds / rows, LEAST_COST_S)
+        self._last_s = batch.duration_s
+        if not batch.cold:
+            self._pace.learn(self._work_s(batch.arcs, self._first), batch.duration_s)
+
+    def learn_stage(self, stage: str, arcs: Mapping[str, int], duration_s: float) -> None:
+        """Take in one batch of a further stage: rows on the arcs into its boxes, and how long it took."""
+        self._paces[stage].learn(self._work_s(arcs, self._stages[stage]), duration_s)
+
+    def _work_s(self, arcs: Mapping[str, int], boxes: frozenset[str]) -> float:
+        own = [arc for arc in self._given.arcs if arc.target in boxes]
+        return sum(arcs.get(arc.name, 0) * self._costs[arc.target] for arc in own)
+
+    @property
+    def alarms(self) -> tuple[str, ...]:
+        """What a person should hear of: batches that take too long whatever is shed."""
+        period_s = self._pace.period_s
+        if not self.enough or period_s <= self._trigger_s:
+            return ()
+        alarm = (
+            f"trigger = {self._trigger_s:g} s is too short: a batch takes {self._pace.overhead_s:.1f} s apart from its "
+            f"work, so one is planned for every {period_s:.1f} s; give a longer trigger"
+        )
+        return (alarm,)
+
+    @property
+    def enough(self) -> bool:
+        """Whether rates and costs are known, so that a load can be told."""
+        return self._calibrated and bool(self._recent)
+
+    @property
+    def rates(self) -> dict[str, float]:
+        """Rows a second of each input."""
+        span_s = sum(elapsed_s for elapsed_s, _ in self._recent)
+        if not span_s:
+            return self._given.rates
+        return {one.name: sum(rows.get(one.name, 0) for _, rows in self._recent) / span_s for one in self._given.inputs}
+
+    @property
+    def due(self) -> dict[str, float]:
+        """Rows a second that the next batch has to work off, those that wait for it included."""
+        times = 1.0 + MELT * max(self._last_s / self._pace.period_s - 1.0, 0.0)
+        return {name: times * rate for name, rate in self.rates.items()}
+
+    @property
+    def network(self) -> Network:
+        """The network with the figures that were learned, at the rates that are due.
+
+        Only boxes of the bottleneck cost anything.
+        """
+        return self._learned(self._bottleneck()[0])
+
+    @property
+    def capacity(self) -> float:
+        """Work a second that the bottleneck gets done."""
+        return self._bottleneck()[1].capacity
+
+    def _bottleneck(self) -> tuple[frozenset[str], StagePace]:
+        """The stage whose load is the largest share of what it can do."""
+        found = [(self._first, self._pace)]
+        found += [(boxes, self._paces[name]) for name, boxes in self._stages.items()]
+        if len(found) == 1:
+            return found[0]
+        return max(found, key=lambda stage: self._learned(stage[0]).load() / stage[1].capacity)
+
+    def _learned(self, dear: frozenset[str]) -> Network:
+        rates = self.due
+        boxes = [
+            replace(
+                box,
+                cost=self._costs[box.name] if box.name in dear else LEAST_COST_S,
+                selectivity=self._selectivity(box),
+            )
+            for box in self._given.boxes
+        ]
+        return Network([Input(one.name, rates[one.name]) for one in self._given.inputs], boxes, self._given.outputs)
+
+    def _selectivity(self, box: Box) -> float | Mapping[str, float]:
+        return self._out[box.name] / self._into[box.name] if self._into.get(box.name) else box.selectivity
+
+
+def _upstream(network: Network) -> dict[str, frozenset[str]]:
+    """For each node, the places above it: inputs and arcs."""
+    found: dict[str, frozenset[str]] = {}
+    for name in network.order:
+        own = {name} if not network.into[name] else set()
+        above = [found[arc.source] | {arc.name} for arc in network.into[name]]
+        found[name] = frozenset(own.union(*above))
+    return found

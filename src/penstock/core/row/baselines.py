@@ -1,0 +1,141 @@
+r"""What LAS is measured against (section 5.1): a blind coin, a mean-cost guess, and an oracle.
+
+Straw-Man and Full Knowledge shed exactly as LAS does; only the cost they add for a row differs: the mean cost of the
+stream, or the row's true cost. Base Line knows the overload and drops that share at random.
+"""
+
+from collections.abc import Callable
+
+from penstock.core.hashing import unit_interval, xxhash64
+from penstock.core.row.carried_weight import CarriedWeight
+from penstock.core.row.latency_goals import Check
+from penstock.core.row.machines import Arrived, Drop, Executed, Forward, Send
+from penstock.core.settings import duration_s, number
+from penstock.errors import PenstockError
+
+
+class SilentOperator:
+    """An operator that reports nothing: the baselines need no feedback."""
+
+    memory_bytes = 0
+
+    def executed(self, row: Executed) -> list[Send]:  # noqa: ARG002 - the protocol passes the row
+        """Nothing to tell."""
+        return []
+
+
+class BaseLineShedder:
+    """Drops each row with the same probability, by a hash of its identity.
+
+    >>> shedder = BaseLineShedder(drop_share=0.5, seed=1)
+    >>> [type(shedder.judge(Arrived(now_s=0.0, key=0, row=row))).__name__ for row in range(5)]
+    ['Drop', 'Forward', 'Drop', 'Forward', 'Forward']
+    """
+
+    carried_weight = 0.0
+    memory_bytes = 0
+    reason = "random share"
+
+    def __init__(self, *, drop_share: float, seed: int = 0, calm_rows: int = 0) -> None:
+        """Let `calm_rows` rows through first: the stretch in which LAS still learns."""
+        self.drop_share = number("drop_share", drop_share, 0.0, 1.0)
+        self._seed = seed
+        self._calm_rows = calm_rows
+
+    def receive(self, message: object) -> None:
+        """Nothing to learn."""
+
+    def judge(self, row: Arrived) -> Forward | Drop:
+        """Toss the row's own coin."""
+        if self._calm_rows > 0:
+            self._calm_rows -= 1
+            return Forward(row.weight)
+        if row.must_keep:
+            return Forward(row.weight)
+        if float(unit_interval(xxhash64(row.row, self._seed))) < self.drop_share:
+            return Drop(self.reason)
+        return Forward(row.weight / (1.0 - self.drop_share))
+
+
+class PredictiveShedder:
+    """LAS's shedding strategy with the cost of a row given from outside.
+
+    >>> from penstock.core.row.latency_goals import Maximum
+    >>> shedder = full_knowledge(Maximum(target_s=1.0))
+    >>> shedder.judge(Arrived(now_s=0.0, key=7, cost_s=1.5))
+    Forward(weight=1.0, request=None)
+    >>> shedder.judge(Arrived(now_s=0.1, key=7, cost_s=1.5))
+    Drop(reason='queuing latency over target')
+    """
+
+    def __init__(self, check: Check, cost_of: Callable[[Arrived], float], *, calm_rows: int = 0) -> None:
+        """Let `calm_rows` rows pass first (their work counts, their wait does not); add `cost_of` seconds a row."""
+        self._check = check
+        self._cost_of = cost_of
+        self._calm_rows = calm_rows
+        self._free_s = 0.0
+        self._carry = CarriedWeight()
+
+    @property
+    def carried_weight(self) -> float:
+        """Weight of dropped rows that no kept row stands for yet."""
+        return self._carry.total
+
+    @property
+    def memory_bytes(self) -> int:
+        """Only the carried weights."""
+        return self._carry.memory_bytes
+
+    def receive(self, message: object) -> None:
+        """Nothing to learn."""
+
+    def judge(self, row: Arrived) -> Forward | Drop:
+        """Let the row through unless the check refuses its predicted queuing latency."""
+        cost_s = self._cost_of(row)
+        self._free_s = max(self._free_s, row.now_s)
+        queuing_s = self._free_s - row.now_s
+        if self._calm_rows > 0:
+            self._calm_rows -= 1
+            self._free_s += cost_s
+            return Forward(row.weight)
+        if not row.must_keep and self._check.refuses(queuing_s):
+            self._carry.drop(cost_s, row.weight)
+            return Drop(self._check.reason)
+        self._check.record(queuing_s)
+        self._free_s += cost_s
+        return Forward(row.weight if row.must_keep else self._carry.keep(cost_s, row.weight))
+
+
+class _MeanCost:
+    """Every row costs the same (a class, not a lambda, so that the shedder pickles)."""
+
+    def __init__(self, mean_cost_s: float) -> None:
+        self._mean_cost_s = mean_cost_s
+
+    def __call__(self, row: Arrived) -> float:  # noqa: ARG002 - the signature of a cost
+        return self._mean_cost_s
+
+
+class _TrueCost:
+    """The row's own cost, raised by a factor."""
+
+    def __init__(self, factor: float) -> None:
+        self._factor = factor
+
+    def __call__(self, row: Arrived) -> float:
+        if row.cost_s is None:
+            raise PenstockError("Full Knowledge needs the true cost of every row: give Arrived.cost_s")
+        return row.cost_s * self._factor
+
+
+def straw_man(check: Check, mean_cost_s: float, *, calm_rows: int = 0) -> PredictiveShedder:
+    """Straw-Man: every row is taken to cost the mean of the stream."""
+    return PredictiveShedder(check, _MeanCost(duration_s("mean_cost_s", mean_cost_s)), calm_rows=calm_rows)
+
+
+def full_knowledge(check: Check, *, epsilon: float = 0.0, calm_rows: int = 0) -> PredictiveShedder:
+    """Full Knowledge: the true cost of every row; `epsilon` > 0 adds LAS's safety factor (1 + epsilon).
+
+    With epsilon = 0 and a running average this is the shedder of Theorem 4.1: its average never exceeds the target.
+    """
+    return PredictiveShedder(check, _TrueCost(1.0 + number("epsilon", epsilon, 0.0)), calm_rows=calm_rows)

@@ -1,0 +1,239 @@
+"""Penstock's own load-aware shedder: LAS's idea, held to the latency actually measured.
+
+Like LAS it predicts how long a row will wait from the estimated cost of the rows before it. It differs in what it does
+with feedback, which comes often and small instead of rarely and whole:
+
+- every `SYNC_EVERY`-th row, and at least one a target, carries a request; the reply brings the (key, cost) of the rows
+  executed since the last one;
+- the reply says by how much clock and total waiting time differ from the shedder's own sums *at the request*: the
+  operator's free time is the sum of estimated work plus the clock's error, and idle time belongs to the error. The
+  difference replaces the previous one and is not added to it, so a late or repeated reply never corrects twice;
+- a request that is not answered is an answer too: the operator is still at that row, or was when a reply now on its way
+  was sent. So what was let through after it still waits. While silence shuts the gate, one row a target goes through as
+  a probe; silence for `SILENCE_TARGETS` targets says that reports are broken, and rows flow by the estimates;
+- after `SILENCE_TARGETS` targets without a row let through, one goes whatever the estimates say: a wrong clock heals;
+- the check is a `LatencyBudget` booked in measured waiting time, so a wrong estimate costs rows before the target;
+- costs come from a `CostModel`: exact for frequent keys, quick to follow a change of everything at once;
+- with `prefer="cheap"` a `Price` refuses the rows that cost most for their weight first.
+
+It can shed after one reply instead of thousands of rows. Rows let through before that, blind, are not held against
+those after them. No state refuses everything for good.
+"""
+
+import math
+from collections import deque
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from penstock.core.hashing import unit_interval, xxhash64
+from penstock.core.row.carried_weight import CarriedWeight
+from penstock.core.row.cost_model import HEAVY_PLACES, CostModel
+from penstock.core.row.latency_budget import LatencyBudget
+from penstock.core.row.machines import Arrived, Drop, Executed, Forward, Send
+from penstock.core.row.price import FLOOR, Price
+from penstock.errors import PenstockError
+
+#: Rows let through between two requests; the first ones each carry one, and so does a row after a target without.
+SYNC_EVERY = 8
+#: If a request stays unanswered for so many targets, the operator has stopped reporting: go by the estimates alone.
+SILENCE_TARGETS = 64.0
+#: How much of the longest way of a reply is remembered from one reply to the next.
+REPLY_MEMORY = 0.95
+#: Unanswered requests a shedder remembers, at most: the oldest, which tell most.
+UNANSWERED_REQUESTS = 64
+#: Executed rows an operator remembers for the next reply, at most: between two requests lie up to `SYNC_EVERY`.
+UNREPORTED_ROWS = 64
+
+Prefer = Literal["any", "cheap"]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Shedder to operator, with a row: the shedder's own sums up to and including this row."""
+
+    number: int
+    work_s: float  #: estimated work of all rows let through so far
+    queued_s: float  #: predicted waiting time of all rows let through so far
+
+
+@dataclass(frozen=True, slots=True)
+class Feedback:
+    """Operator to shedder, when that row is done: what rows cost, and how wrong the sums were."""
+
+    number: int
+    finished_s: float  #: when that row was done, by the operator's clock
+    key_hashes: tuple[int, ...]  #: `xxhash64` of each row's key: keys may be long, a machine's memory may not
+    costs_s: tuple[float, ...]
+    clock_error_s: float
+    queued_error_s: float
+
+    def __post_init__(self) -> None:
+        """Refuse what would poison every later verdict."""
+        for name in ("finished_s", "clock_error_s", "queued_error_s"):
+            if not math.isfinite(getattr(self, name)):
+                raise PenstockError.setting(name, getattr(self, name), "a finite number of seconds")
+        if len(self.key_hashes) != len(self.costs_s):
+            raise PenstockError.setting("costs_s", self.costs_s, f"one cost for each of {len(self.key_hashes)} keys")
+
+
+class _Sent(NamedTuple):
+    """What a shedder remembers of a request until it is answered."""
+
+    number: int
+    work_s: float
+    sent_s: float
+
+
+class LoadAwareOperator:
+    """Remembers the rows executed since the last request and answers the next one with them."""
+
+    def __init__(self) -> None:
+        """Start with nothing executed."""
+        self._rows: deque[tuple[int, float]] = deque(maxlen=UNREPORTED_ROWS)
+        self._queued_s = 0.0
+
+    @property
+    def memory_bytes(self) -> int:
+        """A key hash and a cost for each row that may be remembered."""
+        return UNREPORTED_ROWS * 16
+
+    def executed(self, row: Executed) -> list[Send]:
+        """Note the row; answer its request if it carries one."""
+        self._rows.append((xxhash64(row.key), row.cost_s))
+        self._queued_s += row.start_s - row.arrived_s
+        if not isinstance(row.request, Request):
+            return []
+        feedback = Feedback(
+            number=row.request.number,
+            finished_s=row.finish_s,
+            key_hashes=tuple(key_hash for key_hash, _ in self._rows),
+            costs_s=tuple(cost_s for _, cost_s in self._rows),
+            clock_error_s=row.finish_s - row.request.work_s,
+            queued_error_s=self._queued_s - row.request.queued_s,
+        )
+        self._rows.clear()
+        return [Send(feedback)]
+
+
+class LoadAwareShedder:
+    """Keeps the mean queuing latency within the target by measured waiting time.
+
+    >>> shedder = LoadAwareShedder(target_s=1.0)
+    >>> shedder.judge(Arrived(now_s=0.0, key="a"))
+    Forward(weight=1.0, request=Request(number=1, work_s=0.0, queued_s=0.0))
+    >>> shedder.receive(Feedback(1, 90.0, (xxhash64("a"),), (90.0,), clock_error_s=90.0, queued_error_s=0.0))
+    >>> shedder.judge(Arrived(now_s=5.0, key="a"))  # the operator is busy until t = 90 s
+    Drop(reason='latency budget spent')
+    """
+
+    def __init__(
+        self, target_s: float, *, prefer: Prefer = "any", seed: int = 0, heavy_places: int = HEAVY_PLACES
+    ) -> None:
+        """Hold the mean queuing latency within `target_s`; know the costs of `heavy_places` frequent keys exactly."""
+        self._budget = LatencyBudget(target_s)
+        self._price = Price(target_s) if prefer == "cheap" else None
+        self._costs = CostModel(seed, heavy_places=heavy_places)
+        self._carry = CarriedWeight()
+        self._seed = seed
+        self._work_s = 0.0
+        self._queued_s = 0.0
+        self._clock_error_s = 0.0
+        self._queued_error_s = 0.0
+        self._forwarded = 0
+        self._requests = 0
+        self._answered = 0
+        self._silence_s = target_s * SILENCE_TARGETS
+        self._unanswered: deque[_Sent] = deque()
+        self._target_s = target_s
+        self._judged_s = self._forwarded_s = self._requested_s = 0.0
+        self._reporting = True
+        self._blind_requests: int | None = None
+        self._finished_s: float | None = None
+        self._reply_way_s = 0.0
+
+    @property
+    def carried_weight(self) -> float:
+        """Weight of dropped rows that no kept row stands for yet."""
+        return self._carry.total
+
+    @property
+    def memory_bytes(self) -> int:
+        """Cost model, carried weights and the requests that may be unanswered."""
+        return self._costs.memory_bytes + self._carry.memory_bytes + UNANSWERED_REQUESTS * 24
+
+    def receive(self, message: object) -> None:
+        """Take in a reply, unless a newer one is in already."""
+        if not isinstance(message, Feedback):
+            raise TypeError(f"not a message of the load-aware operator: {message!r}")
+        if message.number <= self._answered:
+            return
+        self._costs.learn(message.key_hashes, message.costs_s)
+        self._answered = message.number
+        self._clock_error_s = message.clock_error_s
+        if self._blind_requests is None:
+            self._blind_requests = self._requests
+        if message.number > self._blind_requests:
+            self._budget.correct(message.queued_error_s - self._queued_error_s)
+        self._queued_error_s = message.queued_error_s
+        self._reporting = True
+        self._finished_s = message.finished_s
+        while self._unanswered and self._unanswered[0].number <= message.number:
+            self._unanswered.popleft()
+
+    def judge(self, row: Arrived) -> Forward | Drop:
+        """Refuse what is too dear at this queue, then what the latency budget cannot pay for."""
+        queuing_s = self._predict(row.now_s)
+        cost_s = self._costs.estimate(xxhash64(row.key))
+        weight = row.weight
+        if self._price is not None and self._too_dear(self._price, row, cost_s, queuing_s):
+            if unit_interval(xxhash64(row.row, self._seed)) >= FLOOR:
+                return Drop(self._price.reason)
+            weight /= FLOOR  # it stands for the others that were as dear
+        if not row.must_keep:
+            if self._budget.refuses(queuing_s) and abs(row.now_s - self._forwarded_s) <= self._silence_s:
+                self._carry.drop(cost_s, weight)
+                return Drop(self._budget.reason)
+            weight = self._carry.keep(cost_s, weight)
+        self._budget.record(queuing_s)
+        self._work_s += cost_s
+        self._queued_s += queuing_s
+        return Forward(weight, self._next_request(row.now_s))
+
+    def _predict(self, now_s: float) -> float:
+        """How long a row that arrives now will wait: by the estimates, and at least as long as silence tells."""
+        if self._finished_s is not None:
+            # It came after the row before this one was judged: at least so long it was on its way.
+            self._reply_way_s = max(self._judged_s - self._finished_s, self._reply_way_s * REPLY_MEMORY)
+            self._finished_s = None
+        self._judged_s = now_s
+        if self._unanswered and now_s - self._unanswered[0].sent_s > self._silence_s:
+            self._reporting = False  # until the next reply, silence tells nothing
+        least_s = 0.0
+        # After a target without a row let through, one goes as a probe: its reply clears what was lost.
+        if self._unanswered and self._reporting and abs(now_s - self._forwarded_s) <= self._target_s:
+            least_s = max(self._work_s - self._unanswered[0].work_s - self._reply_way_s, 0.0)
+        queuing_s = self._work_s + self._clock_error_s - now_s
+        if queuing_s < least_s:  # idle or late: the clock went on without work
+            self._clock_error_s = now_s + least_s - self._work_s
+            queuing_s = least_s
+        return queuing_s
+
+    def _too_dear(self, price: Price, row: Arrived, cost_s: float, queuing_s: float) -> bool:
+        price.follow(queuing_s)
+        mean_s = self._costs.mean
+        if row.must_keep or mean_s <= 0.0:
+            return False
+        return price.refuses(cost_s / (mean_s * row.weight), queuing_s)
+
+    def _next_request(self, now_s: float) -> Request | None:
+        self._forwarded += 1
+        self._forwarded_s = now_s
+        recent = abs(now_s - self._requested_s) <= self._target_s
+        if self._forwarded > SYNC_EVERY and self._forwarded % SYNC_EVERY and recent:
+            return None
+        self._requests += 1
+        self._requested_s = now_s
+        request = Request(self._requests, self._work_s, self._queued_s)
+        if len(self._unanswered) < UNANSWERED_REQUESTS:
+            self._unanswered.append(_Sent(self._requests, self._work_s, now_s))
+        return request

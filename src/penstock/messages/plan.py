@@ -1,0 +1,312 @@
+"""The loop's message down: which rows to keep and where to send them, as plain data with reasons."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from penstock.messages.codec import Count, Factor, Int64, Message, Name, Record, Seconds, Share, Text, refusal
+
+
+@dataclass(frozen=True, slots=True)
+class KeepTable(Record):
+    """With what probability a gate keeps a row of each key bucket, and why not always.
+
+    One entry in `keep` means the same for every row. One entry in `reasons` stands for the whole table.
+
+    >>> table = KeepTable("source", keep=(1.0, 0.25), reasons=("", "costly keys"))
+    >>> table.buckets, table.reason(1)
+    (2, 'costly keys')
+    """
+
+    place: Name
+    keep: tuple[Share, ...]
+    reasons: tuple[Text, ...]
+
+    @property
+    def buckets(self) -> int:
+        """Number of key buckets."""
+        return len(self.keep)
+
+    def reason(self, bucket: int) -> str:
+        """Why rows of this bucket are shed; empty if none is."""
+        if not 0 <= bucket < self.buckets:
+            raise refusal("bucket", bucket, f"a bucket from 0 to {self.buckets - 1}")
+        return self.reasons[bucket if len(self.reasons) > 1 else 0]
+
+    def _check(self) -> None:
+        if not self.keep:
+            raise refusal("keep", self.keep, "a share for at least one bucket")
+        if len(self.reasons) not in (1, self.buckets):
+            raise refusal("reasons", self.reasons, f"1 reason or one for each of the {self.buckets} buckets")
+        for bucket, share in enumerate(self.keep):
+            if share < 1 and not self.reason(bucket):
+                raise refusal("reasons", self.reasons, f"a reason for bucket {bucket}, whose keep is {share!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class OwnCost(Record):
+    """What a row of one bucket costs on one partition, where that differs from what it costs elsewhere."""
+
+    partition: Count
+    bucket: Count
+    cost_s: Seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Costs(Record):
+    """What a row of each key bucket is expected to cost, by which rows are dealt to partitions.
+
+    One entry in `cost_s` means the same for every row. A row costs `cost_s` times the factor of its partition; without
+    factors partitions are alike. `own` has the exceptions.
+
+    The rest says what factors were drawn from, so that learning can go on: `ratios` are averages as measured, over
+    `batches`, and `deviation` is how far a partition's time is off from one batch to the next, as a share of it.
+
+    >>> costs = Costs("enrich", partitions=2, cost_s=(0.1, 0.3), factors=(1.0, 1.5))
+    >>> costs.buckets, costs.factors[1]
+    (2, 1.5)
+    """
+
+    place: Name
+    partitions: Count
+    cost_s: tuple[Seconds, ...]
+    factors: tuple[Factor, ...] = ()
+    own: tuple[OwnCost, ...] = ()
+    ratios: tuple[Factor, ...] = ()
+    batches: Count = 0
+    deviation: Share = 0.0
+
+    @property
+    def buckets(self) -> int:
+        """Number of key buckets."""
+        return len(self.cost_s)
+
+    def _check(self) -> None:
+        if not self.partitions:
+            raise refusal("partitions", self.partitions, "a whole number from 1 up")
+        if not self.cost_s or self.buckets & (self.buckets - 1):
+            raise refusal("cost_s", self.cost_s, "a cost for each of a power of two of buckets")
+        for name, each in (("factors", self.factors), ("ratios", self.ratios)):
+            if each and len(each) != self.partitions:
+                raise refusal(name, each, f"one for each of the {self.partitions} partitions, or none")
+        for number, one in enumerate(self.own):
+            if one.partition >= self.partitions:
+                raise refusal(f"own[{number}]", one.partition, f"a partition from 0 to {self.partitions - 1}")
+            if one.bucket >= self.buckets:
+                raise refusal(f"own[{number}]", one.bucket, f"a bucket from 0 to {self.buckets - 1}")
+
+
+@dataclass(frozen=True, slots=True)
+class RowSic(Record):
+    """The source information content (SIC) that a row of each key bucket carries.
+
+    That of a source: one over its rows in a source time window, over the number of sources.
+
+    >>> RowSic("source", sic=(0.01, 0.002)).sic[1]
+    0.002
+    """
+
+    place: Name
+    sic: tuple[Share, ...]
+
+    def _check(self) -> None:
+        if not self.sic:
+            raise refusal("sic", self.sic, "a number for at least one bucket")
+
+
+@dataclass(frozen=True, slots=True)
+class Fits(Record):
+    """Up to how many rows a plan's keep shares are right, before the gate (`core.control.batch_size`).
+
+    >>> Fits(rows_per_s=500.0, rows=900.0).rows
+    900.0
+
+    Attributes:
+        rows_per_s: Rows a second that can be kept up with.
+        rows: Rows of one batch that fit; `None` if as many fit as come at that rate.
+    """
+
+    rows_per_s: Factor
+    rows: Factor | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Effect(Record):
+    """What a policy expects of its plan; a latency of `None` means it has no estimate."""
+
+    keep_share: Share
+    queuing_latency_s: Seconds | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan(Message):
+    """What to keep from now on. A place without a gate keeps every row.
+
+    >>> table = KeepTable("source", keep=(0.5,), reasons=("over capacity",))
+    >>> plan = Plan(version=3, policy="uniform", decided_s=12.0, salt=42, gates=(table,))
+    >>> plan.gate("source").keep, plan.gate("elsewhere")
+    ((0.5,), None)
+    >>> Plan.from_json(plan.to_json()) == plan
+    True
+
+    Attributes:
+        version: Number of the plan, higher than that of every plan before it.
+        policy: Name of the policy that decided.
+        decided_s: When it decided.
+        salt: Seed of the hash by which the gates choose rows.
+        gates: Keep probabilities, one table a place.
+        costs: What rows cost where they are dealt to partitions, one a place.
+        sic: Source information content of rows, one a place; for queries that share an application fairly.
+        expected: What the policy expects of the plan.
+        fits: Up to how many rows its gates are right; a larger batch is thinned in proportion. `None`: of any size.
+        note: Anything a person should know about the decision.
+        query: Identity of the streaming query that the plan is for; its gates act on no other. Empty: on any.
+        rows_per_offset: Rows that come to the gate for each that the source's offsets count; `None` if not known.
+    """
+
+    version: Count
+    policy: Name
+    decided_s: Seconds
+    salt: Int64
+    gates: tuple[KeepTable, ...] = ()
+    costs: tuple[Costs, ...] = ()
+    sic: tuple[RowSic, ...] = ()
+    expected: Effect | None = None
+    note: Text = ""
+    fits: Fits | None = None
+    query: Text = ""
+    rows_per_offset: Factor | None = None
+
+    @classmethod
+    def keep_all(cls, version: int, policy: str, decided_s: float, salt: int = 0) -> Self:
+        """A plan that sheds nothing.
+
+        >>> Plan.keep_all(0, "start", decided_s=0.0).gates
+        ()
+        """
+        return cls(version, policy, decided_s, salt, expected=Effect(keep_share=1.0))
+
+    @classmethod
+    def _of_today(cls, document: dict[str, Any]) -> dict[str, Any]:
+        """Before there were costs, a plan had an empty list of assignments; then no SIC, size, query or ratio."""
+        document = {"sic": [], "fits": None, "query": "", "rows_per_offset": None} | document
+        if document.get("assignments") != [] or "costs" in document:
+            return document
+        return {name: value for name, value in document.items() if name != "assignments"} | {"costs": []}
+
+    @property
+    def leased(self) -> bool:
+        """Whether it sheds, or cuts batches that are too large: then it acts only as long as somebody renews it."""
+        return bool(self.gates) or self.fits is not None
+
+    def gate(self, place: str) -> KeepTable | None:
+        """The keep table of a place; `None` if every row is kept there."""
+        return next((table for table in self.gates if table.place == place), None)
+
+    def costs_at(self, place: str) -> Costs | None:
+        """What rows cost at a place where they are dealt; `None` if nothing is known of it."""
+        return next((costs for costs in self.costs if costs.place == place), None)
+
+    def sic_at(self, place: str) -> RowSic | None:
+        """What rows carry at a place; `None` if that is not known."""
+        return next((sic for sic in self.sic if sic.place == place), None)
+
+    def _check(self) -> None:
+        _check_unique("gates", [table.place for table in self.gates])
+        _check_unique("costs", [costs.place for costs in self.costs])
+        _check_unique("sic", [sic.place for sic in self.sic])
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog(Record):
+    """How rows are thinned by their age: beyond `grace_s`, one of age a is kept with probability `fresh_s` / a."""
+
+    grace_s: Seconds
+    fresh_s: Seconds
+
+    def _check(self) -> None:
+        if not 0.0 < self.fresh_s <= self.grace_s:
+            raise refusal("fresh_s", self.fresh_s, f"seconds above 0, up to grace_s, {self.grace_s!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Binding(Message):
+    """By which plan a micro-batch is judged, the first time and at every replay.
+
+    Attributes:
+        batch: Number of the micro-batch.
+        query: Identity of the streaming query.
+        bound_s: When the batch was bound; the age of its rows is their age then.
+        plan_version: Version of the plan; `None` if none is in force.
+        backlog: How its rows are thinned by age, whatever the plan; `None` if they are not.
+        note: Why no plan is in force; empty if one is, or if there is none to follow.
+        share: By what the keep shares of all rows are multiplied, because the batch is larger than what fits.
+        rules: Number of the `Rules` by which the batch is judged; `None` in bindings of before there were any.
+        offsets: Hash of the offsets that the batch covers, by Spark's log; empty if that could not be read.
+    """
+
+    batch: Count
+    query: Text
+    bound_s: Seconds
+    plan_version: Count | None = None
+    backlog: Backlog | None = None
+    note: Text = ""
+    share: Share = 1.0
+    rules: Count | None = None
+    offsets: Text = ""
+
+    @classmethod
+    def _of_today(cls, document: dict[str, Any]) -> dict[str, Any]:
+        """Before plans said what fits, a batch of any size was judged alike; then nothing of rules and offsets."""
+        return {"share": 1.0, "rules": None, "offsets": ""} | document
+
+
+@dataclass(frozen=True, slots=True)
+class Rules(Message):
+    """What decides a gate's verdict on a row beside the plan; written down whenever a gate is made.
+
+    A batch that is replayed is judged by the rules that it was bound under, however the guard's settings, or the
+    columns of the stream, have changed since.
+
+    Attributes:
+        number: Number of the rules, higher than that of rules before them.
+        mode: `enforce`, `dry_run` or `off`.
+        salt: Seed of the hash by which the gate chooses rows.
+        row: Columns that tell rows apart.
+        arrival: Column with the time of arrival; empty if there is none.
+        keep: Rows that must be kept, as SQL; empty if none must, or if a column says so.
+        keep_column: That column, as Spark shows it; it cannot be made from this again.
+        types: Types of the key's columns and of those that tell rows apart: hashes depend on them.
+        quarantine: Folder that shed rows are written to; empty if they are gone.
+        reads: How often the query reads its source: twice if it began with a quarantine.
+    """
+
+    number: Count
+    mode: Name
+    salt: Int64
+    row: tuple[Text, ...] = ()
+    arrival: Text = ""
+    keep: Text = ""
+    keep_column: Text = ""
+    types: tuple[Text, ...] = ()
+    quarantine: Text = ""
+    reads: Count = 1
+
+    @classmethod
+    def _of_today(cls, document: dict[str, Any]) -> dict[str, Any]:
+        """Before it was written down, a source was read twice if rows might go into quarantine."""
+        twice = document.get("quarantine") and document.get("mode") == "enforce"
+        return {"reads": 2 if twice else 1} | document
+
+    def same_verdicts(self, other: "Rules") -> bool:
+        """Whether each row gets the same verdict by the other rules."""
+        own = replace(self, number=0, quarantine="", reads=1)
+        return own == replace(other, number=0, quarantine="", reads=1)
+
+
+def _check_unique(name: str, places: Iterable[str]) -> None:
+    seen = set[str]()
+    for place in places:
+        if place in seen:
+            raise refusal(name, place, "each place once")
+        seen.add(place)

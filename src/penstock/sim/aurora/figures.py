@@ -1,0 +1,195 @@
+"""The Aurora paper's evaluation (Tatbul et al. 2003, section 6), and road maps beyond the paper.
+
+Each function makes one figure: it runs the experiment, gives the rows behind the plot, and puts the paper's sentences
+about that figure to the test (`aurora_claims`).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from penstock.sim.aurora import claims as aurora_claims
+from penstock.sim.aurora.networks import FILTER_COST, HIGHEST_CONSTANT, LEVELS, UNION_COST
+from penstock.sim.aurora.runs import (
+    ALGORITHMS,
+    DRIFTED,
+    POLICIES,
+    Measured,
+    PlusRun,
+    measured,
+    plus_run,
+    random_network,
+    shared_network,
+)
+from penstock.sim.figure import Figure, Row, spread
+from penstock.sim.parallel import Workers
+
+#: Mean time between rows of an input. At 10 the load is 22 percent above capacity, and so at 3 it is 307.
+GAPS = (10, 8, 6, 5, 4, 3)
+EXCESS = tuple(round(1.22 * GAPS[0] / gap - 1.0, 4) for gap in GAPS)
+SKEWS = (0.0, 0.25, 0.5, 0.75, 1.0)
+#: Figure 11 leaves the lowest load out: drops by value lose next to nothing there, and a ratio to that says nothing.
+SKEW_EXCESS = EXCESS[1:]
+#: Figure 12: up to ten times what can be done.
+SHARED_EXCESS = (0.25, 0.5, 1.0, 2.0, 4.0, 9.0)
+SHARED_SKEWS = (0.0, 0.5, 1.0)
+#: Figure plus: networks without and with branches that several queries share.
+SHARING = (0.0, 0.3)
+PLUS_BOXES = 100
+
+_HERE = Workers(1)
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much to run, and where."""
+
+    runs: int = 40
+    seed: int = 0
+    workers: Workers = _HERE
+    done: Callable[[int], None] = lambda _: None
+
+
+def figure_9(effort: Effort) -> Figure:
+    """Loss of tuple utility against the excess load."""
+    rows = _loads(effort)
+    return Figure("aurora", "9", _parameters(effort), rows, aurora_claims.figure_9(rows))
+
+
+def figure_10(effort: Effort) -> Figure:
+    """Loss of value utility against the excess load."""
+    rows = _loads(effort)
+    return Figure("aurora", "10", _parameters(effort), rows, aurora_claims.figure_10(rows))
+
+
+def figure_11(effort: Effort) -> Figure:
+    """How much more value utility random drops lose than drops by value, against the skew of utilities."""
+    rows = []
+    for skew in SKEWS:
+        runs = _run(effort, _on_random, skew, SKEW_EXCESS, ("random_ls", "semantic_ls"))
+        rows += _rows(runs, SKEW_EXCESS, ("random_ls", "semantic_ls"), skew=skew)
+    _ratios(rows, "value_utility_loss", over="semantic_ls")
+    return Figure("aurora", "11", _parameters(effort, skews=SKEWS), rows, aurora_claims.figure_11(rows))
+
+
+def figure_12(effort: Effort) -> Figure:
+    """How much more tuple utility Input-Uniform loses than random drops where 20 queries share an operator."""
+    rows = []
+    for skew in SHARED_SKEWS:
+        runs = _run(effort, _on_shared, skew, SHARED_EXCESS, ("random_ls", "input_uniform"))
+        rows += _rows(runs, SHARED_EXCESS, ("random_ls", "input_uniform"), skew=skew)
+    _ratios(rows, "tuple_utility_loss", over="random_ls")
+    parameters = _parameters(effort, skews=SHARED_SKEWS, excess=SHARED_EXCESS, shape=(20, 21, 21, 1))
+    return Figure("aurora", "12", parameters, rows, aurora_claims.figure_12(rows))
+
+
+def figure_plus(effort: Effort) -> Figure:
+    """What road maps lose on irregular networks: greedy, exact, ours, max-min, and all of that when rates drift."""
+    rows: list[Row] = []
+    by_sharing: dict[float, list[PlusRun]] = {}
+    for sharing in SHARING:
+        one = partial(plus_run, seed=effort.seed, boxes=PLUS_BOXES, sharing=sharing, excesses=EXCESS)
+        by_sharing[sharing] = runs = effort.workers.run(one, range(effort.runs), effort.done)
+        rows += [_plus_row(runs, sharing, excess, policy) for excess in EXCESS for policy in (*POLICIES, *DRIFTED)]
+    parameters = {"runs": effort.runs, "seed": effort.seed, "boxes": PLUS_BOXES, "excess_load": list(EXCESS)}
+    return Figure("aurora", "plus", parameters, rows, aurora_claims.figure_plus(by_sharing))
+
+
+#: Every figure by the name a user gives.
+FIGURES: dict[str, Callable[[Effort], Figure]] = {
+    "9": figure_9,
+    "10": figure_10,
+    "11": figure_11,
+    "12": figure_12,
+    "plus": figure_plus,
+}
+
+
+def tasks(figure: str, runs: int) -> int:
+    """How many steps of progress a figure reports."""
+    return runs * {"9": 1, "10": 1, "11": len(SKEWS), "12": len(SHARED_SKEWS), "plus": len(SHARING)}[figure]
+
+
+def _loads(effort: Effort) -> list[Row]:
+    return _rows(_run(effort, _on_random, 0.0, EXCESS, ALGORITHMS), EXCESS, ALGORITHMS)
+
+
+def _run(
+    effort: Effort,
+    one: Callable[..., Measured],
+    skew: float,
+    excesses: tuple[float, ...],
+    algorithms: tuple[str, ...],
+) -> list[Measured]:
+    task = partial(one, seed=effort.seed, skew=skew, excesses=excesses, algorithms=algorithms)
+    return effort.workers.run(task, range(effort.runs), effort.done)
+
+
+def _on_random(
+    run: int, *, seed: int, skew: float, excesses: tuple[float, ...], algorithms: tuple[str, ...]
+) -> Measured:
+    return measured(random_network(run, seed, skew), excesses, algorithms, run)
+
+
+def _on_shared(
+    run: int, *, seed: int, skew: float, excesses: tuple[float, ...], algorithms: tuple[str, ...]
+) -> Measured:
+    return measured(shared_network(run, seed, skew), excesses, algorithms, run)
+
+
+def _rows(runs: list[Measured], excesses: tuple[float, ...], algorithms: tuple[str, ...], **also: float) -> list[Row]:
+    return [
+        {
+            **also,
+            "excess_load": excess,
+            "algorithm": algorithm,
+            "tuple_utility_loss": spread(one.losses[excess, algorithm].tuples for one in runs),
+            "value_utility_loss": spread(one.losses[excess, algorithm].values for one in runs),
+        }
+        for excess in excesses
+        for algorithm in algorithms
+    ]
+
+
+def _ratios(rows: list[Row], column: str, over: str) -> None:
+    """Add to each row how many times the mean loss of an algorithm its own is; null if that one lost nothing."""
+    base = {(row["skew"], row["excess_load"]): row[column]["mean"] for row in rows if row["algorithm"] == over}
+    for row in rows:
+        lost = base[row["skew"], row["excess_load"]]
+        row["loss_ratio"] = row[column]["mean"] / lost if lost > 0.0 else None
+
+
+def _plus_row(runs: list[PlusRun], sharing: float, excess: float, policy: str) -> Row:
+    return {
+        "sharing": sharing,
+        "excess_load": excess,
+        "policy": policy,
+        "rates": "drifted" if policy in DRIFTED else "as built",
+        "utility_loss": spread(one.fares[excess, policy].loss for one in runs),
+        "worst_query_utility": spread(one.fares[excess, policy].worst for one in runs),
+        "build_ms": spread(one.build_ms[policy] for one in runs),
+    }
+
+
+def _parameters(
+    effort: Effort,
+    *,
+    skews: tuple[float, ...] = (0.0,),
+    excess: tuple[float, ...] = EXCESS,
+    shape: tuple[int, int, int, int] = (5, 47, 34, 18),
+) -> Row:
+    queries, boxes, filters, inputs = shape
+    return {
+        "runs": effort.runs,
+        "seed": effort.seed,
+        "queries": queries,
+        "boxes": boxes,
+        "filters": filters,
+        "inputs": inputs,
+        "excess_load": list(excess),
+        "skew": list(skews),
+        "filter_cost": FILTER_COST,
+        "union_cost": UNION_COST,
+        "filter_constants_below": HIGHEST_CONSTANT,
+        "utility_levels": LEVELS,
+    }

@@ -1,0 +1,204 @@
+"""Single runs behind the Aurora figures: one random network, every algorithm, what each loses in percent.
+
+Capacity is what the network needs at a rate of one; an excess load of 0.22 is then a rate of 1.22. Nothing is drawn but
+the network itself and the order of Input-Random: what drops do is computed exactly.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from penstock.core.network import roadmap
+from penstock.core.network.admission_control import costliest_first, evenly, one_by_one
+from penstock.core.network.drops import Skeleton
+from penstock.core.network.exact import Objective, best
+from penstock.core.network.map_upkeep import Keeper
+from penstock.core.network.model import Network
+from penstock.core.network.roadmap import RoadMap
+from penstock.sim.aurora.networks import irregular, shared, trees
+from penstock.sim.aurora.value_network import ValueNetwork, Vector
+
+ALGORITHMS = ("random_ls", "semantic_ls", "input_random", "input_cost_top", "input_uniform", "input_cost_uniform")
+#: Input-Random is the mean of so many orders, as in the paper.
+_ORDERS = 4
+
+Keep = Mapping[str, Vector | float]
+
+
+class Loss(NamedTuple):
+    """Utility lost in percent, by how many rows were delivered and by which values; and the load, of capacity."""
+
+    tuples: float
+    values: float
+    load: float
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What algorithms lose on one network, by excess load and algorithm."""
+
+    losses: dict[tuple[float, str], Loss]
+
+
+def random_network(run: int, seed: int, skew: float) -> ValueNetwork:
+    """The network of a run: 5 queries, 47 boxes, 18 inputs. Skew changes utilities and nothing else."""
+    return trees(np.random.default_rng([seed, run]), skew=skew)
+
+
+def shared_network(run: int, seed: int, skew: float) -> ValueNetwork:
+    """The network of a run: 20 identical queries behind one operator."""
+    return shared(np.random.default_rng([seed, run]), skew=skew)
+
+
+def measured(network: ValueNetwork, excesses: tuple[float, ...], algorithms: tuple[str, ...], seed: int) -> Measured:
+    """What each algorithm loses at each excess load."""
+    plans = _Plans(network, np.random.default_rng(seed), algorithms)
+    found = {}
+    for excess in excesses:
+        for algorithm in algorithms:
+            losses = [plans.loss(excess, keep) for keep in plans.keeps(algorithm, excess)]
+            found[excess, algorithm] = Loss(*(sum(part) / len(losses) for part in zip(*losses, strict=True)))
+    return Measured(found)
+
+
+class _Plans:
+    """What each algorithm keeps of a network's rows."""
+
+    def __init__(self, network: ValueNetwork, rng: np.random.Generator, algorithms: tuple[str, ...]) -> None:
+        self._network, self._rng = network, rng
+        self._names = [one.name for one in network.network.inputs]
+        self._loads = [network.by_origin.coefficients[name] for name in self._names]
+        # As the paper has it; what else a map can do is in figure plus.
+        self._random = roadmap.build(network.by_origin, solver="greedy")
+        self._semantic = network.semantic_map() if "semantic_ls" in algorithms else None
+
+    def loss(self, excess: float, keep: Keep) -> Loss:
+        rate, outputs = 1.0 + excess, len(self._network.network.outputs)
+        outcome = self._network.run(rate, keep)
+        tuples, values = self._network.tuple_utility(outcome, rate), self._network.value_utility(outcome, rate)
+        load = outcome.load / sum(self._loads)
+        return Loss(100.0 * (1.0 - tuples / outputs), 100.0 * (1.0 - values / outputs), load)
+
+    def keeps(self, algorithm: str, excess: float) -> list[Keep]:
+        loads = [load * (1.0 + excess) for load in self._loads]
+        rates, work = dict.fromkeys(self._names, 1.0 + excess), excess * sum(self._loads)
+        if algorithm == "random_ls":
+            return [self._told(self._random.entry(self._random.find(work, rates)).keep)]
+        if algorithm == "semantic_ls" and self._semantic is not None:
+            return [self._network.kept(self._semantic.entry(self._semantic.find(work, rates)))]
+        shares = {
+            "input_random": lambda: [
+                one_by_one(loads, work, self._rng.permutation(len(loads)).tolist()) for _ in range(_ORDERS)
+            ],
+            "input_cost_top": lambda: [costliest_first(loads, work)],
+            "input_uniform": lambda: [evenly(loads, work)],
+            "input_cost_uniform": lambda: [evenly(loads, work, loads)],
+        }[algorithm]()
+        return [dict(zip(self._names, one.tolist(), strict=True)) for one in shares]
+
+    def _told(self, keep: Mapping[str, float]) -> Keep:
+        """Drops on the network taken apart by origin, as drops on the network itself that tell rows apart by origin."""
+        found: dict[str, Vector | float] = {}
+        for place, share in keep.items():
+            source, _, target = (part.partition("|") for part in place.partition("->"))
+            if not target[0]:
+                found[place] = share
+                continue
+            shares = np.asarray(found.setdefault(f"{source[0]}->{target[0]}", np.ones((len(self._names), 1))))
+            shares[self._names.index(source[2] or source[0])] = share
+        return found
+
+
+# Figure plus: irregular networks, and what road maps lose on them.
+
+#: As built, and after rates have drifted.
+POLICIES = ("greedy_group", "greedy", "penstock", "exact", "max_min")
+DRIFTED = ("fresh", "stale", "rebuilt")
+#: Steps of a walk before and after a jump: how far each goes, as the deviation of the logarithm of a rate.
+_WALK = (0.01, 0.01, 0.01, 0.5, 0.005, 0.005, 0.005)
+
+
+class Fare(NamedTuple):
+    """How a policy fares: utility lost in percent of all, and the utility of the query that fares worst."""
+
+    loss: float
+    worst: float
+
+
+@dataclass(frozen=True)
+class PlusRun:
+    """One irregular network.
+
+    Attributes:
+        fares: By excess load and policy.
+        build_ms: What it took to make each policy's map; for `exact` to solve one program.
+        behind: What the kept map lost against a fresh one at most, anywhere on the walk.
+        built: How often the kept map was built.
+    """
+
+    fares: dict[tuple[float, str], Fare]
+    build_ms: dict[str, float]
+    behind: float
+    built: int
+
+
+def plus_run(run: int, seed: int, *, boxes: int, sharing: float, excesses: tuple[float, ...]) -> PlusRun:
+    """All policies on the network of a run, then its rates drift."""
+    rng = np.random.default_rng([seed, run])
+    network = irregular(rng, boxes=boxes, sharing=sharing)
+    rates = network.rates
+    fares = dict[tuple[float, str], Fare]()
+    build_ms = dict[str, float]()
+
+    def timed(policy: str, make: Callable[[], RoadMap]) -> RoadMap:
+        started = time.perf_counter()
+        made = make()
+        build_ms[policy] = 1e3 * (time.perf_counter() - started)
+        return made
+
+    maps = {
+        "greedy_group": timed("greedy_group", lambda: roadmap.build(network, solver="greedy", placement="group")),
+        "greedy": timed("greedy", lambda: roadmap.build(network, solver="greedy")),
+        "penstock": timed("penstock", lambda: roadmap.build(network)),
+        "max_min": timed("max_min", lambda: roadmap.build(network, objective="max_min")),
+    }
+    for excess in excesses:
+        for policy, made in maps.items():
+            fares[excess, policy] = _fare(network, rates, _keep(made, network, rates, excess))
+        started = time.perf_counter()
+        fares[excess, "exact"] = _exact(network, rates, excess, "sum")
+        build_ms["exact"] = 1e3 * (time.perf_counter() - started)
+    keeper = Keeper(roadmap.build, network)
+    behind = 0.0
+    for spread in _WALK:
+        rates = {name: rate * float(np.exp(rng.normal(0.0, spread))) for name, rate in rates.items()}
+        kept = keeper.map(network, rates)
+        fresh = timed("fresh", lambda at=rates: roadmap.build(network, at))  # type: ignore[misc]
+        for excess in excesses:
+            for policy, made in (("fresh", fresh), ("rebuilt", kept), ("stale", maps["penstock"])):
+                fares[excess, policy] = _fare(network, rates, _keep(made, network, rates, excess))
+            behind = max(behind, fares[excess, "rebuilt"].loss - fares[excess, "fresh"].loss)
+    build_ms["rebuilt"], build_ms["stale"] = build_ms["fresh"], 0.0
+    return PlusRun(fares, build_ms, behind, keeper.built)
+
+
+def _keep(made: RoadMap, network: Network, rates: Mapping[str, float], excess: float) -> Mapping[str, float]:
+    """What a map keeps when the load is so much above what can be done."""
+    load = network.load(rates)
+    return made.entry(made.find(load * excess / (1.0 + excess), rates)).keep
+
+
+def _fare(network: Network, rates: Mapping[str, float], keep: Mapping[str, float]) -> Fare:
+    _, delivered = Skeleton(network, rates).under(keep)
+    return _of({one.name: one.loss_tolerance.utility(delivered[one.name]) for one in network.outputs})
+
+
+def _exact(network: Network, rates: Mapping[str, float], excess: float, objective: Objective) -> Fare:
+    return _of(best(network, network.load(rates) / (1.0 + excess), rates, objective).utilities)
+
+
+def _of(utilities: Mapping[str, float]) -> Fare:
+    return Fare(100.0 * (1.0 - sum(utilities.values()) / len(utilities)), min(utilities.values()))

@@ -1,1 +1,0 @@
-"""One module a paper: its figures as data, claims and plots."""

@@ -1,0 +1,274 @@
+"""The fast path of Penstock's own shedder: one compiled loop for `penstock.core.row.load_aware` and its parts.
+
+What `penstock.sim.las.compiled` says of its loops holds here too: the same verdicts as the readable machines, row for
+row, and every constant as an argument.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from penstock.core.row import cost_model, cost_sketch, latency_budget, load_aware, price
+from penstock.sim.compiled import compiled
+from penstock.sim.las.compiled import Columns, Floats, Ints
+
+
+class Tuning(NamedTuple):
+    """The constants of `penstock.core.row.load_aware` and its parts."""
+
+    sync_every: int = load_aware.SYNC_EVERY
+    silence_targets: float = load_aware.SILENCE_TARGETS
+    unanswered_requests: int = load_aware.UNANSWERED_REQUESTS
+    reply_memory: float = load_aware.REPLY_MEMORY
+    margin: float = latency_budget.MARGIN
+    depth_rows: float = latency_budget.DEPTH_ROWS
+    debt_rows: float = latency_budget.DEBT_ROWS
+    patience: float = latency_budget.PATIENCE
+    patience_rows: float = latency_budget.PATIENCE_ROWS
+    heavy_places: int = cost_model.HEAVY_PLACES
+    sketch_columns: int = cost_model.SKETCH_COLUMNS
+    forget_every: int = cost_model.FORGET_EVERY
+    remember: float = cost_model.REMEMBER
+    forgotten: float = cost_sketch.FORGOTTEN
+    drift_gain: float = cost_model.DRIFT_GAIN
+    drift_limit: float = cost_model.DRIFT_LIMIT
+    set_point: float = price.SET_POINT
+    gain: float = price.GAIN
+    bend: float = price.BEND
+    limit: float = price.LIMIT
+    floor: float = price.FLOOR
+
+
+@compiled
+def load_aware_loop(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loop on purpose: this is the fast path
+    keys: Ints,
+    costs_s: Floats,
+    arrivals: Floats,
+    columns: Columns,
+    coins: Floats,
+    target_s: float,
+    prefer_cheap: bool,  # noqa: FBT001 - compiled functions take no keywords
+    delay_s: float,
+    tuning: Tuning,
+) -> Floats:
+    """Penstock's own shedder: `LoadAwareShedder` and `LoadAwareOperator`."""
+    rows = len(keys)
+    depth = columns.shape[0]
+    items = columns.shape[1]
+    width = tuning.sketch_columns
+    queuing = np.full(rows, np.nan)
+    # Rows let through, in order: which, when done, and whether a request (and with which sums) goes along.
+    sent = np.empty(rows, np.int64)
+    finish = np.empty(rows)
+    request_of = np.full(rows, -1, np.int64)
+    request_at = np.empty(rows)
+    request_work = np.empty(rows)
+    request_queued = np.empty(rows)
+    admitted = 0
+    done = 0
+    end = 0.0
+    # The operator's machine.
+    waited = 0.0
+    reported = 0
+    # Replies on their way: the executed rows they tell of, and the two errors.
+    reply_at = np.empty(rows)
+    reply_finish = np.empty(rows)
+    reply_first = np.empty(rows, np.int64)
+    reply_last = np.empty(rows, np.int64)
+    reply_clock = np.empty(rows)
+    reply_queued = np.empty(rows)
+    replies = 0
+    replies_in = 0
+    # CostModel.
+    place_of = np.full(items, -1, np.int64)
+    key_at = np.full(tuning.heavy_places, -1, np.int64)
+    heavy_count = np.zeros(tuning.heavy_places)
+    heavy_seen = np.zeros(tuning.heavy_places)
+    heavy_cost = np.zeros(tuning.heavy_places)
+    frequency = np.zeros((depth, width))
+    work = np.zeros((depth, width))
+    count = 0.0
+    total_cost = 0.0
+    drift = 1.0
+    learned = 0
+    # LatencyBudget.
+    aim = target_s * tuning.margin
+    brim = aim * tuning.depth_rows
+    bottom = -aim * tuning.debt_rows
+    patience = target_s * tuning.patience
+    patience_debt = aim * tuning.patience_rows
+    slack = brim
+    # Price.
+    level = tuning.limit
+    # The shedder's own sums, and the requests it waits for.
+    requests = 0
+    memory = np.empty(rows, np.int64)
+    remembered = 0
+    unanswered = 0
+    judged_at = 0.0
+    forwarded_at = 0.0
+    requested_at = 0.0
+    blind_requests = -1
+    reporting = True
+    way_open = False
+    finished = 0.0
+    reply_way = 0.0
+    silence = target_s * tuning.silence_targets
+    estimated = 0.0
+    queued = 0.0
+    clock_error = 0.0
+    queued_error = 0.0
+    for row in range(rows):
+        now = arrivals[row]
+        while done < admitted and finish[done] <= now:
+            waited += queuing[sent[done]]
+            if request_of[done] >= 0:
+                reply_at[replies] = finish[done] + delay_s
+                reply_finish[replies] = finish[done]
+                reply_first[replies] = reported
+                reply_last[replies] = done
+                reply_clock[replies] = finish[done] - request_work[replies]
+                reply_queued[replies] = waited - request_queued[replies]
+                replies += 1
+                reported = done + 1
+            done += 1
+        while replies_in < replies and reply_at[replies_in] <= now:
+            expected = 0.0
+            actual = 0.0
+            for k in range(reply_first[replies_in], reply_last[replies_in] + 1):
+                key = keys[sent[k]]
+                place = place_of[key]
+                mean = total_cost / count if count > 0.0 else 0.0
+                expected += drift * (
+                    heavy_cost[place] / heavy_seen[place]
+                    if place >= 0
+                    else _sketched(frequency, work, columns, key, mean)
+                )
+                actual += costs_s[sent[k]]
+            if expected > 0.0:
+                ratio = min(max(actual / expected, 1.0 / tuning.drift_limit), tuning.drift_limit)
+                drift *= ratio**tuning.drift_gain
+            for k in range(reply_first[replies_in], reply_last[replies_in] + 1):
+                key = keys[sent[k]]
+                cost = costs_s[sent[k]] / drift
+                place = place_of[key]
+                if place < 0:
+                    place = 0
+                    for candidate in range(1, tuning.heavy_places):
+                        if heavy_count[candidate] < heavy_count[place]:
+                            place = candidate
+                    if key_at[place] >= 0:
+                        place_of[key_at[place]] = -1
+                    place_of[key] = place
+                    key_at[place] = key
+                    heavy_seen[place] = 0.0
+                    heavy_cost[place] = 0.0
+                heavy_count[place] += 1.0
+                heavy_seen[place] += 1.0
+                heavy_cost[place] += cost
+                for i in range(depth):
+                    frequency[i, columns[i, key]] += 1.0
+                    work[i, columns[i, key]] += cost
+                count += 1.0
+                total_cost += cost
+                learned += 1
+                if learned % tuning.forget_every == 0:
+                    heavy_cost *= drift
+                    work *= drift
+                    total_cost *= drift
+                    drift = 1.0
+                    heavy_count *= tuning.remember
+                    heavy_seen *= tuning.remember
+                    heavy_cost *= tuning.remember
+                    frequency *= tuning.remember
+                    work *= tuning.remember
+                    count *= tuning.remember
+                    total_cost *= tuning.remember
+                    for place in range(tuning.heavy_places):
+                        if key_at[place] >= 0 and heavy_seen[place] < tuning.forgotten:
+                            place_of[key_at[place]] = -1
+                            key_at[place] = -1
+                            heavy_count[place] = 0.0
+                            heavy_seen[place] = 0.0
+                            heavy_cost[place] = 0.0
+                    for i in range(depth):
+                        for j in range(width):
+                            if frequency[i, j] < tuning.forgotten:
+                                frequency[i, j] = 0.0
+                                work[i, j] = 0.0
+            clock_error = reply_clock[replies_in]
+            if blind_requests < 0:
+                blind_requests = requests
+            if replies_in >= blind_requests:
+                slack = min(max(slack - (reply_queued[replies_in] - queued_error), bottom), brim)
+            queued_error = reply_queued[replies_in]
+            finished = reply_finish[replies_in]
+            way_open = True
+            reporting = True
+            replies_in += 1
+            while unanswered < remembered and memory[unanswered] < replies_in:
+                unanswered += 1
+        if way_open:
+            reply_way = max(judged_at - finished, reply_way * tuning.reply_memory)
+            way_open = False
+        judged_at = now
+        if unanswered < remembered and now - request_at[memory[unanswered]] > silence:
+            reporting = False
+        least = 0.0
+        if unanswered < remembered and reporting and abs(now - forwarded_at) <= target_s:
+            least = max(estimated - request_work[memory[unanswered]] - reply_way, 0.0)
+        predicted = estimated + clock_error - now
+        if predicted < least:
+            clock_error = now + least - estimated
+            predicted = least
+        key = keys[row]
+        place = place_of[key]
+        mean = total_cost / count if count > 0.0 else 0.0
+        cost = drift * (
+            heavy_cost[place] / heavy_seen[place] if place >= 0 else _sketched(frequency, work, columns, key, mean)
+        )
+        if prefer_cheap:
+            step = tuning.gain * (tuning.set_point - predicted / target_s)
+            level = min(max(level * math.exp(step), 1.0 / tuning.limit), tuning.limit)
+            mean *= drift
+            relative = cost / mean if mean > 0.0 else 0.0
+            too_dear = predicted > 0.0 and relative > level * math.exp(tuning.bend * (1.0 - predicted / target_s))
+            if too_dear and coins[row] >= tuning.floor:
+                continue
+        allowed = patience * patience_debt / (patience_debt + max(-slack, 0.0))
+        if predicted > aim + slack and predicted > allowed and abs(now - forwarded_at) <= silence:
+            continue
+        forwarded_at = now
+        slack = min(max(slack + (aim - predicted), bottom), brim)
+        estimated += cost
+        queued += predicted
+        start = max(now, end)
+        queuing[row] = start - now
+        end = start + costs_s[row]
+        sent[admitted] = row
+        finish[admitted] = end
+        admitted += 1
+        if admitted <= tuning.sync_every or admitted % tuning.sync_every == 0 or abs(now - requested_at) > target_s:
+            requested_at = now
+            request_of[admitted - 1] = requests
+            request_at[requests] = now
+            request_work[requests] = estimated
+            request_queued[requests] = queued
+            if remembered - unanswered < tuning.unanswered_requests:
+                memory[remembered] = requests
+                remembered += 1
+            requests += 1
+    return queuing
+
+
+# As in `fast`, and again here: compiled code on disk notices a change in its own file only.
+@compiled
+def _sketched(frequency: Floats, work: Floats, columns: Columns, key: int, mean: float) -> float:
+    """`CostSketch.estimate`."""
+    best = 0
+    for i in range(1, columns.shape[0]):
+        if frequency[i, columns[i, key]] < frequency[best, columns[best, key]]:
+            best = i
+    rows = frequency[best, columns[best, key]]
+    return work[best, columns[best, key]] / rows if rows > 0.0 else mean

@@ -1,0 +1,144 @@
+"""The LAS paper's figures as pictures, with the paper's axes."""
+
+import io
+from collections.abc import Callable
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Canvas
+
+from penstock.sim.figure import Figure, Row
+from penstock.sim.workload import PHASE_ROWS, PHASES
+
+_STYLE: dict[str, dict[str, Any]] = {
+    "base_line": {"color": "#7f7f7f", "marker": "v", "label": "Base Line"},
+    "straw_man": {"color": "#d95f02", "marker": "s", "label": "Straw-Man"},
+    "las": {"color": "#1f78b4", "marker": "o", "label": "LAS"},
+    "las_first_check": {"color": "#a6cee3", "marker": "o", "label": "LAS, first check"},
+    "full_knowledge": {"color": "#33a02c", "marker": "^", "label": "Full Knowledge"},
+    "full_knowledge_eps": {"color": "#b2df8a", "marker": "^", "label": "Full Knowledge, factor 1 + eps"},
+    "penstock": {"color": "#6a3d9a", "marker": "D", "label": "Penstock"},
+}
+_LATENCY = "average queuing latency (ms)"
+
+
+def plot(figure: Figure) -> bytes:
+    """The figure as a PNG."""
+    canvas = Canvas(figsize=(11, 4.5), layout="constrained", dpi=120)
+    _PLOTS[figure.figure](canvas, figure)
+    handles, labels = canvas.axes[0].get_legend_handles_labels()
+    canvas.legend(handles, labels, loc="outside lower center", ncols=len(labels), fontsize=8)
+    png = io.BytesIO()
+    canvas.savefig(png, format="png", metadata={"Software": None})
+    return png.getvalue()
+
+
+def _figure_4(canvas: Canvas, figure: Figure) -> None:
+    axes = canvas.subplots()
+    _bars(axes, figure, "under_provisioning", "queuing_latency_ms", lambda value: f"{value:.0%}")
+    _finish(axes, figure, "under-provisioning", _LATENCY, log=True)
+
+
+def _figure_5(canvas: Canvas, figure: Figure) -> None:
+    latency, ratio = canvas.subplots(1, 2)
+    _bars(latency, figure, "distribution", "queuing_latency_ms", str)
+    _finish(latency, figure, "frequency distribution", _LATENCY, log=True)
+    _bars(ratio, figure, "distribution", "shedding_ratio", str)
+    _finish(ratio, figure, "frequency distribution", "shedding ratio against Base Line", target=False)
+    for axes in (latency, ratio):
+        axes.tick_params(axis="x", rotation=30)
+
+
+def _figure_eps(canvas: Canvas, figure: Figure) -> None:
+    latency, ratio = canvas.subplots(1, 2)
+    _bars(latency, figure, "epsilon", "queuing_latency_ms", str)
+    _finish(latency, figure, "precision eps", _LATENCY, log=True)
+    _bars(ratio, figure, "epsilon", "shedding_ratio", str)
+    _finish(ratio, figure, "precision eps", "shedding ratio against Base Line", target=False)
+
+
+def _figure_6(canvas: Canvas, figure: Figure) -> None:
+    latency, dropped = canvas.subplots(1, 2)
+    _series(latency, figure, "queuing_latency_ms")
+    _finish(latency, figure, "row of the stream", _LATENCY, log=True)
+    _series(dropped, figure, "dropped_ratio")
+    _finish(dropped, figure, "row of the stream", "dropped ratio", target=False)
+    for axes in (latency, dropped):
+        for number, phase in enumerate(PHASES):
+            axes.axvline(number * PHASE_ROWS, color="#dddddd", linewidth=0.8, zorder=0)
+            axes.text((number + 0.5) * PHASE_ROWS, 1.01, phase, transform=axes.get_xaxis_transform(), ha="center")
+
+
+def _figure_7(canvas: Canvas, figure: Figure) -> None:
+    latency, dropped = canvas.subplots(1, 2)
+    _series(latency, figure, "completion_latency_ms")
+    _finish(latency, figure, "row of the stream", "average completion latency (ms)", log=True, target=False)
+    _series(dropped, figure, "dropped_ratio")
+    _finish(dropped, figure, "row of the stream", "dropped ratio", target=False)
+
+
+def _figure_plus(canvas: Canvas, figure: Figure) -> None:
+    latency, dropped = canvas.subplots(1, 2, sharey=True)
+    names = [row["variant"] for row in figure.rows][::-1]
+    for axes, column, label in (
+        (latency, "queuing_latency_ms", _LATENCY),
+        (dropped, "dropped_ratio", "dropped ratio"),
+    ):
+        for place, row in enumerate(figure.rows[::-1]):
+            color = "#6a3d9a" if row["variant"].startswith("penstock") else "#1f78b4"
+            spread = row[column]
+            axes.plot([spread["min"], spread["max"]], [place, place], color=color, linewidth=2)
+            axes.plot(spread["mean"], place, "o", color=color)
+        axes.set_xlabel(label)
+        axes.grid(axis="x", alpha=0.3)
+    latency.set_yticks(range(len(names)), names)
+    latency.set_xscale("log")
+    latency.axvline(figure.parameters["target_ms"], color="black", linestyle="--", linewidth=1, label="target")
+
+
+def _bars(axes: Axes, figure: Figure, x: str, column: str, label: Callable[[Any], str]) -> None:
+    """Mean with a bar from minimum to maximum, algorithms side by side."""
+    values = list(dict.fromkeys(row[x] for row in figure.rows))
+    algorithms = list(dict.fromkeys(row["algorithm"] for row in figure.rows))
+    for number, algorithm in enumerate(algorithms):
+        shift = (number - (len(algorithms) - 1) / 2) * 0.11
+        rows = [row for row in figure.rows if row["algorithm"] == algorithm]
+        spreads = [row[column] for row in rows]
+        places = [values.index(row[x]) + shift for row in rows]
+        means = [spread["mean"] for spread in spreads]
+        below = [spread["mean"] - spread["min"] for spread in spreads]
+        above = [spread["max"] - spread["mean"] for spread in spreads]
+        axes.errorbar(
+            places, means, yerr=[below, above], linestyle="none", markersize=4, capsize=2, **_STYLE[algorithm]
+        )
+    axes.set_xticks(range(len(values)), [label(value) for value in values])
+
+
+def _series(axes: Axes, figure: Figure, column: str) -> None:
+    window_rows = figure.parameters["figure_window_rows"]
+    by_algorithm: dict[str, list[Row]] = {}
+    for row in figure.rows:
+        by_algorithm.setdefault(row["algorithm"], []).append(row)
+    for algorithm, rows in by_algorithm.items():
+        places = [(row["window"] + 1) * window_rows for row in rows]
+        axes.plot(places, [row[column] for row in rows], markersize=3, linewidth=1, **_STYLE[algorithm])
+
+
+def _finish(axes: Axes, figure: Figure, x_label: str, y_label: str, *, log: bool = False, target: bool = True) -> None:
+    if log:
+        axes.set_yscale("log")
+    if target:
+        axes.axhline(figure.parameters["target_ms"], color="black", linestyle="--", linewidth=1, label="target")
+    axes.set_xlabel(x_label)
+    axes.set_ylabel(y_label)
+    axes.grid(axis="y", alpha=0.3)
+
+
+_PLOTS: dict[str, Callable[[Canvas, Figure], None]] = {
+    "4": _figure_4,
+    "5": _figure_5,
+    "6": _figure_6,
+    "7": _figure_7,
+    "eps": _figure_eps,
+    "plus": _figure_plus,
+}

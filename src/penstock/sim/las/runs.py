@@ -1,0 +1,196 @@
+"""One run of the LAS experiments: a stream, every algorithm on it, and what is measured.
+
+All algorithms of a run see the same rows at the same times. While the published LAS is still in NOP the stream comes at
+90 percent of capacity, since the paper assumes no overload then; the algorithms without such a phase let those rows
+through as well, and all are measured from there on. Penstock's own has no such phase: it is on from the first row.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.core.hashing import HashFamily, unit_interval, xxhash64_ints
+from penstock.core.row.baselines import full_knowledge
+from penstock.core.row.cost_model import SKETCH_COLUMNS, SKETCH_ROWS
+from penstock.core.row.cost_sketch import CostSketch
+from penstock.core.row.las import LasOperator, LasShedder, Matrices
+from penstock.core.row.latency_goals import RunningAverage
+from penstock.core.row.load_aware import LoadAwareOperator, LoadAwareShedder
+from penstock.sim import workload
+from penstock.sim.las import compiled as fast
+from penstock.sim.las.compiled_load_aware import Tuning, load_aware_loop
+from penstock.sim.workload import Stream
+
+Floats = NDArray[np.float64]
+
+#: The algorithms of every figure, in the order of its rows.
+ALGORITHMS = ("base_line", "straw_man", "las", "full_knowledge", "full_knowledge_eps", "penstock")
+#: Random associations of costs and items; runs beyond reuse them with another order of rows (section 5.1).
+ASSOCIATIONS = 100
+
+
+_TUNING = Tuning()
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One point of a figure: section 5.1's parameters."""
+
+    under_provisioning: float = 0.25
+    distribution: str = "zipf-1.0"
+    target_s: float = 0.0064
+    epsilon: float = 0.05
+    delta: float = 0.1
+    window_rows: int = 1024
+    tolerance: float = 0.05
+    delay_s: float = 0.0
+    calm_start: bool = True
+    tuning: Tuning = _TUNING
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What one algorithm did to one stretch of a stream."""
+
+    queuing_s: float  #: mean over kept rows; NaN if none was kept
+    dropped: int
+    rows: int
+
+    @property
+    def dropped_ratio(self) -> float:
+        """Share of rows dropped."""
+        return self.dropped / self.rows if self.rows else 0.0
+
+
+def measure(queuing_s: Floats) -> Measured:
+    """Mean queuing latency of the kept rows and number of dropped ones (NaN)."""
+    kept = queuing_s[~np.isnan(queuing_s)]
+    mean = float(kept.mean()) if len(kept) else float("nan")
+    return Measured(mean, len(queuing_s) - len(kept), len(queuing_s))
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """One algorithm in one run: after LAS's NOP phase, and over the whole stream."""
+
+    after_nop: Measured
+    whole_stream: Measured
+
+
+class LasRun:
+    """A stream and the algorithms to run on it."""
+
+    def __init__(
+        self, stream: Stream, setting: Setting, seed: int, *, calm_rows: int = 0, known_mean_s: float | None = None
+    ) -> None:
+        """`seed` is the seed of every hash; `calm_rows` rows pass before the comparison begins.
+
+        `known_mean_s` is the mean cost that Straw-Man is told, the stream's own if nothing else is said.
+        """
+        self.stream = stream
+        self.setting = setting
+        self.calm_rows = calm_rows
+        self._known_mean_s = stream.mean_cost_s if known_mean_s is None else known_mean_s
+        self._seed = seed
+        sketch = CostSketch.sized(setting.epsilon, setting.delta, seed)
+        self._width = sketch.columns
+        items = np.arange(stream.items)
+        self._columns = sketch.family.columns_of_many(items)
+        self._own_columns = HashFamily(SKETCH_ROWS, SKETCH_COLUMNS, seed).columns_of_many(xxhash64_ints(items))
+
+    def queuing_s(self, algorithm: str) -> Floats:
+        """Queuing latency of every row under the algorithm, NaN where it was dropped."""
+        stream, setting, calm = self.stream, self.setting, self.calm_rows
+        costs, arrivals = stream.costs_s, stream.arrivals_s
+        match algorithm:
+            case "base_line":
+                share = max(setting.under_provisioning, 0.0)
+                return fast.base_line(arrivals, costs, self._coins(), share, calm)
+            case "straw_man":
+                added = np.full(stream.rows, self._known_mean_s)
+                return fast.predictive(arrivals, costs, added, setting.target_s, calm)
+            case "full_knowledge":
+                return fast.predictive(arrivals, costs, costs, setting.target_s, calm)
+            case "full_knowledge_eps":
+                return fast.predictive(arrivals, costs, costs * (1.0 + setting.epsilon), setting.target_s, calm)
+            case "las" | "las_first_check":
+                return self._las(first_check=algorithm == "las_first_check")[0]
+            case "penstock" | "penstock_prefer_cheap":
+                return load_aware_loop(
+                    stream.keys,
+                    costs,
+                    arrivals,
+                    self._own_columns,
+                    self._coins(),
+                    setting.target_s,
+                    algorithm == "penstock_prefer_cheap",
+                    setting.delay_s,
+                    setting.tuning,
+                )
+            case _:
+                raise ValueError(f"no such algorithm: {algorithm}")
+
+    def nop_rows(self) -> int:
+        """How many rows the published LAS lets through before it knows anything."""
+        return self._las(first_check=False, stop_after_nop=True)[1]
+
+    def results(self, algorithms: tuple[str, ...]) -> dict[str, RunResult]:
+        """Every algorithm on this stream."""
+        results = {}
+        for algorithm in algorithms:
+            queuing_s = self.queuing_s(algorithm)
+            results[algorithm] = RunResult(measure(queuing_s[self.calm_rows :]), measure(queuing_s))
+        return results
+
+    def _las(self, *, first_check: bool, stop_after_nop: bool = False) -> tuple[Floats, int]:
+        setting = self.setting
+        return fast.las(
+            self.stream.keys,
+            self.stream.costs_s,
+            self.stream.arrivals_s,
+            self._columns,
+            self._width,
+            setting.window_rows,
+            setting.tolerance,
+            first_check,
+            1.0 + setting.epsilon,
+            setting.target_s,
+            setting.delay_s,
+            stop_after_nop,
+        )
+
+    def _coins(self) -> Floats:
+        return unit_interval(xxhash64_ints(np.array([self._seed]), seed=xxhash64_ints(np.arange(self.stream.rows))))
+
+
+def synthetic_run(setting: Setting, run: int, seed: int) -> LasRun:
+    """The stream of section 5.1 for one run: association of costs and items, order of rows, hashes."""
+    by_item = workload.item_costs(np.random.default_rng([seed, 0, run % ASSOCIATIONS]))
+    rng = np.random.default_rng([seed, 1, run])
+    keys = workload.draw_keys(setting.distribution, workload.ROWS, workload.ITEMS, rng)
+    hash_seed = int(rng.integers(2**31))
+    costs = by_item[keys]
+    mean_s = float(costs.mean())
+    calm_gap_s = mean_s / workload.CALM_LOAD
+    calm_rows = 0
+    if setting.calm_start:
+        calm = Stream(keys, costs, workload.arrivals(len(keys), calm_gap_s), workload.ITEMS)
+        calm_rows = LasRun(calm, setting, hash_seed).nop_rows()
+    gap_s = (1.0 - setting.under_provisioning) * mean_s
+    arrivals = workload.arrivals(len(keys), gap_s, calm_rows=calm_rows, calm_gap_s=calm_gap_s)
+    return LasRun(Stream(keys, costs, arrivals, workload.ITEMS), setting, hash_seed, calm_rows=calm_rows)
+
+
+def memory_bytes(algorithm: str, setting: Setting) -> int:
+    """Bytes of the numbers that the algorithm's two machines store once the first messages are in."""
+    target_s = setting.target_s
+    if algorithm.startswith("penstock"):
+        own = LoadAwareShedder(target_s, heavy_places=setting.tuning.heavy_places)
+        return own.memory_bytes + LoadAwareOperator().memory_bytes
+    if algorithm.startswith("las"):
+        sketch = CostSketch.sized(setting.epsilon, setting.delta)
+        las_shedder = LasShedder(RunningAverage(target_s))
+        las_shedder.receive(Matrices(sketch))
+        return las_shedder.memory_bytes + LasOperator(sketch).memory_bytes
+    return full_knowledge(RunningAverage(target_s)).memory_bytes

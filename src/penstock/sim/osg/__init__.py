@@ -1,0 +1,1 @@
+"""OSG's experiments (Rivetti et al. 2016): streams, runs, figures, claims and plots."""

@@ -1,0 +1,381 @@
+"""The OSG paper's evaluation (section 5), its readings, and how Penstock's own grouping compares.
+
+Each function makes one figure: it runs the experiment, gives the rows behind the plot, and puts the paper's sentences
+about that figure to the test (`osg_claims`). Figure 12 is the prototype's, and runs on Spark.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from penstock.sim.figure import Figure, Row, spread
+from penstock.sim.osg import claims as osg_claims
+from penstock.sim.osg import measures as osg_measures
+from penstock.sim.osg import own_claims as osg_own_claims
+from penstock.sim.osg.runs import ALGORITHMS, OsgRun, Result, Setting
+from penstock.sim.osg.streams import MENTION, REACH, Application, KeyedStream, synthetic
+from penstock.sim.parallel import Workers
+
+DISTRIBUTIONS = ("uniform", "zipf-0.5", "zipf-1.0", "zipf-1.5", "zipf-2.0", "zipf-2.5", "zipf-3.0")
+OVER_PROVISIONING = tuple(round(percent / 100, 2) for percent in range(95, 116))
+#: Figure 7: the least cost stays 0.1 ms.
+LEAST_MS = 0.1
+MOST_MS = tuple(round(LEAST_MS * 2**power, 1) for power in range(13))
+COST_VALUES = (2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
+INSTANCES = tuple(range(2, 21))
+EPSILONS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.09, 0.1, 0.2, 0.5, 1.0)
+
+#: Figure 11: windows of 2,000 rows; factors on costs by instance, before and after the change in the middle.
+WINDOW_ROWS = 2_000
+CHANGE = Setting(
+    rows=150_000,
+    least_ms=10.0,
+    most_ms=640.0,
+    speeds=((1.05, 1.025, 1.0, 0.975, 0.95), (0.90, 0.95, 1.0, 1.05, 1.10)),
+)
+#: Figures 13 and 14: instances, and at most so many runs, as in the paper.
+APPLICATION_INSTANCES = tuple(range(2, 11))
+APPLICATION_RUNS = 10
+
+#: Figure plus.
+FEEDBACK_MS = (0.0, 20.0, 100.0, 500.0)
+_PLUS = Setting(over_provisioning=1.05)
+PLUS_DISTRIBUTIONS = {
+    "zipf-1.0": _PLUS,
+    "uniform": replace(_PLUS, distribution="uniform"),
+    "constant": replace(_PLUS, least_ms=32.5, most_ms=32.5),
+}
+#: How often an instance reports to Penstock's scheduler, and how late that arrives.
+REPORT_ROWS = (1, 4, 16, 64)
+REPORT_FEEDBACK_MS = (20.0, 500.0)
+#: Figure readings: what the paper leaves open in OSG, and where it matters.
+READINGS = {
+    "printed": Setting(),
+    "first_check": Setting(first_check=True),
+    "clamp": Setting(clamp=True),
+    "clamp_first_check": Setting(clamp=True, first_check=True),
+}
+READING_LOADS = (1.0, 1.05, 1.08, 1.15)
+_READ = ("round_robin", "osg", "full_knowledge")
+
+_HERE = Workers(1)
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much to run, and where."""
+
+    runs: int = 50
+    seed: int = 0
+    workers: Workers = _HERE
+    rows: int | None = None  #: of the applications' streams; as many as the paper's if not given
+    done: Callable[[int], None] = lambda _: None
+
+
+class Measured(NamedTuple):
+    """One algorithm in one run."""
+
+    completion_ms: float
+    throughput_per_s: float
+    messages: int  #: from instances to the scheduler
+
+
+Run = dict[str, Measured]
+
+
+def figure_4(effort: Effort) -> Figure:
+    """Average completion time against the distribution of keys."""
+    rows = _by_distribution(effort)
+    return Figure("osg", "4", _parameters(effort, "distribution"), rows, osg_claims.figure_4(rows))
+
+
+def figure_5(effort: Effort) -> Figure:
+    """Throughput against the distribution of keys."""
+    rows = _by_distribution(effort)
+    return Figure("osg", "5", _parameters(effort, "distribution"), rows, osg_claims.figure_5(rows))
+
+
+def figure_6(effort: Effort) -> Figure:
+    """Speed-up against over-provisioning."""
+    points = [(load, Setting(over_provisioning=load)) for load in OVER_PROVISIONING]
+    rows = _sweep(effort, "over_provisioning", points)
+    return Figure("osg", "6", _parameters(effort, "over_provisioning"), rows, osg_claims.figure_6(rows))
+
+
+def figure_7(effort: Effort) -> Figure:
+    """Speed-up against the highest cost."""
+    rows = _sweep(effort, "max_w_ms", [(most, Setting(least_ms=LEAST_MS, most_ms=most)) for most in MOST_MS])
+    parameters = _parameters(effort, "max_w_ms") | {"min_w_ms": LEAST_MS}
+    return Figure("osg", "7", parameters, rows, osg_claims.figure_7(rows))
+
+
+def figure_8(effort: Effort) -> Figure:
+    """Average completion time against the number of distinct costs."""
+    rows = _sweep(effort, "w_n", [(values, Setting(cost_values=values)) for values in COST_VALUES])
+    return Figure("osg", "8", _parameters(effort, "w_n"), rows, osg_claims.figure_8(rows))
+
+
+def figure_9(effort: Effort) -> Figure:
+    """Speed-up against the number of instances."""
+    rows = _sweep(effort, "k", [(instances, Setting(instances=instances)) for instances in INSTANCES])
+    return Figure("osg", "9", _parameters(effort, "k"), rows, osg_claims.figure_9(rows))
+
+
+def figure_10(effort: Effort) -> Figure:
+    """Speed-up against the precision of the sketch; OSG's also when matrices are sent at the first check."""
+    rows = _sweep(effort, "epsilon", [(epsilon, Setting(epsilon=epsilon)) for epsilon in EPSILONS])
+    early: list[Row] = []
+    for epsilon in EPSILONS:
+        runs = _run(effort, Setting(epsilon=epsilon, first_check=True), ("round_robin", "osg"))
+        early.append({"epsilon": epsilon, "speed_up": _speed_up(runs, "osg")})
+    parameters = _parameters(effort, "epsilon") | {"osg_first_check": early}
+    return Figure("osg", "10", parameters, rows, osg_claims.figure_10(rows, early))
+
+
+def figure_11(effort: Effort) -> Figure:
+    """Completion time as the stream unfolds and the instances' speeds change (one run), and when RUN is reached."""
+    run = OsgRun(CHANGE, 0, effort.seed)
+    series = {algorithm: run.run(algorithm) for algorithm in ALGORITHMS}
+    rows = [
+        {"window": window, "algorithm": algorithm, "completion_ms": spread(part.tolist())}
+        for algorithm, result in series.items()
+        for window, part in enumerate(result.completion_ms.reshape(-1, WINDOW_ROWS))
+    ]
+    one = partial(_reached, seed=effort.seed)
+    reached = [osg_measures.Reached(*pair) for pair in effort.workers.run(one, range(effort.runs), effort.done)]
+    first = reached[0]
+    parameters = {
+        **_parameters(effort),
+        "rows": CHANGE.rows,
+        "cost_ms": [CHANGE.least_ms, CHANGE.most_ms],
+        "figure_window_rows": WINDOW_ROWS,
+        "speeds": CHANGE.speeds,
+        "change_at": CHANGE.rows // 2,
+        "run_reached_at": first.printed[0],
+        "run_reached_again_at": first.printed[1],
+        "first_check_run_reached_at": first.first_check[0],
+        "first_check_run_reached_again_at": first.first_check[1],
+    }
+    completion = {algorithm: result.completion_ms for algorithm, result in series.items()}
+    return Figure("osg", "11", parameters, rows, osg_claims.figure_11(completion, reached, CHANGE.rows // 2))
+
+
+def figure_13(effort: Effort, recorded: KeyedStream | None = None, origin: Row | None = None) -> Figure:
+    """The mention application: average completion time against the number of instances.
+
+    `recorded` is a stream to run in place of the synthetic ones, `origin` what to say of where it comes from.
+    """
+    rows, messages, parameters = _application(effort, MENTION, recorded, origin)
+    return Figure("osg", "13", parameters, rows, osg_claims.figure_13(rows, messages))
+
+
+def figure_14(effort: Effort, recorded: KeyedStream | None = None, origin: Row | None = None) -> Figure:
+    """The reach application: average completion time against the number of instances; as `figure_13`."""
+    rows, messages, parameters = _application(effort, REACH, recorded, origin)
+    return Figure("osg", "14", parameters, rows, osg_claims.figure_14(rows, messages))
+
+
+def figure_plus(effort: Effort) -> Figure:
+    """Penstock's own grouping beside the others, when what instances tell arrives late."""
+    rows: list[Row] = []
+    for feedback_ms in FEEDBACK_MS:
+        for name, setting in PLUS_DISTRIBUTIONS.items():
+            runs = _run(effort, replace(setting, feedback_ms=feedback_ms), ALGORITHMS)
+            rows += [
+                {
+                    "algorithm": algorithm,
+                    "feedback_ms": feedback_ms,
+                    "distribution": name,
+                    "speed_up": _speed_up(runs, algorithm),
+                }
+                for algorithm in ALGORITHMS
+            ]
+    reports = [_reports(effort, rows_a_report) for rows_a_report in REPORT_ROWS]
+    parameters = _parameters(effort, "distribution", "feedback_ms") | {
+        "over_provisioning": _PLUS.over_provisioning,
+        "constant_cost_ms": PLUS_DISTRIBUTIONS["constant"].most_ms,
+        "fewer_reports": reports,
+    }
+    return Figure("osg", "plus", parameters, rows, osg_own_claims.figure_plus(rows, reports))
+
+
+def _reports(effort: Effort, rows_a_report: int) -> Row:
+    """Penstock's speed-up and messages when an instance reports only after so many rows, news 20 and 500 ms late."""
+    found: Row = {"report_rows": rows_a_report}
+    for feedback_ms in REPORT_FEEDBACK_MS:
+        setting = replace(_PLUS, feedback_ms=feedback_ms, report_rows=rows_a_report)
+        runs = _run(effort, setting, ("round_robin", "penstock"))
+        found[f"speed_up_{feedback_ms:g}_ms"] = _speed_up(runs, "penstock")
+        found[f"messages_{feedback_ms:g}_ms"] = spread(run["penstock"].messages for run in runs)["mean"]
+    return found
+
+
+def figure_readings(effort: Effort) -> Figure:
+    """OSG and Full Knowledge under each reading of what the paper leaves open, at four loads."""
+    rows: list[Row] = []
+    for reading, setting in READINGS.items():
+        for load in READING_LOADS:
+            runs = _run(effort, replace(setting, over_provisioning=load), _READ)
+            rows += [{"reading": reading, "over_provisioning": load, **row} for row in _rows(runs, _READ[1:])]
+    claims = osg_own_claims.figure_readings(rows)
+    return Figure("osg", "readings", _parameters(effort, "over_provisioning"), rows, claims)
+
+
+#: Every figure by the name a user gives.
+FIGURES: dict[str, Callable[[Effort], Figure]] = {
+    "4": figure_4,
+    "5": figure_5,
+    "6": figure_6,
+    "7": figure_7,
+    "8": figure_8,
+    "9": figure_9,
+    "10": figure_10,
+    "11": figure_11,
+    "13": figure_13,
+    "14": figure_14,
+    "plus": figure_plus,
+    "readings": figure_readings,
+}
+
+
+def tasks(figure: str, runs: int) -> int:
+    """How many steps of progress a figure reports."""
+    if figure in {"13", "14"}:
+        return len(APPLICATION_INSTANCES) * min(runs, APPLICATION_RUNS)
+    points = {
+        "4": len(DISTRIBUTIONS),
+        "5": len(DISTRIBUTIONS),
+        "6": len(OVER_PROVISIONING),
+        "7": len(MOST_MS),
+        "8": len(COST_VALUES),
+        "9": len(INSTANCES),
+        "10": 2 * len(EPSILONS),
+        "11": 1,
+        "plus": len(FEEDBACK_MS) * len(PLUS_DISTRIBUTIONS) + len(REPORT_ROWS) * len(REPORT_FEEDBACK_MS),
+        "readings": len(READINGS) * len(READING_LOADS),
+    }
+    return points[figure] * runs
+
+
+def _by_distribution(effort: Effort) -> list[Row]:
+    return _sweep(effort, "distribution", [(name, Setting(distribution=name)) for name in DISTRIBUTIONS])
+
+
+def _sweep(effort: Effort, name: str, points: list[tuple[Any, Setting]]) -> list[Row]:
+    rows: list[Row] = []
+    for value, setting in points:
+        rows += [{name: value, **row} for row in _rows(_run(effort, setting, ALGORITHMS), ALGORITHMS)]
+    return rows
+
+
+def _run(effort: Effort, setting: Setting, algorithms: tuple[str, ...]) -> list[Run]:
+    one = partial(_synthetic, setting=setting, seed=effort.seed, algorithms=algorithms)
+    return effort.workers.run(one, range(effort.runs), effort.done)
+
+
+def _synthetic(number: int, *, setting: Setting, seed: int, algorithms: tuple[str, ...]) -> Run:
+    return _measured(OsgRun(setting, number, seed), algorithms)
+
+
+def _measured(run: OsgRun, algorithms: tuple[str, ...]) -> Run:
+    results = {algorithm: run.run(algorithm) for algorithm in algorithms}
+    return {
+        algorithm: Measured(float(result.completion_ms.mean()), result.throughput_per_s, result.messages)
+        for algorithm, result in results.items()
+    }
+
+
+def _rows(runs: list[Run], algorithms: tuple[str, ...]) -> list[Row]:
+    return [
+        {
+            "algorithm": algorithm,
+            "completion_ms": spread(run[algorithm].completion_ms for run in runs),
+            "speed_up": _speed_up(runs, algorithm),
+            "throughput_per_s": spread(run[algorithm].throughput_per_s for run in runs)["mean"],
+        }
+        for algorithm in algorithms
+    ]
+
+
+def _speed_up(runs: list[Run], algorithm: str) -> dict[str, float]:
+    """Round-Robin's completion time over the algorithm's, run by run."""
+    return spread(run["round_robin"].completion_ms / run[algorithm].completion_ms for run in runs)
+
+
+def _reached(number: int, *, seed: int) -> tuple[tuple[int | None, int | None], tuple[int | None, int | None]]:
+    """When OSG reached RUN, as printed and sending at the first check: at first, and again after the change."""
+    half = CHANGE.rows // 2
+    printed, first_check = (
+        OsgRun(replace(CHANGE, first_check=early), number, seed).run("osg") for early in (False, True)
+    )
+    return _first_and_again(printed, half), _first_and_again(first_check, half)
+
+
+def _first_and_again(result: Result, change: int) -> tuple[int | None, int | None]:
+    return next(iter(result.run_at), None), next((row for row in result.run_at if row >= change), None)
+
+
+def _application(
+    effort: Effort, application: Application, recorded: KeyedStream | None, origin: Row | None
+) -> tuple[list[Row], list[int], Row]:
+    runs = min(effort.runs, APPLICATION_RUNS)
+    length = effort.rows or application.rows
+    one = partial(_on_application, application=application, rows=length, recorded=recorded, seed=effort.seed)
+    cases = [(number, instances) for number in range(runs) for instances in APPLICATION_INSTANCES]
+    measured = dict(zip(cases, effort.workers.run(one, cases, effort.done), strict=True))
+    found: list[Row] = []
+    for instances in APPLICATION_INSTANCES:
+        of_k = [measured[number, instances] for number in range(runs)]
+        found += [{"k": instances, **row} for row in _rows(of_k, ALGORITHMS)]
+    stream = recorded or synthetic(application, length, 0, effort.seed)
+    parameters = {
+        **(origin or {"data": "synthetic"}),
+        "application": application.name,
+        "runs": runs,
+        "seed": effort.seed,
+        "over_provisioning": Setting().over_provisioning,
+        **stream.facts,
+        "rows_of_the_paper": application.rows,
+    }
+    return found, [run["osg"].messages for run in measured.values()], parameters
+
+
+def _on_application(
+    case: tuple[int, int], *, application: Application, rows: int, recorded: KeyedStream | None, seed: int
+) -> Run:
+    number, instances = case
+    stream = recorded or _stream(application, rows, number, seed)
+    hash_seed = int(np.random.default_rng([seed, 15, number]).integers(2**31))
+    setting = Setting(instances=instances)
+    run = OsgRun.of_stream(setting, stream.keys, stream.costs_ms, items=stream.items, seed=hash_seed)
+    return _measured(run, ALGORITHMS)
+
+
+#: The cases of one number follow each other.
+_stream = lru_cache(maxsize=1)(synthetic)
+
+
+def _parameters(effort: Effort, *varied: str) -> Row:
+    """Section 5.1's parameters, less those that the figure varies."""
+    setting = Setting()
+    parameters = {
+        "runs": effort.runs,
+        "seed": effort.seed,
+        "rows": setting.rows,
+        "items": setting.items,
+        "w_n": setting.cost_values,
+        "min_w_ms": setting.least_ms,
+        "max_w_ms": setting.most_ms,
+        "distribution": setting.distribution,
+        "k": setting.instances,
+        "over_provisioning": setting.over_provisioning,
+        "window_rows": setting.window_rows,
+        "tolerance": setting.tolerance,
+        "epsilon": setting.epsilon,
+        "delta": setting.delta,
+        "feedback_ms": setting.feedback_ms,
+    }
+    return {name: value for name, value in parameters.items() if name not in varied}

@@ -1,0 +1,229 @@
+"""What claims about OSG are made of: how near a number must come, how words are read, and what rows say."""
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.sim.figure import Claim, Row
+
+OURS = "not in the paper; our bar: "
+PAPER = ("round_robin", "osg", "full_knowledge")
+NAMES = {"round_robin": "Round-Robin", "osg": "OSG", "full_knowledge": "Full Knowledge"}
+
+# How near a measured number must come to a stated one.
+OSG_NEAR = 0.05  #: speed-up of OSG
+OSG_NEARER = 0.03  #: speed-up of OSG where the stated one is below 1.1
+KNOWN_NEAR = 0.10  #: of the stated speed-up of Full Knowledge
+GAIN_NEAR = 0.05  #: of Round-Robin's completion time
+SMALL_GAIN_NEAR = 0.03  #: the same where the stated gain is 4 percent
+PLACE = 1  #: points of the x axis by which a peak may lie beside
+ROW_NEAR = 0.10  #: of the rows read until RUN
+APPLICATION_NEAR = 0.15  #: of the stated speed-up: the stream is ours, the machine another
+
+# Readings of words.
+SAME = 0.10  #: times each other
+SAME_THROUGHPUT = 0.01  #: times each other
+ROUGHLY_SAME_THROUGHPUT = 0.02
+EXACTLY = 0.01  #: times each other
+DIP = 0.02  #: by which a speed-up that grows may fall on the way
+SLIGHT = 0.10  #: times each other
+NOT_GOOD = 1.05  #: a speed-up that is none
+MOST = 0.5  #: of the points
+AFTERMATH = 10_000  #: rows: about as long as the paper's OSG takes to recover
+
+# Penstock's bars.
+AT_20_MS, AT_500_MS, NEVER_BELOW = 1.75, 1.5, 0.99
+FEWER = 4  #: rows a report
+
+
+class Reached(NamedTuple):
+    """The rows before which OSG reached RUN in one run: at first, and again after the change; None is never."""
+
+    printed: tuple[int | None, int | None]
+    first_check: tuple[int | None, int | None]
+
+
+def reading_name(name: str) -> str:
+    """How a reading of the paper is called."""
+    return {
+        "printed": "as printed",
+        "first_check": "matrices at the first check",
+        "clamp": "idle instances pulled up to now",
+        "clamp_first_check": "both",
+    }[name]
+
+
+def near_number(what: str, paper: float, measured: float, near: float) -> Claim:
+    """A number that is near the stated one."""
+    return Claim(f"{what} (within {near})", f"{paper}", f"{measured:.2f}", abs(measured - paper) <= near)
+
+
+def near_known(what: str, paper: float, measured: float) -> Claim:
+    """A speed-up of Full Knowledge that is near the stated one."""
+    holds = abs(measured / paper - 1.0) <= KNOWN_NEAR
+    return Claim(f"{what} (within {KNOWN_NEAR:.0%})", f"{paper}", f"{measured:.2f}", holds)
+
+
+def near_gain(what: str, paper: float, measured: float, near: float) -> Claim:
+    """A gain that is near the stated one."""
+    holds = abs(measured - paper) <= near
+    return Claim(f"{what} (within {100 * near:.0f} points)", f"{paper:.0%}", f"{measured:.1%}", holds)
+
+
+def near_place(what: str, paper: float, measured: float, values: list[Any], show: Callable[[Any], str]) -> Claim:
+    """A peak that lies where it is stated, or one point beside."""
+    beside = abs(values.index(measured) - values.index(paper))
+    return Claim(f"{what} (or one beside)", show(paper), show(measured), beside <= PLACE)
+
+
+def near_row(what: str, paper: int, reached: list[Reached], which: int, *, origin: int) -> list[Claim]:
+    """The first run's row, with the least and most of all runs; near by its distance from where counting begins."""
+    found = []
+    for reading in ("printed", "first_check"):
+        rows = [getattr(run, reading)[which] for run in reached]
+        seen = [row for row in rows if row is not None]
+        told = f"{rows[0]:,}" if rows[0] is not None else "never"
+        told += f" ({min(seen):,} to {max(seen):,} in {len(rows)} runs)" if seen else ""
+        near = ROW_NEAR * (paper - origin)
+        found.append(
+            Claim(
+                f"{what}, {reading_name(reading)} (within {near:,.0f} rows)",
+                f"{paper:,}",
+                told,
+                rows[0] is not None and abs(rows[0] - paper) <= near,
+            )
+        )
+    return found
+
+
+def application_speeds(rows: list[Row], *, least: float, most: float, mean: float) -> list[Claim]:
+    """Of the mean speed-ups at every k."""
+    speeds = [speed_of(row) for row in rows if row["algorithm"] == "osg"]
+    near = f"(within {APPLICATION_NEAR:.0%})"
+    return [
+        Claim(
+            f"OSG's speed-up, {what} over k {near}",
+            f"{paper}",
+            f"{value:.2f}",
+            abs(value / paper - 1) <= APPLICATION_NEAR,
+        )
+        for what, paper, value in (
+            ("mean", mean, mean_value(speeds)),
+            ("least", least, min(speeds)),
+            ("most", most, max(speeds)),
+        )
+    ]
+
+
+def few_messages(unit: str, below: int, messages: list[int]) -> Claim:
+    """Of the messages of OSG's instances, at every k and in every run."""
+    told = f"{min(messages):,} to {max(messages):,}"
+    return Claim(
+        f"OSG's instances send a few {unit} messages (below {below:,})", f"a few {unit}", told, max(messages) < below
+    )
+
+
+def not_behind_osg(rows: list[Row], x: str) -> Claim:
+    """Whether Penstock is as fast as OSG at every point."""
+    at = by_point(rows, x)
+    worst = min(values_of(rows, x), key=lambda value: speed_of(at[value, "penstock"]) / speed_of(at[value, "osg"]))
+    own, osg = speed_of(at[worst, "penstock"]), speed_of(at[worst, "osg"])
+    return Claim(
+        "Penstock's mean speed-up is at least OSG's everywhere",
+        f"{OURS}OSG's",
+        f"{own:.2f} against {osg:.2f} where it is nearest",
+        own >= osg,
+    )
+
+
+def throughputs_apart(rows: list[Row], x: str) -> dict[Any, float]:
+    """By x value, how far the throughputs of the paper's algorithms lie apart."""
+    at = by_point(rows, x)
+    found = {}
+    for value in values_of(rows, x):
+        rates = [at[value, name]["throughput_per_s"] for name in PAPER]
+        found[value] = max(rates) / min(rates) - 1.0
+    return found
+
+
+def rises_of(at: Mapping[tuple[Any, str], Row], values: list[int], name: str) -> list[int]:
+    """Numbers of instances with which rows take longer than with one less."""
+    return [b for a, b in pairwise(values) if completion_of(at[b, name]) >= completion_of(at[a, name])]
+
+
+def told_rises(values: list[int]) -> str:
+    """Where values rise, in words."""
+    return f"rises at k = {', '.join(map(str, values))}" if values else "never rises"
+
+
+def both_of(osg: NDArray[np.float64], robin: NDArray[np.float64], part: slice) -> str:
+    """The means of both over a part of the rows, in words."""
+    if part.start >= part.stop:
+        return "never reached"
+    means, deviations = ((float(f(osg[part])), float(f(robin[part]))) for f in (np.mean, np.std))
+    return (
+        f"mean {means[0]:.0f} against {means[1]:.0f} ms, "
+        f"standard deviation {deviations[0]:.0f} against {deviations[1]:.0f} ms"
+    )
+
+
+def is_better(osg: NDArray[np.float64], robin: NDArray[np.float64], part: slice) -> bool:
+    """Whether OSG is better over a part of the rows."""
+    if part.start >= part.stop:
+        return False
+    return bool(osg[part].mean() < robin[part].mean() and osg[part].std() < robin[part].std())
+
+
+def mean_of_part(values: NDArray[np.float64], part: slice) -> float:
+    """The mean over a part of the rows."""
+    return float(values[part].mean())
+
+
+def by_point(rows: list[Row], x: str) -> dict[tuple[Any, str], Row]:
+    """Rows by x value and algorithm."""
+    return {(row[x], row["algorithm"]): row for row in rows}
+
+
+def largest_of(by_value: Mapping[Any, float]) -> Any:  # noqa: ANN401 - an x value of any kind
+    """The x value with the largest number."""
+    return max(by_value, key=by_value.__getitem__)
+
+
+def values_of(rows: list[Row], x: str) -> list[Any]:
+    """All x values, in order."""
+    return list(dict.fromkeys(row[x] for row in rows))
+
+
+def gain_at(at: Mapping[tuple[Any, str], Row], value: object) -> float:
+    """Share of Round-Robin's completion time that OSG saves."""
+    return 1.0 - completion_of(at[value, "osg"]) / completion_of(at[value, "round_robin"])
+
+
+def completion_of(row: Row) -> float:
+    """Mean completion time."""
+    return float(row["completion_ms"]["mean"])
+
+
+def speed_of(row: Row) -> float:
+    """Mean speed-up."""
+    return float(row["speed_up"]["mean"])
+
+
+def span_of(row: Row) -> float:
+    """From the shortest to the longest completion time."""
+    return float(row["completion_ms"]["max"] - row["completion_ms"]["min"])
+
+
+def in_percent(share: float) -> str:
+    """A share, in words."""
+    return f"{share:.0%}"
+
+
+def mean_value(values: Iterable[float]) -> float:
+    """The mean."""
+    listed = list(values)
+    return math.fsum(listed) / len(listed)

@@ -1,0 +1,206 @@
+"""One run of the OSG experiments: a stream, the algorithms on it, and when every row was done.
+
+All algorithms of a run see the same rows at the same times, at constant gaps (section 5.1). There are 100 streams, that
+is, associations of costs and items; runs beyond reuse them with other hash functions, as the paper does.
+"""
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from penstock.core.grouping.ready_time import SKETCH_COLUMNS, SKETCH_ROWS
+from penstock.core.hashing import HashFamily, xxhash64_ints
+from penstock.core.row.cost_sketch import CostSketch
+from penstock.core.settings import number as checked_number
+from penstock.core.settings import whole_number
+from penstock.errors import PenstockError
+from penstock.sim.osg import compiled as fast_osg
+from penstock.sim.osg.compiled_ready_time import Tuning, ready_time_loop
+from penstock.sim.workload import Stream, arrivals, draw_keys
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+#: The algorithms of every figure, in the order of its rows.
+ALGORITHMS = ("round_robin", "osg", "full_knowledge", "jsq", "penstock")
+#: Random associations of costs and items; runs beyond reuse them with other hash functions (section 5.1).
+ASSOCIATIONS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One point of a figure: section 5.1's parameters."""
+
+    distribution: str = "zipf-1.0"  #: `uniform` or `zipf-ALPHA`
+    rows: int = 100_000
+    items: int = 4_096
+    cost_values: int = 64  #: n(w)
+    least_ms: float = 1.0
+    most_ms: float = 64.0
+    instances: int = 5  #: k
+    over_provisioning: float = 1.0  #: k / mean(w) divided by the input rate
+    window_rows: int = 1024  #: N
+    tolerance: float = 0.05  #: mu
+    epsilon: float = 0.05
+    delta: float = 0.1
+    feedback_ms: float = 0.0  #: how long every message from an instance to a scheduler travels
+    schedulers: int = 1  #: section 4.1's parallelised S
+    #: Factors on cost by instance, a tuple for each equal stretch of the stream; none: 1 everywhere.
+    speeds: tuple[tuple[float, ...], ...] = ()
+    first_check: bool = False  #: send the matrices at the first check, as some of the paper's numbers imply
+    clamp: bool = False  #: an idle instance's estimated time is pulled up to now
+    report_rows: int = 1  #: executed rows in one report to Penstock's own scheduler
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be run."""
+        for name in ("rows", "items", "cost_values", "instances", "window_rows", "schedulers", "report_rows"):
+            whole_number(name, getattr(self, name), 1)
+        for name in ("least_ms", "tolerance", "feedback_ms"):
+            checked_number(name, getattr(self, name), 0.0)
+        checked_number("most_ms", self.most_ms, self.least_ms)
+        if not 0.0 < self.over_provisioning < float("inf"):
+            raise PenstockError.setting("over_provisioning", self.over_provisioning, "a number above 0, such as 1.05")
+        if self.items % self.cost_values:
+            raise PenstockError.setting(
+                "cost_values", self.cost_values, f"a number that divides the {self.items} items"
+            )
+        if any(len(stretch) != self.instances for stretch in self.speeds):
+            raise PenstockError.setting("speeds", self.speeds, f"a factor for each of the {self.instances} instances")
+        if any(not 0.0 < factor < float("inf") for stretch in self.speeds for factor in stretch):
+            raise PenstockError.setting("speeds", self.speeds, "factors above 0")
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What one algorithm did in one run."""
+
+    completion_ms: Floats  #: from arrival until done, by row
+    makespan_s: float  #: from the first arrival until the last row is done
+    run_at: tuple[int, ...] = ()  #: rows before which a scheduler of OSG entered RUN; the others know no such state
+    messages: int = 0  #: sent by instances to schedulers until the last row arrived
+
+    @property
+    def throughput_per_s(self) -> float:
+        """Rows done in a second, over the whole run."""
+        return len(self.completion_ms) / self.makespan_s
+
+
+class OsgRun:
+    """A stream and the algorithms to run on it.
+
+    >>> run = OsgRun.of_stream(Setting(instances=2), [0, 1, 0], [10_000.0, 1_000.0, 10_000.0], gaps_ms=1_000.0)
+    >>> run.run("round_robin").completion_ms.sum(), run.run("full_knowledge").completion_ms.sum()  # section 2
+    (np.float64(29000.0), np.float64(21000.0))
+    """
+
+    def __init__(self, setting: Setting, number: int, seed: int = 0) -> None:
+        """The synthetic stream of run `number`; another `seed` gives other streams."""
+        association = number % ASSOCIATIONS
+        by_item_s = _item_costs_s(setting, np.random.default_rng([seed, 40, association]))
+        keys = draw_keys(
+            setting.distribution, setting.rows, setting.items, np.random.default_rng([seed, 41, association])
+        )
+        costs_s = by_item_s[keys]
+        times = arrivals(setting.rows, _gap_s(setting, costs_s))
+        self.setting = setting
+        self.stream = Stream(keys, costs_s, times, setting.items)
+        self.hash_seed = int(np.random.default_rng([seed, 42, number]).integers(2**31))
+
+    @classmethod
+    def of_stream(
+        cls,
+        setting: Setting,
+        keys: Ints | list[int],
+        costs_ms: Floats | list[float],
+        *,
+        items: int | None = None,
+        gaps_ms: Floats | float | None = None,
+        seed: int = 0,
+    ) -> Self:
+        """A given stream: keys numbered from 0 to `items` - 1, costs, and the gap, or gaps, between rows.
+
+        Without gaps the rows come at the constant rate that `over_provisioning` asks for. What the setting says of
+        rows, items, costs and their distribution does not matter. `seed` is that of the hash functions.
+        """
+        numbered = np.asarray(keys, np.int64)
+        costs_s = np.asarray(costs_ms, np.float64) / 1e3
+        if not len(numbered):
+            raise PenstockError("a stream without rows is not usable: give at least one")
+        items = int(numbered.max()) + 1 if items is None else items
+        if numbered.min() < 0 or numbered.max() >= items:
+            found = f"from {numbered.min()} to {numbered.max()}"
+            raise PenstockError.setting("keys", found, f"keys numbered from 0 to {items - 1}")
+        if gaps_ms is None:
+            times = arrivals(len(numbered), _gap_s(setting, costs_s))
+        else:
+            gaps_s = np.broadcast_to(np.asarray(gaps_ms, np.float64) / 1e3, len(numbered) - 1)
+            times = np.append(0.0, np.cumsum(gaps_s))
+        run = cls.__new__(cls)
+        run.setting = setting
+        run.stream = Stream(numbered, costs_s, times, items)
+        run.hash_seed = seed
+        return run
+
+    @property
+    def speeds(self) -> Floats:
+        """Factors on cost, by stretch and instance."""
+        return np.array(self.setting.speeds or [[1.0] * self.setting.instances])
+
+    def run(self, algorithm: str) -> Result:
+        """The whole stream under the algorithm."""
+        stream, setting = self.stream, self.setting
+        times = stream.arrivals_s, stream.costs_s, self.speeds
+        delay_s = setting.feedback_ms / 1e3
+        match algorithm:
+            case "round_robin":
+                return self._result(fast_osg.round_robin(*times, setting.schedulers))
+            case "full_knowledge":
+                return self._result(fast_osg.full_knowledge(*times, setting.schedulers, setting.clamp))
+            case "jsq":
+                finish_s = fast_osg.jsq(*times, setting.schedulers, delay_s)
+                return self._result(finish_s, messages=int((finish_s <= stream.arrivals_s[-1]).sum()))
+            case "osg":
+                sketch = CostSketch.sized(setting.epsilon, setting.delta, self.hash_seed)
+                columns = sketch.family.columns_of_many(np.arange(stream.items))
+                finish_s, run_at, messages = fast_osg.osg(
+                    stream.keys,
+                    *times,
+                    columns,
+                    sketch.columns,
+                    setting.window_rows,
+                    setting.tolerance,
+                    setting.first_check,
+                    setting.clamp,
+                    setting.schedulers,
+                    delay_s,
+                )
+                return self._result(finish_s, run_at=tuple(run_at.tolist()), messages=messages)
+            case "penstock":
+                family = HashFamily(SKETCH_ROWS, SKETCH_COLUMNS, self.hash_seed)
+                columns = family.columns_of_many(xxhash64_ints(np.arange(stream.items)))
+                finish_s, messages = ready_time_loop(
+                    stream.keys, *times, columns, setting.schedulers, setting.report_rows, delay_s, Tuning()
+                )
+                return self._result(finish_s, messages=messages)
+            case _:
+                raise PenstockError.setting("algorithm", algorithm, f"one of {', '.join(ALGORITHMS)}")
+
+    def _result(self, finish_s: Floats, *, run_at: tuple[int, ...] = (), messages: int = 0) -> Result:
+        arrivals_s = self.stream.arrivals_s
+        makespan_s = float(finish_s.max() - arrivals_s[0])
+        return Result((finish_s - arrivals_s) * 1e3, makespan_s, run_at, messages)
+
+
+def _item_costs_s(setting: Setting, rng: np.random.Generator) -> Floats:
+    """What each item costs: n(w) values at constant distance, each given to as many random items."""
+    values_s = np.linspace(setting.least_ms, setting.most_ms, setting.cost_values) / 1e3
+    costs_s = np.repeat(values_s, setting.items // setting.cost_values)
+    rng.shuffle(costs_s)
+    return costs_s
+
+
+def _gap_s(setting: Setting, costs_s: Floats) -> float:
+    """The gap at which k / mean(w) is `over_provisioning` times the input rate."""
+    return float(costs_s.mean()) / setting.instances * setting.over_provisioning

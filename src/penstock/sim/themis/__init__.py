@@ -1,0 +1,1 @@
+"""THEMIS's experiments (Kalyvianaki et al. 2016): federations, runs, figures, claims and plots."""

@@ -1,0 +1,119 @@
+"""Single runs behind the THEMIS figures: a federation is drawn, every shedder runs on it, and what was fair is told."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+
+from penstock.core.fairness.jain import Fairness, fairness
+from penstock.core.fairness.max_min_nodes import max_min_nodes
+from penstock.core.fairness.shedder import BalanceSicShedder, RandomShedder, Shedder
+from penstock.core.fairness.water_level import WaterLevelShedder
+from penstock.sim.themis.deployment import EMULAB, KINDS, Deployment, Floats, Plan, Sources, deploy
+from penstock.sim.themis.runs import Clock, Federation, Layout
+
+#: `max_min` is the optimum of all sites together, computed; the others decide site by site, on virtual time.
+SHEDDERS = ("random", "balance_sic", "penstock", "max_min")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One point of a figure.
+
+    Attributes:
+        sites: How many.
+        queries: How many; or as many as have `total_fragments`.
+        total_fragments: Of all queries together.
+        fragments: A query's number of fragments is drawn from these.
+        odds: How often each of them is drawn; all alike if not given.
+        fragments_by_kind: A query's number of fragments follows from its kind instead.
+        capacity_share: Of what sources ask for, that all sites together can do.
+        capacity_per_s: What one site can do, in its place.
+        zipf: Skew of fragments over sites.
+        delay_s: Of links between sites.
+        message_delay_s: Of coordinators' messages, if it is another.
+        sources: How sources send.
+        costs: Work of a tuple is drawn from these, query by query.
+        interval_s: The shedding interval.
+        warm_s: What happens before is not measured.
+        seconds: When the run ends.
+    """
+
+    sites: int
+    queries: int | None = None
+    total_fragments: int = 0
+    fragments: tuple[int, ...] = (1,)
+    odds: tuple[float, ...] | None = None
+    fragments_by_kind: dict[str, int] = field(default_factory=dict)
+    capacity_share: float | None = None
+    capacity_per_s: float | None = None
+    zipf: float = 0.0
+    delay_s: float = 0.005
+    message_delay_s: float | None = None
+    sources: Sources = EMULAB
+    costs: tuple[float, ...] = (1.0,)
+    interval_s: float = 0.25
+    warm_s: float = 20.0
+    seconds: float = 35.0
+
+    def deployment(self, rng: np.random.Generator) -> Deployment:
+        """Draw queries, and where their fragments run."""
+        counts = self._counts(rng)
+        kinds = [list(KINDS)[number % len(KINDS)] for number in range(len(counts))]
+        plan = Plan(
+            sites=self.sites,
+            kinds=kinds,
+            fragments=[self.fragments_by_kind.get(kind, count) for kind, count in zip(kinds, counts, strict=True)],
+            capacity_share=self.capacity_share,
+            capacity_per_s=self.capacity_per_s,
+            zipf=self.zipf,
+            delay_s=self.delay_s,
+            message_delay_s=self.message_delay_s,
+            costs=self.costs,
+            sources=self.sources,
+        )
+        return deploy(plan, rng)
+
+    def _counts(self, rng: np.random.Generator) -> list[int]:
+        if self.queries is not None:
+            return [int(count) for count in rng.choice(self.fragments, self.queries, p=self.odds)]
+        counts: list[int] = []
+        while sum(counts) < self.total_fragments:
+            counts.append(int(rng.choice(self.fragments, p=self.odds)))
+        return counts
+
+
+def measure(run: int, *, case: Case, seed: int, shedders: Sequence[str] = SHEDDERS) -> dict[str, Fairness]:
+    """How fair each shedder was in a run. All see the same federation and the same sources."""
+    deployment = case.deployment(np.random.default_rng([seed, run]))
+    layout, clock = Layout(deployment), Clock(case.interval_s)
+    found = {}
+    for name in shedders:
+        if name == "max_min":
+            found[name] = fairness([optimum(deployment)])
+            continue
+        federation = Federation(
+            layout, clock, partial(shedder, name, clock, run), np.random.default_rng([seed, run, 1])
+        )
+        sic = federation.run(case.seconds)
+        found[name] = fairness(sic[round(case.warm_s / case.interval_s) :])
+    return found
+
+
+def shedder(name: str, clock: Clock, seed: int, layout: Layout, site: int) -> Shedder:
+    """The shedder of a site. Ours is told how many fragments its queries have."""
+    if name == "random":
+        return RandomShedder(seed * len(layout.sites) + site)
+    if name == "balance_sic":
+        return BalanceSicShedder(seed * len(layout.sites) + site)
+    fragments = layout.sites[site].fragments
+    queries = layout.deployment.fragment_query[fragments]
+    return WaterLevelShedder(layout.deployment.query_fragments[queries], stw_s=clock.stw_s, interval_s=clock.interval_s)
+
+
+def optimum(deployment: Deployment) -> Floats:
+    """SIC of each query if one knew everything and all went evenly: the fairest shares over all sites."""
+    worth = deployment.fragment_sources / deployment.query_sources[deployment.fragment_query]
+    room = np.maximum(deployment.capacity - deployment.derived_work, 0.0)
+    return max_min_nodes(room, deployment.fragment_query, deployment.fragment_site, worth, deployment.source_work).sic

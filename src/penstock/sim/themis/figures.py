@@ -1,0 +1,304 @@
+"""The THEMIS paper's evaluation (section 7), and how Penstock's shedder compares with BALANCE-SIC and the optimum.
+
+Each function makes one figure: it runs the experiment, gives the rows behind the plot, and puts the paper's sentences
+about that figure to the test (`themis_claims`). `comparison` is section 7.5 and `overhead` section 7.6.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+
+from penstock.core.fairness.jain import Fairness
+from penstock.sim.figure import Figure, Row, spread
+from penstock.sim.parallel import Workers
+from penstock.sim.themis import claims as themis_claims
+from penstock.sim.themis.cases import SHEDDERS, Case, measure
+from penstock.sim.themis.correlation import OVERLOADS, Degraded, correlation_run
+from penstock.sim.themis.data import DATASETS, Traces, synthetic_traces
+from penstock.sim.themis.deployment import BURSTY, BURSTY_SAME_MEAN, LOCAL
+from penstock.sim.themis.overhead import TIMED, batch_us
+
+AGGREGATE = ("avg", "count", "max")
+COMPLEX = ("top_5", "cov", "avg_all")
+
+#: Figure 8: at the last number sources send 528,000 tuples a second, as in the paper; the node can do a tenth.
+QUERIES_ON_ONE = (24, 36, 48, 72, 99, 123)
+ONE_NODE = Case(sites=1, capacity_per_s=52_800.0, sources=LOCAL)
+#: Figure 9.
+INTERVALS_MS = (50, 100, 250, 500)
+SIX_NODES = Case(sites=6, queries=200, fragments=(1, 2, 3), capacity_share=0.3)
+#: Figures 10 and plus: about 2,000 fragments. What each site can do and the skew are not in the paper.
+ALL = (1, 2, 3, 4, 5, 6)
+EIGHTEEN = Case(sites=18, total_fragments=2000, fragments=ALL, capacity_share=0.3, zipf=0.5)
+CAPACITIES, SKEWS = (0.1, 0.3, 0.5), (0.0, 0.5)
+#: Figure 11.
+RATIOS = (0.0, 0.25, 0.5, 0.75, 1.0)
+TEN_NODES = Case(sites=10, total_fragments=2000, fragments=(1, 3), capacity_share=0.3)
+#: Figures 12 and 13: each site can do the same; 18 sites and 500 queries give a SIC of about 0.3.
+SITES = (6, 9, 12, 15, 18)
+QUERIES = (200, 300, 400, 500, 600)
+SCALED = Case(sites=18, queries=500, fragments=ALL, capacity_per_s=46_700.0, zipf=0.5)
+#: Figure 14.
+FOUR_NODES = Case(sites=4, queries=60, fragments=(2,), capacity_share=0.3, warm_s=20.0, seconds=50.0)
+SETUPS = {
+    "lan": FOUR_NODES,
+    "wan": replace(FOUR_NODES, delay_s=0.05),
+    "lan, bursts": replace(FOUR_NODES, sources=BURSTY_SAME_MEAN),
+    "wan, bursts": replace(FOUR_NODES, delay_s=0.05, sources=BURSTY_SAME_MEAN),
+    "wan, bursts on top": replace(FOUR_NODES, delay_s=0.05, sources=BURSTY),
+}
+#: Section 7.5.
+COMPARISON = replace(FOUR_NODES, fragments_by_kind={"avg_all": 3, "top_5": 2, "cov": 2})
+#: Section 7.6.
+TIMED_S = 25.0
+#: Figure plus: seeds that nothing else uses.
+FRESH = 1_000_000
+PLUS = {
+    "equal costs": replace(EIGHTEEN, warm_s=30.0, seconds=50.0),
+    "costs 1 to 8": replace(EIGHTEEN, warm_s=30.0, seconds=50.0, costs=(1.0, 2.0, 4.0, 8.0)),
+    "news 1 s late": replace(EIGHTEEN, warm_s=30.0, seconds=50.0, message_delay_s=1.0),
+}
+
+_HERE = Workers(1)
+_Maker = Callable[["Effort"], Figure]
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much to run, and where."""
+
+    runs: int = 5
+    seed: int = 0
+    workers: Workers = _HERE
+    done: Callable[[int], None] = lambda _: None
+    traces: Traces | None = None  #: of machines; synthetic ones if not given
+
+
+def figure_6(effort: Effort) -> Figure:
+    """Error of results against SIC, aggregate workload."""
+    rows = _correlation(effort, AGGREGATE)
+    return Figure("themis", "6", _data_parameters(effort), rows, themis_claims.figure_6(rows))
+
+
+def figure_7(effort: Effort) -> Figure:
+    """Error of results against SIC, complex workload."""
+    rows = _correlation(effort, COMPLEX)
+    return Figure("themis", "7", _data_parameters(effort), rows, themis_claims.figure_7(rows))
+
+
+def figure_8(effort: Effort) -> Figure:
+    """One node and more and more queries."""
+    rows = sweep(effort, [({"queries": queries}, replace(ONE_NODE, queries=queries)) for queries in QUERIES_ON_ONE])
+    return Figure("themis", "8", _parameters(effort, ONE_NODE), rows, themis_claims.figure_8(rows))
+
+
+def figure_9(effort: Effort) -> Figure:
+    """The shedding interval."""
+    points = [({"interval_ms": ms}, replace(SIX_NODES, interval_s=ms / 1e3)) for ms in INTERVALS_MS]
+    rows = sweep(effort, points)
+    return Figure("themis", "9", _parameters(effort, SIX_NODES), rows, themis_claims.figure_9(rows))
+
+
+def figure_10(effort: Effort) -> Figure:
+    """Eighteen nodes: fragments of a query, and the mixed case over capacities and skews."""
+    base = {"capacity": EIGHTEEN.capacity_share, "zipf": EIGHTEEN.zipf}
+    points: list[tuple[Row, Case]] = [
+        ({"fragments": str(count), **base}, replace(EIGHTEEN, fragments=(count,))) for count in ALL
+    ]
+    points += [
+        (
+            {"fragments": "mixed", "capacity": capacity, "zipf": skew},
+            replace(EIGHTEEN, capacity_share=capacity, zipf=skew),
+        )
+        for capacity in CAPACITIES
+        for skew in SKEWS
+    ]
+    rows = sweep(effort, points)
+    return Figure("themis", "10", _parameters(effort, EIGHTEEN), rows, themis_claims.figure_10(rows))
+
+
+def figure_11(effort: Effort) -> Figure:
+    """More and more queries of three fragments among queries of one."""
+    points = [({"ratio": ratio}, replace(TEN_NODES, odds=(1.0 - ratio, ratio))) for ratio in RATIOS]
+    rows = sweep(effort, points)
+    return Figure("themis", "11", _parameters(effort, TEN_NODES), rows, themis_claims.figure_11(rows))
+
+
+def figure_12(effort: Effort) -> Figure:
+    """More and more nodes."""
+    rows = sweep(effort, [({"nodes": sites}, replace(SCALED, sites=sites)) for sites in SITES])
+    return Figure("themis", "12", _parameters(effort, SCALED), rows, themis_claims.figure_12(rows))
+
+
+def figure_13(effort: Effort) -> Figure:
+    """More and more queries."""
+    rows = sweep(effort, [({"queries": queries}, replace(SCALED, queries=queries)) for queries in QUERIES])
+    return Figure("themis", "13", _parameters(effort, SCALED), rows, themis_claims.figure_13(rows))
+
+
+def figure_14(effort: Effort) -> Figure:
+    """Bursty sources and links over a wide area."""
+    rows = sweep(effort, [({"setup": name}, case) for name, case in SETUPS.items()])
+    return Figure("themis", "14", _parameters(effort, FOUR_NODES), rows, themis_claims.figure_14(rows))
+
+
+def comparison(effort: Effort) -> Figure:
+    """Section 7.5: queries of two and three fragments on four nodes, over capacities the paper does not give."""
+    points = [({"capacity": share}, replace(COMPARISON, capacity_share=share)) for share in CAPACITIES]
+    rows = sweep(effort, points)
+    return Figure("themis", "comparison", _parameters(effort, COMPARISON), rows, themis_claims.comparison(rows))
+
+
+def overhead(effort: Effort) -> Figure:
+    """Section 7.6: time of a decision for each batch in the buffer. Not spread over processes, which disturb it."""
+    case = replace(EIGHTEEN, seconds=TIMED_S)
+    runs = Workers(1).run(partial(batch_us, case=case, seed=effort.seed), range(effort.runs), effort.done)
+    rows: list[Row] = [
+        {
+            "shedder": name,
+            "us_per_batch": spread(one[name] for one in runs),
+            "over_random": spread(one[name] / one["random"] - 1.0 for one in runs),
+        }
+        for name in TIMED
+    ]
+    return Figure("themis", "overhead", _parameters(effort, case), rows, themis_claims.overhead(rows))
+
+
+def figure_plus(effort: Effort) -> Figure:
+    """Ours against BALANCE-SIC and the optimum: equal costs, costs that differ between queries, late news."""
+    fresh = replace(effort, seed=effort.seed + FRESH)
+    rows = sweep(fresh, [({"case": name}, case) for name, case in PLUS.items()])
+    return Figure("themis", "plus", _parameters(fresh, EIGHTEEN), rows, themis_claims.figure_plus(rows))
+
+
+#: Every figure by the name a user gives.
+FIGURES: dict[str, _Maker] = {
+    "6": figure_6,
+    "7": figure_7,
+    "8": figure_8,
+    "9": figure_9,
+    "10": figure_10,
+    "11": figure_11,
+    "12": figure_12,
+    "13": figure_13,
+    "14": figure_14,
+    "comparison": comparison,
+    "overhead": overhead,
+    "plus": figure_plus,
+}
+#: Those that read traces of machines.
+WITH_TRACES = ("6", "7")
+
+
+def tasks(figure: str, runs: int) -> int:
+    """How many steps of progress a figure reports."""
+    points = {
+        "6": len(AGGREGATE) * len(DATASETS),
+        "7": len(COMPLEX) * len(DATASETS),
+        "8": len(QUERIES_ON_ONE),
+        "9": len(INTERVALS_MS),
+        "10": len(ALL) + len(CAPACITIES) * len(SKEWS),
+        "11": len(RATIOS),
+        "12": len(SITES),
+        "13": len(QUERIES),
+        "14": len(SETUPS),
+        "comparison": len(CAPACITIES),
+        "overhead": 1,
+        "plus": len(PLUS),
+    }
+    return runs * points[figure]
+
+
+def sweep(effort: Effort, points: Iterable[tuple[Row, Case]]) -> list[Row]:
+    """Rows for every point and shedder."""
+    listed = list(points)
+    tasks = [(number, run) for number in range(len(listed)) for run in range(effort.runs)]
+    one = partial(_measured, cases=[case for _, case in listed], seed=effort.seed)
+    found = effort.workers.run(one, tasks, effort.done)
+    rows = []
+    for number, (x, _) in enumerate(listed):
+        runs = found[number * effort.runs : (number + 1) * effort.runs]
+        rows += [{**x, "shedder": name, **_columns([run[name] for run in runs])} for name in SHEDDERS]
+    return rows
+
+
+def _measured(task: tuple[int, int], *, cases: Sequence[Case], seed: int) -> dict[str, Fairness]:
+    number, run = task
+    return measure(run, case=cases[number], seed=seed)
+
+
+def _columns(runs: Sequence[Fairness]) -> Row:
+    """Means over runs; `worst` has the run that fared worst, column by column."""
+
+    def mean(of: Callable[[Fairness], float]) -> float:
+        return spread(of(one) for one in runs)["mean"]
+
+    return {
+        "sic_mean": mean(lambda one: one.mean),
+        "sic_std": mean(lambda one: one.std),
+        "sic_min": mean(lambda one: one.poorest),
+        "jain": mean(lambda one: one.jain),
+        "jain_instant": mean(lambda one: one.jain_instant),
+        "oscillation": mean(lambda one: one.oscillation_share),
+        "worst": {
+            "sic_min": min(one.poorest for one in runs),
+            "jain": min(one.jain for one in runs),
+            "jain_instant": min(one.jain_instant for one in runs),
+            "oscillation": max(one.oscillation_share for one in runs),
+        },
+    }
+
+
+@lru_cache(maxsize=2)
+def _synthetic(seed: int) -> Traces:
+    return synthetic_traces(seed)
+
+
+def _traces(effort: Effort) -> Traces:
+    return effort.traces or _synthetic(effort.seed)
+
+
+def _correlation(effort: Effort, queries: Sequence[str]) -> list[Row]:
+    cases = [(query, dataset) for query in queries for dataset in DATASETS]
+    tasks = [(*case, run) for case in cases for run in range(effort.runs)]
+    one = partial(_degraded, traces=_traces(effort), seed=effort.seed)
+    found = effort.workers.run(one, tasks, effort.done)
+    rows: list[Row] = []
+    for at, (query, dataset) in enumerate(cases):
+        runs = found[at * effort.runs : (at + 1) * effort.runs]
+        for number, overload in enumerate(OVERLOADS):
+            rows.append(
+                {
+                    "query": query,
+                    "dataset": dataset,
+                    "queries": overload,
+                    "shedder": "random",
+                    "sic": spread(run[number].sic for run in runs)["mean"],
+                    "error": spread(run[number].error for run in runs)["mean"],
+                }
+            )
+    return rows
+
+
+def _degraded(task: tuple[str, str, int], *, traces: Traces, seed: int) -> list[Degraded]:
+    query, dataset, run = task
+    return correlation_run(run, query=query, dataset=dataset, traces=traces, seed=seed)
+
+
+def _data_parameters(effort: Effort) -> Row:
+    return {"runs": effort.runs, "seed": effort.seed, "planetlab": _traces(effort).origin, "room_for": OVERLOADS[0]}
+
+
+def _parameters(effort: Effort, case: Case) -> Row:
+    return {
+        "runs": effort.runs,
+        "seed": effort.seed,
+        "warm_s": case.warm_s,
+        "seconds": case.seconds,
+        "interval_s": case.interval_s,
+        "capacity_share": case.capacity_share,
+        "capacity_per_s": case.capacity_per_s,
+        "zipf": case.zipf,
+        "batches_per_s": case.sources.batches_per_s,
+        "tuples_per_batch": case.sources.tuples_per_batch,
+    }

@@ -1,1 +1,0 @@
-"""Benchmarks on Spark: each compares with what a user would pick instead, interleaved in one run."""

@@ -1,0 +1,171 @@
+"""A controller for one of several queries that share an application: it has many gates, and its reports tell of SIC."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from penstock.core.fairness.sic import SourceTimeWindow
+from penstock.messages.report import BoxStatistics, Latency, Report
+from penstock.spark.fair.sic_columns import CAME, PASSED
+from penstock.spark.fair.sic_operators import delivered
+from penstock.spark.guard.controller import Controller
+from penstock.spark.plans.control_row import WHY
+from penstock.spark.progress import report_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from threading import Lock
+
+    from penstock.core.fairness.planner import FairPlanner
+    from penstock.messages.plan import Plan
+    from penstock.spark.progress import Progress
+
+
+class MemberPlanner:
+    """What a controller knows as its planner: the common one, asked for one query, by one thread at a time."""
+
+    def __init__(self, planner: FairPlanner, name: str, lock: Lock) -> None:
+        """Ask this planner for the query of this name."""
+        self._planner, self._name, self._lock = planner, name, lock
+
+    @property
+    def alarms(self) -> tuple[str, ...]:
+        """What a person should hear of."""
+        return self._planner.alarms(self._name)
+
+    def decide(self, report: Report, now_s: float) -> Plan | None:
+        """A plan for the query's next batch, or None to go on with the one in force."""
+        with self._lock:
+            return self._planner.decide(self._name, report, now_s)
+
+    def recall(self, reports: Sequence[Report], now_s: float) -> Plan | None:
+        """A plan for the first batch by the reports of an earlier run, or None if nothing follows."""
+        with self._lock:
+            return self._planner.recall(self._name, reports, now_s)
+
+    def release(self, version: int, now_s: float, note: str) -> Plan | None:
+        """A plan that keeps everything."""
+        with self._lock:
+            return self._planner.release(self._name, version, now_s, note)
+
+    def leave(self) -> None:
+        """The query has ended, or nobody watches it any more."""
+        with self._lock:
+            self._planner.leave(self._name)
+
+
+class FairController(Controller):
+    """Watches one query; its gates are those of its sources."""
+
+    def __init__(
+        self,
+        *given: Any,  # noqa: ANN401 - those of a controller
+        member: str,
+        leave: Callable[[], None],
+        gates: Callable[[], Mapping[str, str | None]],
+        window_s: float,
+        **more: Any,  # noqa: ANN401 - those of a controller
+    ) -> None:
+        """Watch the query of this name, whose gates give their sums under these names, each for its source or for all.
+
+        SIC is told over source time windows of this length. `leave` is called at the end.
+        """
+        super().__init__(*given, **more)
+        self._member, self._gates, self._leave = member, gates, leave
+        self._came, self._delivered = SourceTimeWindow(window_s), SourceTimeWindow(window_s)
+
+    def _run(self) -> None:
+        try:
+            super()._run()
+        finally:
+            self._leave()
+
+    def _gate_names(self) -> Iterable[str]:
+        return self._gates()
+
+    def _has_gate(self, progress: Progress) -> bool:
+        return any(gate in progress.observed for gate in self._gates())
+
+    def _plan_version(self, progress: Progress) -> int | None:
+        found = [progress.observed.get(gate, {}).get("plan") for gate in self._gates()]
+        versions = [version for version in found if version is not None]
+        # If one gate kept every row because something is wrong, that is what is told.
+        return next((version for version in versions if version in WHY), max(versions, default=None))
+
+    def _report(self, progress: Progress, before: Progress | None, plan: Plan | None) -> Report | None:
+        parts = {
+            gate: report
+            for gate in self._gates()
+            if (report := report_of(progress, before, gate=gate, probe=self._probe, plan=plan, dry=self._dry))
+        }
+        if not parts:
+            return None
+        report = together(list(parts.values()))
+        sources = {gate: source for gate, source in self._gates().items() if gate in parts}
+        boxes = boxes_of(rows_by_source(progress.observed[gate], own, parts[gate]) for gate, own in sources.items())
+        counts = [progress.observed[gate] for gate in parts]
+        return replace(report, boxes=boxes, sic=self._sic(progress, counts))
+
+    def _sic(self, progress: Progress, counts: list[Mapping[str, Any]]) -> dict[str, float]:
+        """What results of the last source time window rest on, of what their sources brought; nothing if not known."""
+        came = sum(float(one.get("sic_came") or 0.0) for one in counts)
+        if came <= 0.0:
+            return {}
+        passed = came if self._dry else sum(float(one.get("sic_passed") or 0.0) for one in counts)
+        reached = delivered(progress.observed, self._member)
+        now_s = progress.start_s + progress.duration_s
+        self._came.add(now_s, came)
+        self._delivered.add(now_s, passed if reached is None else reached)
+        return {self._member: min(max(self._delivered.total(now_s) / self._came.total(now_s), 0.0), 1.0)}
+
+
+def together(parts: list[Report]) -> Report:
+    """The reports of one batch's gates as one; what is not about rows, or was measured, is the same in all of them."""
+    shed: dict[str, dict[str, int]] = {"rows_shed": {}, "rows_would_shed": {}}
+    for part in parts:
+        for kind, sums in shed.items():
+            for reason, rows in getattr(part, kind).items():
+                sums[reason] = sums.get(reason, 0) + rows
+    counts = {
+        name: sum(getattr(part, name) for part in parts)
+        for name in ("rows_in", "rows_kept", "rows_must_keep", "backlog_rows")
+    }
+    control_s = max(part.control_s for part in parts)
+    whole = replace(parts[0], control_s=control_s, **counts, **shed)  # type: ignore[arg-type]  # names are the fields'
+    if whole.cost_sketch is not None:
+        return whole
+    # Nothing was measured, so that each gate says how long its own rows waited.
+    waits = [part.queuing for part in parts if part.queuing]
+    rows = sum(one.rows for one in waits)
+    queuing = None
+    if rows:
+        queuing = Latency(rows, sum(one.rows * one.mean_s for one in waits) / rows, max(one.max_s for one in waits))
+    return replace(
+        whole,
+        queuing=queuing,
+        lag_s=min(part.lag_s for part in parts),
+        rows_untimed=sum(part.rows_untimed for part in parts),
+    )
+
+
+def rows_by_source(counts: Mapping[str, Any], source: str | None, report: Report) -> dict[str, tuple[int, int]]:
+    """Rows that came and that passed by source: all of one, or as the gate counted them by its column."""
+    if source is not None:
+        return {source: (report.rows_in, report.rows_kept)}
+    names = [name.removeprefix(CAME) for name in counts if name.startswith(CAME)]
+    return {name: (int(counts[f"{CAME}{name}"] or 0), int(counts[f"{PASSED}{name}"] or 0)) for name in names}
+
+
+def boxes_of(gates: Iterable[Mapping[str, tuple[int, int]]]) -> dict[str, BoxStatistics]:
+    """Rows that came and that passed by source, over all gates: a source that has several streams has several.
+
+    >>> {name: (box.rows_in, box.rows_out) for name, box in boxes_of([{"cpu": (8, 4)}, {"cpu": (2, 1)}]).items()}
+    {'cpu': (10, 5)}
+    """
+    sums: dict[str, tuple[int, int]] = {}
+    for gate in gates:
+        for name, (rows_in, rows_out) in gate.items():
+            before_in, before_out = sums.get(name, (0, 0))
+            sums[name] = before_in + rows_in, before_out + rows_out
+    return {name: BoxStatistics(rows_in, rows_out, 0.0) for name, (rows_in, rows_out) in sums.items()}

@@ -1,0 +1,419 @@
+"""Fair: several streaming queries of one application share what it can do, so that all results are equally good."""
+
+from __future__ import annotations
+
+import math
+import re
+import threading
+import time
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self
+
+from penstock.core.balanced.planner import BalancedPlanner
+from penstock.core.balanced.policy import Balanced
+from penstock.core.control.gate import gate_salt
+from penstock.core.control.policies import LoadAware
+from penstock.core.control.targets import MeanQueueLatency
+from penstock.core.fairness.jain import jain
+from penstock.core.fairness.planner import FairPlanner, Policy, Prefer, Terms
+from penstock.core.fairness.sic import STW_S
+from penstock.core.settings import duration_s, int64, number
+from penstock.errors import PenstockError
+from penstock.spark.fair.controller import FairController, MemberPlanner
+from penstock.spark.fair.sic_columns import SicOfRows
+from penstock.spark.fair.sic_functions import SIC
+from penstock.spark.fair.sic_operators import observed
+from penstock.spark.guard.checks import one_of
+from penstock.spark.guard.controller import PROBE, Controller
+from penstock.spark.guard.guard import METRICS_PORT, Backlog, Guard, Mode
+from penstock.spark.guard.misuse import GATE, check_frame, only_gates
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Sequence
+    from types import TracebackType
+    from wsgiref.simple_server import WSGIServer
+
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from penstock.core.balanced.worth import Worth
+    from penstock.messages.report import Report
+    from penstock.store.report_log import Watch
+
+#: Sources that a query may have: the gate counts each.
+MOST_SOURCES = 64
+#: From here on a result rests on everything; the rest is how floating-point numbers are summed up.
+ALL_OF_IT = 1.0 - 1e-6
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+
+
+class Fair:
+    """Queries that share one application.
+
+    Each has a gate in front of its sources, a log of plans of its own, and a thread that watches it; they have one
+    planner, which knows what all of them need and what the application gets done.
+
+    Attributes:
+        target: How long rows of every query may wait on average.
+        window_s: The source time window over which SIC is counted.
+        queries: The queries by name.
+        balanced: The policy, if work is shared by utility.
+    """
+
+    def __init__(
+        self,
+        target: str | float | MeanQueueLatency,
+        *,
+        window: str | float = STW_S,
+        policy: Policy | Balanced | None = None,
+        mode: Mode = "enforce",
+        seed: int = 0,
+        backlog: Backlog = "keep",
+    ) -> None:
+        """Say what to hold all queries to.
+
+        Args:
+            target: How long rows may wait on average, as seconds or text such as `2 s`.
+            window: The source time window: longer than a row's way from source to result, several times the target.
+            policy: `Balanced(alpha=...)`: work goes where it brings most utility, and no query falls behind; with an
+                infinite alpha, if nothing is given, the poorest is as rich as can be. `balance_sic`: equal shares of
+                source information, as THEMIS has it; `random`: the same share of rows for all, to compare with.
+            mode: `enforce`, `dry_run` or `off`.
+            seed: Which rows go, together with the name of the query: each tosses coins of its own.
+            backlog: What becomes of rows that waited while a query was stopped: `keep` or `thin`, as for a guard.
+        """
+        self.target = target if isinstance(target, MeanQueueLatency) else _target(target)
+        self.window_s = duration_s("window", window)
+        self.mode = one_of("mode", mode, ("enforce", "dry_run", "off"))
+        self.salt = int64("seed", seed)
+        self.backlog = one_of("backlog", backlog, ("keep", "thin"))
+        chosen = Balanced(alpha=math.inf) if policy is None else policy
+        self.balanced = chosen if isinstance(chosen, Balanced) else None
+        self.planner = self._planner_of(chosen)
+        self.lock = threading.Lock()
+        self.queries: dict[str, FairQuery] = {}
+        self._metrics_server: WSGIServer | None = None
+
+    def _planner_of(self, policy: Policy | Balanced) -> FairPlanner:
+        common = {"window_s": self.window_s, "salt": self.salt, "acts": self.mode == "enforce"}
+        if not isinstance(policy, Balanced):
+            if policy not in ("balance_sic", "random"):
+                raise PenstockError.setting("policy", policy, "Balanced(alpha=...), 'balance_sic' or 'random'")
+            return FairPlanner(self.target.limit_s, policy=policy, **common)
+        if policy.key or policy.worth is not None:
+            raise PenstockError("key and value of Balanced differ from query to query: give them to fair.query")
+        if policy.seed:
+            raise PenstockError.setting("seed", policy.seed, "it to Fair: all its queries have one seed")
+        return BalancedPlanner(self.target.limit_s, policy, **common)
+
+    def query(  # noqa: PLR0913 - each is one setting of a user's
+        self,
+        name: str,
+        *,
+        weight: float = 1.0,
+        sources: str | Sequence[str] = ("source",),
+        prefer: Prefer = "any",
+        arrival: str | None = None,
+        keep: str | Column | None = None,
+        row: str | Sequence[str] = (),
+        checkpoint: str | os.PathLike[str] | None = None,
+        weight_column: str | None = None,
+        key: str | Sequence[str] = (),
+        value: str | Worth | None = None,
+    ) -> FairQuery:
+        """Let a query take part.
+
+        Args:
+            name: Its name, under which reports and metrics know it.
+            weight: What its source information content counts: one of weight 2 is given twice the share of its sources.
+            sources: Names of its sources; each has an equal part in its source information.
+            prefer: `any`: all sources are thinned alike; `sic`, with `balance_sic`: those first that bring less for
+                their work, as THEMIS does, for queries that do not join their sources.
+            arrival: Column with a row's time of arrival; if not given, `arrival` or `timestamp`, if there is one.
+            keep: Rows that are never shed: a condition in SQL or a column.
+            row: Column or columns that tell rows apart, as for a guard.
+            checkpoint: The query's checkpoint folder, under which its plans are kept.
+            weight_column: Name of the column with each kept row's weight; `weight` if not given. A weight that rows
+                come with is multiplied: name its column here, unless Spark still knows that another guard made it.
+            key: With `Balanced`, column or columns by which costs are told apart.
+            value: With `Balanced`, what rows are worth: a column of utilities from 0 to 1, or `Worth`.
+        """
+        if self.balanced is None and (key or value is not None):
+            setting, given = ("key", key) if key else ("value", value)
+            raise PenstockError.setting(setting, given, "it only together with policy=Balanced(...)")
+        if _name("name", name) in self.queries:
+            raise PenstockError(f"there is a query {name!r} already: give each query a name of its own")
+        try:
+            usable = number("weight", weight, 0.0) > 0.0
+        except PenstockError:
+            usable = False
+        if not usable:
+            raise PenstockError.setting("weight", weight, "a number above 0", "2 for a query that counts double")
+        names = (sources,) if isinstance(sources, str) else tuple(sources) if isinstance(sources, Iterable) else ()
+        if not names:
+            raise PenstockError.setting("sources", sources, "the names of the query's sources, at least one")
+        for one in names:
+            _name("sources", one)
+        if len(set(names)) < len(names) or len(names) > MOST_SOURCES:
+            raise PenstockError.setting("sources", names, f"each name once, at most {MOST_SOURCES}")
+        if one_of("prefer", prefer, ("any", "sic")) == "sic" and self.balanced is not None:
+            raise PenstockError.setting("prefer", prefer, "it only together with policy='balance_sic'")
+        terms = Terms(names, float(weight), prefer)
+        own = None if self.balanced is None else replace(self.balanced, key=key, value=value, seed=self.salt)
+        made = FairQuery(
+            self,
+            name,
+            terms,
+            own or LoadAware(seed=self.salt),
+            arrival=arrival,
+            keep=keep,
+            row=row,
+            checkpoint=checkpoint,
+            weight_column=weight_column,
+        )
+        self.join(made)
+        self.queries = {**self.queries, name: made}  # Whoever goes through them meanwhile sees those of before.
+        return made
+
+    def join(self, query: FairQuery) -> None:
+        """Let a query begin anew, as if nothing were known of it; its `watch` does."""
+        with self.lock:
+            if isinstance(self.planner, BalancedPlanner):
+                self.planner.join(query.name, query.terms, worth=query.worth)
+            else:
+                self.planner.join(query.name, query.terms)
+
+    def __getitem__(self, name: str) -> FairQuery:
+        """The query of that name."""
+        if not isinstance(name, str) or name not in self.queries:
+            known = ", ".join(map(repr, self.queries)) or "none yet"
+            raise PenstockError.setting("query", name, f"the name of one of the queries: {known}")
+        return self.queries[name]
+
+    @property
+    def sic(self) -> dict[str, float]:
+        """What the results of each query rest on: its source information content in the last window."""
+        return {name: sic for name, query in self.queries.items() if (sic := query.sic) is not None}
+
+    @property
+    def jain(self) -> float | None:
+        """How even that is: Jain's index of SIC over weight, of queries that lack something; None before reports."""
+        found = self.sic
+        if not found:
+            return None
+        # A query that has everything cannot be given more, whatever its weight.
+        short = [sic / self.queries[name].terms.weight for name, sic in found.items() if sic < ALL_OF_IT]
+        return jain(short) if short else 1.0
+
+    def summary(self) -> str:
+        """How it stands, one line a query."""
+        lines = []
+        for name, query in self.queries.items():
+            totals, sic, last = query.totals, query.sic, query.report()
+            kept = totals.rows_kept / totals.rows_in if totals.rows_in else 1.0
+            told = "not known yet" if sic is None else f"{sic:.3f}"
+            waited = f"{last.queuing.mean_s:.2f} s" if last is not None and last.queuing else "not known"
+            lines.append(
+                f"{name}: source information content {told}, weight {query.terms.weight:g}, wait {waited} of "
+                f"{self.target.limit_s:g} s, {kept:.1%} of {totals.rows_in:,} rows kept"
+            )
+        return "\n".join(lines)
+
+    def serve_metrics(self, port: int = METRICS_PORT, address: str = "127.0.0.1") -> int:
+        """Answer Prometheus for all queries at `http://address:port/metrics` until all are stopped.
+
+        Returns:
+            The port.
+        """
+        from penstock.spark.guard.metrics import serve  # noqa: PLC0415 - only this needs Prometheus' client
+
+        self._close_metrics()
+        self._metrics_server = serve(lambda: [*self.queries.values()], port, address)
+        return self._metrics_server.server_port
+
+    def stop(self) -> None:
+        """Stop planning for all queries; those that go on keep every row from now on."""
+        with ThreadPoolExecutor(max(len(self.queries), 1)) as each:  # Spark may keep all of them waiting.
+            list(each.map(FairQuery.stop, self.queries.values()))
+        self._close_metrics()
+
+    def _close_metrics(self) -> None:
+        server, self._metrics_server = self._metrics_server, None
+        if server is not None:
+            server.shutdown()
+            server.server_close()
+
+    def __enter__(self) -> Self:
+        """Nothing to do: each query's `watch` starts its work."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop planning."""
+        self.stop()
+
+
+class FairQuery(Guard):
+    """One of several queries; what a guard tells and does, with gates that keep what all of them allow.
+
+    `admit` is the gate of a source, `results` observes what results rest on, `measured` runs and measures an expensive
+    function, `watch` starts the planning.
+
+    Attributes:
+        terms: On what terms it takes part.
+    """
+
+    def __init__(
+        self,
+        fair: Fair,
+        name: str,
+        terms: Terms,
+        policy: Balanced | LoadAware,
+        *,
+        weight_column: str | None,
+        **settings: Any,  # noqa: ANN401 - those of a guard
+    ) -> None:
+        """Made by `Fair.query`."""
+        super().__init__(fair.target, policy, mode=fair.mode, weight=weight_column, backlog=fair.backlog, **settings)
+        self._columns = replace(self._columns, weight_setting="weight_column")
+        self.name, self.terms = name, terms
+        self._salt = gate_salt(self._seed, name)
+        if self._columns.weight.lower() == SIC:
+            raise PenstockError.setting(
+                "weight_column", weight_column, f"another name than {SIC}, which rows carry too"
+            )
+        self._fair = fair
+        self._gates: dict[str, str | None] = {}
+        self._only: tuple[SparkSession, Column] | None = None
+        self._number = 0  # of the rules of all its gates, once there is one
+        self._metrics = f"{GATE}{name}", f"{PROBE}{name}"
+
+    @property
+    def worth(self) -> Worth | None:
+        """What its rows are worth, if they differ."""
+        return self._columns.worth
+
+    @property
+    def sic(self) -> float | None:
+        """What its results rest on, of what its sources brought in the last window; None if that is not known yet."""
+        last = self.report()
+        return last.sic.get(self.name) if last is not None else None
+
+    def admit(
+        self, df: DataFrame, source: str | None = None, *, by: str | None = None, sic: str | None = None
+    ) -> DataFrame:
+        """The gate of a source, for `DataFrame.transform`: rows that pass, with their weights and their `sic`.
+
+        Args:
+            df: The rows.
+            source: The source they are of; may be left out if the query has only one. Each of several streams of a
+                source is admitted under its name.
+            by: A column that says which source a row is of, if the stream has several.
+            sic: The column in which rows come with their source information content, from a fragment of the query
+                elsewhere. A column `sic` need not be named if Spark still knows that a gate made it.
+        """
+        if source is not None and by is not None:
+            raise PenstockError(
+                f"source = {source!r} and by = {by!r} are given both: give source if all rows are of one, by if a "
+                "column tells"
+            )
+        if by is None and source is None and len(self.terms.sources) == 1:
+            source = self.terms.sources[0]
+        if source is None and by is None:
+            raise PenstockError(
+                f"query {self.name!r} has {len(self.terms.sources)} sources: say which one rows are of, as in "
+                f".transform(query.admit, {self.terms.sources[0]!r}), or which column tells, with by="
+            )
+        if source is not None and source not in self.terms.sources:
+            raise PenstockError.setting("source", source, f"one of {', '.join(self.terms.sources)}")
+        self._columns.refuse_own_weight(df)
+        check_frame(df, self.name, self._columns.decisive(df), self._metrics[0])
+        rows = SicOfRows(self.terms.sources, source, by, by_class=isinstance(self._policy, Balanced), given=sic)
+        rows.refuse_own(df)
+        if self.mode == "off":
+            return rows.without_plan(super().admit(df))
+        gate = self._gate_of(source)
+        self._number = self._number or time.time_ns() // 1000
+        admitted = self._gated(df, gate, self._number, rows)
+        self._gates = {**self._gates, gate: source}  # The thread that watches goes through those of before.
+        return admitted.filter(self._only_gates(df.sparkSession)) if df.isStreaming else admitted
+
+    def _only_gates(self, spark: SparkSession) -> Column:
+        """One and the same for all its gates: Spark takes two for those of two guards."""
+        if self._only is None or self._only[0] is not spark:
+            self._only = spark, only_gates(spark, self.name)
+        return self._only[1]
+
+    def _gate_of(self, source: str | None) -> str:
+        """A name for another gate: Spark takes none twice in a query, and a source may have several streams."""
+        first = f"{self._metrics[0]}_{source}" if source is not None else self._metrics[0]
+        earlier = sum(one == source for one in self._gates.values())
+        return f"{first}.{earlier + 1}" if earlier else first  # No name of a source has a dot.
+
+    def results(self, df: DataFrame) -> DataFrame:
+        """Observe what results rest on, for `DataFrame.transform`.
+
+        Put it in front of the sink; or in front of an aggregate whose results are updated, since each update tells
+        again what the last one told.
+        """
+        if SIC not in df.columns:
+            raise PenstockError(
+                f"results of query {self.name!r} have no column {SIC}: select it along, or use what penstock.sic has"
+            )
+        return df.transform(observed(self.name))
+
+    def _made_controller(self, query: StreamingQuery, on_report: Callable[[Report], None]) -> Controller:
+        stored, planner = self._stored(), MemberPlanner(self._fair.planner, self.name, self._fair.lock)
+        reports = stored.reports(str(query.id))
+        reports.write(self._sign(str(query.id)))
+        self._fair.join(self)  # What an earlier run of the query has left says nothing about this one.
+        return FairController(
+            query,
+            planner,
+            stored.plans(),
+            stored.bindings(str(query.id)),
+            names=self._metrics,
+            dry=self.mode == "dry_run",
+            by_length=True,
+            clock=time.time,
+            on_report=on_report,
+            kept_in=reports,
+            salt=self._salt,
+            store=stored,
+            member=self.name,
+            leave=planner.leave,
+            gates=lambda: self._gates,
+            window_s=self._fair.window_s,
+        )
+
+    def _sign(self, query: str) -> Watch:
+        return replace(super()._sign(query), policy=self._fair.planner.policy)
+
+    def _claim_folder(self) -> str:
+        own: dict[str, Any] = {
+            "name": self.name,
+            "sources": list(self.terms.sources),
+            "row": list(self._columns.row),
+            "seed": self._seed,
+        }
+        if isinstance(self._policy, Balanced):
+            worth = self._columns.worth
+            own["key"] = list(self._columns.key)
+            own["value"] = worth and [worth.column, [list(one) for one in worth.intervals]]
+        return self._stored().claim(own)
+
+
+def _target(given: object) -> MeanQueueLatency:
+    return MeanQueueLatency(duration_s("target", given))
+
+
+def _name(setting: str, given: object) -> str:
+    if not isinstance(given, str) or not _NAME.fullmatch(given):
+        raise PenstockError.setting(
+            setting, given, "names of letters, digits, underscores and hyphens that begin with a letter or underscore"
+        )
+    return given

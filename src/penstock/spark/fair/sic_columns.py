@@ -1,0 +1,130 @@
+r"""The columns by which rows carry their source information content (SIC), and what the gate sums of them.
+
+A row of a source $s$ carries (THEMIS, equation 1)
+
+$$\text{sic} = \frac{1}{n_s\,|S|}$$
+
+where $n_s$ is how many rows the source is expected to bring in a source time window and $|S|$ the number of the query's
+sources. $n_s$ is learned and stands in the plan, so a replayed row carries what it carried the first time. Rows that
+come with a SIC, from a fragment of the query elsewhere, keep it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
+from pyspark.sql.types import NumericType
+
+from penstock.errors import PenstockError
+from penstock.spark.fair.sic_functions import SIC
+from penstock.spark.plans.control_row import SIC_AT, SIC_UNIT
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+#: What the names of a gate's sums begin with: rows that came from each source, and rows that passed.
+CAME, PASSED = "came_", "passed_"
+#: In the metadata of the column: a gate, or a rule for an operator behind one, made it.
+MADE_SIC = "penstock_sic"
+
+
+@dataclass(frozen=True)
+class SicOfRows:
+    """What rows of one gate carry: of which sources they are, and how that is told.
+
+    Attributes:
+        sources: Names of all sources of the query, in the order of the plan's buckets.
+        source: The one source that all rows come from; `None`: a column tells.
+        by: The column that tells; its values are names of sources.
+        by_class: Whether the plan's buckets are those of a guard, by what rows cost and are worth, and not sources.
+        given: The column in which rows come with what a fragment elsewhere passed on; `None`: they do not, or in the
+            column `sic`, if a gate made it.
+    """
+
+    sources: tuple[str, ...]
+    source: str | None
+    by: str | None = None
+    by_class: bool = False
+    given: str | None = None
+
+    def bucket(self, df: DataFrame) -> Column:
+        """The number of the row's source; a row of no known source is taken for one of the last."""
+        if self.source is not None:
+            return F.lit(self.sources.index(self.source))
+        if self.by not in df.columns:
+            raise PenstockError.setting("by", self.by, f"a column of the stream: {', '.join(df.columns)}")
+        last = len(self.sources) - 1
+        number = F.lit(last)
+        for place, name in reversed(list(enumerate(self.sources[:-1]))):
+            number = F.when(F.col(f"`{self.by}`") == F.lit(name), F.lit(place)).otherwise(number)
+        return number
+
+    def carried(self, df: DataFrame, control: Column) -> Column:
+        """The row's SIC; null as long as no plan says how many rows its source brings."""
+        own = F.get(control, F.lit(SIC_AT) + self.bucket(df)) * F.lit(SIC_UNIT)
+        brought = self._brought(df)
+        return own if brought is None else F.coalesce(brought, own)
+
+    def without_plan(self, df: DataFrame) -> DataFrame:
+        """Rows with the column, for a gate that is off: null, unless they brought it."""
+        brought = self._brought(df)
+        return marked_sic(df.withColumn(SIC, F.lit(None).cast("double") if brought is None else brought))
+
+    def refuse_own(self, df: DataFrame) -> None:
+        """A column of the user's that has the name by chance would be taken for what rows carry, or replaced."""
+        named = self.given is not None and self.given.lower() == SIC
+        if _brings(df) and not named and not _marked(df):
+            raise PenstockError(
+                f"the stream has a column {SIC!r} that no gate made: if it is the source information content of the "
+                f"rows, give sic={SIC!r}; if not, rename it, since rows carry theirs under this name"
+            )
+
+    def _brought(self, df: DataFrame) -> Column | None:
+        """What rows come with; None if they come with nothing."""
+        if self.given is None and not _brings(df):
+            return None
+        name = SIC if self.given is None else self.given
+        if name not in df.columns and self.given is not None:
+            raise PenstockError.setting("sic", self.given, f"a column of the stream: {', '.join(df.columns)}")
+        kind = df.schema[next(one for one in df.columns if one.lower() == name.lower())].dataType
+        if not isinstance(kind, NumericType):
+            raise PenstockError.setting("sic", name, "a column of numbers", f"it is {kind.simpleString()}")
+        return F.col(f"`{name}`").cast("double")
+
+    def sums(self, passes: Column) -> list[Column]:
+        """What the gate tells of rows that came and rows that passed, by source."""
+        sic = F.col(SIC)
+        found = [
+            F.sum(sic).alias("sic_came"),
+            F.sum(F.when(passes, sic)).alias("sic_passed"),
+        ]
+        if self.source is not None:
+            return found
+        for place, name in enumerate(self.sources):
+            here = self._is(place)
+            found.append(F.count(F.when(here, 1)).alias(f"{CAME}{name}"))
+            found.append(F.count(F.when(here & passes, 1)).alias(f"{PASSED}{name}"))
+        return found
+
+    def _is(self, place: int) -> Column:
+        name, by = self.sources[place], F.col(f"`{self.by}`")
+        if place < len(self.sources) - 1:
+            return by == F.lit(name)
+        known = F.coalesce(by.isin(list(self.sources[:-1])), F.lit(False))  # noqa: FBT003 - a literal
+        return ~known
+
+
+def marked_sic(df: DataFrame) -> DataFrame:
+    """The rows, with a mark that a gate made the column, as there is one on weights."""
+    return df.withMetadata(SIC, {MADE_SIC: True})
+
+
+def _brings(df: DataFrame) -> bool:
+    """Whether rows come with a column of that name; Spark takes names that differ in case for the same."""
+    return SIC in (name.lower() for name in df.columns)
+
+
+def _marked(df: DataFrame) -> bool:
+    return any(field.name.lower() == SIC and MADE_SIC in (field.metadata or {}) for field in df.schema.fields)

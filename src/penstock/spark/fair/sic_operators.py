@@ -1,0 +1,204 @@
+r"""How operators pass on source information content (SIC): one rule an operator, as columns and transforms.
+
+Rows carry theirs in the column `sic`. An operator conserves it (THEMIS, equation 3): what its input rows carry is
+shared out evenly over the rows it makes of them,
+
+$$\text{sic}_{\text{out}} = \frac{\sum_{\text{in}} \text{sic}}{|\text{out}|}$$
+
+so that the sum over the results of a source time window is the query's SIC. What was shed is missing from it; what a
+filter leaves out is not, because it was processed.
+
+- Projections keep the column: select `sic` along.
+- `filter` and every other step that is done row by row: `where`, or `through` around the step.
+- Aggregates: `total()` among the aggregated columns; `quality()` beside it says which share of the source information
+  the result rests on, 1 if nothing was shed.
+- Joins: `join`.
+- Functions in Python: `pass_on`.
+- A whole batch in `foreachBatch`: `spread`, the equation itself.
+"""
+
+from __future__ import annotations
+
+import uuid
+from functools import reduce
+from operator import add, mul
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
+
+from penstock.core.settings import number
+from penstock.errors import PenstockError
+from penstock.spark.fair.sic_functions import SIC, PassOnArrow, PassOnPandas, PassOnRow
+from penstock.spark.guard.checks import column_name, column_names, one_of
+from penstock.spark.guard.weight_mark import WEIGHT, refuse_another
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from pyspark.sql import Column, DataFrame
+
+#: What the names of observations begin with: the results of a query, what enters a step, what leaves it.
+RESULTS, ENTERS, LEAVES = "penstock_sic_", "penstock_enters_", "penstock_leaves_"
+
+
+def total(windows: int = 1) -> Column:
+    """What an aggregate carries on: the sum over its rows, named `sic`.
+
+    Args:
+        windows: In how many windows each row falls, if they slide: it gives each of them an equal part.
+    """
+    parts = number("windows", windows, 1.0)
+    return (F.sum(SIC) / F.lit(parts)).alias(SIC)
+
+
+def quality(weight: str = "weight") -> Column:
+    """Which share of the source information an aggregate rests on, from above 0 to 1, named `quality`.
+
+    A row of weight w stands for w rows that came, so this is the SIC of rows that are here over that of rows that came.
+    It needs no rate, so it holds for every group and window, however long.
+    """
+    # Where nothing is carried the answer is null; a plain division would end the query with an error.
+    return F.try_divide(F.sum(SIC), F.sum(F.col(SIC) * F.col(f"`{weight}`"))).alias("quality")
+
+
+def observed(name: str) -> Callable[[DataFrame], DataFrame]:
+    """Sum up what comes by here, batch by batch, under `penstock_sic_` and the name in the query's progress."""
+    return lambda df: _summed(df, f"{RESULTS}{name}")
+
+
+def through(step: Callable[[DataFrame], DataFrame]) -> Callable[[DataFrame], DataFrame]:
+    """A step that leaves rows out, for `DataFrame.transform`: what they carry counts as processed.
+
+    For steps without state only: what enters in a batch must leave in the same one. In front of `results` only: what
+    was observed there and is left out behind it would count twice.
+    """
+
+    def transform(df: DataFrame) -> DataFrame:
+        if not df.isStreaming:
+            return step(df)
+        here = uuid.uuid4().hex[:12]  # each time: Spark takes no name twice in a query
+        return _summed(step(_summed(df, f"{ENTERS}{here}")), f"{LEAVES}{here}")
+
+    return transform
+
+
+def where(condition: str | Column) -> Callable[[DataFrame], DataFrame]:
+    """A filter, for `DataFrame.transform`: rows that it leaves out were processed, and count as such."""
+    return through(lambda df: df.filter(condition))
+
+
+def join(
+    left: DataFrame,
+    right: DataFrame,
+    on: str | Sequence[str],
+    how: str = "inner",
+    *,
+    left_matches: float = 1.0,
+    right_matches: float = 1.0,
+    weight: str | None = None,
+    one_coin: bool = False,
+) -> DataFrame:
+    """Both sides joined by columns of the same name; a result carries the sum of what its two rows carry.
+
+    A row that finds several partners must share out what it carries, and nobody knows beforehand how many it will find:
+    say so, or aggregate both sides to one row for each key and window first, which makes it exact.
+
+    If both sides have weights, a result's weight is their product: a pair is there if both gates kept their row, so
+    counts and sums of results are right on average. That holds for gates that decide independently. Rows that are alike
+    in the columns that tell rows apart, the query's `row`, have the same coin, so if all of these are among `on`,
+    partners are kept together: say `one_coin=True`, and the weight is the larger of the two.
+
+    Args:
+        left: One side; without a column `sic` it carries nothing, as a table does.
+        right: The other side.
+        on: The column or columns that both have.
+        how: As in `DataFrame.join`.
+        left_matches: How many partners a row of the left side finds, on average.
+        right_matches: How many partners a row of the right side finds, on average.
+        weight: Name of the column with the weights, the query's `weight_column`; `weight` if not given.
+        one_coin: Whether partners have the same coin.
+    """
+    keys = list(column_names("on", on))
+    for df in (left, right):
+        if weight is None and WEIGHT in df.columns:
+            refuse_another(df, WEIGHT)
+    weight = WEIGHT if weight is None else column_name("weight", weight)
+    matches = {
+        "left": number("left_matches", left_matches, 1e-9),
+        "right": number("right_matches", right_matches, 1e-9),
+    }
+    sides = {"left": left, "right": right}
+    carrying = [side for side, df in sides.items() if SIC in df.columns]
+    if not carrying:
+        raise PenstockError("neither side of the join has a column sic: put a query's admit in front of one of them")
+    both_weigh = weight not in keys and all(weight in df.columns for df in sides.values())
+    if both_weigh and len(carrying) < len(sides):
+        (table,) = sides.keys() - set(carrying)
+        raise PenstockError(f"the {table} side of the join has a column {weight!r} but no {SIC}: rename that column")
+    own = {side: {SIC: f"__penstock_sic_{side}"} for side in carrying}
+    if both_weigh:
+        own = {side: names | {weight: f"__penstock_weight_{side}"} for side, names in own.items()}
+    one, other = (df.withColumnsRenamed(own[side]) if side in own else df for side, df in sides.items())
+    joined = one.join(other, keys, how)
+    present = {side: names for side, names in own.items() if names[SIC] in joined.columns}  # of a semi join, one side
+    # An outer join may lack one of the two rows.
+    shares = [F.coalesce(F.col(names[SIC]), F.lit(0.0)) / F.lit(matches[side]) for side, names in present.items()]
+    made = joined.withColumn(SIC, reduce(add, shares, F.lit(0.0)))
+    if both_weigh:
+        weights = [F.coalesce(F.col(names[weight]), F.lit(1.0)) for names in present.values()]
+        larger, product = F.greatest(*weights, F.lit(0.0)), reduce(mul, weights)
+        made = made.withColumn(weight, larger if one_coin else product)
+        made = made.withMetadata(weight, left.schema[weight].metadata or {})  # By it a second guard is refused.
+    return made.drop(*(name for names in own.values() for name in names.values()))
+
+
+def spread(results: DataFrame, rows: DataFrame) -> DataFrame:
+    """The results of one batch, each with an equal part of what the rows carry; for data frames in `foreachBatch`."""
+    if results.isStreaming or rows.isStreaming:
+        raise PenstockError("spread takes whole batches, not streams: call it in foreachBatch, or use total()")
+    carried = rows.agg(F.sum(SIC).alias(SIC)).scalar()
+    count = results.agg(F.count(F.lit(1)).alias("rows")).scalar()
+    return results.withColumn(SIC, carried / count)
+
+
+def pass_on(function: Callable[..., Any], form: str = "arrow") -> Callable[..., Any]:
+    """A function of Python whose results carry on what its rows carry; give its schema a column `sic double`.
+
+    A function of one row shares out its row's SIC over the results; one of batches shares out over each batch of
+    results what came in since the last.
+
+    Args:
+        function: As for `mapInArrow`, `mapInPandas` or `measured`.
+        form: `arrow`, `pandas` or `row`, as in `measured`.
+    """
+    one_of("form", form, ("arrow", "pandas", "row"))
+    if not callable(function):
+        raise PenstockError.setting("function", function, "a function over record batches, data frames or rows")
+    if form == "row":
+        return PassOnRow(function)
+    return PassOnArrow(function) if form == "arrow" else PassOnPandas(function)
+
+
+def delivered(observed: Mapping[str, Mapping[str, Any]], name: str) -> float | None:
+    """What the results of a batch rest on: what came to the sink, and what steps on the way processed and left out.
+
+    None if nothing observes the query's results.
+
+    >>> found = {"penstock_sic_q": {"sic": 0.25}, "penstock_enters_a": {"sic": 0.5}, "penstock_leaves_a": {"sic": 0.25}}
+    >>> delivered(found, "q"), delivered(found, "other")
+    (0.5, None)
+    """
+    results = observed.get(f"{RESULTS}{name}")
+    if results is None:
+        return None
+    left_out = 0.0
+    for step in (one.removeprefix(ENTERS) for one in observed if one.startswith(ENTERS)):
+        entered, left = (float((observed.get(f"{kind}{step}") or {}).get("sic") or 0.0) for kind in (ENTERS, LEAVES))
+        left_out += max(entered - left, 0.0)
+    return float(results.get("sic") or 0.0) + left_out
+
+
+def _summed(df: DataFrame, name: str) -> DataFrame:
+    if SIC not in df.columns:
+        raise PenstockError("the stream has no column sic: put the query's admit in front, and select sic along")
+    return df.observe(name, F.sum(SIC).alias("sic")) if df.isStreaming else df

@@ -1,0 +1,107 @@
+"""Settings of a guard, checked one by one: the value as it is used, or one line that says what is accepted."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from penstock.core.balanced.policy import Balanced
+from penstock.core.control.policies import FullKnowledge, LoadAware
+from penstock.core.control.targets import MeanQueueLatency
+from penstock.errors import PenstockError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from penstock.core.control.policies import Machines, Policy
+    from penstock.core.control.targets import Target
+
+
+def usable_target(target: object) -> Target:
+    """The target, if it is one."""
+    if not hasattr(target, "allowance") or isinstance(target, type):
+        raise PenstockError.setting(
+            "target", target, "MeanQueueLatency, MaxLag or Throughput", "such as MeanQueueLatency('2 s')"
+        )
+    return target  # type: ignore[return-value]  # checked by its shape
+
+
+def usable_policy(policy: object, *, fine: object) -> Policy:
+    """The policy, if it is one that a gate can follow."""
+    if not hasattr(policy, "planner") or isinstance(policy, type):
+        raise PenstockError.setting("policy", policy, "a policy such as LoadAware(), RandomShed() or Balanced()")
+    if isinstance(policy, FullKnowledge) and policy.cost_column is None:
+        raise PenstockError("cost_column is missing: FullKnowledge needs the column with each row's true cost")
+    if isinstance(policy, LoadAware) and policy.variant == "paper" and not fine:
+        raise PenstockError.setting(
+            "variant",
+            policy.variant,
+            "'penstock', or fine=True",
+            "LAS as published sheds row by row, not batch by batch",
+        )
+    return policy  # type: ignore[return-value]  # checked by its shape
+
+
+def fine_machines(fine: object, target: Target, policy: Policy) -> Callable[[], Machines] | None:
+    """What makes the machines of a fine gate, on a worker; None if there is to be none."""
+    if fine is not True and fine is not False:
+        raise PenstockError.setting("fine", fine, "True or False")
+    if not fine:
+        return None
+    if not isinstance(target, MeanQueueLatency):
+        raise PenstockError.setting("fine", fine, "it only together with a target of MeanQueueLatency")
+    machines = getattr(policy, "machines", None)
+    if machines is None or isinstance(policy, FullKnowledge):
+        raise PenstockError.setting("fine", fine, "it only together with a policy that sheds row by row, as LoadAware")
+    return partial(machines, target)
+
+
+def one_of(setting: str, given: Any, choices: tuple[str, ...]) -> Any:  # noqa: ANN401 - a literal of the caller's
+    """The value, if it is one of the choices."""
+    if given not in choices:
+        raise PenstockError.setting(setting, given, f"one of {', '.join(choices)}")
+    return given
+
+
+def column_name(setting: str, given: object) -> str:
+    """The name of a column."""
+    if not isinstance(given, str) or not given:
+        raise PenstockError.setting(setting, given, "the name of a column")
+    return given
+
+
+def plain_column_name(setting: str, given: object) -> str:
+    """The name of a column to be made: one that needs no backticks."""
+    name = column_name(setting, given)
+    if "." in name or "`" in name:
+        raise PenstockError.setting(setting, given, "a name without dots and backticks")
+    return name
+
+
+def column_names(setting: str, given: str | Sequence[str]) -> tuple[str, ...]:
+    """The names of columns, given as one or as several."""
+    names = tuple(given) if isinstance(given, list | tuple) else (given,)
+    return tuple(column_name(setting, name) for name in names)
+
+
+def guard_key(key: str | Sequence[str], policy: Policy) -> tuple[str, ...]:
+    """The columns by which costs are told apart: the guard's, or those of its policy."""
+    names = column_names("key", key)
+    own = column_names("key", policy.key) if isinstance(policy, Balanced) else ()
+    if names and own and names != own:
+        raise PenstockError.setting("key", ", ".join(names), f"it once, to the guard or to Balanced: {', '.join(own)}")
+    return names or own
+
+
+def guard_name(given: object) -> str:
+    """A name that can be part of a metric's."""
+    if not isinstance(given, str) or not given.isidentifier():
+        raise PenstockError.setting("name", given, "a name of letters, digits and underscores")
+    return given
+
+
+def condition(keep: Any) -> Any:  # noqa: ANN401 - text or a column, of classic Spark or of Connect
+    """A condition in SQL, or a column, or none."""
+    if keep is None or (isinstance(keep, str) and keep.strip()) or hasattr(keep, "alias"):
+        return keep
+    raise PenstockError.setting("keep", keep, "a condition in SQL such as \"tier = 'gold'\", or a column")

@@ -1,0 +1,186 @@
+"""Ways to use a guard that do not do what they seem to: refused in one line, or warned of once."""
+
+from __future__ import annotations
+
+import logging
+import re
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
+
+from penstock.errors import PenstockError
+from penstock.spark.guard.weight_mark import MADE_BY
+from penstock.spark.plan_text import plan_of
+from penstock.spark.plans.gate import WOULD_SHED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from penstock.spark.plan_text import Node
+    from penstock.spark.plans.places import Store
+
+_logger = logging.getLogger("penstock")
+
+#: What the names of gates' observed metrics begin with. Spark refuses a query in which two metrics share a name, so all
+#: guards share one: two guards in one query are refused before it runs, and Spark's error has the reason in it.
+GATE = "penstock_gate_"
+ONE_GATE = f"{GATE}one_guard_per_query"
+#: Operators that turn rows into results, by how their names begin.
+_RESULTS = {
+    "Aggregate": "an aggregation",
+    "FlatMapGroups": "a stateful function",
+    "TransformWithState": "a stateful function",
+}
+
+
+#: Operators that give as many rows as they take.
+_PLAIN = ("Project", "SubqueryAlias", "EventTimeWatermark")
+#: Functions that give another value each time, and the name that a column of a plan gets.
+_ANEW = re.compile(r"\b(rand|randn|uuid|shuffle|randstr|uniform|monotonically_increasing_id|spark_partition_id)\(")
+_NAMED = re.compile(r" AS (\w+)#\d+L?")
+
+
+def check_frame(df: DataFrame, guard: str, decisive: tuple[str, ...], own: str = "") -> None:
+    """Refuse rows that another guard has admitted; warn of a gate that would shed results, or shed anew at a replay.
+
+    `decisive` are the columns that decide which rows pass. `own` is how the names of gates begin that may be in front
+    of this one.
+    """
+    if WOULD_SHED in df.columns:
+        raise PenstockError(
+            f"the stream has a column {WOULD_SHED} already: rename it, the guard's dry run needs the name"
+        )
+    plan = known_plan(df) if df.isStreaming else None
+    if plan is None:
+        return
+    for node in plan.walk():
+        if node.operator == "CollectMetrics" and GATE in node.text and not (own and own in node.text):
+            makers = [repr(field.metadata[MADE_BY]) for field in df.schema.fields if MADE_BY in (field.metadata or {})]
+            by = f"guard {makers[0]}" if makers else "another guard"
+            raise PenstockError(
+                f"guard {guard!r} meets rows that {by} has admitted: one guard a query; remove one of them"
+            )
+    found = next((_result(node) for node in plan.walk() if _result(node) and _streams(node)), None)
+    if found is not None:
+        _logger.warning(
+            "guard %r stands behind %s, so it sheds results, not rows: put .transform(guard.admit) in front of it",
+            guard,
+            found,
+        )
+    anew = sorted(set(decisive) & {name for node in plan.walk() for name in _made_anew(node)})
+    if anew:
+        _logger.warning(
+            "guard %r chooses rows by %s, which has another value when a batch is run again: give as row columns of "
+            "the source that tell rows apart",
+            guard,
+            ", ".join(anew),
+        )
+
+
+def only_gates(spark: SparkSession, guard: str) -> Column:
+    """A condition that always holds, for all gates of a query whose guard has several.
+
+    It names the one metric that all guards share, so that Spark refuses a query with gates of another guard before it
+    runs. Spark leaves the condition out of what it runs.
+    """
+    named = spark.range(1).observe(ONE_GATE, F.max(F.lit(guard)).alias(f"{GATE}{guard}"))
+    return F.lit(True) | named.select("id").scalar().isNull()  # noqa: FBT003 - a literal
+
+
+def refuse_choice(df: DataFrame, guard: str, row: tuple[str, ...], decisive: tuple[str, ...]) -> None:
+    """Refuse a quarantine behind an operator that may choose other rows when the source is read the second time.
+
+    Of duplicates Spark takes the first that a task meets. A gate that tells rows apart by what differs between them
+    may keep one of them and shed the other, or neither.
+    """
+    plan = known_plan(df)
+    for node in plan.walk() if plan is not None else ():
+        if not node.operator.startswith("Deduplicate") or "more fields" in node.text:  # Spark shows 25 at most.
+            continue
+        by = set(node.columns)
+        if {one.strip("`") for one in row} - by:
+            raise PenstockError.setting(
+                "row",
+                ", ".join(row) or None,
+                f"{', '.join(node.columns)}, as dropDuplicates has in front of the gate",
+                "with a quarantine the source is read twice, and another of the duplicates may be taken",
+            )
+        others = sorted({one.strip("`") for one in decisive} - by)
+        if others:
+            _logger.warning(
+                "guard %r has a quarantine and goes by %s, which must be the same for all duplicates that "
+                "dropDuplicates by %s takes one of: with a quarantine the source is read twice",
+                guard,
+                ", ".join(others),
+                ", ".join(node.columns),
+            )
+
+
+def every_row_comes(df: DataFrame) -> bool:
+    """Whether every row of one source comes to this frame, so that the source's offsets count the frame's rows."""
+    plan = known_plan(df)
+    return plan is not None and all(
+        node.operator in _PLAIN or (node.operator.startswith("Streaming") and not node.children) for node in plan.walk()
+    )
+
+
+def is_gate_of(guard: str | None, counts: Mapping[str, Any] | None) -> bool:
+    """Whether a gate's counts are those of this guard; a gate that no row came to does not say whose it is."""
+    return counts is not None and counts.get("guard") in (None, guard)
+
+
+def warn_of_temporary_folder(guard: str) -> None:
+    """Warn that plans are lost at the end of the program."""
+    _logger.warning(
+        "guard %r has no checkpoint, so its plans are in a temporary folder: a batch that is run again after a restart "
+        "may keep other rows; give checkpoint, the checkpoint folder of the query",
+        guard,
+    )
+
+
+def check_checkpoint(store: Store, guard: str, query: StreamingQuery) -> None:
+    """Refuse the checkpoint of another query, and warn of a folder that is no query's."""
+    folder, owner = str(store.folder.parent), store.query_id()
+    if owner is not None and owner != str(query.id):
+        raise PenstockError.setting(
+            "checkpoint", folder, f"the checkpoint folder of query {query.id}", f"this one is of query {owner}"
+        )
+    if owner is None:
+        _logger.warning(
+            "checkpoint = %r of guard %r is not the checkpoint folder of query %s: give the folder that "
+            "checkpointLocation names, so that plans and offsets are kept and deleted together",
+            folder,
+            guard,
+            query.id,
+        )
+
+
+def known_plan(explainable: Any) -> Node | None:  # noqa: ANN401 - a data frame or a streaming query
+    """The plan, or None where Spark cannot explain: what is wrong then is left for Spark to tell."""
+    with suppress(PySparkException):
+        return plan_of(explainable)
+    return None
+
+
+def _result(node: Node) -> str | None:
+    return next((what for name, what in _RESULTS.items() if node.operator.startswith(name)), None)
+
+
+def _made_anew(node: Node) -> Iterator[str]:
+    """Names of the columns of a projection that a function like `uuid` makes."""
+    if node.operator == "Project":
+        begin = 0
+        for named in _NAMED.finditer(node.text):
+            if _ANEW.search(node.text, begin, named.start()):
+                yield named[1]
+            begin = named.end()
+
+
+def _streams(node: Node) -> bool:
+    """Whether rows of a stream come to the operator: an aggregate may be part of a table that a stream is joined to."""
+    return any(one.operator.startswith("Streaming") for one in node.walk())

@@ -1,0 +1,240 @@
+"""The gate in Catalyst: one look-up and one comparison a row, and no Python in the row's path."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
+
+from penstock.core.control.arrival import MOST_AGE_S
+from penstock.core.control.thresholds import (
+    BACKLOG_NUMBER,
+    CERTAIN,
+    CERTAIN_WEIGHT,
+    KEEP_ALL,
+    MOST_REASONS,
+    REASON_BITS,
+)
+from penstock.spark.fair.sic_columns import marked_sic
+from penstock.spark.fair.sic_functions import SIC
+from penstock.spark.guard.weight_mark import MADE_BY
+from penstock.spark.plans.control_row import BACKLOG_AT, NO_PLAN, READ_AT, RULES_AT, UNJUDGED, VERSION_AT, WHY
+from penstock.spark.plans.control_table import FORMAT, PlanTable
+from penstock.spark.probe import ages
+from penstock.spark.quarantine.rows import COIN, PART, PARTS, PLAN_VERSION, REASON_NUMBER
+from penstock.spark.quarantine.second_read import second_read
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructType
+
+    from penstock.spark.fair.sic_columns import SicOfRows
+    from penstock.spark.plans.binding import GateOptions
+    from penstock.spark.plans.places import Store
+    from penstock.spark.plans.rules import Judging
+    from penstock.spark.quarantine.rows import Writer
+    from penstock.spark.row_columns import RowColumns
+
+#: The column in which a dry run says what would have been shed.
+WOULD_SHED = "penstock_would_shed"
+
+_CONTROL = "__penstock_control"
+_THRESHOLD = "__penstock_threshold"
+_PLAN = "__penstock_plan"
+_READ_US = "__penstock_read_us"
+_MUST_KEEP = "__penstock_must_keep"
+_PASSES = "__penstock_passes"
+_ENFORCED = "__penstock_enforced"
+_TWO_63 = 2.0**63
+
+
+def control(df: DataFrame, store: Store, options: GateOptions) -> Column:
+    """The control row of the plan that the micro-batch is bound to: `control_row` says what is in it.
+
+    A batch query has no later plan to wait for: it takes the one in force now, as a literal.
+    """
+    if not df.isStreaming:
+        return F.lit(np.array(store.control_row(options.place), np.int64))
+    spark = df.sparkSession
+    spark.dataSource.register(PlanTable)
+    table = spark.read.format(FORMAT).option("gate", options.to_text()).load()
+    return table.select("control").scalar()
+
+
+def gated(  # noqa: PLR0913 - settings of one gate, given by name
+    df: DataFrame,
+    control: Column,
+    columns: RowColumns,
+    rules: Sequence[Judging],
+    *,
+    metric: str,
+    made_by: str,
+    sic: SicOfRows | None = None,
+    quarantine: Writer | None = None,
+    reads: int = 1,
+    shed_first: bool = True,
+    folder: str = "",
+) -> DataFrame:
+    """The rows that pass, with their weights; in a dry run all rows, tagged.
+
+    Rows are judged by the first of the rules, and by another in a batch that is replayed and was bound under that. In a
+    stream the gate counts: rows in, rows shed by reason, the plan they were judged by and how old they are arrive in
+    the query's progress under `metric`. With `sic` rows also carry their source information content, which is summed
+    there too. With a quarantine, rows that a stream sheds go there; a batch that cannot be judged as it should be fails
+    then, and says so with the guard's folder. Tasks that write shed rows come first, unless `shed_first` is false: a
+    sink that reads only a part of a batch, by `limit` in `foreachBatch`, makes Spark run tasks in order until it has
+    enough rows, and these tasks give none.
+    """
+    bucket = columns.bucket(df) if sic is None or sic.by_class else sic.bucket(df)
+    judged = _looked_up(df, control, bucket, rules, None if quarantine is None else folder)
+    if sic is not None:
+        carried = sic.carried(df, F.col(_CONTROL) if df.isStreaming else control)
+        judged = marked_sic(judged.withColumn(SIC, carried))
+    coin = _chosen([one.coin for one in rules])
+    must_keep = _if_any([one.must_keep for one in rules], F.lit(False))  # noqa: FBT003 - a literal
+    # No coin is tossed for a bucket that is kept whole.
+    passes = (F.col(_THRESHOLD) >= F.lit(CERTAIN)) | (coin <= F.col(_THRESHOLD))
+    if must_keep is not None:
+        passes = F.col(_MUST_KEEP) | passes
+        judged = judged.withColumn(_MUST_KEEP, must_keep)
+    modes = list(dict.fromkeys(one.mode for one in rules))
+    enforced = F.lit(modes[0] == "enforce")
+    if len(modes) > 1:
+        judged = judged.withColumn(_ENFORCED, _chosen([F.lit(one.mode == "enforce") for one in rules]))
+        enforced = F.col(_ENFORCED)
+    if df.isStreaming:
+        # Counted before rows are dropped. That breaks Spark's code generation in two and costs some 25 ns a row, which
+        # no source of a stream comes near; a batch has nobody to count for.
+        judged = judged.withColumn(_PASSES, passes)
+        passes = F.col(_PASSES)
+        shed = judged.filter(~passes & enforced)
+        counts = _counts(must_keep is not None, columns.arrival_s(df), enforced)
+        counts.append(F.max(F.lit(made_by)).alias("guard"))
+        if len(modes) > 1:
+            counts.append(F.max(~enforced).alias("dry"))
+        if sic is not None:
+            counts += sic.sums(F.col(_PASSES))
+        judged = judged.observe(metric, *counts)
+    if modes[0] == "dry_run":
+        judged = judged.withColumn(WOULD_SHED, ~passes)
+    if "enforce" in modes:
+        judged = judged.filter(passes | ~enforced)
+    factor = F.when(enforced, _factor(must_keep is not None)).otherwise(F.lit(1.0))
+    weight = columns.incoming_weight(df) * factor if columns.has_weight(df) else factor
+    weighed = judged.withColumn(columns.weight, weight).withMetadata(columns.weight, {MADE_BY: made_by})
+    admitted = weighed.drop(_CONTROL, _THRESHOLD, _PLAN, _READ_US, _MUST_KEEP, _PASSES, _ENFORCED)
+    if quarantine is None or "enforce" not in modes or not df.isStreaming:
+        return second_read(admitted, df) if reads > 1 and df.isStreaming else admitted
+    lost = _quarantined(shed, df.columns, coin, quarantine, admitted.schema)
+    return lost.union(admitted) if shed_first else admitted.union(lost)
+
+
+def _looked_up(
+    df: DataFrame, control: Column, bucket: Column, rules: Sequence[Judging], strict: str | None
+) -> DataFrame:
+    """The rows with their thresholds; in a stream, with the control row and what else it says.
+
+    `strict` is the folder to name if a batch that cannot be judged is to fail.
+    """
+    if not df.isStreaming:
+        return df.withColumn(_THRESHOLD, _once(F.get(control, bucket)))
+    arrival_s = _if_any([one.arrival_s for one in rules], F.lit(None))
+    threshold = F.get(_CONTROL, bucket)
+    return df.withColumn(_CONTROL, _once(control)).withColumns(
+        {
+            _THRESHOLD: _once(_by_age(threshold if strict is None else _unless_unjudged(threshold, strict), arrival_s)),
+            _PLAN: F.get(_CONTROL, F.lit(VERSION_AT)),
+            _READ_US: F.get(_CONTROL, F.lit(READ_AT)),
+        }
+    )
+
+
+def _unless_unjudged(threshold: Column, folder: str) -> Column:
+    """The threshold; an error if the control row says that the batch cannot be judged.
+
+    Raised here because the reason of an error in the control table does not reach the query's exception.
+    """
+    version = F.get(_CONTROL, F.lit(VERSION_AT))
+    found = F.when(version >= F.lit(NO_PLAN), threshold)
+    for code in UNJUDGED:
+        why = f"{folder}: a batch stops before rows are lost or doubled, because {WHY[code].format(folder=folder)}"
+        found = found.when(version == F.lit(code), F.raise_error(F.lit(why)))
+    return found.otherwise(threshold)
+
+
+def _chosen(values: Sequence[Column]) -> Column:
+    """What the rules of the batch say, of what each of the gate's rules says."""
+    chosen = values[0]
+    for place, value in enumerate(values[1:], 1):
+        chosen = F.when(F.get(_CONTROL, F.lit(RULES_AT)) == F.lit(place), value).otherwise(chosen)
+    return chosen
+
+
+def _if_any(values: Sequence[Column | None], missing: Column) -> Column | None:
+    """The same of rules that need not say anything; None if none of them does."""
+    if all(value is None for value in values):
+        return None
+    return _chosen([missing if value is None else value for value in values])
+
+
+def _factor(has_must_keep: bool) -> Column:  # noqa: FBT001 - one caller
+    """How many rows one that passes stands for."""
+    factor = F.lit(_TWO_63) / (F.col(_THRESHOLD) + F.lit(1.0))
+    if not has_must_keep:
+        return factor
+    certain = F.when(F.col(_THRESHOLD) == F.lit(KEEP_ALL), F.lit(1.0)).otherwise(F.lit(CERTAIN_WEIGHT))
+    return F.when(F.col(_MUST_KEEP), certain).otherwise(factor)
+
+
+def _quarantined(shed: DataFrame, names: list[str], coin: Column, quarantine: Writer, schema: StructType) -> DataFrame:
+    """Nothing, once the shed rows are in quarantine.
+
+    Which part a row is in follows from its coin alone, and all rows of a part meet in one task, however the source
+    deals rows to tasks: at a replay, too, which may be on another number of cores.
+    """
+    reason = F.col(_THRESHOLD).bitwiseAND(F.lit(REASON_BITS)).cast("int")
+    marked = shed.select(
+        *(F.col(f"`{name}`") for name in names),
+        reason.alias(REASON_NUMBER),
+        F.col(_PLAN).alias(PLAN_VERSION),
+        coin.alias(COIN),
+    ).withColumn(PART, (F.col(COIN) % F.lit(PARTS)).cast("int"))
+    return in_parts(marked).mapInArrow(quarantine, schema)
+
+
+def in_parts(marked: DataFrame) -> DataFrame:
+    """The rows of each part in a partition of its own: Spark's hash would put both parts into the same one."""
+    return marked.repartitionById(PARTS, F.col(PART))
+
+
+def _by_age(threshold: Column, arrival_s: Column | None) -> Column:
+    """The threshold, or that of the row's age if it is lower, as `core.control.backlog` has it."""
+    if arrival_s is None:
+        return threshold
+    bound_s, grace_s, fresh_s = (F.get(_CONTROL, F.lit(place)) / F.lit(1e6) for place in BACKLOG_AT)
+    old = (bound_s > 0.0) & (arrival_s >= bound_s - F.lit(MOST_AGE_S)) & (arrival_s < bound_s - grace_s)
+    limit = (fresh_s / (bound_s - arrival_s) * F.lit(_TWO_63)).cast("bigint") - F.lit(1)
+    by_age = limit.bitwiseAND(F.lit(~REASON_BITS)).bitwiseOR(F.lit(BACKLOG_NUMBER))
+    young = F.when(bound_s > 0.0, F.least(threshold, F.lit(CERTAIN))).otherwise(threshold)
+    return F.when(old, F.least(threshold, by_age)).otherwise(young)
+
+
+def _once(value: Column) -> Column:
+    """The value, which Spark computes once however often it is used, and a control row that it reads once a batch.
+
+    It does not copy an expression that is not deterministic, as the number of a row's partition is.
+    """
+    return F.when(F.spark_partition_id() >= 0, value)
+
+
+def _counts(has_must_keep: bool, arrival_s: Column | None, enforced: Column) -> list[Column]:  # noqa: FBT001 - one caller
+    reason = F.col(_THRESHOLD).bitwiseAND(F.lit(REASON_BITS))
+    counts = [F.count(F.lit(1)).alias("rows_in"), F.max(_PLAN).alias("plan"), F.max(_READ_US).alias("read_us")]
+    if has_must_keep:
+        counts.append(F.count(F.when(F.col(_MUST_KEEP), 1)).alias("rows_must_keep"))
+    shed = [F.count(F.when(~F.col(_PASSES) & (reason == number), 1)) for number in range(MOST_REASONS)]
+    counts += [count.alias(f"shed_{number}") for number, count in enumerate(shed)]
+    return counts if arrival_s is None else counts + ages.counted(arrival_s, F.col(_PASSES) | ~enforced)

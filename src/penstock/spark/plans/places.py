@@ -1,0 +1,126 @@
+"""Where a guard keeps its plans and bindings: here, in a folder that this process can reach; elsewhere, in `remote`."""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from penstock.spark.checkpoint import query_id
+from penstock.spark.plans.binding import GateOptions, bindings_of, control_row
+from penstock.spark.plans.claim import claim
+from penstock.spark.plans.rules import begin
+from penstock.store import retention
+from penstock.store.logs import PlanLog, PlanStore
+from penstock.store.report_log import ReportLog
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from penstock.messages.plan import Binding, Rules
+    from penstock.spark.plans.rules import Open
+    from penstock.store.logs import BindingLog
+    from penstock.store.report_log import ReportSink
+
+
+def on_connect(spark: SparkSession | None) -> bool:
+    """Whether a session is a client of Spark Connect; its class tells, for Connect need not be installed."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+class Plans(PlanStore, retention.Entries, Protocol):
+    """The plans of a guard."""
+
+
+class Bindings(retention.Bindings, Protocol):
+    """What a controller asks of the bindings of a query."""
+
+    def get(self, batch: int, /) -> Binding | None:
+        """The binding of that batch; `None` if there is none to read."""
+
+    def versions(self) -> list[int]:
+        """The batches that are bound, ascending."""
+
+
+class Store(Protocol):
+    """A guard's folder, wherever it is."""
+
+    @property
+    def folder(self) -> Path:
+        """Its path, as executors see it."""
+
+    def serves(self, spark: SparkSession) -> bool:
+        """Whether a query of that session finds the folder."""
+
+    def claim(self, own: dict[str, Any]) -> str:
+        """Sign the folder, or refuse one that was signed differently; its identity."""
+
+    def begin(self, gate: str, rules: Rules) -> list[Open]:
+        """Write the rules of a gate down; the batches that Spark may run again, by the rules they are bound under."""
+
+    def plans(self) -> Plans:
+        """The plans in it."""
+
+    def bindings(self, query: str) -> Bindings:
+        """The bindings of a query in it."""
+
+    def bound(self) -> dict[str, float]:
+        """The queries that have bound batches here, and when each did last."""
+
+    def reports(self, query: str) -> ReportSink:
+        """Where the reports of a query are kept."""
+
+    def query_id(self) -> str | None:
+        """The query whose checkpoint the folder is in; None if it is in none."""
+
+    def control_row(self, place: str) -> list[int]:
+        """What a batch data frame is judged by: see `binding.control_row`."""
+
+
+class LocalStore:
+    """A folder of a file system that is mounted here and where executors run."""
+
+    def __init__(self, checkpoint: Path | None) -> None:
+        """Under this checkpoint; without one, in a temporary folder that is removed at the end of the program."""
+        if checkpoint is None:
+            checkpoint = Path(tempfile.mkdtemp(prefix="penstock-"))
+            atexit.register(shutil.rmtree, checkpoint, ignore_errors=True)
+        self.folder = checkpoint / "penstock"
+
+    def serves(self, spark: SparkSession) -> bool:
+        """Whether a query of that session finds the folder: on classic Spark it does."""
+        return not on_connect(spark)
+
+    def claim(self, own: dict[str, Any]) -> str:
+        """Sign the folder, or refuse one that was signed differently; its identity."""
+        return claim(self.folder, own)
+
+    def begin(self, gate: str, rules: Rules) -> list[Open]:
+        """Write the rules of a gate down; the batches that Spark may run again."""
+        return begin(self.folder, gate, rules)
+
+    def plans(self) -> PlanLog:
+        """The plans in it."""
+        return PlanLog(self.folder / "plans")
+
+    def bindings(self, query: str) -> BindingLog:
+        """The bindings of a query in it."""
+        return bindings_of(self.folder, query)
+
+    def bound(self) -> dict[str, float]:
+        """The queries that have bound batches here, and when each did last."""
+        return {one.name: one.stat().st_mtime for one in (self.folder / "bindings").glob("*")}
+
+    def reports(self, query: str) -> ReportLog:
+        """Where the reports of a query are kept."""
+        return ReportLog(self.folder, query)
+
+    def query_id(self) -> str | None:
+        """The query whose checkpoint the folder is in, as Spark has written it there; None if it is in none."""
+        return query_id(self.folder.parent)
+
+    def control_row(self, place: str) -> list[int]:
+        """What a batch data frame is judged by."""
+        return control_row(GateOptions(str(self.folder), place))

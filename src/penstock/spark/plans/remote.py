@@ -1,0 +1,320 @@
+"""A guard's folder on the server of Spark Connect, where its client cannot write.
+
+The client sends an errand: what to do, as an option of a Python data source. Spark asks such a source for its schema
+when it analyses a data frame, in a Python process beside the server's driver. There the errand is done, by the code
+that does it on classic Spark, and the schema carries the answer back. An analysis is no job, so it waits for no task
+slot: a plan gets through while a batch keeps all of them busy.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import uuid
+from collections import deque
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession, is_remote
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.types import StringType, StructField, StructType
+
+from penstock.errors import PenstockError
+from penstock.messages.codec import Message
+from penstock.messages.plan import Binding, Plan, Rules
+from penstock.spark.expected_errors import quiet
+from penstock.spark.plans.places import LocalStore, on_connect
+from penstock.spark.plans.rules import Open
+from penstock.store.folder import local_folder
+from penstock.store.logs import Skipped
+from penstock.store.report_log import NoReports
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from penstock.spark.plans.places import Store
+
+#: The format under which Spark knows where errands are done.
+FORMAT = "penstock_errand"
+#: Entries that a log remembers: they never change, and a report asks for the plan of a batch or two ago.
+_REMEMBERED = 16
+#: What may be asked of a log.
+_CALLS = frozenset(
+    {
+        "add",
+        "get",
+        "latest",
+        "made_before",
+        "next_version",
+        "oldest",
+        "purge",
+        "renew",
+        "renewed_s",
+        "skipped",
+        "versions",
+    }
+)
+
+_M = TypeVar("_M", bound=Message)
+
+
+def connect_session(spark: SparkSession | None = None) -> SparkSession | None:
+    """The session, or else the active one, if it is a client of Spark Connect; None on classic Spark."""
+    found = spark or SparkSession.getActiveSession()
+    if found is None and is_remote():
+        raise PenstockError("there is no Spark session yet: connect to the server first, plans are kept there")
+    return found if on_connect(found) else None
+
+
+def store_for(spark: SparkSession | None, checkpoint: str | os.PathLike[str] | None) -> Store:
+    """Where plans are kept under a checkpoint: as the session needs it, or the active one if none was seen yet."""
+    connect = connect_session(spark)
+    if connect is not None:
+        return RemoteStore(connect, checkpoint)
+    return LocalStore(None if checkpoint is None else local_folder("checkpoint", checkpoint))
+
+
+class RemoteStore:
+    """A folder of the server's file system."""
+
+    def __init__(self, spark: SparkSession, checkpoint: str | os.PathLike[str] | None) -> None:
+        """Under this checkpoint; without one, in a temporary folder, which stays until the server's are cleared."""
+        self._spark = spark
+        spark.dataSource.register(Errands)
+        self.folder = Path(self._send("folder", checkpoint=None if checkpoint is None else os.fspath(checkpoint)))
+
+    def serves(self, spark: SparkSession) -> bool:
+        """Whether a query of that session finds the folder: that of the server it is connected to."""
+        return spark is self._spark
+
+    def claim(self, own: dict[str, Any]) -> str:
+        """Sign the folder, or refuse one that was signed differently; its identity."""
+        identity: str = self._do("claim", own=own)
+        return identity
+
+    def begin(self, gate: str, rules: Rules) -> list[Open]:
+        """Write the rules of a gate down; the batches that Spark may run again."""
+        return [Open.from_text(one) for one in self._do("begin", gate=gate, rules=rules.to_json())]
+
+    def plans(self) -> RemotePlans:
+        """The plans in it."""
+        return RemotePlans(Plan, self._log(None))
+
+    def bindings(self, query: str) -> RemoteLog[Binding]:
+        """The bindings of a query in it."""
+        return RemoteLog(Binding, self._log(query))
+
+    def bound(self) -> dict[str, float]:
+        """The queries that have bound batches here, and when each did last."""
+        found: dict[str, float] = self._do("bound")
+        return found
+
+    def reports(self, query: str) -> NoReports:  # noqa: ARG002 - one that is kept here needs it
+        """None are kept: an errand for each would hold up planning."""
+        return NoReports()
+
+    def query_id(self) -> str | None:
+        """The query whose checkpoint the folder is in; None if it is in none."""
+        found: str | None = self._do("query_id")
+        return found
+
+    def control_row(self, place: str) -> list[int]:
+        """What a batch data frame is judged by."""
+        row: list[int] = self._do("control_row", place=place)
+        return row
+
+    def _log(self, query: str | None) -> Callable[..., Any]:
+        return lambda call, *given: self._do("log", query=query, call=call, given=given)
+
+    def _do(self, errand: str, **given: Any) -> Any:  # noqa: ANN401 - each errand has its own
+        return self._send(errand, folder=str(self.folder), **given)
+
+    def _send(self, errand: str, **given: Any) -> Any:  # noqa: ANN401 - each errand has its own
+        # No two errands are alike: Spark must not answer one from what it remembers of another.
+        text = json.dumps({"errand": errand, "id": uuid.uuid4().hex, "given": given})
+        try:
+            with quiet():
+                schema = self._spark.read.format(FORMAT).option("errand", text).load().schema
+        except PySparkException as error:
+            raise PenstockError(_why(error)) from None
+        answer = json.loads(schema["answer"].metadata["answer"])
+        if "refused" in answer:
+            raise PenstockError(answer["refused"])
+        return answer["done"]
+
+
+class RemoteLog(Generic[_M]):
+    """The log of `penstock.store.logs` in that folder: each call is an errand."""
+
+    def __init__(self, kind: type[_M], do: Callable[..., Any]) -> None:
+        """Entries of this kind; `do` sends a method's name and arguments."""
+        self._kind, self._do = kind, do
+        self._recent: deque[tuple[int, _M]] = deque(maxlen=_REMEMBERED)
+
+    def add(self, version: int, entry: _M) -> bool:
+        """Keep the entry and return true; false if that number was already taken."""
+        added: bool = self._do("add", version, entry.to_json())
+        if added:
+            self._recent.append((version, entry))
+        return added
+
+    def get(self, version: int) -> _M | None:
+        """The entry of that number; `None` if it is absent or cannot be read."""
+        known = dict(self._recent).get(version)
+        if known is not None or version < 0:
+            return known
+        found = self._entry(self._do("get", version))
+        if found is not None:
+            self._recent.append((version, found))
+        return found
+
+    def versions(self) -> list[int]:
+        """Every number taken, ascending; also one whose file cannot be read."""
+        found: list[int] = self._do("versions")
+        return found
+
+    def latest(self) -> _M | None:
+        """The newest readable entry, an older one if the newest is damaged; `None` if there is none."""
+        return self._entry(self._do("latest"))
+
+    def next_version(self) -> int:
+        """The number after the newest one taken, readable or not."""
+        found: int = self._do("next_version")
+        return found
+
+    def purge(self, before: int) -> None:
+        """Delete every entry with a lower number, except that the newest one always stays."""
+        if before > 0:
+            self._do("purge", before)
+
+    def oldest(self) -> _M | None:
+        """The oldest readable entry; `None` if there is none."""
+        return self._entry(self._do("oldest"))
+
+    def made_before(self, time_s: float) -> int | None:
+        """The number of the newest entry made before that time; `None` if there is none."""
+        found: int | None = self._do("made_before", time_s)
+        return found
+
+    def skipped(self) -> list[Skipped]:
+        """Every file that holds no readable entry, with the reason."""
+        return [Skipped(*one) for one in self._do("skipped")]
+
+    def _entry(self, text: str | None) -> _M | None:
+        return None if text is None else self._kind.from_json(text)
+
+
+class RemotePlans(RemoteLog[Plan]):
+    """Plans by version."""
+
+    def plans(self) -> Iterator[Plan]:
+        """Every readable plan, oldest first."""
+        return (plan for version in self.versions() if (plan := self.get(version)))
+
+    def renew(self, version: int, now_s: float) -> None:
+        """Let the plan of that version act for another lease from now on."""
+        self._do("renew", version, now_s)
+
+    def renewed_s(self, version: int) -> float:
+        """When the plan of that version was last renewed; 0 if it never was."""
+        found: float = self._do("renewed_s", version)
+        return found
+
+
+class Errands(DataSource):
+    """Does the errand that its option tells, and answers in its schema; it has no rows."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The format's name."""
+        return FORMAT
+
+    def schema(self) -> StructType:
+        """The answer."""
+        return StructType([StructField("answer", StringType(), metadata={"answer": done(self.options["errand"])})])
+
+
+def done(text: str) -> str:
+    """Do an errand, on the server; what came of it, or why it was refused."""
+    order = json.loads(text)
+    try:
+        return json.dumps({"done": _ERRANDS[order["errand"]](**order["given"])})
+    except PenstockError as error:
+        return json.dumps({"refused": str(error)})
+    except OSError as error:
+        return json.dumps({"refused": f"the server says: {error}"})
+
+
+def _folder(checkpoint: str | None) -> str:
+    if checkpoint is None:
+        return str(Path(tempfile.mkdtemp(prefix="penstock-")) / "penstock")
+    if not checkpoint.startswith("file:") and not Path(checkpoint).is_absolute():
+        # A Python process of Spark's works in another folder than the server does.
+        raise PenstockError.setting("checkpoint", checkpoint, "the whole path of a folder on the server of Connect")
+    return str(local_folder("checkpoint", checkpoint) / "penstock")
+
+
+def _claim(folder: str, own: dict[str, Any]) -> str:
+    return _store(folder).claim(own)
+
+
+def _begin(folder: str, gate: str, rules: str) -> list[str]:
+    return [one.to_text() for one in _store(folder).begin(gate, Rules.from_json(rules))]
+
+
+def _bound(folder: str) -> dict[str, float]:
+    return _store(folder).bound()
+
+
+def _query_id(folder: str) -> str | None:
+    return _store(folder).query_id()
+
+
+def _control_row(folder: str, place: str) -> list[int]:
+    return _store(folder).control_row(place)
+
+
+def _log(folder: str, query: str | None, call: str, given: list[Any]) -> Any:  # noqa: ANN401 - each method has its own
+    if call not in _CALLS:
+        raise PenstockError.setting("call", call, f"one of {', '.join(sorted(_CALLS))}")
+    try:
+        log = _store(folder).plans() if query is None else _store(folder).bindings(query)
+    except PenstockError:
+        if call == "get":
+            return None  # what a log says that was open before its folder went away
+        raise
+    if call == "add":
+        version, text = given
+        given = [version, (Plan if query is None else Binding).from_json(text)]
+    found = getattr(log, call)(*given)
+    if call == "add" and not found:
+        # Spark may ask twice, or its client send twice what it got no answer to.
+        found = log.get(given[0]) == given[1]
+    if isinstance(found, Message):
+        return found.to_json()
+    return [[one.path_name, one.why] for one in found] if call == "skipped" else found
+
+
+def _store(folder: str) -> LocalStore:
+    return LocalStore(Path(folder).parent)
+
+
+_ERRANDS: dict[str, Callable[..., Any]] = {
+    "begin": _begin,
+    "bound": _bound,
+    "claim": _claim,
+    "control_row": _control_row,
+    "folder": _folder,
+    "log": _log,
+    "query_id": _query_id,
+}
+
+
+def _why(error: PySparkException) -> str:
+    """What went wrong on the server, in one line."""
+    text = " ".join(str(error).split("JVM stacktrace")[0].split())
+    if "No module named 'penstock" in text:
+        return "penstock is missing on the server of Spark Connect: install it in the Python that PYSPARK_PYTHON names"
+    return f"the server of Spark Connect could not do an errand of the guard: {text[:300]}"

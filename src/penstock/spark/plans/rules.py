@@ -1,0 +1,230 @@
+"""The rules that batches were bound under: written down when a gate is made, found again for a batch that is replayed.
+
+Spark runs the newest batch that it has planned again if it was not done. If the settings have changed since, or the
+columns of the stream, that batch is still judged by its own rules, and the next one by the new ones.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from pyspark.errors import AnalysisException
+
+from penstock.errors import PenstockError
+from penstock.messages.plan import Rules
+from penstock.spark.checkpoint import newest_done, newest_planned, query_id
+from penstock.spark.quarantine import forwarded
+from penstock.spark.quarantine.rows import file_names
+from penstock.store.logs import BindingLog, RulesLog
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from penstock.spark.row_columns import RowColumns
+
+_logger = logging.getLogger("penstock")
+
+#: So many rules are kept, beside those of batches that may be replayed.
+_KEPT = 100
+
+
+class Open(NamedTuple):
+    """A batch that is bound and that Spark may run again, and the rules that it is bound under."""
+
+    batch: int
+    number: int
+    rules: Rules | None  #: None if they cannot be read
+    sure: bool = True  #: false if nothing tells whether the batch is done
+
+    def to_text(self) -> str:
+        """On its way from the server of Connect."""
+        return json.dumps([self.batch, self.number, None if self.rules is None else self.rules.to_json(), self.sure])
+
+    @classmethod
+    def from_text(cls, text: str) -> Open:
+        """What `to_text` wrote."""
+        batch, number, rules, sure = json.loads(text)
+        return cls(batch, number, None if rules is None else Rules.from_json(rules), sure)
+
+
+@dataclass(frozen=True)
+class Judging:
+    """One set of rules as columns of a stream."""
+
+    must_keep: Column | None
+    coin: Column
+    arrival_s: Column | None
+    mode: str
+
+
+def new_number() -> int:
+    """A number for rules that are made now."""
+    return time.time_ns() // 1000
+
+
+def rules_of(columns: RowColumns, df: DataFrame, number: int, salt: int, mode: str, quarantine: str) -> Rules:
+    """The rules by which a stream is judged from now on."""
+    row = columns.identity(df)
+    keep, keep_types = columns.keep, columns.types(df, row)
+    return Rules(
+        number=number,
+        mode=mode,
+        salt=salt,
+        row=row,
+        arrival=columns.arrival_column(df) or "",
+        keep=keep if isinstance(keep, str) else "",
+        keep_column="" if keep is None or isinstance(keep, str) else str(keep),
+        types=(*keep_types[0], *keep_types[1]),
+        quarantine=quarantine,
+    )
+
+
+def judging(columns: RowColumns, df: DataFrame, salt: int, mode: str) -> Judging:
+    """The rules of today."""
+    return Judging(columns.must_keep(df), columns.coin(df, salt), columns.arrival_s(df), mode)
+
+
+def judging_of_old(columns: RowColumns, df: DataFrame, old: Open, now: Rules) -> Judging:
+    """The rules that a batch is bound under; one line if they cannot be made again."""
+    rules = old.rules
+    fix = "start the query with those once, until that batch is done, and change them then"
+    if rules is None:
+        raise PenstockError(
+            f"batch {old.batch} was bound under settings that cannot be read any more, so nobody knows which of its "
+            "rows are in quarantine: delete that batch's files there, and its binding in the checkpoint's folder "
+            "penstock/bindings"
+        )
+    if rules.keep_column not in ("", now.keep_column):
+        raise PenstockError.setting(
+            "keep",
+            now.keep_column or now.keep or None,
+            f"{rules.keep_column}, by which batch {old.batch} was judged",
+            fix,
+        )
+    own = replace(columns, row=rules.row, arrival=rules.arrival or None)
+    if not rules.keep_column:
+        own = replace(own, keep=rules.keep or None)
+    try:
+        _refuse_types(columns.types(df, rules.row), rules.types)
+        arrival_s = own.arrival_s(df) if rules.arrival else None
+        return Judging(own.must_keep(df), own.coin(df, rules.salt), arrival_s, rules.mode)
+    except (AnalysisException, PenstockError) as error:
+        why = " ".join(str(error).split())[:200]
+        raise PenstockError(
+            f"batch {old.batch} was judged by columns that the stream lacks now: {fix}; {why}"
+        ) from None
+
+
+def _refuse_types(found: tuple[tuple[str, ...], tuple[str, ...]], before: tuple[str, ...]) -> None:
+    if (*found[0], *found[1]) != before:
+        raise PenstockError(f"their types were {', '.join(before)}")
+
+
+def begin(folder: Path, gate: str, own: Rules) -> list[Open]:
+    """Write the rules of a gate down; the batches that were bound before and that Spark may run again.
+
+    A batch that Spark has planned no longer, because offsets were wound back or were not on disk yet, is not bound any
+    more: its number will be that of another one.
+
+    Raises:
+        PenstockError: If rows of such a batch, or of one that may be run again, are in quarantine where they would be
+            doubled, or would go elsewhere.
+    """
+    log = RulesLog(folder / "rules" / gate)
+    if not log.add(own.number, own) and log.get(own.number) != own:
+        raise PenstockError(f"rules {own.number} are there already in {log.folder}: make the guard anew")
+    query = query_id(folder.parent)
+    if query is not None:
+        _forget(_bindings(folder, query), newest_planned(folder.parent), own, query)
+    found = opened(folder, gate)
+    for one in found:
+        _refuse_elsewhere(one, own, query or "")
+    needed = {own.number, *(one.number for one in found)}
+    for number in log.versions()[:-_KEPT]:
+        if number not in needed:
+            log.remove(number)
+    return found
+
+
+def opened(folder: Path, gate: str) -> list[Open]:
+    """The batches that are bound and that Spark may run again."""
+    log, query = RulesLog(folder / "rules" / gate, make=False), query_id(folder.parent)
+    if query is None:
+        return _newest_of_all(folder, log)
+    bindings, done = _bindings(folder, query), newest_done(folder.parent)
+    return _opened(bindings, [one for one in _numbers(bindings) if one > done], log)
+
+
+def _bindings(folder: Path, query: str) -> BindingLog:
+    return BindingLog(folder / "bindings" / query, make=False)
+
+
+def _numbers(bindings: BindingLog) -> list[int]:
+    return bindings.versions() if bindings.folder.exists() else []
+
+
+def _opened(bindings: BindingLog, batches: list[int], log: RulesLog) -> list[Open]:
+    bound = [one for batch in batches if (one := bindings.get(batch)) is not None]
+    return [Open(one.batch, one.rules, log.get(one.rules)) for one in bound if one.rules is not None]
+
+
+def _newest_of_all(folder: Path, log: RulesLog) -> list[Open]:
+    """Nobody knows which query it is, nor what is done: the newest batch of each that was ever bound here."""
+    found: list[Open] = []
+    for one in sorted((folder / "bindings").glob("*")):
+        bindings = BindingLog(one, make=False)
+        found += _opened(bindings, bindings.versions()[-1:], log)
+    return [one._replace(sure=False) for one in found if one.rules is not None]
+
+
+def _forget(bindings: BindingLog, planned: int, own: Rules, query: str) -> None:
+    """Unbind batches that Spark knows nothing of any more."""
+    batches = [one for one in _numbers(bindings) if one > planned]
+    if not batches:
+        return
+    which = f"{batches[0]}" if len(batches) == 1 else f"{batches[0]} to {batches[-1]}"
+    kept = [one for one in batches if _quarantined(own.quarantine, query, one)]
+    if kept:
+        raise PenstockError(
+            f"Spark's checkpoint {bindings.folder.parents[2]} no longer has batch {kept[0]}, of which rows are in "
+            f"quarantine {own.quarantine}: its number would be used again and they would be there twice; delete the "
+            f"files {query}-{kept[0]:012d}-* and later ones there, and {bindings.folder}"
+        )
+    for one in batches:
+        bindings.remove(one)
+    _logger.warning(
+        "Spark's checkpoint %s no longer has batches %s of query %s: they are judged anew",
+        bindings.folder.parents[2],
+        which,
+        query,
+    )
+
+
+def _refuse_elsewhere(old: Open, own: Rules, query: str) -> None:
+    """Shed rows of one batch must be in one quarantine."""
+    before = old.rules.quarantine if old.sure and old.rules is not None and old.rules.mode == "enforce" else ""
+    if before in ("", own.quarantine):
+        return
+    if not own.quarantine:
+        raise PenstockError.setting(
+            "quarantine",
+            None,
+            f"{before}, where rows of batch {old.batch} go",
+            "start the query with it once, until that batch is done",
+        )
+    if _quarantined(before, query, old.batch) and not _quarantined(own.quarantine, query, old.batch):
+        raise PenstockError.setting(
+            "quarantine",
+            own.quarantine,
+            f"{before}, where rows of batch {old.batch} are already",
+            "or copy the files from there first",
+        )
+
+
+def _quarantined(folder: str, query: str, batch: int) -> bool:
+    return bool(folder) and any(forwarded.found(Path(folder), name) for name in file_names(query, batch))

@@ -1,0 +1,83 @@
+"""How old rows are when their batch starts: what the gate counts of times of arrival, and how that is read again.
+
+The gate counts in any stream that has times of arrival, whether or not an operator is measured. Times that cannot be
+right are counted by themselves and left out of everything else, as `core.control.arrival` has it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
+
+from penstock.core.control.arrival import MOST_AGE_S, MOST_AHEAD_S
+from penstock.messages.report import Latency
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import Column
+
+_TIMED, _ANCIENT, _AHEAD, _OLDEST, _NEWEST = "timed", "ancient", "ahead", "oldest_s", "newest_s"
+_KEPT, _KEPT_MEAN, _KEPT_OLDEST = "kept_timed", "kept_arrival_s", "kept_oldest_s"
+
+
+def counted(arrival_s: Column, kept: Column) -> list[Column]:
+    """What the gate counts of rows that arrived then, of which those that it lets through are `kept`."""
+    # In a stream the time of the batch: the same for all of its rows, also when it is run again.
+    now_s = F.unix_micros(F.current_timestamp()) / F.lit(1e6)
+    number = arrival_s.isNotNull() & ~F.isnan(arrival_s)
+    ancient = number & (arrival_s < now_s - F.lit(MOST_AGE_S))
+    ahead = number & (arrival_s > now_s + F.lit(MOST_AHEAD_S))
+    usable = number & ~ancient & ~ahead
+    own = F.when(usable, arrival_s)
+    own_kept = F.when(usable & kept, arrival_s)
+    return [
+        F.count(own).alias(_TIMED),
+        F.count(F.when(ancient, 1)).alias(_ANCIENT),
+        F.count(F.when(ahead, 1)).alias(_AHEAD),
+        F.min(own).alias(_OLDEST),
+        F.max(own).alias(_NEWEST),
+        F.count(own_kept).alias(_KEPT),
+        F.avg(own_kept).alias(_KEPT_MEAN),
+        F.min(own_kept).alias(_KEPT_OLDEST),
+    ]
+
+
+class Ages(NamedTuple):
+    """Times of arrival of a batch's rows, as the gate counted them."""
+
+    timed: int  #: rows with a time that can be right
+    ancient: int  #: rows with one that lies too far back
+    ahead: int  #: rows with one that lies ahead of the clock
+    oldest_s: float | None  #: the earliest and the latest time that can be right
+    newest_s: float | None
+    kept: int  #: rows let through with a time that can be right; the mean of these, and the earliest
+    kept_mean_s: float | None
+    kept_oldest_s: float | None
+
+    @classmethod
+    def of(cls, counts: Mapping[str, Any]) -> Ages | None:
+        """What the gate counted; None if its stream has no time of arrival, or an older version judged it."""
+        if counts.get(_TIMED) is None:
+            return None
+        timed, ancient, ahead, kept = (int(counts[name] or 0) for name in (_TIMED, _ANCIENT, _AHEAD, _KEPT))
+        oldest_s, newest_s = counts[_OLDEST], counts[_NEWEST]
+        return cls(timed, ancient, ahead, oldest_s, newest_s, kept, counts[_KEPT_MEAN], counts[_KEPT_OLDEST])
+
+    def lag_s(self, start_s: float) -> float | None:
+        """Age of the newest row when the batch starts; None if no row has a time of arrival."""
+        return None if self.newest_s is None else max(start_s - self.newest_s, 0.0)
+
+    def waits(self, start_s: float, delay_s: float, work_s: float) -> Latency | None:
+        """How long rows waited that were taken up evenly over `work_s`, from `delay_s` after the start of their batch.
+
+        >>> ages = Ages(3, 0, 0, 90.0, 99.0, kept=2, kept_mean_s=96.0, kept_oldest_s=94.0)
+        >>> ages.waits(100.0, delay_s=0.5, work_s=2.0)
+        Latency(rows=2, mean_s=5.5, max_s=8.5)
+        """
+        if self.kept_mean_s is None or self.kept_oldest_s is None:
+            return None
+        mean_s = start_s - self.kept_mean_s + delay_s + work_s / 2.0
+        longest_s = start_s - self.kept_oldest_s + delay_s + work_s
+        return Latency(self.kept, max(mean_s, 0.0), max(longest_s, 0.0))

@@ -1,0 +1,246 @@
+"""The probe: runs a user's function as it is and measures what each row costs and how long it waited.
+
+The function gets its rows in slices, is timed between one slice and the next, and its results pass through untouched.
+At the end of a task one more row carries the sums, in a column of its own; `observe` collects it into the query's
+progress and the row is taken out again.
+
+This module is imported by workers, so it imports little.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark import TaskContext
+
+from penstock.errors import PenstockError
+from penstock.spark.probe.batch_formats import ArrowForm, Form
+from penstock.spark.probe.meter import Meter, Rows
+from penstock.spark.probe.row_gate import FineGate
+from penstock.spark.probe.slices import SliceSizer, slice_end
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from penstock.core.control.policies import Machines
+
+#: So many rows of results are handed on, if not earlier: as many as Spark hands over at once.
+_FULL = 10_000
+#: What was learned of good slice sizes, and the fine gates, by guard: workers live on from batch to batch.
+_sizers: dict[str, SliceSizer] = {}
+_fine_gates: dict[str, FineGate] = {}
+
+
+@dataclass(frozen=True)
+class Fine:
+    """A fine gate to be made on a worker: for which guard, of which machines, and the column its weights go to."""
+
+    guard: str
+    machines: Callable[[], Machines]
+    weight_column: str | None
+
+    def gate(self) -> FineGate:
+        """The gate of this worker."""
+        if self.guard not in _fine_gates:
+            _fine_gates[self.guard] = FineGate(self.machines())
+        return _fine_gates[self.guard]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A map function over batches, timed slice by slice."""
+
+    function: Callable[[Iterator[Any]], Iterable[Any]]
+    form: Form
+    guard: str
+    apart: bool = True  #: whether the costs of each task are told apart
+
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        """The function's results, then the sums; nothing for a task without rows, for which it is not called.
+
+        Such tasks are Spark's own, and those that write rows to a quarantine.
+        """
+        first, batches = _first_with_rows(batches)
+        if first is None:
+            return
+        meter = Meter()
+        sizer = _sizers.setdefault(self.guard, SliceSizer())
+        clock = time.perf_counter
+        away_s = 0.0  # time since the slice was handed over that others spent: the reader of results
+        idle_since = 0.0
+        ends = False  # whether the slice that was handed over is the last of its batch
+
+        def slices() -> Iterator[Any]:
+            nonlocal away_s, idle_since, ends
+            for batch in chain((first,), batches):
+                bare, rows = self.form.split(batch)
+                sizes, starts_s, costs_s = list[int](), list[float](), list[float]()
+                at, run_ends = 0, rows.run_ends()
+                while run_ends and at < run_ends[-1]:
+                    part = slice(at, slice_end(at, sizer.next_rows(), run_ends))
+                    starts_s.append(time.time())
+                    begin, away_s, ends = clock(), 0.0, part.stop >= run_ends[-1]
+                    yield self.form.part(bare, part)
+                    costs_s.append(max(clock() - begin - away_s, 0.0))
+                    sizes.append(part.stop - part.start)
+                    sizer.took(sizes[-1], costs_s[-1])
+                    at = part.stop
+                meter.executed(rows, sizes, starts_s, costs_s)
+            away_s, idle_since = 0.0, clock()
+
+        result, held = None, list[Any]()
+        for result in self.function(slices()):
+            paused = clock()
+            held.append(self.form.plain(result))
+            # Batch by batch, as without a probe: who reads only the first rows closes the connection behind them, and
+            # a worker that still has slices to write then prints a traceback.
+            if ends or sum(map(len, held)) >= _FULL:
+                yield from self.form.together(held)
+                held = []
+            away_s += clock() - paused
+        yield from self.form.together(held)
+        if idle_since and meter.rows:
+            # What the function did after its last row: a flush, say.
+            flush_s = max(clock() - idle_since - away_s, 0.0)
+            meter.worked(time.time() - flush_s, flush_s)
+        if (sums := meter.text(_partition(), apart=self.apart)) is not None:
+            yield self.form.last(result, sums)
+
+
+@dataclass(frozen=True)
+class MeasuredRows:
+    """A function of one row, timed row by row; with a fine gate in front of it, if there is one."""
+
+    function: Callable[[dict[str, Any]], Any]
+    schema: pa.Schema
+    fine: Fine | None = None
+    apart: bool = True  #: as in `Measured`
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The function's results, then the sums."""
+        meter = Meter()
+        form = ArrowForm(self.schema)
+        for batch in batches:
+            bare, rows = form.split(batch)
+            found: list[dict[str, Any]] = []
+            if self.fine is None:
+                self._all(bare.to_pylist(), rows, meter, found)
+            else:
+                self._those_in_time(bare.to_pylist(), rows, meter, found, self.fine)
+            yield form.plain(batch_of(found, self.schema))
+        if (sums := meter.text(_partition(), apart=self.apart)) is not None:
+            yield form.last(None, sums)
+
+    def _all(self, given: list[dict[str, Any]], rows: Rows, meter: Meter, found: list[dict[str, Any]]) -> None:
+        names = frozenset(self.schema.names)
+        starts_s, costs_s = list[float](), list[float]()
+        for row in given:
+            starts_s.append(time.time())
+            begin = time.perf_counter()
+            found.extend(results_of(self.function(row), names))
+            costs_s.append(time.perf_counter() - begin)
+        meter.executed(rows, [1] * len(costs_s), starts_s, costs_s)
+
+    def _those_in_time(
+        self, given: list[dict[str, Any]], rows: Rows, meter: Meter, found: list[dict[str, Any]], fine: Fine
+    ) -> None:
+        gate, names = fine.gate(), frozenset(self.schema.names)
+        starts_s, costs_s, weights = list[float](), list[float](), list[float]()
+        passed = np.zeros(len(given), np.bool_)
+        columns = (rows.buckets.tolist(), rows.arrivals_s.tolist(), rows.must_keep.tolist(), rows.weights.tolist())
+        for number, (row, bucket, arrival_s, must_keep, weight) in enumerate(zip(given, *columns, strict=True)):
+            now_s = time.time()
+            verdict = gate.judge(bucket, arrival_s, now_s, must_keep=must_keep, weight=weight)
+            if verdict is None:
+                continue
+            passed[number] = True
+            weights.append(verdict.weight)
+            if fine.weight_column is not None:
+                row[fine.weight_column] = verdict.weight
+            begin = time.perf_counter()
+            found.extend(results_of(self.function(row), names))
+            starts_s.append(now_s)
+            costs_s.append(time.perf_counter() - begin)
+            gate.executed(verdict, now_s, costs_s[-1])
+        taken_up = replace(rows.only(passed), weights=np.array(weights))
+        meter.executed(taken_up, [1] * len(costs_s), starts_s, costs_s)
+        meter.shed(len(given) - len(costs_s))
+
+
+@dataclass(frozen=True)
+class EachRow:
+    """A function of one row over batches, not measured."""
+
+    function: Callable[[dict[str, Any]], Any]
+    schema: pa.Schema
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The function's results."""
+        names = frozenset(self.schema.names)
+        for batch in batches:
+            found = [result for row in batch.to_pylist() for result in results_of(self.function(row), names)]
+            yield batch_of(found, self.schema)
+
+
+def _first_with_rows(batches: Iterable[Any]) -> tuple[Any, Iterator[Any]]:
+    """The first batch that has rows, None if there is none, and those behind it."""
+    rest = iter(batches)
+    return next((batch for batch in rest if len(batch)), None), rest
+
+
+def _partition() -> int:
+    context = TaskContext.get()
+    return -1 if context is None else context.partitionId()
+
+
+def batch_of(rows: list[dict[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
+    """Rows as a batch; one line for a value that does not fit its column."""
+    try:
+        return pa.RecordBatch.from_pylist(rows, schema=schema)
+    except (pa.ArrowException, OverflowError, TypeError, ValueError):
+        for field in schema:
+            for row in rows:
+                _refuse_unfit(row.get(field.name), field)
+        raise
+
+
+def _refuse_unfit(value: Any, field: pa.Field) -> None:  # noqa: ANN401 - whatever a user gives
+    try:
+        pa.array([value], field.type)
+    except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+        why = " ".join(str(error).split())
+        raise PenstockError.setting(
+            f"the function's field {field.name!r}", value, f"a value that fits {field.type}, as its schema says", why
+        ) from None
+
+
+def results_of(result: Any, names: frozenset[str]) -> list[dict[str, Any]]:  # noqa: ANN401 - whatever a user gives
+    """What a function of one row gave, as rows: a row, several, or none; a field that is not named is refused."""
+    if result is None:
+        return []
+    if isinstance(result, dict):
+        rows = [result]
+    elif hasattr(result, "asDict"):  # Spark's own Row, which is a tuple too
+        rows = [result.asDict()]
+    elif isinstance(result, Iterable) and not isinstance(result, str | bytes):
+        rows = [one.asDict() if hasattr(one, "asDict") else one for one in result]
+    else:
+        rows = [result]
+    for row in rows:
+        if not isinstance(row, dict):
+            raise PenstockError.setting(
+                "the function's result", result, "a row as a dictionary, a list of such rows, or None"
+            )
+        if not row.keys() <= names:
+            # Arrow would drop it without a word.
+            unknown = min(row.keys() - names, key=str)
+            raise PenstockError(
+                f"the function gave a field {unknown!r} that its schema lacks: it has {', '.join(sorted(names))}"
+            )
+    return rows

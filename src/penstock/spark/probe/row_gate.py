@@ -1,0 +1,57 @@
+"""The fine gate: inside a task, the row-by-row shedder in front of the function, so that a batch cannot run away.
+
+The same core machines as in the simulator. A row is judged when its turn comes, by how long it has waited already and
+by what the rows before it have cost. That depends on the clock, so unlike the gate's its verdicts may differ at a
+replay.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+from penstock.core.control.arrival import MOST_AGE_S
+from penstock.core.row.machines import Arrived, Drop, Executed
+from penstock.errors import PenstockError
+
+if TYPE_CHECKING:
+    from penstock.core.control.policies import Machines
+
+#: Why the fine gate sheds a row.
+TOO_LATE = "too late within its batch"
+
+
+class Passed(NamedTuple):
+    """A row that is let through: its new weight, and what to tell the machines when it is done."""
+
+    weight: float
+    bucket: int
+    arrived_s: float
+    request: object | None
+
+
+class FineGate:
+    """Judges the rows of one worker, batch after batch."""
+
+    def __init__(self, machines: Machines) -> None:
+        """Judge by these machines."""
+        self._shedder, self._operator = machines
+        self._rows = 0
+
+    def judge(self, bucket: int, arrival_s: float, now_s: float, *, must_keep: bool, weight: float) -> Passed | None:
+        """Whether to take up a row now."""
+        # A row without a time of arrival that can be right counts as just arrived.
+        arrived_s = min(arrival_s, now_s) if now_s - MOST_AGE_S <= arrival_s < math.inf else now_s
+        self._rows += 1
+        try:
+            verdict = self._shedder.judge(Arrived(arrived_s, bucket, self._rows, must_keep=must_keep, weight=weight))
+        except PenstockError:  # a weight that is none, say: such a row goes its way
+            return Passed(weight, bucket, arrived_s, None)
+        return None if isinstance(verdict, Drop) else Passed(verdict.weight, bucket, arrived_s, verdict.request)
+
+    def executed(self, row: Passed, start_s: float, cost_s: float) -> None:
+        """Learn from a row that is done."""
+        start_s = max(start_s, row.arrived_s)
+        done = Executed(row.bucket, row.arrived_s, start_s, start_s + cost_s, cost_s, row.request)
+        for send in self._operator.executed(done):
+            self._shedder.receive(send.message)

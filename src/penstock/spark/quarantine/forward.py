@@ -1,0 +1,110 @@
+"""From the folder of a quarantine into a table or a topic: a small streaming query beside the guarded one."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from pyspark.errors import PySparkException
+
+from penstock.errors import PenstockError
+from penstock.spark import file_log
+from penstock.spark.expected_errors import quiet
+from penstock.spark.quarantine import forwarded
+from penstock.spark.quarantine.replay import started
+from penstock.spark.quarantine.rows import Sign, stored_schema
+from penstock.spark.quarantine.tables import refuse_shared
+from penstock.spark.quarantine.topic import as_json, refuse_unreachable
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.types import StructType
+
+    from penstock.spark.quarantine.rows import Place
+
+_logger = logging.getLogger("penstock")
+
+#: How often rows are brought on.
+EVERY = "5 seconds"
+#: Most files in one batch: two for each batch of the guarded query that sheds.
+FILES = 100
+#: Longest wait for the last rows when the guard is stopped.
+STOP_S = 30.0
+#: The query's checkpoint; Spark takes no folder of such a name for data.
+MARK = "_forward"
+#: How a line of a trace begins that Penstock has written for people.
+_OWN = f"{PenstockError.__module__}.{PenstockError.__qualname__}: "
+
+
+def refuse_unusable(spark: SparkSession, place: Place, folder: Path, schema: StructType) -> None:
+    """Make a table or a topic that is missing; one line if what is named cannot be used."""
+    if place.kind == "kafka":
+        refuse_unreachable(place, "quarantine")
+        return
+    try:
+        with quiet():
+            if not spark.catalog.tableExists(place.name):
+                spark.catalog.createTable(place.name, schema=schema, source="parquet")
+            refuse_shared(spark, place.name, folder / MARK, "quarantine")
+    except PySparkException as error:
+        accepted = "a table that is there or can be made"
+        told = f"Spark says: {_first_line(error)}"
+        raise PenstockError.setting("quarantine", f"table:{place.name}", accepted, told) from None
+
+
+class Forward:
+    """The query, from its start to its end."""
+
+    def __init__(self, spark: SparkSession, folder: Path, place: Place) -> None:
+        """Bring on what is in the folder and what will be."""
+        sign = Sign.read(folder, "quarantine")
+        options = {"maxFilesPerTrigger": str(FILES), **forwarded.put_aside(folder)}
+        rows = spark.readStream.schema(stored_schema(sign)).options(**options).parquet(str(folder))
+        if place.kind == "kafka":
+            rows = as_json(rows)
+        self._folder, self._place = folder, place
+        file_log.shorten(folder / MARK)
+        self._query: StreamingQuery = started(rows, folder / MARK, place, {"processingTime": EVERY})
+
+    @property
+    def alarm(self) -> str | None:
+        """What went wrong, in one line."""
+        if self._query.isActive:
+            return None
+        error = self._query.exception()
+        why = "" if error is None else f": {_first_line(error)}"
+        return f"shed rows wait in {self._folder}, because they are no longer brought to {self._place.name}{why}"
+
+    def stop(self) -> None:
+        """Bring on what is there, and end; what takes longer than `STOP_S` goes on without being waited for."""
+        ending = threading.Thread(target=self._end, name="penstock-forward", daemon=True)
+        ending.start()
+        ending.join(STOP_S)
+        if ending.is_alive():
+            _logger.warning(
+                "shed rows in %s are still being brought to %s: those left when the program ends follow when the guard "
+                "watches again",
+                self._folder,
+                self._place.name,
+            )
+
+    def _end(self) -> None:
+        alarm = self.alarm
+        if alarm is not None:
+            _logger.warning("%s", alarm)
+            return
+        with suppress(PySparkException):
+            self._query.processAllAvailable()
+            self._query.stop()
+
+
+def _first_line(error: Exception) -> str:
+    """What Penstock itself has said, if it is somewhere in a trace; else what comes first."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    own = (line.partition(_OWN)[2] for line in lines if line.startswith(_OWN))
+    return next(own, lines[0] if lines else type(error).__name__)

@@ -1,0 +1,46 @@
+"""Files of a quarantine whose rows are in a table or a topic: put aside by Spark, and deleted when they are old.
+
+They are out of the folder that Spark lists for new files. They stay for a while, because a batch that is run again must
+find what it wrote the first time.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from penstock.store.retention import AGE_S, BATCHES, LEAST_BATCHES, PURGE_EVERY
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+#: The folder beside the quarantine; Spark repeats the whole path of a file below it.
+FORWARDED = "forwarded"
+
+
+def put_aside(folder: Path) -> dict[str, str]:
+    """Options of Spark's file source: what it has read leaves the folder."""
+    return {"cleanSource": "archive", "sourceArchiveDir": str(folder.parent / FORWARDED)}
+
+
+def kept_in(folder: Path) -> Path:
+    """Where files of the folder are when they have left it."""
+    return folder.parent / FORWARDED / folder.relative_to(folder.anchor)
+
+
+def found(folder: Path, name: str) -> Path | None:
+    """The file of that name, in the folder or put aside; None if there is none."""
+    # In this order: Spark may put it aside in between.
+    return next((path for path in (folder / name, kept_in(folder) / name) if path.exists()), None)
+
+
+def purge(folder: Path, query: str, batch: int, now_s: float) -> None:
+    """Delete files of a query that were put aside long ago, now and then."""
+    if batch % PURGE_EVERY:
+        return
+    with suppress(OSError):
+        for path in kept_in(folder).glob(f"{query}-*.parquet"):
+            number = int(path.name.removeprefix(f"{query}-").split("-")[0])
+            old = path.stat().st_mtime < now_s - AGE_S and number < batch - LEAST_BATCHES
+            if old or number < batch - BATCHES:
+                path.unlink(missing_ok=True)

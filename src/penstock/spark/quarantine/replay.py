@@ -1,0 +1,219 @@
+"""Replay: rows in quarantine are fed through a pipeline, each once, all at once or whenever there is room.
+
+A replay is a streaming query over the files of the quarantine, and its checkpoint, beside them, is the durable mark of
+what has been replayed: Spark's own, so a replay that is killed goes on where it was, and what an exactly-once sink got
+it got once.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
+
+from penstock.errors import PenstockError
+from penstock.spark.guard.weight_mark import WEIGHT, made_by, refuse_another
+from penstock.spark.plans.binding import LEASE_S
+from penstock.spark.quarantine.rows import ADDED, Place, Sign, stored_schema
+from penstock.spark.quarantine.tables import refuse_shared
+from penstock.spark.quarantine.topic import Topic, refuse_unreachable
+from penstock.spark.row_counter import taken
+from penstock.store.folder import local_folder
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterator
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from penstock.spark.row_counter import Taken
+    from penstock.store.logs import PlanStore
+
+#: A guard that has shed nothing for so long has room to spare.
+CALM_S = 10.0
+#: Files in one batch of a replay; while it waits for calm, so few that it can stop soon.
+FILES, FEW_FILES = 1000, 4
+#: Time between two looks at a replay that waits for calm.
+LOOK_S = 0.2
+#: The checkpoint of the replay; Spark takes no folder of such a name for data.
+MARK = "_replay"
+#: The file in it that says into what.
+INTO = "into"
+
+
+class Replayed(NamedTuple):
+    """What a replay has done."""
+
+    rows: int
+    batches: int
+
+    @classmethod
+    def of(cls, batches: list[int]) -> Replayed:
+        """What these batches, by their rows, add up to."""
+        return cls(sum(batches), len(batches))
+
+
+def calm(plans: PlanStore, now_s: float) -> bool:
+    """Whether the query of these plans has room: nothing is shed, and has not been for a while."""
+    newest = plans.latest()
+    if newest is None:
+        return True
+    if newest.gates:
+        return now_s - max(newest.decided_s, plans.renewed_s(newest.version)) > LEASE_S
+    return now_s - newest.decided_s > CALM_S
+
+
+def replay(
+    spark: SparkSession,
+    folder: str | os.PathLike[str],
+    into: str | os.PathLike[str] | Callable[[DataFrame, int], None],
+    pipeline: Callable[[DataFrame], DataFrame] | None = None,
+    *,
+    when: Callable[[], bool] | None = None,
+) -> Replayed:
+    """Feed the rows in quarantine that have not been replayed yet through a pipeline; return when none is left.
+
+    Args:
+        spark: The session.
+        folder: The quarantine: the folder that a guard was given.
+        into: Where results go: a folder of its own (Parquet), `table:NAME`, `kafka:TOPIC@HOST:PORT`, or a function for
+            `foreachBatch`.
+        pipeline: What the guarded query does between `admit` and its sink; if not given, rows go on as they are. Each
+            row has its weight from before the gate, or else 1.
+        when: Tells whether there is room now, such as `lambda: guard.calm`; the replay pauses while there is none.
+
+    Raises:
+        PenstockError: If there is nothing to replay, or it has been replayed already.
+    """
+    path = local_folder("folder", folder)
+    sign = Sign.read(path, "folder")
+    place = None if callable(into) else Place.of(into, "into")
+    if not any(path.glob("*.parquet")):
+        raise PenstockError.setting("folder", str(path), "a quarantine with rows in it", "none has been shed yet")
+    mark = path / MARK
+    if place is not None and place.kind == "folder":
+        _refuse_used(Path(place.name), path, mark)
+    if place is not None and place.kind == "kafka":
+        refuse_unreachable(place, "into")
+    if place is not None and place.kind == "table" and spark.catalog.tableExists(place.name):
+        refuse_shared(spark, place.name, mark, "into")
+    with _alone(path), taken(spark) as count:
+        _refuse_elsewhere(path, place)
+        few = FEW_FILES if when is not None else FILES
+        rows = spark.readStream.schema(stored_schema(sign)).option("maxFilesPerTrigger", few).parquet(str(path))
+        made = _as_admitted(rows, sign).transform(pipeline or (lambda df: df))
+        done = _run(made, mark, place or into, when, count)
+    if not done.rows:
+        raise PenstockError.setting("folder", str(path), "a quarantine with rows left", "all have been replayed")
+    return done
+
+
+def whole(first: DataFrame, replayed: DataFrame, weight: str | None = None) -> DataFrame:
+    """The results of the first pass and of the replay together, each row with weight 1.
+
+    Behind the gate a row stood for some that were shed. Now these are there themselves, so it stands for itself alone.
+    The column of weights is `weight` if none is named.
+    """
+    name = WEIGHT if weight is None else weight
+    for df, which in ((first, "first"), (replayed, "replayed")):
+        if name not in df.columns:
+            raise PenstockError.setting("weight", name, f"the column of weights in {which}: {', '.join(df.columns)}")
+        if weight is None:
+            refuse_another(df, name)
+    return first.unionByName(replayed).withColumn(name, F.lit(1.0))
+
+
+def _as_admitted(rows: DataFrame, sign: Sign) -> DataFrame:
+    """The rows as the gate would have let them through without a plan."""
+    plain = rows.drop(*ADDED)
+    own = next((name for name in plain.columns if name.lower() == sign.weight.lower()), None)
+    weight = F.lit(1.0) if own is None else F.coalesce(F.col(f"`{own}`").cast("double"), F.lit(1.0))
+    return made_by(plain.withColumn(sign.weight, weight), sign.weight, sign.guard)
+
+
+def started(made: DataFrame, checkpoint: Path, into: Any, trigger: dict[str, Any]) -> StreamingQuery:  # noqa: ANN401
+    """A query into a place, or into a function for `foreachBatch`."""
+    writer = made.writeStream.option("checkpointLocation", str(checkpoint)).trigger(**trigger)
+    if not isinstance(into, Place):
+        return writer.foreachBatch(into).start()
+    if into.kind == "table":
+        return writer.toTable(into.name)
+    if into.kind == "kafka":
+        return writer.foreachBatch(Topic(into, checkpoint)).start()
+    return writer.format("parquet").option("path", into.name).start()
+
+
+def _run(made: DataFrame, mark: Path, into: Any, when: Callable[[], bool] | None, count: Taken) -> Replayed:  # noqa: ANN401
+    """Run the query until nothing is left, and only while there is room."""
+    if when is None:
+        query = started(made, mark, into, {"availableNow": True})
+        query.awaitTermination()
+        return Replayed.of(count.of(query))
+    rows: list[int] = []
+    while True:
+        while not when():
+            time.sleep(LOOK_S)
+        query = started(made, mark, into, {"processingTime": "0 seconds"})
+        over = _until_over(query, when, count)
+        query.stop()
+        rows += count.of(query)
+        if over:
+            return Replayed.of(rows)
+
+
+def _until_over(query: StreamingQuery, when: Callable[[], bool], count: Taken) -> bool:
+    """Whether nothing is left; false if there is no more room."""
+    while when():
+        status: dict[str, Any] = query.status
+        if not query.isActive:
+            query.awaitTermination()  # raises what it met
+            return True
+        if count.heard_of(query) and not status["isDataAvailable"] and not status["isTriggerActive"]:
+            return True
+        time.sleep(LOOK_S)
+    return False
+
+
+def _refuse_used(into: Path, folder: Path, mark: Path) -> None:
+    """Two queries that write into one folder hide each other's files from Spark."""
+    if (into / "x").is_relative_to(folder):
+        raise PenstockError.setting("into", str(into), "a folder outside the quarantine")
+    if (into / "_spark_metadata").exists() and not (mark / "commits").exists():
+        raise PenstockError.setting("into", str(into), "a folder of its own", "another query writes into this one")
+
+
+def _refuse_elsewhere(folder: Path, place: Place | None) -> None:
+    """Spark's file sink goes by the numbers of batches: those of a replay that began elsewhere would be missed here."""
+    known = folder / MARK / INTO
+    now = "" if place is None else f"{place.kind}:{place.name}"
+    if not (known.exists() and (folder / MARK / "commits").exists()):
+        known.parent.mkdir(exist_ok=True)
+        known.write_text(now, encoding="utf-8")
+        return
+    before = known.read_text(encoding="utf-8")
+    if now != before and now.startswith(("folder:", "table:")):
+        told = "a function" if not before else before.removeprefix("folder:")
+        raise PenstockError.setting(
+            "into",
+            place.name if place else "",
+            f"{told}, into which this quarantine was replayed before",
+            f"to replay all of it into another place, delete {folder / MARK}",
+        )
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Only one replay of a quarantine at a time."""
+    with (folder / ".replay.lock").open("ab") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise PenstockError.setting(
+                "folder", str(folder), "one that is not being replayed", "wait for it"
+            ) from None
+        yield

@@ -1,0 +1,311 @@
+"""Quarantine: the rows that a gate sheds, on disk, each once, with the reason, the plan and the batch.
+
+The gate's frame is split in two. The rows that pass go on as they would without a quarantine. The others are dealt into
+a few parts by their coin, and each part of a batch is one Parquet file, written by a Python function that gives nothing
+back; so the two branches together are the rows that pass. A file's name says query, batch and part, and the first file
+of a name stays: a task that is run again, or a batch that is replayed, finds the very rows in it that it would write. A
+fingerprint of the rows stands in the file; rows that differ from it are those of another batch with the same number,
+and are refused.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import time
+import uuid
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from penstock.errors import PenstockError
+from penstock.spark.quarantine import forwarded
+from penstock.store.folder import FolderStore, local_folder, scheme_of
+from penstock.store.interface import StoreError
+from penstock.store.logs import PlanLog
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+#: Files a batch: rows that are shed are shuffled to so many tasks.
+PARTS = 2
+#: What the gate says of a shed row, on its way to the writer.
+REASON_NUMBER, PLAN_VERSION, PART, COIN = "__penstock_reason", "__penstock_plan", "__penstock_part", "__penstock_coin"
+#: What stands beside a row's own columns in a quarantine.
+REASON, PLAN, BATCH, QUERY = "penstock_reason", "penstock_plan", "penstock_batch", "penstock_query"
+ADDED = (REASON, PLAN, BATCH, QUERY)
+#: The file that says that a folder is a quarantine; a name that Spark does not take for data.
+SIGN = "_penstock.json"
+#: Under this key a file's metadata has the fingerprint of its rows.
+FINGERPRINT = b"penstock_rows"
+#: What a row is shed for if its plan can no longer be read.
+UNTOLD = "shed by a plan that is gone"
+
+
+class Place(NamedTuple):
+    """Where shed rows go: into a folder, and from there into a table or a topic if one is named."""
+
+    kind: str  #: `folder`, `table` or `kafka`
+    name: str  #: of the folder, table or topic
+    servers: str = ""  #: Kafka's bootstrap servers
+
+    @classmethod
+    def of(cls, given: object, setting: str = "quarantine") -> Place:
+        """Read a setting.
+
+        >>> Place.of("table:shed_rows")
+        Place(kind='table', name='shed_rows', servers='')
+        >>> Place.of("kafka:shed@localhost:9092")
+        Place(kind='kafka', name='shed', servers='localhost:9092')
+        """
+        accepted = "a folder, 'table:NAME' or 'kafka:TOPIC@HOST:PORT'"
+        if not isinstance(given, str | os.PathLike) or not os.fspath(given):
+            raise PenstockError.setting(setting, given, accepted)
+        text = os.fspath(given)
+        if text.startswith("table:"):
+            name = text.removeprefix("table:").strip()
+            if not name:
+                raise PenstockError.setting(setting, given, "the table's name as well, such as 'table:shed_rows'")
+            return cls("table", name)
+        if text.startswith("kafka:"):
+            topic, _, servers = text.removeprefix("kafka:").strip("/").partition("@")
+            if not topic or not servers:
+                fix = "a topic needs bootstrap servers"
+                raise PenstockError.setting(setting, given, "'kafka:TOPIC@HOST:PORT'", fix)
+            return cls("kafka", topic, servers)
+        if scheme_of(text) not in (None, "file") and "://" not in text:
+            raise PenstockError.setting(setting, given, accepted)
+        return cls("folder", str(local_folder(setting, text)))
+
+    def refuse_inside(self, checkpoint: str | os.PathLike[str] | None) -> None:
+        """A quarantine outlives its query's checkpoint, and its plans must be there for as long."""
+        if checkpoint is None:
+            raise PenstockError(
+                "quarantine is given without checkpoint: give the query's checkpoint folder as well, or a restarted "
+                "query would shed other rows than those in quarantine"
+            )
+        folder = local_folder("checkpoint", checkpoint)
+        if self.kind == "folder" and (Path(self.name).resolve() / "x").is_relative_to(folder.resolve()):
+            raise PenstockError.setting(
+                "quarantine", self.name, "a folder outside the checkpoint", "it would go when the checkpoint goes"
+            )
+
+
+@dataclass(frozen=True)
+class Sign:
+    """What a quarantine says of itself.
+
+    Attributes:
+        guard: Name of the guard that fills it.
+        weight: Its column of weights.
+        schema: Columns of the rows, as Spark's JSON, without what is added.
+        parts: Files a batch.
+    """
+
+    guard: str
+    weight: str
+    schema: str
+    parts: int = PARTS
+
+    def put(self, folder: Path) -> None:
+        """Make the folder a quarantine; refuse one that is not empty and none, or one of rows with other columns."""
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(dir=folder, prefix=".penstock-", suffix=".tmp"):
+                pass
+            there = next((one.name for one in folder.iterdir() if not one.name.startswith((".", "_"))), None)
+            if there is not None and not (folder / SIGN).exists():
+                raise PenstockError.setting(
+                    "quarantine", str(folder), "an empty folder, or a quarantine", f"there is {there}"
+                )
+            if not (folder / SIGN).exists():
+                FolderStore(folder).create(SIGN, json.dumps(asdict(self)).encode())
+        except OSError as error:
+            raise _unwritable(folder, f"the system says: {error.strerror}") from None
+        except StoreError as error:
+            raise _unwritable(folder, error.why) from None
+        found = Sign.read(folder, "quarantine")
+        if found != self:
+            differs = [name for name, value in asdict(self).items() if getattr(found, name) != value]
+            raise PenstockError.setting(
+                "quarantine", str(folder), "a folder of its own", f"rows there have another {' and '.join(differs)}"
+            )
+
+    @classmethod
+    def read(cls, folder: Path, setting: str) -> Sign:
+        """The sign of a folder; one line if it is no quarantine."""
+        try:
+            return cls(**json.loads((folder / SIGN).read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError):
+            raise PenstockError.setting(
+                setting, str(folder), "the quarantine of a guard", f"there is no usable {SIGN} in it"
+            ) from None
+
+
+def file_names(query: str, batch: int) -> list[str]:
+    """The files that the shed rows of a batch may be in."""
+    return [_file_name(query, batch, part) for part in range(PARTS)]
+
+
+def _file_name(query: str, batch: int, part: int) -> str:
+    return f"{query}-{batch:012d}-{part}.parquet"
+
+
+class Writer:
+    """Writes the shed rows of a task's parts, for `mapInArrow`; gives nothing back."""
+
+    def __init__(self, folder: str, store: str, place: str) -> None:
+        """Into this folder; reasons are looked up in the plans of this store, in the table of this place."""
+        self._folder, self._store, self._place = folder, store, place
+        self._reasons: dict[int, tuple[str, ...]] = {}  # by version
+
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        """Write all rows of a task."""
+        from pyspark import TaskContext  # noqa: PLC0415 - on a worker
+
+        context = TaskContext.get()
+        assert context is not None  # noqa: S101 - tasks have one
+        batch = int(context.getLocalProperty("streaming.sql.batchId") or 0)
+        self.write(batches, batch, context.getLocalProperty("sql.streaming.queryId") or "")
+        return iter(())
+
+    def write(self, batches: Iterable[Any], batch: int, query: str) -> None:
+        """Write rows that a batch of a query has shed."""
+        if not (Path(self._folder) / SIGN).exists():  # Another disk under the same path must not take rows in.
+            raise PenstockError.setting(
+                "quarantine", self._folder, "a folder that executors see, as the driver does", f"there is no {SIGN}"
+            )
+        parts: dict[int, _Part] = {}
+        try:
+            for rows in batches:
+                for part in sorted(set(rows.column(PART).to_pylist())):
+                    if part not in parts:
+                        parts[part] = _Part(Path(self._folder), _file_name(query, batch, part))
+                    parts[part].write(*self._named(rows, part, batch, query))
+            for one in parts.values():
+                one.publish()
+            forwarded.purge(Path(self._folder), query, batch, time.time())
+        except OSError as error:
+            # A row that can be kept nowhere must not be lost in silence: the batch fails, as with a sink that is full.
+            raise PenstockError.setting(
+                "quarantine", self._folder, "a folder that can be written", f"the system says: {error.strerror}"
+            ) from None
+        finally:
+            for one in parts.values():
+                one.discard()
+
+    def _named(self, rows: Any, part: int, batch: int, query: str) -> tuple[Any, Any]:  # noqa: ANN401 - Arrow has no types
+        """The rows of a part with their reason in words, and their coins."""
+        import pyarrow as pa  # noqa: PLC0415 - on a worker
+        import pyarrow.compute as pc  # noqa: PLC0415
+
+        rows = rows.filter(pc.equal(rows.column(PART), part))
+        versions, numbers = rows.column(PLAN_VERSION).to_pylist(), rows.column(REASON_NUMBER).to_pylist()
+        reasons = [self._reason(*one) for one in zip(versions, numbers, strict=True)]
+        plans = [None if version < 0 else version for version in versions]
+        own = [name for name in rows.schema.names if name not in (REASON_NUMBER, PLAN_VERSION, PART, COIN)]
+        added = {
+            REASON: pa.array(reasons, pa.string()),
+            PLAN: pa.array(plans, pa.int64()),
+            BATCH: pa.array([batch] * len(reasons), pa.int64()),
+            QUERY: pa.array([query] * len(reasons), pa.string()),
+        }
+        columns = [*(rows.column(name) for name in own), *added.values()]
+        return pa.Table.from_arrays(columns, names=[*own, *added]), rows.column(COIN)
+
+    def _reason(self, version: int, number: int) -> str:
+        from penstock.core.control.backlog import TOO_OLD  # noqa: PLC0415 - on a worker
+        from penstock.core.control.batch_size import TOO_MANY  # noqa: PLC0415
+        from penstock.core.control.thresholds import BACKLOG_NUMBER, SIZE_NUMBER, reasons  # noqa: PLC0415
+
+        if number in (BACKLOG_NUMBER, SIZE_NUMBER):
+            return TOO_OLD if number == BACKLOG_NUMBER else TOO_MANY
+        if version not in self._reasons:
+            plan = PlanLog(Path(self._store) / "plans", make=False).get(version)
+            table = plan.gate(self._place) if plan else None
+            self._reasons[version] = reasons(table) if table else ()
+        names = self._reasons[version]
+        return names[number] if number < len(names) else UNTOLD
+
+
+class _Part:
+    """One file that is being written."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self._folder, self._name = folder, name
+        self._there = forwarded.found(folder, name) is not None
+        self._temporary = folder / f".{name}.{uuid.uuid4().hex}.tmp"
+        self._writer: Any = None
+        self._rows, self._sum = 0, 0
+
+    def write(self, table: Any, coins: Any) -> None:  # noqa: ANN401 - Arrow has no types
+        self._rows += len(coins)
+        self._sum = (self._sum + int(coins.to_numpy(zero_copy_only=False).sum())) % 2**64
+        if self._there:
+            return
+        if self._writer is None:
+            import pyarrow.parquet as pq  # noqa: PLC0415 - on a worker
+
+            self._writer = pq.ParquetWriter(self._temporary, table.schema)
+        self._writer.write_table(table)
+
+    @property
+    def _fingerprint(self) -> bytes:
+        """Of the rows, in whatever order: how many they are, and the sum of their coins."""
+        return f"{self._rows}-{self._sum:016x}".encode()
+
+    def publish(self) -> None:
+        if self._writer is not None:
+            self._writer.add_key_value_metadata({FINGERPRINT: self._fingerprint})
+            self._writer.close()
+            self._writer = None
+            FolderStore(self._folder, make=False).adopt(self._temporary, self._name)
+        self._refuse_others()
+
+    def _refuse_others(self) -> None:
+        """Whoever wrote the file: the rows in it must be these."""
+        import pyarrow as pa  # noqa: PLC0415 - on a worker
+        import pyarrow.parquet as pq  # noqa: PLC0415
+
+        final = forwarded.found(self._folder, self._name) or self._folder / self._name
+        try:
+            try:
+                found = pq.read_metadata(final)
+            except FileNotFoundError:  # Spark has put it aside just now.
+                final = forwarded.kept_in(self._folder) / self._name
+                found = pq.read_metadata(final)
+        except pa.ArrowInvalid:
+            raise PenstockError.setting(
+                "quarantine", str(final), "a file that can be read", "it is damaged: delete it"
+            ) from None
+        before = (found.metadata or {}).get(FINGERPRINT, f"{found.num_rows}".encode())
+        if self._fingerprint != before and self._fingerprint.partition(b"-")[0] != before:
+            raise PenstockError(
+                f"quarantine: {final} has other rows of a batch with the same number, so that offsets must have "
+                "been wound back: move it, and those of later batches, out of the folder and start the query again"
+            )
+
+    def discard(self) -> None:
+        if self._writer is not None:
+            with suppress(OSError):  # On a full disk it cannot be ended either, and must not stay there.
+                self._writer.close()
+        self._temporary.unlink(missing_ok=True)
+
+
+def _unwritable(folder: Path, why: str) -> PenstockError:
+    return PenstockError.setting("quarantine", str(folder), "a folder that can be written", why)
+
+
+def added_fields() -> list[StructField]:
+    """The columns that a quarantine adds."""
+    kinds = (StringType(), LongType(), LongType(), StringType())
+    return [StructField(name, kind) for name, kind in zip(ADDED, kinds, strict=True)]
+
+
+def stored_schema(sign: Sign) -> StructType:
+    """The columns of the files."""
+    return StructType([*StructType.fromJson(json.loads(sign.schema)).fields, *added_fields()])

@@ -1,0 +1,164 @@
+"""Rows of a stream into a Kafka topic, each once: a batch's rows and the mark that it is written are one transaction.
+
+Spark's own sink for Kafka writes a batch again if the driver dies before Spark has noted that it is done. Here the
+number of the batch goes to Kafka together with its rows, as the committed offset of a consumer group that nobody reads
+with, or neither goes. A batch that Spark repeats finds its number there, and nothing is sent. A driver that was cut off
+but lives on is shut out as soon as another one begins.
+
+The price: one producer, in the driver, sends all rows. Readers must leave out what was not committed
+(`isolation.level=read_committed`).
+"""
+
+from __future__ import annotations
+
+import importlib
+import time
+import uuid
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
+from pyspark.sql.types import BinaryType, StringType
+
+from penstock.errors import PenstockError
+from penstock.store.folder import FolderStore
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, Row
+
+    from penstock.spark.quarantine.rows import Place
+
+#: How long the broker is waited for: before a query begins, and in a batch.
+REACH_S, WAIT_S = 5.0, 60.0
+#: Time between two questions to a broker that cannot answer yet.
+RETRY_S = 0.2
+#: Longest that a batch may take from its first row to its last: the most that a broker allows unless told otherwise.
+TRANSACTION_S = 900.0
+#: The file in a query's checkpoint that holds its name with Kafka: both are lost together, or neither.
+IDENTITY = "penstock_kafka_id"
+#: The client would tell each try to reach a broker that is away.
+_SILENT = {"log_level": 0}
+
+
+class Topic:
+    """A sink for `foreachBatch`."""
+
+    def __init__(self, place: Place, checkpoint: Path) -> None:
+        """Of the query with this checkpoint."""
+        FolderStore(checkpoint).create(IDENTITY, uuid.uuid4().hex.encode())
+        self.name = f"penstock-{(checkpoint / IDENTITY).read_text(encoding='utf-8')}"
+        self._topic = place.name
+        self._common: dict[str, Any] = {**_SILENT, "bootstrap.servers": place.servers}
+
+    def __call__(self, df: DataFrame, batch: int) -> None:
+        """Write a batch, unless it is written."""
+        kafka = client()
+        limit = {"transaction.timeout.ms": int(TRANSACTION_S * 1e3)}
+        try:
+            producer = kafka.Producer({**self._common, **limit, "transactional.id": self.name, "linger.ms": 20})
+            reading = {"group.id": self.name, "enable.auto.commit": False, "isolation.level": "read_committed"}
+            consumer = kafka.Consumer({**self._common, **reading})
+            try:
+                # Shuts out an earlier producer of that name, and undoes what it has begun.
+                producer.init_transactions(WAIT_S)
+                mark = kafka.TopicPartition(self._topic, 0)
+                if _written(consumer, mark) > batch:
+                    return
+                mark.offset = batch + 1
+                self._write(producer, df, mark, consumer.consumer_group_metadata())
+            finally:
+                consumer.close()
+        except kafka.KafkaException as error:
+            raise PenstockError(f"Kafka does not take rows for topic {self._topic}: {_line(error)}") from None
+
+    def _write(self, producer: Any, df: DataFrame, mark: Any, group: Any) -> None:  # noqa: ANN401 - Kafka has no types
+        producer.begin_transaction()
+        try:
+            for row in records(df).toLocalIterator(prefetchPartitions=True):
+                self._send(producer, row)
+            producer.send_offsets_to_transaction([mark], group, WAIT_S)
+            producer.commit_transaction(TRANSACTION_S)
+        except BaseException:
+            # Readers need not wait until Kafka gives the transaction up; what cannot be undone now is undone then.
+            with suppress(client().KafkaException):
+                producer.abort_transaction(REACH_S)
+            raise
+
+    def _send(self, producer: Any, row: Row) -> None:  # noqa: ANN401 - Kafka has no types
+        content = {name: bytes(part) if isinstance(part, bytearray) else part for name, part in row.asDict().items()}
+        while True:
+            try:
+                producer.produce(self._topic, **content)
+            except BufferError:  # its queue is full
+                producer.poll(1.0)
+            else:
+                producer.poll(0.0)
+                return
+
+
+def _written(consumer: Any, mark: Any) -> int:  # noqa: ANN401 - Kafka has no types
+    """How many batches are written, by the broker's word; one that has just started cannot tell for a while."""
+    kafka, deadline_s = client(), time.monotonic() + WAIT_S
+    while True:
+        try:
+            found = consumer.committed([mark], timeout=WAIT_S)[0]
+            error = found.error
+        except kafka.KafkaException as told:
+            error = told.args[0]
+        if error is None:
+            return max(int(found.offset), 0)  # below 0 if none is known
+        if time.monotonic() > deadline_s:
+            raise kafka.KafkaException(error)
+        time.sleep(RETRY_S)
+
+
+def records(df: DataFrame) -> DataFrame:
+    """Rows as Kafka takes them: a `value` of text or bytes, with `key` if there is one; else all columns as JSON."""
+    own = {field.name: field.dataType for field in df.schema.fields if field.name in ("key", "value")}
+    if "value" in own and all(isinstance(kind, StringType | BinaryType) for kind in own.values()):
+        return df.select(*own)
+    return as_json(df)
+
+
+def as_json(df: DataFrame) -> DataFrame:
+    """A row's columns in one text; bytes among them in Base64."""
+    return df.select(F.to_json(F.struct("*")).alias("value"))
+
+
+def refuse_unreachable(place: Place, setting: str) -> None:
+    """Make a topic that is missing; one line if it cannot be made, or if no broker answers."""
+    kafka = client()
+    admin: Any = importlib.import_module("confluent_kafka.admin")
+    try:
+        asked = admin.AdminClient({**_SILENT, "bootstrap.servers": place.servers})
+        if place.name in asked.list_topics(timeout=REACH_S).topics:
+            return
+        with suppress(ValueError):  # the client refuses names that a broker would
+            asked.create_topics([admin.NewTopic(place.name)])[place.name].result(WAIT_S)
+            return
+        told = "it is no name of a topic"
+    except kafka.KafkaException as error:
+        if error.args[0].code() == kafka.KafkaError.TOPIC_ALREADY_EXISTS:
+            return
+        told = f"Kafka says: {_line(error)}"
+    given = f"kafka:{place.name}@{place.servers}"
+    raise PenstockError.setting(setting, given, "a topic that is there or can be made", told) from None
+
+
+def client() -> Any:  # noqa: ANN401 - a module
+    """Kafka's client."""
+    try:
+        import confluent_kafka  # noqa: PLC0415 - only who writes to a topic has it
+    except ImportError:
+        raise PenstockError("confluent-kafka is missing: run pip install 'penstock[kafka]'") from None
+    return confluent_kafka
+
+
+def _line(error: BaseException) -> str:
+    """An error of the client, in one line and without its code."""
+    told: Any = error.args[0] if error.args else error
+    with suppress(AttributeError):
+        told = told.str()
+    return " ".join(str(told).split())[:300]

@@ -1,0 +1,249 @@
+"""The columns that gate and probe share: a row's bucket, its coin, its arrival, its weight, must it be kept."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
+from pyspark.sql.types import ArrayType, BooleanType, MapType, NumericType, StructType, TimestampType, VariantType
+
+from penstock.core.control.bucket_costs import BUCKETS
+from penstock.core.control.cost_classes import CLASSES_PER_OCTAVE
+from penstock.errors import PenstockError
+from penstock.spark.expected_errors import quiet
+from penstock.spark.guard.weight_mark import refuse_unmarked
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType
+
+    from penstock.core.balanced.worth import Worth
+
+#: Where arrival times are looked for when no column is named; `timestamp` is Kafka's.
+_USUAL_ARRIVALS = ("arrival", "timestamp")
+#: What identifies a record of Kafka.
+_KAFKA_ROW = ("topic", "partition", "offset")
+
+
+@dataclass(frozen=True)
+class RowColumns:
+    """Which columns of a stream say what about a row; checked against a data frame when they are used.
+
+    Attributes:
+        key: Columns whose values decide the bucket; none: all rows share one.
+        row: Columns that tell rows apart; none: Kafka's topic, partition and offset, or else all columns.
+        arrival: Column with the time of arrival; `None`: `arrival` or `timestamp`, if there is one.
+        keep: Rows that must be kept: a condition in SQL, or a column.
+        cost: Column with a row's true cost in seconds, which then decides the bucket in place of the key.
+        weight: Column with the weights.
+        weight_named: Whether the user named it, so that numbers in it are weights although no guard made them.
+        worth: What rows are worth by a column's values, which is then told by the bucket as well.
+    """
+
+    key: tuple[str, ...]
+    row: tuple[str, ...]
+    arrival: str | None
+    keep: str | Column | None
+    cost: str | None
+    weight: str
+    cost_setting: str = "cost_column"  #: what the user knows `cost` by
+    worth: Worth | None = None
+    weight_named: bool = True
+    weight_setting: str = "weight"  #: what the user knows `weight` by
+
+    def refuse_overlap(self) -> None:
+        """The weight needs a column to itself."""
+        for setting, names in (
+            ("key", self.key),
+            ("row", self.row),
+            ("arrival", (self.arrival,)),
+            (self.cost_setting, (self.cost,)),
+            ("value", (self.worth.column if self.worth else None,)),
+        ):
+            if self.weight in names:
+                raise PenstockError.setting("weight", self.weight, f"a column of its own, not that of {setting}")
+
+    def bucket(self, df: DataFrame) -> Column:
+        """The row's place in the gate's table."""
+        return self.stratum(df).bitwiseAND(F.lit(BUCKETS - 1)).cast("int")
+
+    def stratum(self, df: DataFrame) -> Column:
+        """What the row's cost depends on, as a number whose low bits are the bucket: the hash of its key.
+
+        If rows differ in worth, the low bits tell the grade first, as `Worth.strata` has it.
+        """
+        if self.cost is not None:
+            self._type_of(df, self.cost_setting, self.cost, (NumericType,), "a column of numbers")
+            classes = F.floor(F.log2(F.col(self.cost) * F.lit(1e6)) * F.lit(float(CLASSES_PER_OCTAVE)))
+            within = F.least(F.greatest(classes, F.lit(0).cast("bigint")), F.lit(BUCKETS - 1).cast("bigint"))
+            return F.coalesce(within, F.lit(0).cast("bigint"))
+        for name in self.key:
+            self._type_of(df, "key", name)
+        hashed = F.xxhash64(*self.key) if self.key else F.lit(0).cast("bigint")
+        if self.worth is None:
+            return hashed
+        grade = self._grade(df, self.worth) * F.lit(self.worth.keys)
+        return hashed.bitwiseAND(F.lit(~(BUCKETS - self.worth.keys))).bitwiseOR(grade.cast("bigint"))
+
+    def _grade(self, df: DataFrame, worth: Worth) -> Column:
+        self._type_of(df, "value", worth.column, (NumericType,), "a column of numbers")
+        value = F.col(worth.column).cast("double")
+        grade = F.when(value.isNull() | F.isnan(value), F.lit(worth.missing))
+        for number, end in enumerate(worth.ends):
+            grade = grade.when(value <= F.lit(end), F.lit(number))
+        return grade.otherwise(F.lit(len(worth.ends)))
+
+    def decisive(self, df: DataFrame) -> tuple[str, ...]:
+        """Names of the columns whose values decide which rows pass."""
+        row = self.row or (_KAFKA_ROW if all(name in df.columns for name in _KAFKA_ROW) else tuple(df.columns))
+        worth = () if self.worth is None else (self.worth.column,)
+        return (*self.key, *row, *worth, *(() if self.cost is None else (self.cost,)))
+
+    def types(self, df: DataFrame, row: Sequence[str] | None = None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The types of the key's columns and of those that tell rows apart (the named ones), as Spark spells them."""
+        for name in self.key:
+            self._type_of(df, "key", name)
+        names = (*self.key, *(self.row if row is None else row))
+        schema = df.select(*[F.col(name).alias(str(number)) for number, name in enumerate(names)]).schema
+        found = tuple(field.dataType.simpleString() for field in schema.fields)
+        return found[: len(self.key)], found[len(self.key) :]
+
+    def coin(self, df: DataFrame, salt: int) -> Column:
+        """The row's number from 0 to 2**63 - 1, the same whenever it is judged."""
+        hashed = F.xxhash64(F.lit(salt).cast("bigint"), *self.identity(df))
+        return F.shiftrightunsigned(hashed, 1)
+
+    def arrival_s(self, df: DataFrame) -> Column | None:
+        """When the row arrived, in seconds since 1970; None if no column tells."""
+        name = self.arrival_column(df)
+        if name is None:
+            return None
+        accepted = "a column of timestamps, or of seconds since 1970"
+        kind = self._type_of(df, "arrival", name, (TimestampType, NumericType), accepted)
+        if isinstance(kind, TimestampType):
+            return F.unix_micros(F.col(name)) / F.lit(1e6)
+        return F.col(name).cast("double")
+
+    def arrival_column(self, df: DataFrame) -> str | None:
+        """The column that tells when a row arrived: the one that is named, or a usual one; None if there is none."""
+        if self.arrival is not None:
+            return self.arrival
+        present = {column.lower(): column for column in df.columns}
+        usual = [present[one] for one in _USUAL_ARRIVALS if one in present]
+        return next((one for one in usual if isinstance(df.schema[one].dataType, TimestampType)), None)
+
+    def must_keep(self, df: DataFrame) -> Column | None:
+        """Whether the row must be kept; None if no row must."""
+        if self.keep is None:
+            return None
+        condition = F.expr(self.keep) if isinstance(self.keep, str) else self.keep
+        shown = self.keep if isinstance(self.keep, str) else str(self.keep)
+        try:
+            with quiet():
+                kind = df.select(condition.alias("keep")).schema["keep"].dataType
+                # Refuses what is no condition on one row: an aggregate, say. A Connect client knows a filter's schema.
+                _ = df.filter(condition.cast("boolean")).select(F.lit(1)).schema
+        except (AnalysisException, ParseException) as error:
+            parses = "PARSE" not in str(error)
+            accepted = _columns_of(df, "a condition on") if parses else "a condition in Spark SQL"
+            raise PenstockError.setting("keep", shown, accepted, _first_line(error)) from None
+        if not isinstance(kind, BooleanType):
+            raise PenstockError.setting(
+                "keep", shown, f"a condition that is true or false, not a {kind.simpleString()}"
+            )
+        if not _deterministic(df, condition):
+            raise PenstockError.setting(
+                "keep", shown, "a condition that says the same of a row each time", "a batch may be run again"
+            )
+        return F.coalesce(condition, F.lit(False))  # noqa: FBT003 - a literal
+
+    def has_weight(self, df: DataFrame) -> bool:
+        """Whether rows already carry a weight; Spark takes names that differ in case for the same."""
+        return self.weight.lower() in (name.lower() for name in df.columns)
+
+    def refuse_own_weight(self, df: DataFrame) -> None:
+        """A column of the user's that has the name of the weights by chance would be multiplied."""
+        if not self.weight_named:
+            refuse_unmarked(df, self.weight, self.weight_setting)
+
+    def incoming_weight(self, df: DataFrame) -> Column:
+        """How many rows this one already stands for."""
+        if not self.has_weight(df):
+            return F.lit(1.0)
+        self._type_of(df, "weight", self.weight, (NumericType,), "a column of numbers")
+        return F.coalesce(F.col(f"`{self.weight}`").cast("double"), F.lit(1.0))
+
+    def identity(self, df: DataFrame) -> tuple[str, ...]:
+        """The columns that tell rows apart."""
+        for name in self.row:
+            self._type_of(df, "row", name)
+        if self.row:
+            return self.row
+        if all(name in df.columns for name in _KAFKA_ROW):
+            return _KAFKA_ROW
+        usable = [
+            f"`{field.name}`" for field in df.schema.fields if _hashable(field.dataType) and field.name != self.weight
+        ]
+        if not usable:
+            raise PenstockError(
+                "row is missing: no column of the stream can be hashed; name columns that tell rows apart"
+            )
+        twice = next((name for name in usable if [one.lower() for one in usable].count(name.lower()) > 1), None)
+        if twice:
+            raise PenstockError(f"row is missing: two columns are named {twice}; rename one, or name columns as row")
+        return tuple(usable)
+
+    def _type_of(
+        self, df: DataFrame, setting: str, name: str, kinds: tuple[type[DataType], ...] = (), accepted: str = ""
+    ) -> DataType:
+        absent = PenstockError.setting(setting, name, _columns_of(df, "a column of the stream:"))
+        # Looked up here first, because Spark takes a name such as `user` for one of its functions.
+        quoted = re.match("`([^`]+)`", name)
+        first = quoted[1] if quoted else name.split(".", maxsplit=1)[0]
+        if name in df.columns and not quoted and "." in name:
+            raise PenstockError.setting(setting, name, f"it in backticks, `{name}`, because of the dot")
+        if first.lower() not in (column.lower() for column in df.columns):
+            raise absent
+        try:
+            with quiet():
+                kind = df.select(F.col(name).alias("found")).schema["found"].dataType
+        except (AnalysisException, ParseException):
+            raise absent from None
+        if kinds and not isinstance(kind, kinds):
+            raise PenstockError.setting(setting, name, accepted, f"it is {kind.simpleString()}")
+        if not _hashable(kind):
+            raise PenstockError.setting(setting, name, "a column that can be hashed", f"it is {kind.simpleString()}")
+        return kind
+
+
+def _columns_of(df: DataFrame, words: str) -> str:
+    return f"{words} {', '.join(df.columns)}"
+
+
+def _deterministic(df: DataFrame, value: Column) -> bool:
+    """Whether a value is the same each time: Spark itself knows, and takes no aggregate over one that is not."""
+    try:
+        with quiet():
+            _ = df.agg(F.max(value)).schema
+    except AnalysisException as error:
+        return "NONDETERMINISTIC" not in str(error)
+    return True
+
+
+def _first_line(error: Exception) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+
+
+def _hashable(kind: DataType) -> bool:
+    if isinstance(kind, MapType | VariantType):
+        return False
+    if isinstance(kind, ArrayType):
+        return _hashable(kind.elementType)
+    if isinstance(kind, StructType):
+        return all(_hashable(field.dataType) for field in kind.fields)
+    return True

@@ -1,0 +1,219 @@
+"""A store in a folder, which processes and machines may share."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import re
+import time
+import uuid
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+from urllib.parse import unquote, urlsplit
+
+from penstock.errors import PenstockError
+from penstock.store.interface import StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
+_UNFINISHED = re.compile(r"\..*\.[0-9a-f]{32}\.tmp")
+_LOCK_NAME = ".lock"
+#: After so long a file that was never published is taken for one of a dead writer.
+STALE_S = 3600.0
+_NO_HARD_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
+_NO_FOLDER_SYNC = {errno.EBADF, errno.EINVAL}
+
+
+class FolderStore:
+    """A file a name.
+
+    A new file is written and synced under a name of its own. Then it is linked to its final name, which fails if that
+    name is taken: a rename would replace what is there. Where files cannot be linked, one writer at a time looks and
+    renames, under a lock that the system frees when its holder dies.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], *, make: bool = True) -> None:
+        """Open the store in this folder, which is made if it is missing; a `file:` address is a folder too.
+
+        With `make=False` no folder is made and nothing is cleaned up: for readers, and for other machines.
+        """
+        self.folder = local_folder("folder", folder)
+        if not make:
+            return
+        with self._telling("made and read"):
+            missing = [path for path in (self.folder, *self.folder.parents) if not path.exists()]
+            self.folder.mkdir(parents=True, exist_ok=True)
+            for made in missing:
+                _sync_folder(made.parent)
+            self._sweep()
+
+    @property
+    def where(self) -> str:
+        """The path of the folder."""
+        return str(self.folder)
+
+    def create(self, name: str, content: bytes) -> bool:
+        """Keep the content under a name and return true; false if the name is taken. Durable when it returns."""
+        temp = self.unfinished(name)
+        with self._telling("written"):
+            try:
+                with temp.open("xb") as file:
+                    self._write(file, content)
+                    self._sync(file)
+                return self._published(temp, name)
+            finally:
+                self._discard(temp)
+
+    def unfinished(self, name: str) -> Path:
+        """The path of a file to write before it is adopted; no reader sees it."""
+        return self.folder / f".{name}.{uuid.uuid4().hex}.tmp"
+
+    def adopt(self, finished: Path, name: str) -> bool:
+        """Keep a finished file under a name, as `create` does."""
+        with self._telling("written"):
+            try:
+                with finished.open("rb") as file:
+                    self._sync(file)
+                return self._published(finished, name)
+            finally:
+                self._discard(finished)
+
+    def replace(self, name: str, content: bytes, *, durable: bool = False) -> None:
+        """Keep the content under a name, instead of what was there. Unless it is durable, a crash may lose it."""
+        temp = self.unfinished(name)
+        with self._telling("written"):
+            try:
+                with temp.open("xb") as file:
+                    self._write(file, content)
+                    if durable:
+                        self._sync(file)
+                temp.replace(self.folder / name)
+            finally:
+                temp.unlink(missing_ok=True)
+            if durable:
+                _sync_folder(self.folder)
+
+    def read(self, name: str) -> bytes | None:
+        """The content of a name; `None` if it is not taken."""
+        try:
+            return (self.folder / name).read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise StoreError(f"the system says: {error.strerror}") from error
+
+    def has(self, name: str) -> bool:
+        """Whether a name is taken."""
+        return (self.folder / name).exists()
+
+    def names(self) -> list[str]:
+        """Every name that is taken, ascending."""
+        with self._telling("read"), os.scandir(self.folder) as found:
+            return sorted(one.name for one in found if one.name != _LOCK_NAME and not _UNFINISHED.fullmatch(one.name))
+
+    def remove(self, name: str) -> None:
+        """Delete what is kept under a name, if it is taken."""
+        with self._telling("written"):
+            (self.folder / name).unlink(missing_ok=True)
+
+    def below(self, name: str) -> FolderStore:
+        """The store in a folder inside this one."""
+        return FolderStore(self.folder / name)
+
+    def _sweep(self) -> None:
+        """Delete what dead writers have left. A writer that is only slow is told, and may try again."""
+        with os.scandir(self.folder) as found:
+            for one in found:
+                with suppress(OSError):
+                    if _UNFINISHED.fullmatch(one.name) and one.stat().st_mtime < time.time() - STALE_S:
+                        Path(one.path).unlink()
+
+    def _published(self, temp: Path, name: str) -> bool:
+        won = self._publish(temp, self.folder / name)
+        # Also for the loser: the winner may have published and not yet synced, or have died there.
+        _sync_folder(self.folder)
+        return won
+
+    def _write(self, file: BinaryIO, content: bytes) -> None:
+        file.write(content)
+        file.flush()
+
+    def _sync(self, file: BinaryIO) -> None:
+        os.fsync(file.fileno())
+
+    def _publish(self, temp: Path, final: Path) -> bool:
+        """Give the finished file its name in one step that fails if the name is taken."""
+        try:
+            os.link(temp, final)
+        except FileExistsError:
+            # Over NFS a link whose answer got lost is tried again, and meets itself.
+            return temp.samefile(final)
+        except OSError as error:
+            if error.errno not in _NO_HARD_LINKS:
+                raise
+            return self._publish_locked(temp, final)
+        return True
+
+    def _publish_locked(self, temp: Path, final: Path) -> bool:
+        """Publish where files cannot be linked: look and rename, one writer at a time."""
+        with (self.folder / _LOCK_NAME).open("ab") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if final.exists():
+                return False
+            temp.rename(final)
+            return True
+
+    def _discard(self, temp: Path) -> None:
+        temp.unlink(missing_ok=True)
+
+    @contextmanager
+    def _telling(self, deed: str) -> Iterator[None]:
+        """Say in one line what the system does not allow."""
+        try:
+            yield
+        except OSError as error:
+            why = f"the system says: {error.strerror}"
+            failure = StoreError.setting("folder", self.where, f"a folder that can be {deed}", why)
+            failure.why = why
+            raise failure from error
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        # Some file systems cannot sync a folder and say so; there is nothing more to be done then.
+        if error.errno not in _NO_FOLDER_SYNC:
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def local_folder(setting: str, folder: str | os.PathLike[str]) -> Path:
+    """The absolute path of a folder given as a path or a `file:` address; an address elsewhere is refused."""
+    given = os.fspath(folder) if isinstance(folder, str | os.PathLike) else folder
+    if not isinstance(given, str) or not given:
+        raise PenstockError.setting(setting, given, "the path of a folder")
+    scheme = scheme_of(given)
+    if scheme == "file":
+        return Path(unquote(urlsplit(given).path)).absolute()
+    if scheme is not None:
+        raise PenstockError.setting(setting, given, "a folder of a file system that is mounted here")
+    if given.startswith("~"):
+        raise PenstockError.setting(setting, given, "the whole path", "~ is not replaced here")
+    return Path(given).absolute()
+
+
+def scheme_of(given: str) -> str | None:
+    """What an address begins with, up to its colon; `None` if it is a path.
+
+    >>> scheme_of("dbfs:/x"), scheme_of("/data/a:b")
+    ('dbfs', None)
+    """
+    found = _SCHEME.match(given)
+    return found[1].lower() if found else None

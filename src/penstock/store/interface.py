@@ -1,0 +1,52 @@
+"""What a store can do. Everything that Penstock keeps below a checkpoint goes through it."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from penstock.errors import PenstockError
+
+
+class StoreError(PenstockError):
+    """A store could not do what it was asked to.
+
+    Attributes:
+        why: What the system says.
+    """
+
+    why: str = ""
+
+
+class Store(Protocol):
+    """Named pieces of bytes.
+
+    A piece is whole or absent, whenever its writer dies. `create` is the one operation that decides races: of several
+    writers of a name, in threads, processes or on machines, exactly one gets `True`. Each operation raises
+    `StoreError`, in one line, if the store cannot do it; a `create` that raised may or may not have happened, and doing
+    it again tells.
+    """
+
+    @property
+    def where(self) -> str:
+        """Where it is, for messages."""
+
+    def create(self, name: str, content: bytes) -> bool:
+        """Keep the content under a name and return true; false if the name is taken. Durable when it returns."""
+
+    def replace(self, name: str, content: bytes, *, durable: bool = False) -> None:
+        """Keep the content under a name, instead of what was there. Unless it is durable, a crash may lose it."""
+
+    def read(self, name: str) -> bytes | None:
+        """The content of a name; `None` if it is not taken."""
+
+    def has(self, name: str) -> bool:
+        """Whether a name is taken; as fast in a full store as in an empty one."""
+
+    def names(self) -> list[str]:
+        """Every name that is taken, ascending."""
+
+    def remove(self, name: str) -> None:
+        """Delete what is kept under a name, if it is taken."""
+
+    def below(self, name: str) -> Store:
+        """A store inside this one."""

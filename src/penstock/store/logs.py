@@ -1,0 +1,259 @@
+"""Logs under a query's checkpoint: the plans that were in force, and which batch was judged by which plan.
+
+An entry is written once and never changes: the first writer wins and all others are told so. After a crash at any
+moment an entry is either whole or absent. Old entries may be purged.
+"""
+
+import logging
+import os
+import re
+from bisect import bisect_left
+from collections.abc import Container, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, Protocol, TypeVar
+
+import xxhash
+
+from penstock.errors import PenstockError
+from penstock.messages.codec import Message
+from penstock.messages.plan import Binding, Plan, Rules
+from penstock.store.folder import FolderStore
+from penstock.store.interface import Store
+
+_logger = logging.getLogger(__name__)
+
+_M = TypeVar("_M", bound=Message)
+
+_LEASE_NAME = ".lease"
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """Something in a log that holds no readable entry, and why not."""
+
+    path_name: str
+    why: str
+
+
+class PlanStore(Protocol):
+    """What a plan log is, wherever it keeps its plans: put-if-absent by version, never changed."""
+
+    def add(self, version: int, plan: Plan) -> bool:
+        """Keep the plan and return true; false if that version was already taken."""
+
+    def get(self, version: int) -> Plan | None:
+        """The plan of that version; `None` if there is none to read."""
+
+    def versions(self) -> list[int]:
+        """Every version taken, ascending."""
+
+    def latest(self) -> Plan | None:
+        """The newest readable plan; `None` if there is none."""
+
+    def plans(self) -> Iterator[Plan]:
+        """Every readable plan, oldest first."""
+
+    def next_version(self) -> int:
+        """The version after the newest one taken."""
+
+    def skipped(self) -> list[Skipped]:
+        """What lies in the log and cannot be read."""
+
+    def renew(self, version: int, now_s: float) -> None:
+        """Let the plan of that version act for another lease from now on."""
+
+    def renewed_s(self, version: int) -> float:
+        """When the plan of that version was last renewed; 0 if it never was."""
+
+
+class Log(Generic[_M]):
+    """Entries of one kind in a store, which readers and writers of many processes may share.
+
+    Each entry has two lines: the xxHash64 of its JSON, and that JSON. One that does not check out is skipped, named by
+    `skipped` and warned about once; its number stays taken.
+    """
+
+    _kind: type[_M]  #: what an entry is
+    _word: str  #: what an entry is called, also the ending of its name
+    _number: str  #: the field that numbers the entries
+    _time: str  #: the field that says when an entry was made
+
+    def __init__(self, place: str | os.PathLike[str] | Store, *, make: bool = True) -> None:
+        """Open the log in a store or in a folder, which is made if it is missing; a `file:` address is a folder too.
+
+        With `make=False` no folder is made: whoever only looks, or runs on another machine, must not leave one behind.
+        """
+        self.store: Store = FolderStore(place, make=make) if isinstance(place, str | os.PathLike) else place
+        self._warned: set[str] = set()
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the log, if it is in one."""
+        return Path(self.store.where)
+
+    def add(self, version: int, entry: _M) -> bool:
+        """Keep the entry and return true; false if that number was already taken.
+
+        Either way the entry is durable when this returns. If it raises instead, the number may or may not
+        have been taken: adding it again tells.
+        """
+        if (own := getattr(entry, self._number)) != version:
+            raise PenstockError.setting(self._number, version, f"the {self._number} of the {self._word}, {own}")
+        return self.store.create(self._name(version), _sealed(entry.to_json().encode()))
+
+    def get(self, version: int) -> _M | None:
+        """The entry of that number; `None` if it is absent or cannot be read."""
+        found = self._look(self._name(version)) if version >= 0 else None
+        return found if isinstance(found, self._kind) else None
+
+    def taken(self, version: int) -> bool:
+        """Whether that number is taken, readable or not; unlike `versions`, as fast in a long log as in a short one."""
+        return version >= 0 and self.store.has(self._name(version))
+
+    def versions(self) -> list[int]:
+        """Every number taken, ascending; also one whose entry cannot be read."""
+        found = []
+        for name in self.store.names():
+            if self._is_entry(name):
+                found.append(int(name.partition(".")[0]))
+            else:
+                self._look(name)
+        return found
+
+    def latest(self) -> _M | None:
+        """The newest readable entry, an older one if the newest is damaged; `None` if there is none."""
+        return next((entry for version in reversed(self.versions()) if (entry := self.get(version))), None)
+
+    def entries(self) -> Iterator[_M]:
+        """Every readable entry, oldest first."""
+        for version in self.versions():
+            if entry := self.get(version):
+                yield entry
+
+    def next_version(self) -> int:
+        """The number after the newest one taken, readable or not."""
+        return max(self.versions(), default=-1) + 1
+
+    def purge(self, before: int) -> None:
+        """Delete every entry with a lower number, except that the newest one always stays."""
+        self.retain((), before)
+
+    def retain(self, needed: Container[int], since: int) -> None:
+        """Delete every entry that is not needed, except for those from a number on and the newest one."""
+        for version in self.versions()[:-1]:
+            if version >= since:
+                return
+            if version not in needed:
+                self.remove(version)
+
+    def oldest(self) -> _M | None:
+        """The oldest readable entry; `None` if there is none."""
+        return next(self.entries(), None)
+
+    def made_before(self, time_s: float) -> int | None:
+        """The number of the newest entry made before that time; `None` if there is none.
+
+        Only a few entries are read: later entries have later times. One that cannot be read counts as old.
+        """
+        versions = self.versions()
+        old = bisect_left(versions, x=True, key=lambda version: not self._is_older(version, time_s))
+        return versions[old - 1] if old else None
+
+    def _is_older(self, version: int, time_s: float) -> bool:
+        entry = self.get(version)
+        return entry is None or getattr(entry, self._time) < time_s
+
+    def remove(self, version: int) -> None:
+        """Delete one entry, if it is there."""
+        self.store.remove(self._name(version))
+
+    def skipped(self) -> list[Skipped]:
+        """Everything that is no readable entry, with the reason; not what a writer is still busy with."""
+        found = [self._look(name) for name in self.store.names()]
+        return [skipped for skipped in found if isinstance(skipped, Skipped)]
+
+    def _name(self, number: int) -> str:
+        return f"{number:020d}.{self._word}"
+
+    def _is_entry(self, name: str) -> bool:
+        return re.fullmatch(rf"[0-9]{{20}}\.{self._word}", name) is not None
+
+    def _look(self, name: str) -> _M | Skipped | None:
+        """What is kept under this name; `None` for nothing at all."""
+        found = self._read(name)
+        if isinstance(found, Skipped) and name not in self._warned:
+            self._warned.add(name)
+            _logger.warning("%s log %s: %s is skipped: %s", self._word, self.store.where, name, found.why)
+        return found
+
+    def _read(self, name: str) -> _M | Skipped | None:
+        if name == _LEASE_NAME:
+            return None
+        if not self._is_entry(name):
+            return Skipped(name, f"it is not named as a {self._word} is")
+        try:
+            if (content := self.store.read(name)) is None:
+                return None
+            entry = self._kind.from_json(_unsealed(content).decode())
+        except ValueError as error:  # it is damaged, or the store cannot read it
+            return Skipped(name, str(error))
+        if self._name(number := getattr(entry, self._number)) != name:
+            return Skipped(name, f"it holds {self._number} {number}")
+        return entry
+
+
+class PlanLog(Log[Plan]):
+    """Plans by version.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     log = PlanLog(folder)
+    ...     plan = Plan.keep_all(log.next_version(), "start", decided_s=0.0)
+    ...     log.add(plan.version, plan), log.add(plan.version, plan), log.latest() == plan
+    (True, False, True)
+    """
+
+    _kind, _word, _number, _time = Plan, "plan", "version", "decided_s"
+
+    def plans(self) -> Iterator[Plan]:
+        """Every readable plan, oldest first."""
+        return self.entries()
+
+    def renew(self, version: int, now_s: float) -> None:
+        """Let the plan of that version act for another lease from now on.
+
+        That is one small piece, replaced each time. It need not survive a crash: without it rows flow.
+        """
+        self.store.replace(_LEASE_NAME, _sealed(f"{version} {now_s!r}".encode()))
+
+    def renewed_s(self, version: int) -> float:
+        """When the plan of that version was last renewed; 0 if it never was."""
+        try:
+            renewed, renewed_s = _unsealed(self.store.read(_LEASE_NAME) or b"").split()
+        except ValueError:  # none was ever renewed, or it is torn
+            return 0.0
+        return float(renewed_s) if int(renewed) == version else 0.0
+
+
+class BindingLog(Log[Binding]):
+    """Batches by number, each bound for good to the plan that judges it."""
+
+    _kind, _word, _number, _time = Binding, "binding", "batch", "bound_s"
+
+
+class RulesLog(Log[Rules]):
+    """Rules by number, each written when a gate was made."""
+
+    _kind, _word, _number, _time = Rules, "rules", "number", "number"
+
+
+def _sealed(text: bytes) -> bytes:
+    return xxhash.xxh64_hexdigest(text).encode() + b"\n" + text + b"\n"
+
+
+def _unsealed(content: bytes) -> bytes:
+    text = content[len(_sealed(b"")) - 1 : -1]
+    if content != _sealed(text):
+        raise PenstockError("its checksum does not match: it is torn or altered")
+    return text

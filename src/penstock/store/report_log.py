@@ -1,0 +1,222 @@
+"""A query's reports on disk, beside its plans: for the dashboard, and for whoever asks later what happened.
+
+One journal a query, under `reports` in the guard's folder. A line is a word and a message: `watch` when a guard began
+to plan for the query, `report` for each batch, `missing` for one that none can be made of, `alarms` when they have
+changed, `alive` when there was nothing to write for a while, `end` when the guard has ended.
+
+Costs by class of keys are most of a report's bytes and change slowly, so only some reports bring them.
+"""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from penstock.errors import PenstockError
+from penstock.messages.codec import Count, Int64, Message, Name, Seconds, Text
+from penstock.messages.report import Report
+from penstock.store.journal import MOST_BYTES, Journal, Tail
+
+FOLDER = "reports"
+ENDING = ".journal"
+#: Reports from which a guard that starts again learns what its query costs.
+RECENT = 50
+#: Time between two reports with costs.
+COSTS_EVERY_S = 10.0
+#: A guard that has written nothing for so long writes that it lives: some 400 KB a day at most.
+ALIVE_S = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch(Message):
+    """A guard has begun to plan for a query.
+
+    Attributes:
+        guard: Its name.
+        query: Identity of the query.
+        began_s: When it began.
+        mode: `enforce` or `dry_run`.
+        policy: What chooses the rows to give up.
+        target: What is held, in words.
+        target_s: The latency to hold, if it is one.
+        target_rows_per_s: The rate to hold, if it is one.
+        key: Columns by which costs are told apart.
+        key_types: Their types, as Spark spells them; empty if not known.
+        row: Columns that tell rows apart, if some were named.
+        row_types: Their types.
+        keep: Which rows must be kept; empty if none.
+        salt: Seed of the hash by which its gate chooses rows; `None` if a release wrote this that did not say.
+    """
+
+    guard: Name
+    query: Text
+    began_s: Seconds
+    mode: Name
+    policy: Text = ""
+    target: Text = ""
+    target_s: Seconds | None = None
+    target_rows_per_s: Seconds | None = None
+    key: tuple[Name, ...] = ()
+    key_types: tuple[Name, ...] = ()
+    row: tuple[Name, ...] = ()
+    row_types: tuple[Name, ...] = ()
+    keep: Text = ""
+    salt: Int64 | None = None
+
+    @classmethod
+    def _of_today(cls, document: dict[str, Any]) -> dict[str, Any]:
+        """The salt was not always written."""
+        return {"salt": None} | document
+
+
+@dataclass(frozen=True, slots=True)
+class Alarms(Message):
+    """What a person should hear of from now on, and how many errors the guard has met and survived."""
+
+    told_s: Seconds
+    alarms: tuple[Text, ...] = ()
+    errors: Count = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Missing(Message):
+    """Batches from one number to another have no report, and why: sums are without their rows."""
+
+    told_s: Seconds
+    first: Count
+    last: Count
+    note: Text = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Alive(Message):
+    """The guard looks at its query and has nothing else to tell.
+
+    Attributes:
+        told_s: When it looked.
+        batch: The batch that ran without a row at the gate, if one has.
+    """
+
+    told_s: Seconds
+    batch: Count | None = None
+
+    @classmethod
+    def _of_today(cls, document: dict[str, Any]) -> dict[str, Any]:
+        """Lines of before there was a batch in them."""
+        return {"batch": None} | document
+
+
+@dataclass(frozen=True, slots=True)
+class End(Message):
+    """The guard has ended, and why."""
+
+    ended_s: Seconds
+    note: Text = ""
+
+
+Line = Watch | Report | Missing | Alarms | Alive | End
+_KINDS: dict[str, type[Line]] = {
+    "watch": Watch,
+    "report": Report,
+    "missing": Missing,
+    "alarms": Alarms,
+    "alive": Alive,
+    "end": End,
+}
+_WORDS = {kind: word for word, kind in _KINDS.items()}
+
+
+class ReportSink(Protocol):
+    """Where a controller puts what happens."""
+
+    def write(self, message: Line) -> None:
+        """Keep a message if that is possible; never raises."""
+
+    def accounted(self) -> int | None:
+        """The newest batch that the messages account for, -1 if there is none; None if no messages are kept."""
+
+    def recent(self) -> list[Report]:
+        """The last reports that were kept, oldest first."""
+
+
+class ReportLog:
+    """Writes the journal of one query.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from pathlib import Path
+    >>> from penstock.store.journal import Tail
+    >>> report = Report(sequence=0, start_s=0, end_s=1, rows_in=1, rows_kept=1)
+    >>> with TemporaryDirectory() as folder:
+    ...     log = ReportLog(Path(folder), "a-query")
+    ...     log.write(report)
+    ...     [line_of(text) for text in Tail(log.journal.path).news()] == [report]
+    True
+    """
+
+    def __init__(self, folder: Path, query: str, most_bytes: int = MOST_BYTES) -> None:
+        """Write to the journal of this query in a guard's folder."""
+        self.journal = Journal(journal_path(folder, query), most_bytes)
+        self._costs_s: float | None = None  # when costs were written last
+
+    def write(self, message: Line) -> None:
+        """Append a message; if that cannot be done it is lost, and the journal counts it."""
+        if isinstance(message, Report) and message.cost_sketch:
+            if self._costs_s is not None and 0.0 <= message.end_s - self._costs_s < COSTS_EVERY_S:
+                message = replace(message, cost_sketch=None)
+            else:
+                self._costs_s = message.end_s
+        self.journal.append(f"{_WORDS[type(message)]} {message.to_json()}")
+
+    def accounted(self) -> int:
+        """The newest batch that the journal accounts for; -1 if there is none."""
+        batches = (_batch(line_of(text)) for text in reversed(Tail(self.journal.path).news()))
+        return next((batch for batch in batches if batch is not None), -1)
+
+    def recent(self) -> list[Report]:
+        """The last reports in the journal, oldest first; from the first one with costs on, if any has them."""
+        texts = [text for text in Tail(self.journal.path).news() if text.startswith(f"{_WORDS[Report]} ")]
+        found = [line for text in texts[-RECENT:] if isinstance(line := line_of(text), Report)]
+        with_costs = (number for number, report in enumerate(found) if report.cost_sketch is not None)
+        return found[next(with_costs, 0) :]
+
+
+class NoReports:
+    """Keeps nothing: for folders that cannot be reached from here."""
+
+    def write(self, message: Line) -> None:
+        """Forget it."""
+
+    def accounted(self) -> None:
+        """Unknown."""
+
+    def recent(self) -> list[Report]:
+        """None."""
+        return []
+
+
+def _batch(line: Line | None) -> int | None:
+    """The batch that a message accounts for."""
+    match line:
+        case Report():
+            return line.sequence
+        case Missing():
+            return line.last
+        case Alive():
+            return line.batch
+    return None
+
+
+def journal_path(folder: Path, query: str) -> Path:
+    """Where the reports of a query are kept."""
+    return folder / FOLDER / f"{query}{ENDING}"
+
+
+def line_of(text: str) -> Line | None:
+    """The message of a line; `None` if it holds none that this release can read."""
+    word, _, document = text.partition(" ")
+    kind = _KINDS.get(word)
+    if kind is None:
+        return None
+    try:
+        return kind.from_json(document)
+    except PenstockError:
+        return None

@@ -1,0 +1,175 @@
+"""A run of a network as one HTML file that needs no other."""
+
+from __future__ import annotations
+
+import base64
+from html import escape
+from typing import TYPE_CHECKING
+
+from penstock.views.network import formatting as fmt
+from penstock.views.network.drawing import drawing, graph
+from penstock.views.network.plots import Plot, plots
+from penstock.views.network.summary import Facts, peak, summary
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from penstock.core.network.model import Network, Output
+    from penstock.messages.snapshot import Snapshot
+
+__all__ = ["page", "summary"]
+
+_STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; color: #222; background: #fff; max-width: 75rem; margin: 2rem auto;
+  padding: 0 1rem; }
+h1 { font-size: 1.6rem; } h2 { font-size: 1.15rem; margin-top: 2rem; } .verdict { font-weight: 600; margin: .3rem 0; }
+h1, li, .legend, td:first-child, td.words { overflow-wrap: anywhere; }
+img { width: 100%; } .wide { overflow-x: auto; }
+.drawn { overflow-x: auto; width: fit-content; max-width: calc(100vw - 3rem); margin-left: 50%;
+  transform: translateX(-50%); }
+.graphs { display: flex; flex-wrap: wrap; gap: .5rem 1.5rem; }
+.legend span { margin-right: 1.2rem; } .legend i { display: inline-block; width: .8rem; height: .8rem;
+  margin-right: .3rem; }
+table { border-collapse: collapse; } th, td { padding: .2rem .8rem; border-bottom: 1px solid #ddd; text-align: right; }
+td { white-space: nowrap; } td:first-child, td.words { white-space: normal; min-width: 9rem; }
+th:first-child, td:first-child, .words { text-align: left; } .note { color: #666; font-size: .9rem; }
+"""
+_KEY = (
+    "Arcs: rows a second above the line, load below it; the thicker, the more load. Boxes: their part of the work. "
+    "A red disc is a drop, with what it does. A dashed arc carries no rows. Hold the pointer over a part for its whole "
+    "name."
+)
+_GRAPH_KEY = (
+    "Utility by percent of rows delivered. The dot is the cursor at the end, the red ring where utility was lowest."
+)
+_ROWS_KEY = "All rows are counted by the queries. A row that goes to several boxes counts on each arc."
+
+
+def page(name: str, network: Network, snapshots: Sequence[Snapshot], machine: str, made_by: str) -> bytes:
+    """The page; `machine` says where it was measured and `made_by` is the command that makes one like it."""
+    facts = summary(network, snapshots)
+    parts = [
+        f"<h1>Network {_safe(name)}</h1>",
+        *(f'<p class="verdict">{_safe(sentence)}</p>' for sentence in verdicts(facts)),
+        *_alarms(facts),
+        *_drawings(network, snapshots),
+        *map(_plot, plots(network, snapshots)),
+        "<h2>Quality of service</h2>",
+        f'<div class="graphs">{"".join(_graph(one, snapshots) for one in network.outputs)}</div>',
+        f'<p class="note">{_GRAPH_KEY}</p>',
+        _outputs(facts),
+        _places(facts),
+        f'<p class="note">Measured on {_safe(machine)}. Made by <code>{_safe(made_by)}</code>.</p>',
+    ]
+    body = "\n".join(parts)
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>Network {_safe(name)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n{body}\n</body>\n</html>\n"
+    ).encode(errors="replace")
+
+
+def verdicts(facts: Facts) -> list[str]:
+    """What came of a run, in a few sentences."""
+    if not facts["batches"]:
+        return ["No batch ended."]
+    highest = facts["highest_load"]
+    shedding = sum(one["shed"] > 0 for one in facts["places"].values())
+    batches = (
+        f"{facts['batches']:,} batches in {facts['seconds'] or 0.0:,.0f} s. Load was above what is allowed in "
+        f"{facts['batches_overloaded']:,} of them, and with drops in {facts['batches_above_headroom']:,}; at most "
+        f"{fmt.load(highest['load'])} with {fmt.load(highest['allowed'])} allowed, in batch {highest['batch']}."
+    )
+    rows = (
+        f"{facts['rows_in']:,} rows came in and {facts['rows_shed']:,} were shed, at "
+        f"{shedding} place{'s' if shedding != 1 else ''}. Road maps built: {facts['road_maps_built']}."
+    )
+    found = [batches, rows]
+    worst = facts["worst_utility"]
+    if worst is not None:
+        name = next(name for name, one in facts["outputs"].items() if one["worst_utility"] == worst)
+        found.append(
+            f"Mean utility {fmt.utility(facts['mean_utility'])} over outputs and batches; "
+            f"the lowest in a batch was {fmt.utility(worst)}, at {fmt.plain(name)}."
+        )
+    return found
+
+
+def _safe(text: str) -> str:
+    return escape(fmt.plain(text))
+
+
+def _alarms(facts: Facts) -> list[str]:
+    if not facts["alarms"]:
+        return []
+    lines = [
+        f"<li>{_safe(alarm)} (in {times:,} of {facts['batches']:,} batches)</li>"
+        for alarm, times in facts["alarms"].items()
+    ]
+    return ["<h2>Alarms</h2>", f"<ul>{''.join(lines)}</ul>"]
+
+
+def _drawings(network: Network, snapshots: Sequence[Snapshot]) -> list[str]:
+    if not snapshots:
+        return ["<h2>The network</h2>", f'<div class="drawn">{drawing(network, None)}</div>']
+    highest, last = peak(snapshots), snapshots[-1]
+    shown = {"at its highest load": highest, "at the end": last}
+    if highest is last:
+        shown = {"at the end, with its highest load": last}
+    found = []
+    for when, one in shown.items():
+        load = f"load {fmt.load(one.load)} due, {fmt.load(fmt.carried(one))} done, "
+        allowed = f"{fmt.load(fmt.limit(one))} allowed ({one.headroom:.0%} of {fmt.load(one.capacity)})"
+        found.append(f"<h2>The network {when}: batch {one.batch}, {load}{allowed}</h2>")
+        found.append(f'<div class="drawn">{drawing(network, one)}</div>')
+    return [*found, f'<p class="note">{_KEY}</p>']
+
+
+def _plot(plot: Plot) -> str:
+    legend = "".join(f'<span><i style="background:{color}"></i>{_safe(name)}</span>' for color, name in plot.legend)
+    picture = f'<img alt="{_safe(plot.title)}" src="data:image/png;base64,{base64.b64encode(plot.png).decode()}">'
+    return f'<h2>{_safe(plot.title)}</h2>\n<p>{picture}</p>\n<p class="legend">{legend}</p>'
+
+
+def _graph(output: Output, snapshots: Sequence[Snapshot]) -> str:
+    cursors = [
+        (percent, utility)
+        for one in snapshots
+        if (percent := fmt.known(one.delivered, output.name)) is not None
+        and (utility := fmt.known(one.utilities, output.name)) is not None
+    ]
+    worst = min(cursors, key=lambda cursor: cursor[1], default=None)
+    return graph(output, cursors[-1] if cursors else None, worst)
+
+
+def _outputs(facts: Facts) -> str:
+    rows = [
+        (
+            name,
+            f"{one['rows']:,}",
+            *(fmt.percent(one[f"{when}_delivered"]) for when in ("mean", "worst", "last")),
+            *(fmt.utility(one[f"{when}_utility"]) for when in ("mean", "worst", "last")),
+        )
+        for name, one in facts["outputs"].items()
+    ]
+    of = ("mean", "lowest", "at the end")
+    columns = ("output", "rows", *(f"delivered, {one}" for one in of), *(f"utility, {one}" for one in of))
+    return _table("Outputs", columns, rows)
+
+
+def _places(facts: Facts) -> str:
+    rows = [
+        (name, f"{one['rows_in']:,}", f"{one['kept']:,}", f"{one['shed']:,}", f"{one['batches']:,}", one["drop"] or "")
+        for name, one in facts["places"].items()
+    ]
+    columns = ("place", "rows in", "kept", "shed", "batches with a drop", "the last drop")
+    return f'{_table("Rows by place", columns, rows, told=True)}\n<p class="note">{_ROWS_KEY}</p>'
+
+
+def _table(title: str, columns: Sequence[str], rows: Sequence[tuple[str, ...]], *, told: bool = False) -> str:
+    """A table; `told` says that its last column holds words."""
+    kinds = [""] * (len(columns) - told) + [' class="words"'] * told
+    head = "".join(f"<th{kind}>{escape(column)}</th>" for column, kind in zip(columns, kinds, strict=True))
+    lines = ["".join(f"<td{kind}>{_safe(cell)}</td>" for cell, kind in zip(row, kinds, strict=True)) for row in rows]
+    body = "\n".join(f"<tr>{line}</tr>" for line in lines)
+    return f'<h2>{escape(title)}</h2>\n<div class="wide"><table>\n<tr>{head}</tr>\n{body}\n</table></div>'

@@ -1,0 +1,166 @@
+"""What the page says in sentences, and the few numbers it works out itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from penstock.store.report_log import ALIVE_S
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from penstock.messages.plan import KeepTable, Plan
+    from penstock.messages.report import Report
+    from penstock.store.report_log import Alarms, Alive, End, Missing, Watch
+
+#: A guard that says that it lives, and has not for so long, is quiet.
+SILENT_S = 3.0 * ALIVE_S
+#: One that never has, because its journal is older or it never had to: so long, and so many of its query's batches.
+QUIET_S, QUIET_BATCHES = 60.0, 5.0
+#: So many different shares of one reason are listed one by one.
+MOST_SHARES = 3
+#: Above the target by more than this share is a miss, and not a wobble.
+MISS = 1.05
+
+
+def state(
+    watch: Watch | None,
+    ended: End | None,
+    last: Report | None,
+    plan: Plan | None,
+    alarms: Alarms,
+    alive: Alive | None,
+    *,
+    now_s: float,
+) -> str:
+    """One word: waiting, running, quiet or ended. It is about the guard; that no batch ends is an alarm of its own."""
+    if ended is not None:
+        return "ended"
+    if last is None and watch is None and plan is None:
+        return "waiting"
+    sign_s = max(
+        last.end_s if last else 0.0,
+        plan.decided_s if plan else 0.0,
+        watch.began_s if watch else 0.0,
+        alarms.told_s,
+        alive.told_s if alive else 0.0,
+    )
+    patience_s = SILENT_S if alive else max(QUIET_S, QUIET_BATCHES * last.duration_s if last else 0.0)
+    if now_s - sign_s > patience_s:
+        return "quiet"
+    return "waiting" if last is None else "running"
+
+
+def missing(found: Sequence[Missing]) -> list[str]:
+    """That batches have no report, in a line; nothing if all have.
+
+    >>> from penstock.store.report_log import Missing
+    >>> missing([Missing(0.0, 13, 13, "it was not run again")])
+    ['Batch 13 has no report, so sums are without it: it was not run again.']
+    >>> missing([Missing(0.0, 13, 13, "it was not run again"), Missing(0.0, 20, 29, "it was forgotten")])
+    ['11 batches have no report, so sums are without them. The last is batch 29: it was forgotten.']
+    """
+    if not found:
+        return []
+    count, last = sum(one.last - one.first + 1 for one in found), found[-1]
+    if count == 1:
+        return [f"Batch {last.last} has no report, so sums are without it: {last.note}."]
+    return [f"{count} batches have no report, so sums are without them. The last is batch {last.last}: {last.note}."]
+
+
+def target(watch: Watch | None) -> str:
+    """What is held, for people."""
+    if watch is None:
+        return ""
+    if watch.target_rows_per_s is not None:
+        return f"at most {watch.target_rows_per_s:,.0f} rows a second"
+    if watch.target_s is None:
+        return watch.target
+    what = "no row waits longer than" if watch.target == "MaxLag" else "rows wait on average no longer than"
+    return f"{what} {seconds(watch.target_s)}"
+
+
+def verdict(watch: Watch | None, recent: Sequence[Report], shown_state: str, since_s: float) -> dict[str, str]:
+    """How it goes, in a sentence, and whether that is good, bad or neither.
+
+    `since_s` is when the batch before the recent ones ended: time between batches counts where rows a second do.
+    """
+    if not recent:
+        return {"level": "none", "text": "No batch with rows has ended yet."}
+    rows_in, kept = sum(one.rows_in for one in recent), sum(one.rows_kept for one in recent)
+    waited = [one.queuing for one in recent if one.queuing]
+    mean_s = sum(one.rows * one.mean_s for one in waited) / max(sum(one.rows for one in waited), 1)
+    over = shown_state != "running"
+    held = f"{share(kept, rows_in)} of rows {'were' if over else 'are'} kept"
+    wait = "waited" if over else "wait"
+    when = {"running": "", "ended": "in its last 10 s: "}.get(shown_state, "when last seen: ")
+    if watch is not None and watch.target_rows_per_s is not None:
+        span_s = recent[-1].end_s - since_s
+        rate = kept / span_s if span_s > 0.0 else 0.0
+        level = "good" if rate <= MISS * watch.target_rows_per_s else "bad"
+        return {"level": level, "text": _sentence(f"{when}{rate:,.0f} rows a second let through; {held}")}
+    if not waited:
+        return {"level": "none", "text": _sentence(f"{when}how long rows wait was not measured; {held}")}
+    limit_s = watch.target_s if watch else None
+    found_s = max(one.max_s for one in waited) if watch and watch.target == "MaxLag" else mean_s
+    text = f"rows {wait} {seconds(found_s)}"
+    if limit_s is None:
+        return {"level": "none", "text": _sentence(f"{when}{text}; {held}")}
+    good = found_s <= MISS * limit_s
+    judged = "within target" if good else "above target"
+    said = _sentence(f"{when}{judged}, {text} of {seconds(limit_s)}; {held}")
+    return {"level": "good" if good else "bad", "text": said}
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def reasons(table: KeepTable) -> list[dict[str, object]]:
+    """Why rows are shed, of how many buckets, and what share of those is kept: the same in all of them.
+
+    Of a reason with many shares only their mean is told, and called that.
+    """
+    keep = np.asarray(table.keep)
+    found: dict[str, dict[float, list[float]]] = {}
+    for number in np.flatnonzero(keep < 1.0).tolist():
+        kept = float(keep[number])
+        found.setdefault(table.reason(number), {}).setdefault(round(kept, 2), []).append(kept)
+    told: list[dict[str, object]] = []
+    for reason, shares in found.items():
+        if len(shares) <= MOST_SHARES:
+            told += [_reason(reason, kept) for _, kept in sorted(shares.items())]
+        else:
+            told.append(_reason(f"{reason}, on average", [one for kept in shares.values() for one in kept]))
+    return told
+
+
+def _reason(reason: str, kept: list[float]) -> dict[str, object]:
+    return {"reason": reason, "buckets": len(kept), "keep": round(sum(kept) / len(kept), 4)}
+
+
+def seconds(length_s: float) -> str:
+    """A length of time as a person reads it.
+
+    >>> seconds(0.00042), seconds(0.25), seconds(2.0), seconds(1.625), seconds(95.0)
+    ('0.42 ms', '250 ms', '2 s', '1.62 s', '95 s')
+    """
+    if length_s < 1.0:
+        return f"{1e3 * length_s:.3g} ms"
+    return f"{length_s:.0f} s" if length_s >= 10.0 else f"{length_s:.3g} s"  # noqa: PLR2004 - digits that matter
+
+
+def share(part: float, whole: float) -> str:
+    """A share in percent; all is said only of all, and none of none.
+
+    >>> share(999, 1000), share(1000, 1000), share(0, 10), share(1, 1000), share(0, 0)
+    ('>99%', '100%', '0%', '<1%', '100%')
+    """
+    if not whole or part >= whole:
+        return "100%"
+    percent = 100.0 * part / whole
+    if percent > 99.0:  # noqa: PLR2004 - what would be rounded to all of it
+        return ">99%"
+    return "<1%" if 0.0 < percent < 1.0 else f"{percent:.0f}%"
