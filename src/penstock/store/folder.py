@@ -6,6 +6,8 @@ import errno
 import fcntl
 import os
 import re
+import subprocess
+import sys
 import time
 import uuid
 from contextlib import contextmanager, suppress
@@ -25,6 +27,8 @@ _LOCK_NAME = ".lock"
 #: After so long a file that was never published is taken for one of a dead writer.
 STALE_S = 3600.0
 _NO_HARD_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
+#: Ends well if it gets the lock that another process holds.
+_TAKE_LOCK = "import fcntl, sys; fcntl.flock(open(sys.argv[1], 'ab'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
 _NO_FOLDER_SYNC = {errno.EBADF, errno.EINVAL}
 
 
@@ -123,6 +127,35 @@ class FolderStore:
     def below(self, name: str) -> FolderStore:
         """The store in a folder inside this one."""
         return FolderStore(self.folder / name)
+
+    def probe(self) -> None:
+        """Refuse a file system on which two processes could both create a name."""
+        first, second = self.unfinished("probe"), self.unfinished("probe")
+        with self._telling("written"):
+            try:
+                first.touch()
+                os.link(first, second)
+            except OSError as error:
+                if error.errno not in _NO_HARD_LINKS:
+                    raise
+                self._probe_lock()
+            finally:
+                first.unlink(missing_ok=True)
+                second.unlink(missing_ok=True)
+
+    def _probe_lock(self) -> None:
+        path = self.folder / _LOCK_NAME
+        with path.open("ab") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            command = [sys.executable, "-I", "-S", "-c", _TAKE_LOCK, str(path)]
+            other = subprocess.run(command, check=False, capture_output=True)  # noqa: S603 - our own code
+        if other.returncode == 0:
+            raise StoreError.setting(
+                "folder",
+                self.where,
+                "a folder on a file system with hard links, or with locks that hold between processes",
+                "two drivers could both decide the same batch there",
+            )
 
     def _sweep(self) -> None:
         """Delete what dead writers have left. A writer that is only slow is told, and may try again."""

@@ -27,12 +27,13 @@ def claim(folder: Path, own: dict[str, Any]) -> str:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if not sign.exists():
+            FolderStore(folder).probe()
             FolderStore(folder).create(sign.name, json.dumps(own).encode())
         found = json.loads(sign.read_text())
     except OSError as error:
         raise _unwritable(folder, f"the system says: {error.strerror}") from None
     except StoreError as error:
-        raise _unwritable(folder, error.why) from None
+        raise (_unwritable(folder, error.why) if error.why else error) from None
     except ValueError:
         found = None
     if found == own:
