@@ -113,7 +113,7 @@ def names_of(old: str, new: str) -> Callable[[str], object]:
         if name.startswith("__"):
             raise AttributeError(name)
         found = getattr(import_module(new), name, None)
-        if found is None:
+        if found is None or isinstance(found, ModuleType):  # a module of this package is imported next
             raise AttributeError(f"module {old!r} has no attribute {name!r}")
         warnings.warn(f"{old}.{name} is in {new} now", DeprecationWarning, stacklevel=2)
         return found

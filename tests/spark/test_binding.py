@@ -32,12 +32,11 @@ from penstock.spark.plans.control_row import (
     ANOTHERS,
     ELSEWHERE,
     REUSED,
-    RULES_AT,
     UNBOUND,
     UNKNOWN_RULES,
     UNREADABLE,
     UNUSABLE,
-    VERSION_AT,
+    ControlRow,
 )
 from penstock.store.logs import BindingLog, PlanLog
 
@@ -165,7 +164,7 @@ class Stream:
         start = start and start._replace(counted=counted)
         self._monkeypatch.setattr(binding, "_batch", lambda: Batch(batch, query))
         folder = str(self.checkpoint / "penstock")
-        row = control_row(GateOptions(folder, "source", start=start))
+        row = ControlRow.from_numbers(control_row(GateOptions(folder, "source", start=start)))
         bound = bindings_of(folder, query).get(batch)
         assert bound is not None
         version = bound.plan_version
@@ -173,7 +172,7 @@ class Stream:
         table = plan.gate("source") if plan else None
         limit = KEEP_ALL if table is None else round(2**63 * table.keep[0]) - 8
         expected = scaled(np.array([limit]), bound.share)[0]
-        assert row[:BUCKETS] == [int(expected)] * BUCKETS
+        assert row.limits == (int(expected),) * BUCKETS
         return bound.share
 
 
@@ -346,8 +345,8 @@ def shedding(folder: str, query: str = "") -> None:
 
 def judged_by(options: GateOptions) -> tuple[int, bool, int]:
     """What the control row has in place of a version, whether it keeps everything, and the place of the rules."""
-    row = control_row(options)
-    return row[VERSION_AT], set(row[:BUCKETS]) == {KEEP_ALL}, row[RULES_AT]
+    row = ControlRow.from_numbers(control_row(options))
+    return row.version, set(row.limits) == {KEEP_ALL}, row.rules
 
 
 def test_a_plan_acts_on_its_own_query_alone(folder: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import shutil
 import subprocess
@@ -18,6 +17,7 @@ from hypothesis import strategies as st
 from penstock.config.network_file import load
 from penstock.errors import PenstockError
 from penstock.messages.drop_plan import Drop, DropPlan
+from penstock.store.interface import StoreError
 from penstock.store.logs import BindingLog
 
 pytest.importorskip("pyspark")
@@ -314,8 +314,10 @@ def test_when_planning_fails_rows_flow(
 def test_a_batch_that_cannot_be_bound_keeps_every_row_and_raises_an_alarm(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    full = OSError(errno.ENOSPC, "No space left on device")
-    monkeypatch.setattr(BindingLog, "_write", lambda *_: (_ for _ in ()).throw(full))
+    def full(*_: object) -> None:
+        raise StoreError.setting("folder", "plans", "a folder that can be written", "the system says: no space left")
+
+    monkeypatch.setattr(BindingLog, "add", full)
     text = (
         SOURCES
         + "boxes: {}\noutputs:\n  O1: {from: I1, to: {format: memory}}\n  O2: {from: I2, to: {format: memory}}\n"

@@ -15,10 +15,10 @@ pytest.importorskip("pyspark")
 from pyspark.errors import AnalysisException, PySparkException
 
 import penstock as ps
-from penstock.core.control.bucket_costs import BUCKETS
 from penstock.core.control.planner import SOURCE
 from penstock.messages.plan import Binding, KeepTable, Plan, Rules
 from penstock.spark.plans.binding import GateOptions, control_row
+from penstock.spark.plans.control_row import ControlRow
 from penstock.spark.plans.remote import FORMAT, Errands, RemoteStore, connect_session
 from penstock.spark.plans.rules import Open
 from penstock.store.logs import BindingLog, PlanLog
@@ -88,7 +88,7 @@ def test_plans_sent_are_the_plans_that_an_executor_reads(store: RemoteStore, tmp
     assert list(local.plans()) == list(store.plans().plans()) == [plan(0), plan(1, HALF)]
     assert (plans.next_version(), plans.latest(), plans.versions()) == (2, plan(1, HALF), [0, 1])
     sent, read = store.control_row(SOURCE), control_row(GateOptions(str(store.folder), SOURCE))
-    assert sent[: BUCKETS + 1] == read[: BUCKETS + 1]  # what follows is how long it took
+    assert ControlRow.from_numbers(sent) == ControlRow.from_numbers(read)
     (local.folder / "notes.txt").touch()
     assert plans.skipped() == local.skipped() != []
     plans.purge(1)
@@ -203,7 +203,7 @@ def test_a_disk_that_fails_is_told(store: RemoteStore, monkeypatch: pytest.Monke
     for version in range(2):
         plans.add(version, plan(version))
     monkeypatch.setattr(Path, "unlink", fails)
-    with pytest.raises(ps.PenstockError, match=r"the server says: .* No space left on device"):
+    with pytest.raises(ps.PenstockError, match=r"the system says: No space left on device$"):
         plans.purge(1)
 
 

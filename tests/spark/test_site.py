@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import shutil
 import time
 from contextlib import suppress
@@ -20,6 +19,7 @@ from penstock.federation.account import SiteAccount, add_up
 from penstock.spark.site.plans import SitePlanLog
 from penstock.spark.site.run import SiteRun
 from penstock.spark.site.streams import inputs
+from penstock.store.interface import StoreError
 from penstock.web.board import Board
 
 if TYPE_CHECKING:
@@ -202,9 +202,11 @@ def test_a_replay_of_another_batch_or_with_a_damaged_plan_fails_in_one_line(
 def test_a_batch_whose_plan_cannot_be_written_flows_and_fails_where_rows_are_sent(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    full = OSError(errno.ENOSPC, "No space left on device")
+    def full(*_: object) -> None:
+        raise StoreError.setting("folder", "plans", "a folder that can be written", "the system says: no space left")
+
     with monkeypatch.context() as patch:
-        patch.setattr(SitePlanLog, "_write", lambda *_: (_ for _ in ()).throw(full))
+        patch.setattr(SitePlanLog, "add", full)
         for name in ("sink", "link"):
             (tmp_path / name).mkdir()
         run = ran_once(spark, tmp_path / "sink", SINK_ONLY)

@@ -19,10 +19,11 @@ from pyspark.sql.types import NumericType
 
 from penstock.errors import PenstockError
 from penstock.spark.fair.sic_functions import SIC
-from penstock.spark.plans.control_row import SIC_AT, SIC_UNIT
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+
+    from penstock.spark.plans.control_row import ControlColumns
 
 #: What the names of a gate's sums begin with: rows that came from each source, and rows that passed.
 CAME, PASSED = "came_", "passed_"
@@ -61,9 +62,9 @@ class SicOfRows:
             number = F.when(F.col(f"`{self.by}`") == F.lit(name), F.lit(place)).otherwise(number)
         return number
 
-    def carried(self, df: DataFrame, control: Column) -> Column:
+    def carried(self, df: DataFrame, control: ControlColumns) -> Column:
         """The row's SIC; null as long as no plan says how many rows its source brings."""
-        own = F.get(control, F.lit(SIC_AT) + self.bucket(df)) * F.lit(SIC_UNIT)
+        own = control.sic(self.bucket(df))
         brought = self._brought(df)
         return own if brought is None else F.coalesce(brought, own)
 

@@ -11,6 +11,7 @@ from penstock.core.control.planner import SOURCE
 from penstock.errors import PenstockError
 from penstock.spark.guard.misuse import every_row_comes
 from penstock.spark.plans.binding import GateOptions
+from penstock.spark.plans.control_row import ControlColumns
 from penstock.spark.plans.gate import control, gated
 from penstock.spark.plans.rules import judging, judging_of_old, rules_of
 
@@ -95,4 +96,4 @@ def _try_columns(df: DataFrame, columns: RowColumns, sic: SicOfRows | None) -> N
     if sic is None or sic.by_class:
         columns.bucket(df)
     if sic is not None:
-        sic.carried(df, F.array(F.lit(0)))
+        sic.carried(df, ControlColumns(F.array(F.lit(0))))

@@ -1,23 +1,29 @@
-"""The control row: what a micro-batch is judged by, as the whole numbers that reach its gate."""
+"""The control row: what a micro-batch is judged by, as the whole numbers that reach its gate.
+
+`ControlRow` writes the numbers and reads them in Python; `ControlColumns` reads them in Catalyst. Nobody else knows
+where in the row a number is.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 
 from penstock.core.control.bucket_costs import BUCKETS
 from penstock.core.control.thresholds import KEEP_ALL
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import Column
+
 #: Where each number is, behind the threshold of every bucket: the plan's version or a code below; the microseconds it
 #: took to find out; in microseconds too, when the batch was bound and the grace and freshness by which a backlog is
 #: thinned, or zeros; which of the gate's rules apply; then what a row of each source carries.
-VERSION_AT = BUCKETS
-READ_AT = BUCKETS + 1
-BACKLOG_AT = BUCKETS + 2, BUCKETS + 3, BUCKETS + 4
-RULES_AT = BUCKETS + 5
-SIC_AT = BUCKETS + 6
-
+_VERSION, _READ, _BOUND, _GRACE, _FRESH, _RULES, _SIC = range(BUCKETS, BUCKETS + 7)
 #: In what unit the row says what rows carry: 1 is 10**18 of it.
-SIC_UNIT = 1e-18
+_SIC_UNIT = 1e-18
 
 #: What stands in place of a version if no plan is in force; and if the plan in force is one for another query.
 NO_PLAN, ANOTHERS = -1, -6
@@ -50,8 +56,55 @@ class ControlRow(NamedTuple):
 
     def to_numbers(self, read_s: float) -> list[int]:
         """As it reaches the gate, with the time it took to find out."""
-        sic = (round(one / SIC_UNIT) for one in self.sic)
+        sic = (round(one / _SIC_UNIT) for one in self.sic)
         return [*self.limits, self.version, microseconds(read_s), *map(microseconds, self.backlog_s), self.rules, *sic]
+
+    @classmethod
+    def from_numbers(cls, numbers: Sequence[int]) -> ControlRow:
+        """What `to_numbers` wrote, but for the time it took to find out."""
+        bound_s, grace_s, fresh_s = (number / 1e6 for number in numbers[_BOUND:_RULES])
+        sic = tuple(number * _SIC_UNIT for number in numbers[_SIC:])
+        return cls(
+            numbers[_VERSION], tuple(numbers[:BUCKETS]), (bound_s, grace_s, fresh_s), rules=numbers[_RULES], sic=sic
+        )
+
+
+class ControlColumns(NamedTuple):
+    """The control row as a column, taken apart into columns."""
+
+    control: Column
+
+    def threshold(self, bucket: Column) -> Column:
+        """The threshold of a bucket."""
+        return F.get(self.control, bucket)
+
+    @property
+    def version(self) -> Column:
+        """The plan's version, or a code."""
+        return self._at(_VERSION)
+
+    @property
+    def read_us(self) -> Column:
+        """How long it took to find out."""
+        return self._at(_READ)
+
+    @property
+    def rules(self) -> Column:
+        """The place of the batch's rules among those of the gate."""
+        return self._at(_RULES)
+
+    @property
+    def backlog_s(self) -> tuple[Column, Column, Column]:
+        """When the batch was bound, the grace and what is fresh."""
+        bound_s, grace_s, fresh_s = (self._at(place) / F.lit(1e6) for place in (_BOUND, _GRACE, _FRESH))
+        return bound_s, grace_s, fresh_s
+
+    def sic(self, source: Column) -> Column:
+        """What a row of a source carries; null if no plan says."""
+        return F.get(self.control, F.lit(_SIC) + source) * F.lit(_SIC_UNIT)
+
+    def _at(self, place: int) -> Column:
+        return F.get(self.control, F.lit(place))
 
 
 def microseconds(time_s: float) -> int:

@@ -19,7 +19,7 @@ from penstock.core.control.thresholds import (
 from penstock.spark.fair.sic_columns import marked_sic
 from penstock.spark.fair.sic_functions import SIC
 from penstock.spark.guard.weight_mark import MADE_BY
-from penstock.spark.plans.control_row import BACKLOG_AT, NO_PLAN, READ_AT, RULES_AT, UNJUDGED, VERSION_AT, WHY
+from penstock.spark.plans.control_row import NO_PLAN, UNJUDGED, WHY, ControlColumns
 from penstock.spark.plans.control_table import FORMAT, PlanTable
 from penstock.spark.probe import ages
 from penstock.spark.quarantine.rows import COIN, PART, PARTS, PLAN_VERSION, REASON_NUMBER
@@ -91,7 +91,7 @@ def gated(  # noqa: PLR0913 - settings of one gate, given by name
     bucket = columns.bucket(df) if sic is None or sic.by_class else sic.bucket(df)
     judged = _looked_up(df, control, bucket, rules, None if quarantine is None else folder)
     if sic is not None:
-        carried = sic.carried(df, F.col(_CONTROL) if df.isStreaming else control)
+        carried = sic.carried(df, _row() if df.isStreaming else ControlColumns(control))
         judged = marked_sic(judged.withColumn(SIC, carried))
     coin = _chosen([one.coin for one in rules])
     must_keep = _if_any([one.must_keep for one in rules], F.lit(False))  # noqa: FBT003 - a literal
@@ -140,14 +140,15 @@ def _looked_up(
     `strict` is the folder to name if a batch that cannot be judged is to fail.
     """
     if not df.isStreaming:
-        return df.withColumn(_THRESHOLD, _once(F.get(control, bucket)))
+        return df.withColumn(_THRESHOLD, _once(ControlColumns(control).threshold(bucket)))
     arrival_s = _if_any([one.arrival_s for one in rules], F.lit(None))
-    threshold = F.get(_CONTROL, bucket)
+    row = _row()
+    threshold = row.threshold(bucket)
     return df.withColumn(_CONTROL, _once(control)).withColumns(
         {
             _THRESHOLD: _once(_by_age(threshold if strict is None else _unless_unjudged(threshold, strict), arrival_s)),
-            _PLAN: F.get(_CONTROL, F.lit(VERSION_AT)),
-            _READ_US: F.get(_CONTROL, F.lit(READ_AT)),
+            _PLAN: row.version,
+            _READ_US: row.read_us,
         }
     )
 
@@ -157,7 +158,7 @@ def _unless_unjudged(threshold: Column, folder: str) -> Column:
 
     Raised here because the reason of an error in the control table does not reach the query's exception.
     """
-    version = F.get(_CONTROL, F.lit(VERSION_AT))
+    version = _row().version
     found = F.when(version >= F.lit(NO_PLAN), threshold)
     for code in UNJUDGED:
         why = f"{folder}: a batch stops before rows are lost or doubled, because {WHY[code].format(folder=folder)}"
@@ -169,7 +170,7 @@ def _chosen(values: Sequence[Column]) -> Column:
     """What the rules of the batch say, of what each of the gate's rules says."""
     chosen = values[0]
     for place, value in enumerate(values[1:], 1):
-        chosen = F.when(F.get(_CONTROL, F.lit(RULES_AT)) == F.lit(place), value).otherwise(chosen)
+        chosen = F.when(_row().rules == F.lit(place), value).otherwise(chosen)
     return chosen
 
 
@@ -214,12 +215,16 @@ def _by_age(threshold: Column, arrival_s: Column | None) -> Column:
     """The threshold, or that of the row's age if it is lower, as `core.control.backlog` has it."""
     if arrival_s is None:
         return threshold
-    bound_s, grace_s, fresh_s = (F.get(_CONTROL, F.lit(place)) / F.lit(1e6) for place in BACKLOG_AT)
+    bound_s, grace_s, fresh_s = _row().backlog_s
     old = (bound_s > 0.0) & (arrival_s >= bound_s - F.lit(MOST_AGE_S)) & (arrival_s < bound_s - grace_s)
     limit = (fresh_s / (bound_s - arrival_s) * F.lit(_TWO_63)).cast("bigint") - F.lit(1)
     by_age = limit.bitwiseAND(F.lit(~REASON_BITS)).bitwiseOR(F.lit(BACKLOG_NUMBER))
     young = F.when(bound_s > 0.0, F.least(threshold, F.lit(CERTAIN))).otherwise(threshold)
     return F.when(old, F.least(threshold, by_age)).otherwise(young)
+
+
+def _row() -> ControlColumns:
+    return ControlColumns(F.col(_CONTROL))
 
 
 def _once(value: Column) -> Column:
