@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import PenstockError
+from penstock.messages.claim import Claim
 from penstock.spark.plans.claim import claim
 from penstock.store.folder import FolderStore
 from penstock.store.interface import Store, StoreError
@@ -82,11 +83,11 @@ def no_links(*_: object) -> None:
 
 def test_a_claim_probes_whether_a_name_can_be_created_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "link", no_links)
-    claim(tmp_path / "locks hold" / "penstock", {"name": "a"})
+    claim(tmp_path / "locks hold" / "penstock", Claim("a"))
 
     monkeypatch.setattr(fcntl, "flock", lambda *_: None)  # as on a mount that says yes to every lock
     with pytest.raises(
         PenstockError, match=r"^folder = .* with hard links, or with locks that hold between processes;"
     ):
-        claim(tmp_path / "locks do not hold" / "penstock", {"name": "a"})
+        claim(tmp_path / "locks do not hold" / "penstock", Claim("a"))
     assert not (tmp_path / "locks do not hold" / "penstock" / "guard.json").exists()

@@ -13,6 +13,7 @@ import penstock as ps
 from penstock.core.control.batch_size import SAVED_UP_S
 from penstock.core.control.bucket_costs import BUCKETS
 from penstock.core.control.thresholds import KEEP_ALL, scaled
+from penstock.messages.claim import Claim
 from penstock.messages.plan import Binding, Costs, Effect, Fits, KeepTable, Plan
 from penstock.spark.checkpoint import planned
 from penstock.spark.plans import binding
@@ -372,8 +373,8 @@ def test_a_folder_that_is_not_the_drivers_is_told_and_not_made(folder: str) -> N
 
     shedding(folder)
     assert judged_by(GateOptions(folder, "source", store="id")) == (ELSEWHERE, True, 0)
-    identity = claim(Path(folder), {"name": "guard"})
-    assert claim(Path(folder), {"name": "guard"}) == identity
+    identity = claim(Path(folder), Claim("guard"))
+    assert claim(Path(folder), Claim("guard")) == identity
     assert judged_by(GateOptions(folder, "source", store=identity)) == (0, False, 0)
 
 

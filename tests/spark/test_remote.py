@@ -16,6 +16,7 @@ from pyspark.errors import AnalysisException, PySparkException
 
 import penstock as ps
 from penstock.core.control.planner import SOURCE
+from penstock.messages.claim import Claim
 from penstock.messages.plan import Binding, KeepTable, Plan, Rules
 from penstock.spark.plans.binding import GateOptions, control_row
 from penstock.spark.plans.control_row import ControlRow
@@ -112,8 +113,8 @@ def test_an_errand_asks_nothing_of_a_log_but_what_logs_are_for(store: RemoteStor
 
 
 def test_rules_are_kept_on_the_server_and_found_again(store: RemoteStore) -> None:
-    identity = store.claim({"name": "guard"})
-    assert identity == store.claim({"name": "guard"}) == (store.folder / "id").read_text()
+    identity = store.claim(Claim("guard"))
+    assert identity == store.claim(Claim("guard")) == (store.folder / "id").read_text()
     rules = Rules(7, "enforce", 11, ("row",), keep="key < 3")
     assert store.begin("gate", rules) == store.begin("gate", rules) == []
     BindingLog(store.folder / "bindings" / "query").add(0, Binding(0, "query", 5.0, 0, rules=7))
@@ -145,10 +146,10 @@ def test_a_log_that_went_away_has_no_plan_to_read_and_takes_none(store: RemoteSt
 
 
 def test_a_claim_of_another_guard_is_refused(store: RemoteStore) -> None:
-    store.claim({"name": "one"})
-    store.claim({"name": "one"})
+    store.claim(Claim("one"))
+    store.claim(Claim("one"))
     with pytest.raises(ps.PenstockError, match="another one wrote it: name 'one' there, 'two' here"):
-        store.claim({"name": "two"})
+        store.claim(Claim("two"))
 
 
 def test_without_a_checkpoint_plans_lie_in_a_temporary_folder(

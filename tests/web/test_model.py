@@ -17,6 +17,7 @@ from penstock.core.control.bucket_costs import BUCKETS
 from penstock.core.control.gate import coins, gate_salt, judge
 from penstock.core.hashing import bucket, xxhash64
 from penstock.errors import PenstockError
+from penstock.messages.claim import Claim
 from penstock.messages.plan import Binding
 from penstock.store.logs import BindingLog
 from penstock.store.report_log import journal_path
@@ -433,7 +434,7 @@ class TestWhy:
         """A query whose first batch, without a plan, met a backlog."""
         writer = Writer(folder / "ck")
         writer.start(row=("offset",), row_types=("bigint",), salt=salt)
-        (writer.folder / "guard.json").write_text(json.dumps({"name": "guard", "seed": 7}))
+        (writer.folder / "guard.json").write_text(Claim("guard", seed=7).to_json())
         writer.batch(rows_shed={TOO_OLD: 400}, plan_version=None)
         bound = Binding(0, writer.query, 1.7e9, None, rule(2.0))
         assert BindingLog(writer.folder / "bindings" / writer.query).add(0, bound)
@@ -500,14 +501,14 @@ class TestWhy:
 
     def test_a_key_tells_nothing_if_the_source_decides(self, tmp_path: Path) -> None:
         query, _ = self.backlog(tmp_path)
-        (query.folder / "guard.json").write_text(json.dumps({"name": "guard", "sources": ["a", "b"]}))
+        (query.folder / "guard.json").write_text(Claim("guard", sources=("a", "b")).to_json())
         with pytest.raises(PenstockError, match="keep a share of each source"):
             why(query, ["5"])
 
     def test_a_key_tells_nothing_if_another_column_decides(self, tmp_path: Path) -> None:
         query, _ = self.backlog(tmp_path)
-        for more in ({"cost_column": "cost_s"}, {"value": ["cost_s", []]}):
-            (query.folder / "guard.json").write_text(json.dumps({"name": "guard", **more}))
+        for claim in (Claim("guard", cost_column="cost_s"), Claim("guard", value=("cost_s", ()))):
+            (query.folder / "guard.json").write_text(claim.to_json())
             with pytest.raises(PenstockError, match="goes by column cost_s of a row"):
                 why(query, ["5"])
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ import numpy as np
 
 from penstock.core.control.bucket_costs import BucketCosts
 from penstock.core.control.planner import SOURCE
+from penstock.messages.claim import Claim
 from penstock.messages.plan import Effect, KeepTable, Plan
 from penstock.messages.report import Latency, Report
 from penstock.store.logs import PlanLog
@@ -41,7 +41,7 @@ class Writer:
         """A guard begins to watch."""
         self.plans = PlanLog(self.folder / "plans")
         self.log = ReportLog(self.folder, self.query)
-        (self.folder / "guard.json").write_text(json.dumps({"name": self.name, "key": ["user"], "row": []}))
+        (self.folder / "guard.json").write_text(Claim(self.name, key=("user",)).to_json())
         settings = {
             "guard": self.name,
             "query": self.query,

@@ -25,6 +25,7 @@ from penstock.core.control.targets import MeanQueueLatency
 from penstock.core.network.model import Box, Input, Network, Output
 from penstock.core.network.qos import LossTolerance
 from penstock.federation.account import AccountLog, BatchAccount, InputCount
+from penstock.messages.claim import Claim
 from penstock.messages.drop_plan import Drop
 from penstock.messages.site_plan import SitePlan
 from penstock.messages.snapshot import Snapshot
@@ -99,7 +100,7 @@ class Guarded:
         """Keep plans, bindings and reports in this folder."""
         self._clock, self._query = clock, Query()
         store = LocalStore(folder)
-        store.claim({"name": "guard"})
+        store.claim(Claim("guard"))
         self._options = GateOptions(str(store.folder), SOURCE)
         self._costs = ";".join(f"{bucket} 1 1 {COST_S * (1 + bucket % 7):g}" for bucket in range(BUCKETS))
         self.controller = Controller(

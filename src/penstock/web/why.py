@@ -6,8 +6,7 @@ without any row having been stored.
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from penstock.core.control.planner import SOURCE
 from penstock.core.control.thresholds import CERTAIN, KEEP_ALL, scaled, thresholds
 from penstock.core.hashing import bucket, xxhash64
 from penstock.errors import PenstockError
+from penstock.messages.claim import Claim
 from penstock.web.by_age import Thinned, seconds_since_1970, share_that_fitted, thinned
 from penstock.web.sentences import seconds, share
 from penstock.web.typed_value import typed
@@ -94,29 +94,27 @@ def why(
     return answer
 
 
-def _claim(query: GuardedQuery) -> dict[str, Any]:
-    """What the guard says of itself; one line if it goes by more than the key."""
+def _claim(query: GuardedQuery) -> Claim | None:
+    """What the guard says of itself, if it can be read; one line if it goes by more than the key."""
     try:
-        found = json.loads((query.folder / "guard.json").read_text(encoding="utf-8"))
+        claim = Claim.from_json((query.folder / "guard.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        found = {}
-    claim: dict[str, Any] = found if isinstance(found, dict) else {}
-    column = claim.get("cost_column") or (claim.get("value") or [None])[0]
+        return None
+    column = claim.cost_column or (claim.value[0] if claim.value else None)
     if column:
         raise PenstockError(f"this guard goes by column {column} of a row, so its key alone tells nothing")
-    if not claim.get("key") and len(claim.get("sources") or ()) > 1:
+    if not claim.key and len(claim.sources) > 1:
         raise PenstockError("this query's gates keep a share of each source, so a key alone tells nothing")
     return claim
 
 
-def _salt(watch: Watch, plan: Plan | None, claim: dict[str, Any]) -> int:
+def _salt(watch: Watch, plan: Plan | None, claim: Claim | None) -> int:
     """The salt of the gate's coins. Journals that do not tell it belong to plans, or to a claim, that do."""
     if watch.salt is not None:
         return watch.salt
     if plan is not None:
         return plan.salt
-    seed = claim.get("seed")
-    return gate_salt(seed if isinstance(seed, int) else 0, watch.guard)
+    return gate_salt(claim.seed if claim else 0, watch.guard)
 
 
 def _hash(what: str, columns: Sequence[str], kinds: Sequence[str], values: Sequence[str | None]) -> int:

@@ -21,6 +21,7 @@ from penstock.core.fairness.planner import FairPlanner, Policy, Prefer, Terms
 from penstock.core.fairness.sic import STW_S
 from penstock.core.settings import duration_s, int64, number
 from penstock.errors import PenstockError
+from penstock.messages.claim import Claim
 from penstock.spark.fair.controller import FairController, MemberPlanner
 from penstock.spark.fair.sic_columns import SicOfRows
 from penstock.spark.fair.sic_functions import SIC
@@ -394,16 +395,10 @@ class FairQuery(Guard):
         return replace(super()._sign(query), policy=self._fair.planner.policy)
 
     def _claim_folder(self) -> str:
-        own: dict[str, Any] = {
-            "name": self.name,
-            "sources": list(self.terms.sources),
-            "row": list(self._columns.row),
-            "seed": self._seed,
-        }
+        columns, sources = self._columns, tuple(self.terms.sources)
+        own = Claim(self.name, row=columns.row, seed=self._seed, sources=sources)
         if isinstance(self._policy, Balanced):
-            worth = self._columns.worth
-            own["key"] = list(self._columns.key)
-            own["value"] = worth and [worth.column, [list(one) for one in worth.intervals]]
+            own = replace(own, key=columns.key, value=columns.worth.as_data if columns.worth else None)
         return self._stored().claim(own)
 
 

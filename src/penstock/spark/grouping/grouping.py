@@ -14,6 +14,7 @@ from penstock.core.control.cost_classes import class_costs_s
 from penstock.core.control.planner import NoGate
 from penstock.core.grouping.partition_costs import PartitionCosts
 from penstock.errors import PenstockError
+from penstock.messages.claim import Claim
 from penstock.messages.plan import Costs, Plan
 from penstock.spark.grouping.dealing import FromLog, Given, dealer
 from penstock.spark.guard.checks import column_name, column_names, guard_name, one_of
@@ -302,8 +303,7 @@ class Grouping:
         self.stop()
 
     def _claim(self) -> str:
-        own = {"name": self.name, "key": list(self._columns.key), "row": list(self._columns.row)}
-        return self._stored().claim(own | {"cost_column": None, "salt": self._salt})
+        return self._stored().claim(Claim(self.name, self._columns.key, self._columns.row, seed=self._salt))
 
     def _stored(self, spark: SparkSession | None = None) -> Store:
         if self._store is None or (spark is not None and not self._store.serves(spark)):

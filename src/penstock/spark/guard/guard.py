@@ -16,6 +16,7 @@ from penstock.core.control.planner import SOURCE
 from penstock.core.control.policies import BaseLine, FullKnowledge, LoadAware
 from penstock.core.control.targets import Throughput
 from penstock.errors import PenstockError
+from penstock.messages.claim import Claim
 from penstock.spark.grouping.dealing import FromLog, Given
 from penstock.spark.guard.admission import Admission
 from penstock.spark.guard.behind_gate import LookBehind
@@ -506,15 +507,15 @@ class Guard:
         return None if self._quarantine is None else staged(self._quarantine, self._stored())
 
     def _claim_folder(self) -> str:
-        own: dict[str, Any] = {
-            "name": self.name,
-            "key": list(self._columns.key),
-            "row": list(self._columns.row),
-            "cost_column": self._columns.cost,
-            "seed": self._seed,
-        }
-        if self._columns.worth is not None:
-            own["value"] = [self._columns.worth.column, [list(one) for one in self._columns.worth.intervals]]
+        columns = self._columns
+        own = Claim(
+            self.name,
+            columns.key,
+            columns.row,
+            columns.cost,
+            self._seed,
+            value=columns.worth.as_data if columns.worth else None,
+        )
         return self._stored().claim(own)
 
     def _stored(self, spark: SparkSession | None = None) -> Store:

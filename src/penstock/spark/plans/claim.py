@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import uuid
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from penstock.errors import PenstockError
+from penstock.messages.claim import Claim
 from penstock.store.folder import FolderStore
 from penstock.store.interface import StoreError
 
@@ -15,44 +15,29 @@ if TYPE_CHECKING:
 
 #: The file with the folder's identity: by it an executor knows that it sees the driver's folder.
 IDENTITY = "id"
+#: The file with the claim.
+SIGN = "guard.json"
 
 
-def claim(folder: Path, own: dict[str, Any]) -> str:
+def claim(folder: Path, own: Claim) -> str:
     """Sign the folder, or refuse one that was signed differently; then make what executors write into.
 
     Returns:
         The folder's identity.
     """
-    sign = folder / "guard.json"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if not sign.exists():
-            FolderStore(folder).probe()
-            FolderStore(folder).create(sign.name, json.dumps(own).encode())
-        found = json.loads(sign.read_text())
-    except OSError as error:
-        raise _unwritable(folder, f"the system says: {error.strerror}") from None
+        store = FolderStore(folder)
+        if not store.has(SIGN):
+            store.probe()
+            store.create(SIGN, own.to_json().encode())
+        found = Claim.from_json((store.read(SIGN) or b"").decode())
     except StoreError as error:
         raise (_unwritable(folder, error.why) if error.why else error) from None
     except ValueError:
-        found = None
-    if found == own:
-        return _made(folder)
-    if not isinstance(found, dict):
-        raise PenstockError.setting(
-            "checkpoint",
-            str(folder.parent),
-            "the folder of this guard or grouping, or one of its own",
-            f"{sign} is damaged",
-        )
-    names = [name for name in {**own, **found} if found.get(name) != own.get(name)]
-    differs = [f"{name} {found.get(name)!r} there, {own.get(name)!r} here" for name in names]
-    raise PenstockError.setting(
-        "checkpoint",
-        str(folder.parent),
-        "the folder of this guard or grouping, or one of its own",
-        f"another one wrote it: {', '.join(differs)}",
-    )
+        raise _refusal(folder, f"{folder / SIGN} is damaged") from None
+    if found != own:
+        raise _refusal(folder, f"another one wrote it: {', '.join(found.differences(own))}")
+    return _made(folder)
 
 
 def store_id(folder: Path) -> str | None:
@@ -66,14 +51,18 @@ def store_id(folder: Path) -> str | None:
 def _made(folder: Path) -> str:
     try:
         for name in ("plans", "bindings"):
-            (folder / name).mkdir(exist_ok=True)
+            FolderStore(folder / name)
         if store_id(folder) is None:
             FolderStore(folder).create(IDENTITY, uuid.uuid4().hex.encode())
-    except OSError as error:
-        raise _unwritable(folder, f"the system says: {error.strerror}") from None
     except StoreError as error:
         raise _unwritable(folder, error.why) from None
     return store_id(folder) or ""
+
+
+def _refusal(folder: Path, why: str) -> PenstockError:
+    return PenstockError.setting(
+        "checkpoint", str(folder.parent), "the folder of this guard or grouping, or one of its own", why
+    )
 
 
 def _unwritable(folder: Path, why: str) -> PenstockError:

@@ -6,7 +6,7 @@ import atexit
 import shutil
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from penstock.spark.checkpoint import query_id
 from penstock.spark.plans.binding import GateOptions, bindings_of, control_row
@@ -19,6 +19,7 @@ from penstock.store.report_log import ReportLog
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from penstock.messages.claim import Claim
     from penstock.messages.plan import Binding, Rules
     from penstock.spark.plans.rules import Open
     from penstock.store.logs import BindingLog
@@ -54,7 +55,7 @@ class Store(Protocol):
     def serves(self, spark: SparkSession) -> bool:
         """Whether a query of that session finds the folder."""
 
-    def claim(self, own: dict[str, Any]) -> str:
+    def claim(self, own: Claim) -> str:
         """Sign the folder, or refuse one that was signed differently; its identity."""
 
     def begin(self, gate: str, rules: Rules) -> list[Open]:
@@ -93,7 +94,7 @@ class LocalStore:
         """Whether a query of that session finds the folder: on classic Spark it does."""
         return not on_connect(spark)
 
-    def claim(self, own: dict[str, Any]) -> str:
+    def claim(self, own: Claim) -> str:
         """Sign the folder, or refuse one that was signed differently; its identity."""
         return claim(self.folder, own)
 

@@ -22,6 +22,7 @@ from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StringType, StructField, StructType
 
 from penstock.errors import PenstockError
+from penstock.messages.claim import Claim
 from penstock.messages.codec import Message
 from penstock.messages.plan import Binding, Plan, Rules
 from penstock.spark.expected_errors import quiet
@@ -89,9 +90,9 @@ class RemoteStore:
         """Whether a query of that session finds the folder: that of the server it is connected to."""
         return spark is self._spark
 
-    def claim(self, own: dict[str, Any]) -> str:
+    def claim(self, own: Claim) -> str:
         """Sign the folder, or refuse one that was signed differently; its identity."""
-        identity: str = self._do("claim", own=own)
+        identity: str = self._do("claim", own=own.to_json())
         return identity
 
     def begin(self, gate: str, rules: Rules) -> list[Open]:
@@ -256,8 +257,8 @@ def _folder(checkpoint: str | None) -> str:
     return str(local_folder("checkpoint", checkpoint) / "penstock")
 
 
-def _claim(folder: str, own: dict[str, Any]) -> str:
-    return _store(folder).claim(own)
+def _claim(folder: str, own: str) -> str:
+    return _store(folder).claim(Claim.from_json(own))
 
 
 def _begin(folder: str, gate: str, rules: str) -> list[str]:

@@ -1,0 +1,72 @@
+"""A guard's claim to a folder: by what it tells rows apart, so that no other guard uses its plans."""
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from penstock.errors import PenstockError
+
+#: What a claim says in a checkpoint of an earlier release, and what it is called now.
+_OLD_NAMES = {"salt": "seed"}
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What the file guard.json holds.
+
+    Attributes:
+        name: Of the guard, the query of a `Fair`, or the grouping.
+        key: Columns by which rows are told apart; empty if there are none.
+        row: Columns that identify a row; empty for all of them.
+        cost_column: The column with what a row costs, if the policy is told.
+        seed: What coins depend on.
+        sources: Of the query of a `Fair`.
+        value: The column by which rows are worth more or less, and from which value to which, how much.
+    """
+
+    name: str
+    key: tuple[str, ...] = ()
+    row: tuple[str, ...] = ()
+    cost_column: str | None = None
+    seed: int = 0
+    sources: tuple[str, ...] = ()
+    value: tuple[str, tuple[tuple[float, float, float], ...]] | None = None
+
+    def to_json(self) -> str:
+        """As it is written.
+
+        >>> Claim("clicks", key=("user",), seed=7).to_json()
+        '{"name": "clicks", "key": ["user"], "seed": 7}'
+        """
+        return json.dumps({name: value for name, value in asdict(self).items() if value not in (None, (), 0)})
+
+    @classmethod
+    def from_json(cls, text: str) -> "Claim":
+        """What `to_json` wrote, now or in an earlier release.
+
+        >>> Claim.from_json('{"name": "clicks", "key": ["user"], "row": [], "cost_column": null, "salt": 7}').seed
+        7
+
+        Raises:
+            PenstockError: If it is no claim.
+        """
+        try:
+            found: dict[str, Any] = {_OLD_NAMES.get(name, name): value for name, value in json.loads(text).items()}
+            value = found.pop("value", None)
+            found |= {name: tuple(found.get(name) or ()) for name in ("key", "row", "sources")}
+            return cls(**found, value=value and (value[0], tuple(tuple(one) for one in value[1])))
+        except (ValueError, TypeError, AttributeError, LookupError):
+            raise PenstockError("it is damaged") from None
+
+    def differences(self, here: "Claim") -> list[str]:
+        """In what a claim differs from one that is made here, for people."""
+        there, ours = asdict(self), asdict(here)
+        return [
+            f"{name} {_shown(there[name])} there, {_shown(ours[name])} here"
+            for name in there
+            if there[name] != ours[name]
+        ]
+
+
+def _shown(value: object) -> str:
+    return repr(list(value)) if isinstance(value, tuple) else repr(value)
