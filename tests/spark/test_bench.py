@@ -14,12 +14,12 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from penstock.plan import Plan
-from penstock.report import Latency, Report
-from penstock.sim import grains
 from penstock.bench.gate import half_table
 from penstock.bench.grouping_series import Made, Series, gone_by
 from penstock.bench.latency import all_runs, window_latency_s
+from penstock.messages.plan import Plan
+from penstock.messages.report import Latency, Report
+from penstock.sim import grains
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,7 +45,7 @@ for line in sys.stdin:
 def penstock(*words: str, tmp_path: Path) -> dict[str, Any]:
     """Run the command and read its JSON."""
     file = tmp_path / "result.json"
-    command = [sys.executable, "-c", "from penstock.cli import main; main()", *words, "--json", str(file)]
+    command = [sys.executable, "-c", "from penstock.cli.main import main; main()", *words, "--json", str(file)]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "Measured on" in done.stdout
