@@ -326,7 +326,7 @@ def test_a_batch_that_cannot_be_bound_keeps_every_row_and_raises_an_alarm(
     assert len(rows_of(run, "O1")) == ROWS
     (alarm,) = run.snapshots[-1].alarms
     assert alarm.startswith("2 batches ran without a plan and kept every row, the last because: folder = ")
-    assert "No space left on device" in alarm
+    assert "no space left" in alarm
 
 
 def test_a_checkpoint_that_is_wound_back_fails_the_run_in_one_line(spark: SparkSession, tmp_path: Path) -> None:
