@@ -1,0 +1,31 @@
+"""What the loop tells its driver to do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from penstock.messages.plan import Plan
+
+
+class Write(NamedTuple):
+    """Create the plan in the store and answer `Stored`, `Taken` or `Failed`."""
+
+    plan: Plan
+
+
+class Renew(NamedTuple):
+    """Let the plan of this version act for another lease from now on."""
+
+    version: int
+    now_s: float
+
+
+class Purge(NamedTuple):
+    """Delete what no batch from this one back by the retention can need."""
+
+    batch: int
+    now_s: float
+
+
+Instruction = Write | Renew | Purge

@@ -1,0 +1,294 @@
+"""The loop on virtual time: what follows from each event, and schedules of faults under which its promises hold."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from penstock.core.loop.events import BatchEnded, Began, Event, Failed, Misread, Passed, Stopped, Stored, Taken
+from penstock.core.loop.instructions import Instruction, Purge, Renew, Write
+from penstock.core.loop.machine import LEASE_S, PURGE_EVERY, Loop
+from penstock.messages.plan import Costs, Fits, KeepTable, Plan
+from penstock.messages.report import Report
+from penstock.store.interface import StoreError
+from penstock.store.logs import PlanLog
+from penstock.store.memory import MemoryStore
+
+REPORT = Report(sequence=0, start_s=0.0, end_s=1.0, rows_in=10, rows_kept=10)
+SHEDDING = (KeepTable("source", (0.5,), ("over capacity",)),)
+
+
+class Scripted:
+    """A planner that decides what it was told to."""
+
+    alarms = ()
+
+    def __init__(self, *decisions: Plan | None) -> None:
+        self.decisions = list(decisions)
+
+    def decide(self, report: Report, now_s: float) -> Plan | None:
+        del report
+        plan = self.decisions.pop(0) if self.decisions else None
+        return plan and replace(plan, decided_s=now_s)
+
+    def recall(self, reports: Sequence[Report], now_s: float) -> Plan | None:
+        return Plan(0, "recalled", now_s, 0, fits=Fits(5.0, 10.0)) if reports else None
+
+    def release(self, version: int, now_s: float, note: str) -> Plan | None:
+        return Plan(version, "scripted", now_s, 0, note=note)
+
+
+def plan(*, sheds: bool) -> Plan:
+    return Plan(0, "scripted", 0.0, 1, gates=SHEDDING if sheds else ())
+
+
+def shedding_loop() -> Loop:
+    """A loop whose first plan sheds and is stored as version 0."""
+    loop = Loop(Scripted(plan(sheds=True)), "query", salt=7)
+    (written, _) = loop.handle(BatchEnded(10.0, 0, REPORT))
+    assert isinstance(written, Write)
+    assert loop.in_force is None, "a plan is in the store before it acts"
+    assert loop.handle(Stored(0)) == []
+    assert loop.in_force == written.plan
+    return loop
+
+
+def test_a_plan_names_its_query_and_its_salt() -> None:
+    loop = shedding_loop()
+    assert loop.in_force is not None
+    assert (loop.in_force.query, loop.in_force.salt, loop.in_force.version) == ("query", 7, 0)
+
+
+def test_a_version_that_is_taken_is_passed_over() -> None:
+    loop = Loop(Scripted(plan(sheds=True)), "query")
+    loop.handle(Began(0.0, newest=Plan.keep_all(4, "earlier", 0.0)))
+    assert loop.handle(BatchEnded(1.0, 0, REPORT))[0].plan.version == 5  # type: ignore[union-attr]
+    (again,) = loop.handle(Taken(5))
+    assert isinstance(again, Write)
+    assert again.plan.version == 6
+    loop.handle(Stored(6))
+    assert loop.in_force == again.plan
+
+
+def test_what_could_not_be_written_is_tried_again_with_a_new_date() -> None:
+    loop = Loop(Scripted(plan(sheds=True)), "query")
+    loop.handle(BatchEnded(1.0, 0, REPORT))
+    assert loop.handle(Failed(0)) == []
+    assert loop.in_force is None
+    (again,) = loop.handle(Passed(3.0))
+    assert isinstance(again, Write)
+    assert (again.plan.version, again.plan.decided_s) == (0, 3.0)
+
+
+def test_a_lease_is_renewed_only_by_who_understands_every_batch() -> None:
+    loop = shedding_loop()
+    assert loop.handle(Passed(10.0 + LEASE_S / 3.0)) == []
+    assert loop.handle(Passed(21.0)) == [Renew(0, 21.0)]
+    loop.handle(Misread(22.0))
+    assert loop.handle(Passed(40.0)) == []
+    loop.handle(BatchEnded(41.0, 1, REPORT))
+    assert loop.handle(Passed(42.0)) == [Renew(0, 42.0)]
+
+
+@pytest.mark.parametrize("end", [Passed(12.0, idle=True), Stopped(12.0, "over", replace(plan(sheds=True), version=0))])
+def test_when_input_or_planning_ends_every_row_is_kept(end: Event) -> None:
+    loop = shedding_loop()
+    (written,) = loop.handle(end)
+    assert isinstance(written, Write)
+    assert (written.plan.gates, written.plan.version) == ((), 1)
+
+
+def test_a_stopped_loop_writes_no_plan_that_sheds() -> None:
+    loop = Loop(Scripted(plan(sheds=True)), "query")
+    assert loop.handle(Stopped(1.0, "over")) == []
+    assert [type(one) for one in loop.handle(BatchEnded(2.0, 0, REPORT))] == [Purge]
+
+
+def test_costs_and_the_ratio_of_offsets_reach_the_next_plan() -> None:
+    costs = Costs("deal", 2, (1.0,))
+    loop = Loop(Scripted(), "query")
+    (written, _) = loop.handle(BatchEnded(1.0, 0, REPORT, costs=costs, rows_per_offset=0.5))
+    assert isinstance(written, Write)
+    assert (written.plan.costs, written.plan.rows_per_offset, written.plan.gates) == ((costs,), 0.5, ())
+
+
+def test_an_earlier_run_is_learned_from() -> None:
+    loop = Loop(Scripted(), "query")
+    (written,) = loop.handle(Began(1.0, reports=[REPORT]))
+    assert isinstance(written, Write)
+    assert written.plan.fits == Fits(5.0, 10.0)
+
+
+def test_old_plans_are_purged_now_and_then() -> None:
+    loop = Loop(Scripted(), "query")
+    purged = [batch for batch in range(3 * PURGE_EVERY) if loop.handle(BatchEnded(1.0, batch, REPORT))]
+    assert purged == [0, PURGE_EVERY, 2 * PURGE_EVERY]
+
+
+class Faulty(MemoryStore):
+    """A store whose every write may be refused, before or after it was done."""
+
+    def __init__(self, chance: random.Random, share: float) -> None:
+        super().__init__()
+        self._chance, self.share = chance, share
+
+    def create(self, name: str, content: bytes) -> bool:
+        if self._chance.random() < self.share / 2:
+            raise StoreError("refused")
+        created = super().create(name, content)
+        if self._chance.random() < self.share / 2:
+            raise StoreError("done, and the answer was lost")
+        return created
+
+
+class Schedule:
+    """Drivers of one checkpoint, each with a loop, whose moves are drawn by a seed."""
+
+    def __init__(self, seed: int, kind: type[Loop] = Loop) -> None:
+        self._kind = kind
+        self.chance = random.Random(seed)  # noqa: S311 - repeatable on purpose
+        self.store = Faulty(self.chance, self.chance.choice([0.0, 0.1, 0.5]))
+        self.log = PlanLog(self.store)
+        self.now_s = 1e6
+        self.renewed: dict[int, float] = {}
+        self.seen: dict[str, bytes | None] = {}
+        self.loops = [self.begun() for _ in range(self.chance.choice([1, 2]))]
+
+    def begun(self) -> Loop:
+        decisions = [self.chance.choice([None, plan(sheds=True), plan(sheds=False)]) for _ in range(40)]
+        loop = self._kind(Scripted(*decisions), "query")
+        self.carry_out(loop, Began(self.now_s, newest=self.log.latest()))
+        return loop
+
+    def carry_out(self, loop: Loop, event: Event, *, dies: bool = False) -> None:
+        todo: list[Instruction] = loop.handle(event)
+        for _ in range(100):
+            if not todo:
+                return
+            todo = [more for one in todo for more in self.done(loop, one)]
+            if dies:
+                return
+        raise AssertionError("it never comes to rest")
+
+    def done(self, loop: Loop, one: Instruction) -> list[Instruction]:
+        match one:
+            case Write(new):
+                try:
+                    answer: Event = (Stored if self.log.add(new.version, new) else Taken)(new.version)
+                except StoreError:
+                    answer = Failed(new.version)
+                return loop.handle(answer)
+            case Renew(version, now_s):
+                self.renewed[version] = now_s
+        return []
+
+    def move(self, batch: int) -> None:
+        self.now_s += self.chance.choice([0.0, 0.1, 1.0, 10.0, 40.0, -5.0])
+        place = self.chance.randrange(len(self.loops))
+        loop = self.loops[place]
+        event = self.chance.choice(
+            [
+                BatchEnded(self.now_s, batch, REPORT),
+                Passed(self.now_s),
+                Passed(self.now_s, idle=True),
+                Misread(self.now_s),
+            ]
+        )
+        if self.chance.random() < 0.05:  # the driver dies amid what it does, and another one begins
+            self.carry_out(loop, event, dies=True)
+            self.loops[place] = self.begun()
+        else:
+            self.carry_out(loop, event)
+        self.check()
+
+    def check(self) -> None:
+        for version in self.log.versions():
+            found = self.log.get(version)
+            assert found is not None
+            assert self.seen.setdefault(version, found) == found, "a plan never changes"
+        for loop in self.loops:
+            assert loop.in_force is None or self.seen.get(loop.in_force.version) == loop.in_force, (
+                "durable before it acts"
+            )
+        assert all(version in self.seen for version in self.renewed)
+
+    def end(self) -> None:
+        self.store.share = 0.0
+        for loop in self.loops:
+            self.carry_out(loop, Stopped(self.now_s, "over", self.log.latest()))
+        newest = self.log.latest()
+        assert newest is None or not newest.leased, "rows flow when nobody plans any more"
+
+
+def run(seed: int, kind: type[Loop] = Loop) -> None:
+    schedule = Schedule(seed, kind)
+    for batch in range(30):
+        schedule.move(batch)
+    schedule.end()
+
+
+def test_promises_hold_under_every_schedule_of_faults() -> None:
+    for seed in range(300):
+        run(seed)
+
+
+class ActsBeforeItIsDurable(Loop):
+    def _write(self, plan: Plan | None) -> list[Instruction]:
+        found = super()._write(plan)
+        for one in found:
+            if isinstance(one, Write):
+                self.in_force = one.plan
+        return found
+
+
+class TakesTakenForStored(Loop):
+    def _answered(self, event: Stored | Taken | Failed, version: int) -> list[Instruction]:
+        return super()._answered(Stored(version) if isinstance(event, Taken) else event, version)
+
+
+class TakesFailedForStored(Loop):
+    def _answered(self, event: Stored | Taken | Failed, version: int) -> list[Instruction]:
+        return super()._answered(Stored(version) if isinstance(event, Failed) else event, version)
+
+
+class TriesTheSameVersionForEver(Loop):
+    def _answered(self, event: Stored | Taken | Failed, version: int) -> list[Instruction]:
+        found = super()._answered(event, version)
+        if isinstance(event, Taken):
+            self._next = version
+        return [Write(replace(one.plan, version=version)) for one in found if isinstance(one, Write)]
+
+
+class StopsWithoutAWord(Loop):
+    def _stop(self, event: Stopped) -> list[Instruction]:
+        del event
+        return []
+
+
+class ShedsWhenStopped(Loop):
+    def _stop(self, event: Stopped) -> list[Instruction]:
+        return [Write(replace(one.plan, gates=SHEDDING)) for one in super()._stop(event) if isinstance(one, Write)]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        ActsBeforeItIsDurable,
+        TakesTakenForStored,
+        TakesFailedForStored,
+        TriesTheSameVersionForEver,
+        StopsWithoutAWord,
+        ShedsWhenStopped,
+    ],
+)
+def test_a_loop_that_breaks_a_promise_is_found(kind: type[Loop]) -> None:
+    def broken() -> int | None:
+        for seed in range(100):
+            try:
+                run(seed, kind)
+            except AssertionError:
+                return seed
+        return None
+
+    assert broken() is not None
