@@ -66,9 +66,9 @@ def _run(*names: str, engine: str = "classic", only: str = "") -> tuple[str, ...
 
 #: Each run by its name: the engine, the files, and what else pytest is told.
 BESIDE = {
-    "programs": _run(*_PROGRAMS),
-    "networks": _run(*_NETWORKS, *_BEHIND),
     "kafka": _run(*_KAFKA, *_FAIR),
+    "networks": _run(*_NETWORKS, *_BEHIND),
+    "programs": _run(*_PROGRAMS),
     **{engine: _run(*_GUARD, engine=engine, only=ON_ENGINES) for engine in ENGINES},
     "core": _run(*_CORE),
 }

@@ -45,6 +45,7 @@ class ManualClock:
 class MemoryPlanLog(PlanLog):
     """A plan log that lives and dies with its process; threads may share it.
 
+    >>> from penstock import Plan
     >>> log = MemoryPlanLog()
     >>> plan = Plan.keep_all(0, "start", decided_s=0.0)
     >>> log.add(0, plan), log.add(0, plan), log.next_version()
@@ -74,6 +75,7 @@ class CrashingStore(FolderStore):
     """A store in a folder whose every `create` crashes at one step and leaves behind what a dead process would.
 
     >>> from tempfile import TemporaryDirectory
+    >>> from penstock import Plan
     >>> with TemporaryDirectory() as folder:
     ...     try:
     ...         PlanLog(CrashingStore(folder, Step.AFTER_SYNC)).add(0, Plan.keep_all(0, "start", 0.0))

@@ -45,7 +45,7 @@ Map = TypeVar("Map", bound=Findable)
 class Keeper(Generic[Map]):
     """Keeps a road map fit for the network and the rates of the moment.
 
-    >>> from penstock.core import roadmap
+    >>> from penstock.core.network import roadmap
     >>> from penstock.core.network.model import Box, Input, Output
     >>> from penstock.core.network.qos import LossTolerance
     >>> line = LossTolerance([(100, 1.0), (0, 0.0)])

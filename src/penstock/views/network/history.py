@@ -27,7 +27,7 @@ class Numbers:
 
     >>> numbers = Numbers()
     >>> for number in (0.5, 1.0):
-    ...     fmt.add(number)
+    ...     numbers.add(number)
     >>> numbers.mean, numbers.least, numbers.last
     (0.75, 0.5, 1.0)
     """
