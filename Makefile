@@ -3,7 +3,9 @@
 
 RUN = . scripts/env.sh &&
 
-.PHONY: help setup maven demo kafka federation test kills lint format tour docs results bench clean
+PURE = tests/core tests/federation tests/test_journal.py tests/test_log.py tests/test_moved.py tests/test_plan.py tests/test_report.py tests/test_retention.py tests/test_store.py tests/test_surface.py
+
+.PHONY: help setup maven demo kafka federation test check kills lint format tour docs results bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -25,6 +27,9 @@ federation: setup ## three sites that share queries, over a folder, and the acco
 
 test: maven ## every check: lint, types, layers, docs, examples, unit and Spark tests
 	@$(RUN) python -m pytest $(ARGS)
+
+check: lint ## the quick checks and every test without Spark: three minutes
+	@$(RUN) python -m pytest -q $(PURE) --ignore-glob='*spark*' $(ARGS)
 
 kills: setup ## kill the driver of a guarded query 30 times and hold its sink against the plans: six minutes
 	@$(RUN) PENSTOCK_KILLS=30 python -m pytest tests/spark/test_exactly_once.py

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 
 import penstock as ps
-from penstock import sic
-from penstock.spark.session import local_session
+from penstock import local_session, sic
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -22,8 +22,8 @@ from produce import make_topics, send
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 
 import penstock as ps
+from penstock import baselines, local_session
 from penstock.hardware import describe, in_one_line
-from penstock.spark.session import local_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -88,7 +88,7 @@ def measure(folder: Path, servers: str) -> dict[str, list[dict[str, float]]]:
             source, sink, checkpoint = f"in-{mode}-{number}", f"out-{mode}-{number}", folder / f"{mode}-{number}"
             make_topics(servers, [source])
             make_topics(servers, [sink], **{"message.timestamp.type": "LogAppendTime"})
-            guard = ps.Guard(ps.Throughput(RATE), ps.BaseLine(drop_share=0.5), checkpoint=checkpoint)
+            guard = ps.Guard(ps.Throughput(RATE), baselines.BaseLine(drop_share=0.5), checkpoint=checkpoint)
             reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", servers)
             records = reader.option("subscribe", source).option("startingOffsets", "earliest").load()
             query = start(records, guard, servers, sink, mode, checkpoint)

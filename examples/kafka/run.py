@@ -18,7 +18,7 @@ from broker import Broker, UnavailableError, connector_jars
 from produce import make_topics
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 
-from penstock.spark.session import local_session
+from penstock import local_session
 
 HERE = Path(__file__).parent
 WINDOW_S = 10.0

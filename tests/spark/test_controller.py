@@ -16,6 +16,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 import penstock as ps
+from penstock import baselines
 from penstock.core.control.batch_size import RATIO_BATCHES
 from penstock.core.control.bucket_costs import BucketCosts
 from penstock.core.control.planner import RECALLED, SOURCE, SPARE
@@ -254,7 +255,7 @@ def test_when_input_stops_the_gate_opens(bench: Bench) -> None:
 
 
 def test_a_share_that_does_not_follow_load_outlasts_a_lull(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, policy=ps.BaseLine(drop_share=0.75))
+    bench = Bench(tmp_path, policy=baselines.BaseLine(drop_share=0.75))
     bench.batch(100)
     assert bench.share() == 0.25
     for _ in range(3):

@@ -17,6 +17,7 @@ import pytest
 from tests.spark.quarantined import SALT, Silent
 
 import penstock as ps
+from penstock import baselines, logs
 from penstock.core.control.backlog import TOO_OLD, age_thresholds
 from penstock.core.control.batch_size import TOO_MANY
 from penstock.core.control.gate import coins, gate_salt, judge
@@ -161,7 +162,7 @@ def test_a_plan_written_while_the_query_runs_acts_from_the_next_batch_on(spark: 
 
     def once(row: dict[str, Any]) -> dict[str, Any]:
         if row["row"] == 0:
-            log = ps.PlanLog(tmp_path / "checkpoint" / "penstock" / "plans")
+            log = logs.PlanLog(tmp_path / "checkpoint" / "penstock" / "plans")
             log.add(0, Plan(0, "by hand", time.time(), SALT, gates=(nothing,)))
         return passed_on(row)
 
@@ -740,7 +741,7 @@ def test_a_checkpoint_of_another_guard_is_refused(spark: SparkSession, tmp_path:
         ({"keep": "sum(key) > 3"}, "keep = .* is not usable: give a condition on row, key, arrival"),
         ({"keep": "key + 1"}, "keep = 'key \\+ 1' is not usable: give a condition that is true or false, not a bigint"),
         (
-            {"policy": ps.FullKnowledge(cost_column="work")},
+            {"policy": baselines.FullKnowledge(cost_column="work")},
             "cost_column = 'work' is not usable: give a column of the stream",
         ),
     ],

@@ -11,6 +11,7 @@ import pytest
 from rich.console import Console
 
 import penstock as ps
+from penstock import baselines
 from penstock.cli import replay as cli_replay
 from penstock.spark import session
 from penstock.spark.expected_errors import LOGGERS, quiet
@@ -109,7 +110,7 @@ def test_a_column_that_the_stream_lacks_is_one_line(
 @pytest.mark.parametrize(
     ("setting", "policy"),
     [
-        ("cost_column", ps.FullKnowledge(cost_column="usr")),
+        ("cost_column", baselines.FullKnowledge(cost_column="usr")),
         ("value", ps.Balanced(value=ps.Worth("usr"))),
         ("key", ps.Balanced(key="usr")),
     ],

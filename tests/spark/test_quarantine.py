@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock as ps
+from penstock import logs
 from penstock.cli.main import main
 from penstock.messages.plan import Plan
 
@@ -233,7 +234,7 @@ def test_mistakes_are_told_before_a_query_runs(
 
 
 def test_calm_means_that_nothing_is_shed_and_has_not_been_for_a_while(tmp_path: Path) -> None:
-    log = ps.PlanLog(tmp_path)
+    log = logs.PlanLog(tmp_path)
     assert calm(log, 0.0)
     log.add(0, Plan(0, "by hand", 100.0, SALT, gates=(TABLE,)))
     assert not calm(log, 120.0)

@@ -9,6 +9,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 import penstock as ps
+from penstock import baselines
 from penstock.config.guard_file import read_yaml
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def test_yaml_says_what_python_says(tmp_path: Path) -> None:
         (
             "target: {throughput: 200}\npolicy: {base_line: {drop_share: 0.5}}",
             ps.Throughput(200),
-            ps.BaseLine(drop_share=0.5),
+            baselines.BaseLine(drop_share=0.5),
         ),
         (
             "target: {max_lag: 3 s}\npolicy: {balanced: {alpha: .inf, value: {column: a, intervals: [[0, 1, 0.5]]}}}",
@@ -106,7 +107,7 @@ def test_wrong_yaml_is_one_line(tmp_path: Path, text: str | None, line: str) -> 
         ({"checkpoint": "dbfs:/x"}, "checkpoint = 'dbfs:/x' is not usable: give a folder of a file system"),
         ({"checkpoint": "~/x"}, "checkpoint = '~/x' is not usable: give the whole path; ~ is not replaced here"),
         ({"checkpoint": ""}, "checkpoint = '' is not usable: give the path of a folder"),
-        ({"policy": ps.FullKnowledge()}, "cost_column is missing: FullKnowledge needs the column"),
+        ({"policy": baselines.FullKnowledge()}, "cost_column is missing: FullKnowledge needs the column"),
         ({"policy": ps.LoadAware(variant="paper")}, "variant = 'paper' is not usable: give 'penstock', or fine=True"),
         ({"fine": 1}, "fine = 1 is not usable: give True or False"),
         ({"fine": True, "target": ps.MaxLag("2 s")}, "give it only together with a target of MeanQueueLatency"),

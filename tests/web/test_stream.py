@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 import penstock as ps
+from penstock import baselines
 from penstock.core.hashing import xxhash64
 from penstock.web.board import Board
 from penstock.web.serve import Page
@@ -33,7 +34,7 @@ def passed_on(batches: Iterator[Any]) -> Iterator[Any]:
 
 
 def started(spark: SparkSession, checkpoint: Path, sink: str) -> tuple[ps.Guard, StreamingQuery]:
-    half = ps.BaseLine(drop_share=0.5)
+    half = baselines.BaseLine(drop_share=0.5)
     guard = ps.Guard(ps.MeanQueueLatency("1 s"), half, key="key", row="row", checkpoint=checkpoint, name="mine")
     stream = spark.readStream.format("penstock").option("rate", 300).option("keys", 20).load()
     results = stream.transform(guard.admit).transform(guard.measured(passed_on, "key bigint, row bigint"))
