@@ -5,9 +5,8 @@ tests of what is apart from the guard of one query, several files to a session, 
 ten tests; the guard's tests on other engines; and those of the core. When the tests of the first process are done, it
 waits, and a third run takes its place.
 
-Then come the tests that hold a query to a target, and leave much of the machine idle, as their work sleeps. Beside them
-run the test with a cluster, whose work sleeps too, and the simulator's tests, one file after the other, which take what
-nobody else wants.
+Then come the tests that hold a query to a target, and leave much of the machine idle, as their work sleeps. All that
+runs beside them are the simulator's tests, one file after the other, which take what nobody else wants.
 """
 
 from __future__ import annotations
@@ -80,13 +79,12 @@ QUIETLY = {
         *("sim/test_osg_figures", "sim/test_osg_runs", "sim/test_themis_figures", "sim/test_themis_runs")
     ),
 }
-#: And before these, beside the tests of targets.
-LAST = {"cluster": _run("spark/test_cluster")} | QUIETLY
+LAST = QUIETLY
 _ALL = BESIDE | LAST
 #: Files that are run beside alone.
 NOT_HERE = tuple(file for name, (_, *files) in _ALL.items() if name not in ENGINES for file in files)
 #: Files whose tests hold a query to a target: they come last, when nothing but `LAST` runs beside them.
-UNDISTURBED = tuple(f"tests/spark/test_{name}.py" for name in ("network_overload", "fair_overload"))
+UNDISTURBED = tuple(f"tests/spark/test_{name}.py" for name in ("cluster", "network_overload", "fair_overload"))
 LOWEST = 19
 
 
