@@ -79,11 +79,10 @@ QUIETLY = {
         *("sim/test_osg_figures", "sim/test_osg_runs", "sim/test_themis_figures", "sim/test_themis_runs")
     ),
 }
-LAST = QUIETLY
-_ALL = BESIDE | LAST
+_ALL = BESIDE | QUIETLY
 #: Files that are run beside alone.
 NOT_HERE = tuple(file for name, (_, *files) in _ALL.items() if name not in ENGINES for file in files)
-#: Files whose tests hold a query to a target: they come last, when nothing but `LAST` runs beside them.
+#: Files whose tests hold a query to a target: they come last, when nothing but `QUIETLY` runs beside them.
 UNDISTURBED = tuple(f"tests/spark/test_{name}.py" for name in ("cluster", "network_overload", "fair_overload"))
 LOWEST = 19
 
@@ -133,7 +132,7 @@ class RunsBeside:
             Thread(target=self._wait, args=(name,), daemon=True).start()
         for name in BESIDE:
             self._ended[name].wait()
-        for name in LAST:
+        for name in QUIETLY:
             self._start(name)
             if name not in QUIETLY:
                 Thread(target=self._wait, args=(name,), daemon=True).start()

@@ -44,13 +44,6 @@ def test_replace_does_not_ask_what_was_there(store: Store, *, durable: bool) -> 
     assert (store.read("a"), store.names()) == (b"2", ["a"])
 
 
-def test_a_store_inside_another_has_names_of_its_own(store: Store) -> None:
-    store.below("inner").create("a", b"1")
-    assert store.read("a") is None
-    assert store.below("inner").read("a") == b"1"
-    assert store.below("inner").where.endswith("/inner")
-
-
 def test_a_finished_file_is_adopted_once(tmp_path: Path) -> None:
     store = FolderStore(tmp_path)
     for content, won in ((b"1", True), (b"2", False)):

@@ -8,7 +8,8 @@ import pytest
 
 from penstock.core.loop.events import BatchEnded, Began, Event, Failed, Misread, Passed, Stopped, Stored, Taken
 from penstock.core.loop.instructions import Instruction, Purge, Renew, Write
-from penstock.core.loop.machine import LEASE_S, PURGE_EVERY, Loop
+from penstock.core.loop.leases import LEASE_S
+from penstock.core.loop.machine import PURGE_EVERY, Loop
 from penstock.messages.plan import Costs, Fits, KeepTable, Plan
 from penstock.messages.report import Report
 from penstock.store.interface import StoreError

@@ -13,13 +13,13 @@ import penstock as ps
 from penstock.core.control.batch_size import SAVED_UP_S
 from penstock.core.control.bucket_costs import BUCKETS
 from penstock.core.control.thresholds import KEEP_ALL, scaled
+from penstock.core.loop.leases import LEASE_S
 from penstock.messages.claim import Claim
 from penstock.messages.plan import Binding, Costs, Effect, Fits, KeepTable, Plan
 from penstock.spark.checkpoint import planned
 from penstock.spark.plans import binding
 from penstock.spark.plans.binding import (
     FIRST_S,
-    LEASE_S,
     START_S,
     Batch,
     GateOptions,

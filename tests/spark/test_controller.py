@@ -20,6 +20,7 @@ from penstock import baselines
 from penstock.core.control.batch_size import RATIO_BATCHES
 from penstock.core.control.bucket_costs import BucketCosts
 from penstock.core.control.planner import RECALLED, SOURCE, SPARE
+from penstock.core.loop.leases import LEASE_S
 from penstock.errors import PenstockError
 from penstock.messages.plan import Binding, Plan
 from penstock.spark.guard.account import ALARM_S, FORGOTTEN, NOT_RUN_AGAIN, NOT_WATCHED
@@ -27,7 +28,6 @@ from penstock.spark.guard.controller import LOST_AFTER, REAL_TIME, Controller
 from penstock.spark.guard.judged import Judged
 from penstock.spark.guard.liveness import IDLE_S, STALLED_S
 from penstock.spark.guard.misuse import GATE
-from penstock.spark.plans.binding import LEASE_S
 from penstock.spark.plans.control_row import ELSEWHERE, NO_PLAN, REUSED, UNBOUND, UNKNOWN_RULES, UNREADABLE
 from penstock.spark.plans.places import LocalStore
 from penstock.spark.probe.meter import Meter, Rows

@@ -6,11 +6,11 @@ the simulator are run in the same way, on the usual engine.
 
 import pytest
 from tests.components import KAFKA_READ_BY, USED
-from tests.engines import BESIDE, LAST, RUNS
+from tests.engines import BESIDE, QUIETLY, RUNS
 
 
 @pytest.mark.usefixtures("java")
-@pytest.mark.parametrize("name", [*BESIDE, *LAST])
+@pytest.mark.parametrize("name", [*BESIDE, *QUIETLY])
 def test_the_tests_pass_that_are_run_beside(name: str) -> None:
     code, said = RUNS.result(name)
     assert code == 0, said[-6000:]

@@ -31,8 +31,8 @@ from tests.spark.quarantined import (  # noqa: E402 - needs Spark
     run,
 )
 
+from penstock.core.loop.leases import LEASE_S  # noqa: E402 - needs Spark
 from penstock.spark import session  # noqa: E402
-from penstock.spark.plans.binding import LEASE_S  # noqa: E402 - needs Spark
 from penstock.spark.plans.gate import in_parts  # noqa: E402
 from penstock.spark.quarantine import forwarded, replay, topic  # noqa: E402
 from penstock.spark.quarantine.replay import calm  # noqa: E402
@@ -265,3 +265,14 @@ def test_the_command_tells_mistakes_in_one_line(tmp_path: Path, capsys: pytest.C
         assert ended.value.code == 2
         assert re.search(line, said)
         assert said.count("\n") == 1
+
+
+def test_what_a_killed_writer_left_goes_when_the_quarantine_is_opened_again(tmp_path: Path) -> None:
+    sign, folder = Sign("guard", "weight", "{}"), tmp_path / "shed"
+    sign.put(folder)
+    old, new = (folder / f".part.parquet.{letter * 32}.tmp" for letter in "ab")
+    for path in (old, new):
+        path.touch()
+    os.utime(old, (0, 0))
+    sign.put(folder)
+    assert (old.exists(), new.exists()) == (False, True)

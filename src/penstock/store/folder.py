@@ -124,10 +124,6 @@ class FolderStore:
         with self._telling("written"):
             (self.folder / name).unlink(missing_ok=True)
 
-    def below(self, name: str) -> FolderStore:
-        """The store in a folder inside this one."""
-        return FolderStore(self.folder / name)
-
     def probe(self) -> None:
         """Refuse a file system on which two processes could both create a name."""
         first, second = self.unfinished("probe"), self.unfinished("probe")

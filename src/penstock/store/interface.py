@@ -47,6 +47,3 @@ class Store(Protocol):
 
     def remove(self, name: str) -> None:
         """Delete what is kept under a name, if it is taken."""
-
-    def below(self, name: str) -> Store:
-        """A store inside this one."""

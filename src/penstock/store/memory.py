@@ -13,11 +13,11 @@ class MemoryStore:
     (True, False, b'first', ['a'])
     """
 
-    def __init__(self, where: str = "memory") -> None:
+    where = "memory"
+
+    def __init__(self) -> None:
         """Start empty."""
-        self.where = where
         self._kept: dict[str, bytes] = {}
-        self._below: dict[str, MemoryStore] = {}
         self._lock = threading.Lock()
 
     def create(self, name: str, content: bytes) -> bool:
@@ -48,8 +48,3 @@ class MemoryStore:
         """Delete what is kept under a name, if it is taken."""
         with self._lock:
             self._kept.pop(name, None)
-
-    def below(self, name: str) -> MemoryStore:
-        """A store inside this one."""
-        with self._lock:
-            return self._below.setdefault(name, MemoryStore(f"{self.where}/{name}"))

@@ -18,14 +18,13 @@ from penstock.core.loop.events import (
     Taken,
 )
 from penstock.core.loop.instructions import Instruction, Purge, Renew, Write
+from penstock.core.loop.leases import LEASE_S
 from penstock.messages.plan import Plan
 
 if TYPE_CHECKING:
     from penstock.core.control.policies import Planner
     from penstock.messages.plan import Costs
 
-#: A plan that sheds acts for so long after it was decided. A living loop renews it; a dead one's runs out.
-LEASE_S = 30.0
 #: How often old plans and bindings are deleted, in batches.
 PURGE_EVERY = 50
 

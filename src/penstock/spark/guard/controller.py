@@ -17,6 +17,7 @@ from penstock.core.control.batch_size import OffsetRatio
 from penstock.core.control.policies import Recalling
 from penstock.core.control.shed_alarms import ShedAlarms
 from penstock.core.grouping.partition_costs import PartitionCosts
+from penstock.core.loop.leases import LEASE_S
 from penstock.errors import PenstockError
 from penstock.messages.plan import Costs, Plan
 from penstock.spark.feed import ProgressFeed
@@ -24,7 +25,6 @@ from penstock.spark.guard.account import ACCOUNT, Account
 from penstock.spark.guard.judged import Judged
 from penstock.spark.guard.liveness import NO_BATCH, Liveness
 from penstock.spark.guard.misuse import is_gate_of, known_plan
-from penstock.spark.plans.binding import LEASE_S
 from penstock.spark.plans.control_row import NO_PLAN, UNREADABLE, UNUSABLE
 from penstock.spark.progress import arrival_trouble, partition_costs, report_of
 from penstock.store import retention

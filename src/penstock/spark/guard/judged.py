@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from penstock.spark.plans.binding import LEASE_S
+from penstock.core.loop.leases import LEASE_S
 from penstock.spark.plans.control_row import ANOTHERS, NO_PLAN, WHY
 
 if TYPE_CHECKING:

@@ -21,6 +21,7 @@ from penstock.core.control import backlog
 from penstock.core.control.batch_size import saved_up_s, share_that_fits
 from penstock.core.control.bucket_costs import BUCKETS
 from penstock.core.control.thresholds import KEEP_ALL, scaled, thresholds
+from penstock.core.loop.leases import LEASE_S
 from penstock.errors import PenstockError
 from penstock.messages.plan import Backlog, Binding, Costs, Fits, Plan
 from penstock.spark.checkpoint import offsets_hash, planned, query_id
@@ -48,8 +49,6 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
-#: A plan that sheds acts for so long after it was decided. A living controller renews it; a dead one's runs out.
-LEASE_S = 30.0
 #: How long a gate acts on what it was told when it was made, in which time a guard should watch its query.
 START_S = 120.0
 #: Where a rate is held, the first batch of a run may hold the rows of the time since its gate was made, up to this.

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 
+from penstock.core.loop.leases import LEASE_S
 from penstock.errors import PenstockError
 from penstock.spark.guard.weight_mark import WEIGHT, made_by, refuse_another
-from penstock.spark.plans.binding import LEASE_S
 from penstock.spark.quarantine.rows import ADDED, Place, Sign, stored_schema
 from penstock.spark.quarantine.tables import refuse_shared
 from penstock.spark.quarantine.topic import Topic, refuse_unreachable

@@ -14,7 +14,6 @@ import json
 import os
 import tempfile
 import time
-import uuid
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -114,7 +113,7 @@ class Sign:
     def put(self, folder: Path) -> None:
         """Make the folder a quarantine; refuse one that is not empty and none, or one of rows with other columns."""
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            store = FolderStore(folder)
             with tempfile.NamedTemporaryFile(dir=folder, prefix=".penstock-", suffix=".tmp"):
                 pass
             there = next((one.name for one in folder.iterdir() if not one.name.startswith((".", "_"))), None)
@@ -123,7 +122,7 @@ class Sign:
                     "quarantine", str(folder), "an empty folder, or a quarantine", f"there is {there}"
                 )
             if not (folder / SIGN).exists():
-                FolderStore(folder).create(SIGN, json.dumps(asdict(self)).encode())
+                store.create(SIGN, json.dumps(asdict(self)).encode())
         except OSError as error:
             raise _unwritable(folder, f"the system says: {error.strerror}") from None
         except StoreError as error:
@@ -238,7 +237,8 @@ class _Part:
     def __init__(self, folder: Path, name: str) -> None:
         self._folder, self._name = folder, name
         self._there = forwarded.found(folder, name) is not None
-        self._temporary = folder / f".{name}.{uuid.uuid4().hex}.tmp"
+        self._store = FolderStore(folder, make=False)
+        self._temporary = self._store.unfinished(name)
         self._writer: Any = None
         self._rows, self._sum = 0, 0
 
@@ -263,7 +263,7 @@ class _Part:
             self._writer.add_key_value_metadata({FINGERPRINT: self._fingerprint})
             self._writer.close()
             self._writer = None
-            FolderStore(self._folder, make=False).adopt(self._temporary, self._name)
+            self._store.adopt(self._temporary, self._name)
         self._refuse_others()
 
     def _refuse_others(self) -> None:
