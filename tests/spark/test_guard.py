@@ -23,10 +23,11 @@ from penstock.core.control.batch_size import TOO_MANY
 from penstock.core.control.gate import coins, gate_salt, judge
 from penstock.core.control.planner import SOURCE
 from penstock.core.hashing import xxhash64_ints, xxhash64_strings
-from penstock.core.loop.leases import LEASE_S, bindings_of
+from penstock.core.loop.leases import LEASE_S
 from penstock.core.rate_profile import RateProfile
 from penstock.messages.plan import Backlog, Binding, KeepTable, Plan
 from penstock.spark.guard.account import NOT_RUN_AGAIN
+from penstock.spark.plans.binding import bindings_of
 from penstock.spark.probe.row_gate import TOO_LATE
 from penstock.spark.source import Population
 from penstock.store.journal import Tail
