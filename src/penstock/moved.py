@@ -11,7 +11,7 @@ from types import ModuleType
 _TABLE = """
 core.admission core.network.admission_control
 core.allot core.control.allotment
-core.arrival core.control.arrival
+core.arrival core.control.backlog
 core.backlog core.control.backlog
 core.balance core.fairness.balance_sic
 core.balanced_planner core.balanced.planner
@@ -33,7 +33,7 @@ core.fair_planner core.fairness.planner
 core.fair_share core.fairness.max_min
 core.fair_share_nodes core.fairness.max_min_nodes
 core.gate core.control.gate
-core.heavy core.row.heavy_hitters
+core.heavy core.row.cost_model
 core.histograms core.network.by_value.histograms
 core.intervals core.network.intervals
 core.jain core.fairness.jain
@@ -46,7 +46,7 @@ core.others core.fairness.sites.peers
 core.partition_costs core.grouping.partition_costs
 core.planner core.control.planner
 core.policy core.control.policies
-core.pooled_costs core.control.pooled_costs
+core.pooled_costs core.control.bucket_costs
 core.price core.row.price
 core.profile core.rate_profile
 core.qos core.network.qos
@@ -61,7 +61,7 @@ core.site_shares core.fairness.sites.shares
 core.sketch core.row.cost_sketch
 core.stage_pace core.network.stage_pace
 core.target core.control.targets
-core.thresholds core.control.thresholds
+core.thresholds core.control.gate
 core.water_level core.fairness.water_level
 core.weighted core.answers.weighted_aggregates
 core.weighted_sums core.answers.sums

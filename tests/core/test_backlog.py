@@ -6,11 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from penstock.core.control.arrival import MOST_AGE_S
-from penstock.core.control.backlog import GRACE_S, TOO_OLD, age_thresholds, rule
-from penstock.core.control.gate import Verdicts, coins, judge
+from penstock.core.control.backlog import GRACE_S, MOST_AGE_S, age_thresholds, rule
+from penstock.core.control.gate import BACKLOG_NUMBER, CERTAIN, REASON_BITS, TOO_OLD, Verdicts, coins, judge
 from penstock.core.control.targets import MaxLag, MeanQueueLatency, Throughput
-from penstock.core.control.thresholds import BACKLOG_NUMBER, CERTAIN, REASON_BITS
 from penstock.errors import PenstockError
 from penstock.messages.plan import Backlog, Binding, KeepTable
 

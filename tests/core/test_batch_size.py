@@ -4,8 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.core.control.batch_size import TOO_MANY, rows_between, share_that_fits
-from penstock.core.control.gate import coins, judge
-from penstock.core.control.thresholds import REASON_BITS, SIZE_NUMBER, scaled, thresholds
+from penstock.core.control.gate import REASON_BITS, SIZE_NUMBER, coins, judge, scaled, thresholds
 from penstock.messages.plan import Fits, KeepTable
 
 ROWS = np.arange(20_000)

@@ -2,8 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.control.bucket_costs import BUCKETS
-from penstock.core.control.cost_classes import class_costs_s, cost_classes
+from penstock.core.control.bucket_costs import BUCKETS, class_costs_s, cost_classes
 
 COSTS_S = st.floats(1.01e-6, 4_000.0)
 

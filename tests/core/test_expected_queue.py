@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.grouping.expected_queue import ExpectedQueue, SentRow
+from penstock.core.grouping.ready_time import ExpectedQueue, SentRow
 
 TIMES = st.integers(0, 8).map(float)
 #: A row sent after a gap, with what it is expected to take (None: nothing is known yet), and then perhaps an event:

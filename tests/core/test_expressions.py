@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.network.conditions import condition, narrowed
-from penstock.core.network.expressions import checked, peeled, repeatable, substituted
+from penstock.core.network.expressions import checked, condition, narrowed, peeled, repeatable, substituted
 from penstock.core.network.intervals import Interval, IntervalSet
 from penstock.errors import PenstockError
 

@@ -6,8 +6,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from penstock.core.control.gate import Verdicts, coins, gate_salt, judge
-from penstock.core.control.thresholds import CERTAIN, CERTAIN_WEIGHT, KEEP_ALL, MOST_REASONS, thresholds
+from penstock.core.control.gate import (
+    CERTAIN,
+    CERTAIN_WEIGHT,
+    KEEP_ALL,
+    MOST_REASONS,
+    Verdicts,
+    coins,
+    gate_salt,
+    judge,
+    thresholds,
+)
 from penstock.core.hashing import bucket, xxhash64, xxhash64_ints
 from penstock.messages.plan import KeepTable
 

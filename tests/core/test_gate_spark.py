@@ -8,8 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.core.control.gate import coins, judge
-from penstock.core.control.thresholds import CERTAIN_WEIGHT, thresholds
+from penstock.core.control.gate import CERTAIN_WEIGHT, coins, judge, thresholds
 from penstock.core.hashing import xxhash64, xxhash64_strings
 from penstock.messages.plan import KeepTable
 

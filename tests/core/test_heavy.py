@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.row.heavy_hitters import HeavyHitters
+from penstock.core.row.cost_model import HeavyHitters
 from penstock.errors import PenstockError
 
 ROWS = st.lists(st.tuples(st.integers(0, 9) | st.text(max_size=2), st.integers(0, 100)), max_size=100)

@@ -3,8 +3,15 @@
 import pytest
 
 from penstock.core.grouping.machines import Assign, Done, Received, Send
-from penstock.core.grouping.osg import OsgScheduler, SchedulerState
-from penstock.core.grouping.osg_instance import InstanceState, Matrices, OsgInstance, SyncReply, SyncRequest
+from penstock.core.grouping.osg import (
+    InstanceState,
+    Matrices,
+    OsgInstance,
+    OsgScheduler,
+    SchedulerState,
+    SyncReply,
+    SyncRequest,
+)
 from penstock.core.row.cost_sketch import CostSketch
 from penstock.core.row.machines import Arrived
 from penstock.errors import PenstockError

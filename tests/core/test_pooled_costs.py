@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.core.balanced.worth import Worth
-from penstock.core.control.bucket_costs import BUCKETS, BucketCosts
-from penstock.core.control.pooled_costs import pooled
+from penstock.core.control.bucket_costs import BUCKETS, BucketCosts, pooled
 
 WORTH = Worth("value", [(0, 0.5, 0.1), (0.5, 1, 1.0)])
 GRID = WORTH.keys, len(WORTH.utilities)

@@ -6,11 +6,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.core.grouping import ready_time
-from penstock.core.grouping.acknowledgements import AcknowledgingInstance, Report, RowDone, Ticket
 from penstock.core.grouping.baselines import JoinShortestQueue
 from penstock.core.grouping.machines import Done, Received, Send
-from penstock.core.grouping.pace import WIDEST, Pace
-from penstock.core.grouping.ready_time import ReadyTimeScheduler
+from penstock.core.grouping.ready_time import (
+    WIDEST_PACE,
+    AcknowledgingInstance,
+    Pace,
+    ReadyTimeScheduler,
+    Report,
+    RowDone,
+    Ticket,
+)
 from penstock.core.row.machines import Arrived
 from penstock.errors import PenstockError
 from penstock.sim.osg.queueing import simulate
@@ -203,7 +209,7 @@ def test_the_pace_is_always_a_usable_factor(rows: list[tuple[float, float]]) -> 
     pace = Pace()
     for expected_s, cost_s in rows:
         pace.learn(expected_s, cost_s)
-        assert 1.0 / WIDEST <= pace.factor <= WIDEST
+        assert 1.0 / WIDEST_PACE <= pace.factor <= WIDEST_PACE
 
 
 # Acknowledgements.

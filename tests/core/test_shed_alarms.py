@@ -1,4 +1,4 @@
-from penstock.core.control.backlog import TOO_OLD
+from penstock.core.control.gate import TOO_OLD
 from penstock.core.control.shed_alarms import ShedAlarms
 from penstock.messages.report import Report
 

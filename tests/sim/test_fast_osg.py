@@ -8,13 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.grouping import pace, ready_time
-from penstock.core.grouping.acknowledgements import AcknowledgingInstance
+from penstock.core.grouping import ready_time
 from penstock.core.grouping.baselines import FullKnowledge, JoinShortestQueue, RoundRobin, SilentInstance
 from penstock.core.grouping.machines import Assign, Done, Instance, Received, Scheduler, Send
-from penstock.core.grouping.osg import OsgScheduler, SchedulerState
-from penstock.core.grouping.osg_instance import OsgInstance
-from penstock.core.grouping.ready_time import ReadyTimeScheduler
+from penstock.core.grouping.osg import OsgInstance, OsgScheduler, SchedulerState
+from penstock.core.grouping.ready_time import AcknowledgingInstance, ReadyTimeScheduler
 from penstock.core.hashing import HashFamily, xxhash64_ints
 from penstock.core.row import cost_sketch
 from penstock.core.row.cost_sketch import CostSketch
@@ -248,7 +246,6 @@ def test_the_loop_does_what_its_tuning_says() -> None:
 
 def test_tuning_stands_for_the_constants_of_the_core_by_name() -> None:
     constants = {name.lower(): value for name, value in vars(ready_time).items() if name.isupper()}
-    constants |= {"pace_memory": pace.MEMORY, "standard_errors": pace.STANDARD_ERRORS, "widest_pace": pace.WIDEST}
     constants["forgotten"] = cost_sketch.FORGOTTEN
     assert {name: constants[name] for name in Tuning._fields} == Tuning()._asdict()
 

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from penstock.core.control.allotment import LEAST_SHARE
 from penstock.core.control.batch_size import SAVED_UP_S, TOO_MANY
-from penstock.core.control.bucket_costs import BucketCosts
-from penstock.core.control.cost_classes import cost_classes
+from penstock.core.control.bucket_costs import BucketCosts, cost_classes
 from penstock.core.control.policies import BaseLine, FullKnowledge, LoadAware, Planner, Policy, RandomShed
 from penstock.core.control.targets import MaxLag, MeanQueueLatency, Target, Throughput
 from penstock.messages.plan import Plan

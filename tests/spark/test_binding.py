@@ -12,7 +12,7 @@ import pytest
 import penstock as ps
 from penstock.core.control.batch_size import SAVED_UP_S
 from penstock.core.control.bucket_costs import BUCKETS
-from penstock.core.control.thresholds import KEEP_ALL, scaled
+from penstock.core.control.gate import KEEP_ALL, scaled
 from penstock.core.loop.leases import LEASE_S
 from penstock.messages.claim import Claim
 from penstock.messages.plan import Binding, Costs, Effect, Fits, KeepTable, Plan

@@ -18,9 +18,9 @@ from tests.spark.quarantined import SALT, Silent
 
 import penstock as ps
 from penstock import baselines, logs
-from penstock.core.control.backlog import TOO_OLD, age_thresholds
+from penstock.core.control.backlog import age_thresholds
 from penstock.core.control.batch_size import TOO_MANY
-from penstock.core.control.gate import coins, gate_salt, judge
+from penstock.core.control.gate import TOO_OLD, coins, gate_salt, judge
 from penstock.core.control.planner import SOURCE
 from penstock.core.hashing import xxhash64_ints, xxhash64_strings
 from penstock.core.loop.leases import LEASE_S

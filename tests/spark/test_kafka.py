@@ -25,7 +25,8 @@ from tests.spark import quarantined
 
 import penstock as ps
 from penstock.config.network_file import load
-from penstock.core.control.backlog import GRACE_S, TOO_OLD
+from penstock.core.control.backlog import GRACE_S
+from penstock.core.control.gate import TOO_OLD
 from penstock.spark.guard.controller import REAL_TIME
 from penstock.spark.network.run import NetworkRun
 from penstock.spark.progress import Progress

@@ -11,10 +11,10 @@ import pytest
 from tests.web.writer import REASON, Writer
 
 from penstock.cli import dashboard as cli_dashboard
-from penstock.core.control.backlog import TOO_OLD, age_thresholds, rule
+from penstock.core.control.backlog import age_thresholds, rule
 from penstock.core.control.batch_size import TOO_MANY
 from penstock.core.control.bucket_costs import BUCKETS
-from penstock.core.control.gate import coins, gate_salt, judge
+from penstock.core.control.gate import TOO_OLD, coins, gate_salt, judge
 from penstock.core.hashing import bucket, xxhash64
 from penstock.errors import PenstockError
 from penstock.messages.claim import Claim

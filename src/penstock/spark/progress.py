@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from penstock.core.control.backlog import TOO_OLD
 from penstock.core.control.batch_size import TOO_MANY, rows_between
 from penstock.core.control.bucket_costs import BucketCosts
+from penstock.core.control.gate import BACKLOG_NUMBER, MOST_REASONS, SIZE_NUMBER, TOO_OLD, reasons
 from penstock.core.control.planner import SOURCE
-from penstock.core.control.thresholds import BACKLOG_NUMBER, MOST_REASONS, SIZE_NUMBER, reasons
 from penstock.errors import PenstockError
 from penstock.messages.report import Latency, Report
 from penstock.spark.probe.ages import Ages

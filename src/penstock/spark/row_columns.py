@@ -10,8 +10,7 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 from pyspark.sql.types import ArrayType, BooleanType, MapType, NumericType, StructType, TimestampType, VariantType
 
-from penstock.core.control.bucket_costs import BUCKETS
-from penstock.core.control.cost_classes import CLASSES_PER_OCTAVE
+from penstock.core.control.bucket_costs import BUCKETS, CLASSES_PER_OCTAVE
 from penstock.errors import PenstockError
 from penstock.spark.expected_errors import quiet
 from penstock.spark.guard.weight_mark import refuse_unmarked

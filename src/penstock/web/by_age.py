@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from penstock.core.control.backlog import age_thresholds
-from penstock.core.control.thresholds import CERTAIN
+from penstock.core.control.gate import CERTAIN
 from penstock.errors import PenstockError
 from penstock.store.logs import BindingLog
 from penstock.web.typed_value import microseconds

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from penstock.core.control.bucket_costs import BUCKETS, BucketCosts
-from penstock.core.control.cost_classes import CHEAPEST_S
+from penstock.core.control.bucket_costs import BUCKETS, CHEAPEST_S, BucketCosts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from penstock.core.control.backlog import TOO_OLD
 from penstock.core.control.batch_size import TOO_MANY
 from penstock.core.control.bucket_costs import BUCKETS
-from penstock.core.control.gate import coins_of_hashes, gate_salt
+from penstock.core.control.gate import CERTAIN, KEEP_ALL, TOO_OLD, coins_of_hashes, gate_salt, scaled, thresholds
 from penstock.core.control.planner import SOURCE
-from penstock.core.control.thresholds import CERTAIN, KEEP_ALL, scaled, thresholds
 from penstock.core.hashing import bucket, xxhash64
 from penstock.errors import PenstockError
 from penstock.messages.claim import Claim

@@ -2,7 +2,7 @@ r"""A planner for queries that share one application: work goes where it brings 
 
 `core.fairness.planner` shares an application by source information, all rows of a source alike. Here rows are told
 apart by bucket, that is, by what they cost and what they are worth. Of query $q$, $n_{qb}$ rows come a second to bucket
-$b$, each costs $\hat w_{qb}$ (`core.control.pooled_costs`) and is worth $u_{qb}$; within the work $B$ that fits
+$b$, each costs $\hat w_{qb}$ (`core.control.bucket_costs`) and is worth $u_{qb}$; within the work $B$ that fits
 (`core.fairness.work_budget`) `core.control.density` finds the shares that maximise
 
 $$\sum_q \omega_q \frac{U_q^{1-\alpha}}{1-\alpha}, \qquad U_q = \frac{\sum_b k_{qb}\,n_{qb} u_{qb}}
@@ -19,10 +19,9 @@ from numpy.typing import NDArray
 
 from penstock.core.balanced.policy import Balanced
 from penstock.core.balanced.worth import Worth
-from penstock.core.control.bucket_costs import BUCKETS
+from penstock.core.control.bucket_costs import BUCKETS, pooled
 from penstock.core.control.density import Classes, allot
 from penstock.core.control.planner import DEAD_BAND, SOURCE
-from penstock.core.control.pooled_costs import pooled
 from penstock.core.fairness.planner import Choice, FairPlanner, Member, Terms
 from penstock.messages.plan import KeepTable
 

@@ -14,15 +14,42 @@ which hardly depends on $A$: of a day's backlog, with $h$ = 2 s and $g$ = 30 s, 
 keeps as many rows as any other, so all parts of the backlog are known equally well: $1 / s$ is the weight.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.control.arrival import MOST_AGE_S
-from penstock.core.control.thresholds import BACKLOG_NUMBER, CERTAIN, REASON_BITS
+from penstock.core.control.gate import BACKLOG_NUMBER, CERTAIN, REASON_BITS
 from penstock.messages.plan import Backlog
 
-#: Why such rows are shed.
-TOO_OLD = "too old when the query started"
+#: No row waits longer at a source: what is older was not stamped when it arrived.
+MOST_AGE_S = 30 * 86_400.0
+#: A row may have arrived so long after the worker's clock says it was processed: clocks differ.
+MOST_AHEAD_S = 60.0
+
+
+class Arrivals(NamedTuple):
+    """Which times of arrival can be right, and how many of the others lie where; the rest is not known.
+
+    A column may hold times of events long past, 1970, or a clock that runs ahead.
+    """
+
+    usable: NDArray[np.bool_]
+    ancient: int
+    ahead: int
+
+
+def sort_out(arrivals_s: NDArray[np.float64], now_s: NDArray[np.float64]) -> Arrivals:
+    """Look at times of arrival; each row was taken up at its `now_s`.
+
+    >>> sort_out(np.array([np.nan, 0.0, 1.9e9, 1.8e9]), np.full(4, 1.8e9))
+    Arrivals(usable=array([False, False, False,  True]), ancient=1, ahead=1)
+    """
+    ancient, ahead = arrivals_s < now_s - MOST_AGE_S, arrivals_s > now_s + MOST_AHEAD_S
+    usable = np.isfinite(arrivals_s) & ~ancient & ~ahead
+    return Arrivals(usable, int(ancient.sum()), int(ahead.sum()))
+
+
 #: What arrived while Spark started is no backlog.
 GRACE_S = 30.0
 

@@ -3,7 +3,7 @@ r"""The gate: a plan's keep table applied to rows, here over NumPy arrays.
 A row passes when its coin, a hash of the gate's salt and its identity, is at most the threshold of its key's bucket.
 No dice are rolled: the same row under the same plan always gets the same verdict, and a lower share keeps a subset of
 what a higher one keeps. A kept row's weight is multiplied by 1 / share, which is a hair above 1 for a row kept for
-certain beside others that are not (`core.control.thresholds`).
+certain beside others that are not.
 
 Weights of a row that passes two gates may be multiplied only if their coins are independent. So a gate's salt is drawn
 from its name as well as from the seed (`gate_salt`).
@@ -11,7 +11,15 @@ from its name as well as from the seed (`gate_salt`).
 $$\text{keep} \iff u \le \theta_b, \quad u = \mathrm{xxhash64}(\text{salt}, \text{row}) \ggg 1, \quad
 \theta_b = \lfloor 2^{63} s_b \rfloor - 1, \quad b = \mathrm{pmod}(\mathrm{xxhash64}(\text{key}), B)$$
 
-Thresholds are integers because Spark compares integers about twice as fast as it turns a hash into a fraction.
+Thresholds are integers because Spark compares integers about twice as fast as it turns a hash into a fraction. The
+lowest three bits of a threshold say for which of eight reasons the bucket's rows are shed: they change the share by
+less than $2^{-59}$ and spare the gate a second look-up. Six of the reasons are the table's own; the others are that of
+a batch's size (`core.control.batch_size`) and that of a row's age (`core.control.backlog`).
+
+A table that sheds some rows keeps others for certain, and a weight of 1 would not tell these from rows of a time when
+nothing was shed. If only such rows are left of a group, nobody could say whether there were others. So a bucket that
+is kept whole beside others that are not has a threshold of its own, `CERTAIN`, which lets every row through and makes
+its weight the next number above 1.
 """
 
 from dataclasses import dataclass
@@ -20,11 +28,63 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.control.backlog import TOO_OLD
 from penstock.core.control.batch_size import TOO_MANY
-from penstock.core.control.thresholds import CERTAIN, CERTAIN_WEIGHT, KEEP_ALL, scaled, thresholds
 from penstock.core.hashing import SPARK_SEED, bucket, xxhash64, xxhash64_ints
+from penstock.errors import PenstockError
 from penstock.messages.plan import KeepTable
+
+#: The threshold that lets everything through.
+KEEP_ALL = 2**63 - 1
+#: The same where other rows are shed, and what a row weighs that passes it: 2**63 / (CERTAIN + 1), as doubles have it.
+CERTAIN = 2**63 - 2**11 - 1
+CERTAIN_WEIGHT = 1.0 + 2.0**-52
+#: Reasons that a gate can tell apart, and the bits that number them.
+MOST_REASONS = 8
+REASON_BITS = MOST_REASONS - 1
+#: The numbers of the two reasons that no table has: of a row's age, and of a batch's size.
+BACKLOG_NUMBER, SIZE_NUMBER = MOST_REASONS - 1, MOST_REASONS - 2
+#: Why rows are shed by their age.
+TOO_OLD = "too old when the query started"
+
+
+def thresholds(table: KeepTable) -> NDArray[np.int64]:
+    """The threshold of each bucket.
+
+    >>> table = KeepTable("source", keep=(0.0, 0.5, 1.0), reasons=("first", "second", ""))
+    >>> [hex(number) for number in thresholds(table)]
+    ['-0x8', '0x3ffffffffffffff9', '0x7ffffffffffff7ff']
+    >>> thresholds(KeepTable("source", keep=(1.0, 1.0), reasons=("",))) == KEEP_ALL
+    array([ True,  True])
+    """
+    names = reasons(table)
+    numbers = np.array([names.index(reason) if reason else 0 for reason in table.reasons], np.int64)
+    scaled = np.asarray(table.keep) * 2.0**63
+    certain = scaled >= CERTAIN + 1
+    whole = np.where(certain, 0.0, scaled).astype(np.int64) - 1
+    limit = np.int64(KEEP_ALL if certain.all() else CERTAIN)
+    return np.where(certain, limit, (whole & ~np.int64(REASON_BITS)) | numbers)
+
+
+def scaled(limits: NDArray[np.int64], share: float) -> NDArray[np.int64]:
+    """Thresholds of a batch of which only a share fits: all of them lower in proportion, for the batch's size.
+
+    >>> [hex(number) for number in scaled(np.array([KEEP_ALL, 2**62 - 7, -8]), 0.5)]
+    ['0x3ffffffffffffffe', '0x1ffffffffffffffe', '-0x2']
+    >>> scaled(np.array([KEEP_ALL]), 1.0)[0] == KEEP_ALL
+    np.True_
+    """
+    if share >= 1.0:
+        return limits
+    whole = ((limits + 1.0) * share).astype(np.int64) - 1
+    return np.maximum(whole, -1) & ~np.int64(REASON_BITS) | np.int64(SIZE_NUMBER)
+
+
+def reasons(table: KeepTable) -> tuple[str, ...]:
+    """The reasons of a table in the order in which thresholds number them."""
+    names = tuple(dict.fromkeys(reason for reason in table.reasons if reason))
+    if len(names) > SIZE_NUMBER:
+        raise PenstockError.setting("reasons", len(names), f"at most {SIZE_NUMBER} different ones in a table")
+    return names
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,10 +23,9 @@ from numpy.typing import NDArray
 
 from penstock.core.control.allotment import LEAST_SHARE, alike, cheapest_first, densest_first, row_share
 from penstock.core.control.batch_size import TOO_MANY
-from penstock.core.control.bucket_costs import BUCKETS
+from penstock.core.control.bucket_costs import BUCKETS, pooled
 from penstock.core.control.forecast import Knowledge
 from penstock.core.control.out_of_reach import why_out_of_reach
-from penstock.core.control.pooled_costs import pooled
 from penstock.core.control.targets import AIM, Target, Throughput
 from penstock.messages.plan import Effect, Fits, KeepTable, Plan
 from penstock.messages.report import Report
@@ -107,7 +106,7 @@ class BatchPlanner:
         true_costs_s: The cost of each bucket, if it is known.
         utilities: What a row of each bucket is worth: most utility for its work first, instead of all rows alike.
         min_keep: With utilities, the least share kept of a bucket.
-        grid: With utilities, places for keys and grades of worth (`core.control.pooled_costs`).
+        grid: With utilities, places for keys and grades of worth (`core.control.bucket_costs`).
         alarms: What a person should hear of, one line each, as of the last report.
     """
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
 
-from penstock.core.control.cost_classes import class_costs_s
+from penstock.core.control.bucket_costs import class_costs_s
 from penstock.core.control.planner import BatchPlanner, FixedShare
 from penstock.core.control.targets import MeanQueueLatency, Target
 from penstock.core.row import baselines

@@ -2,7 +2,7 @@
 
 from collections import deque
 
-from penstock.core.control.backlog import TOO_OLD
+from penstock.core.control.gate import TOO_OLD
 from penstock.messages.report import Report
 
 #: A guard that keeps a smaller share of the rows of recent batches keeps next to nothing.

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from penstock.core.grouping.acknowledgements import Report, Ticket
 from penstock.core.grouping.machines import Assign, Done, Received, Send
+from penstock.core.grouping.ready_time import Report, Ticket
 from penstock.core.row.machines import Arrived
 from penstock.core.settings import whole_number
 
@@ -70,7 +70,7 @@ class JoinShortestQueue:
     A row is on its way until its acknowledgement is here, so with slow reports the counts say little. Taking equals in
     turn instead would gain a few percent; this is the plain rule.
 
-    >>> from penstock.core.grouping.acknowledgements import RowDone
+    >>> from penstock.core.grouping.ready_time import RowDone
     >>> scheduler = JoinShortestQueue(instances=2)
     >>> [scheduler.assign(Arrived(now_s=0.0, key="a")).instance for _ in range(2)]
     [0, 1]

@@ -1,8 +1,8 @@
 r"""Online Shuffle Grouping as published: rows go where the estimated cumulated time is least.
 
-Every instance tracks what rows cost there, by key, and sends its matrices when they are stable
-(`penstock.core.grouping.osg_instance`). The scheduler adds up, for every instance, the estimated cost of the rows it
-sent there and gives the next row to the one with the least (Listing 3.2):
+Every instance tracks what rows cost there, by key, and sends its matrices when they are stable (`OsgInstance`). The
+scheduler adds up, for every instance, the estimated cost of the rows it sent there and gives the next row to the one
+with the least (Listing 3.2):
 
 $$o = \mathrm{arg}\min_{i} \hat C_i, \qquad \hat C_o \leftarrow \hat C_o + \hat w_{t,o}, \qquad
 \hat C_i \leftarrow \hat C_i + \Delta_i, \quad \Delta_i = C_i - \hat C_i$$
@@ -25,16 +25,106 @@ N. Rivetti, E. Anceaume, Y. Busnel, L. Querzoni, B. Sericola: Online Scheduling 
 Stream Processing Systems, Middleware 2016, section 3.2.
 """
 
+import copy
+from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
 
-from penstock.core.grouping.machines import Assign, Received
-from penstock.core.grouping.osg_instance import Matrices, SyncReply, SyncRequest
+from penstock.core.grouping.machines import Assign, Done, Received, Send
+from penstock.core.row.cost_sketch import CostSketch
 from penstock.core.row.machines import Arrived
-from penstock.core.settings import whole_number
+from penstock.core.settings import number, whole_number
 
-if TYPE_CHECKING:
-    from penstock.core.row.cost_sketch import CostSketch
+
+@dataclass(frozen=True, slots=True)
+class Matrices:
+    """Instance to all schedulers: F and W, now stable."""
+
+    sketch: CostSketch
+
+
+@dataclass(frozen=True, slots=True)
+class SyncRequest:
+    """Scheduler to instance, with a row: what the scheduler believes of the instance's cumulated time."""
+
+    scheduler: int
+    epoch: int
+    cumulated_s: float  #: the estimate up to and including this row
+
+
+@dataclass(frozen=True, slots=True)
+class SyncReply:
+    """Instance to the scheduler that asked: how far its own clock was ahead of that estimate."""
+
+    epoch: int
+    delta_s: float
+
+
+class InstanceState(Enum):
+    """The states of Figure 2."""
+
+    START = "start"
+    STABILIZING = "stabilizing"
+
+
+class OsgInstance:
+    """Learns what rows cost here and sends the sketch when it has settled (Figure 2 and Listing 3.1).
+
+    The rule is that of LAS's operator, with two differences of the print: a row counts in the matrices before the check
+    of its window, and a reply names the epoch it belongs to.
+
+    >>> instance = OsgInstance(CostSketch(rows=1, columns=1), window_rows=1)
+    >>> instance.executed(Done(key=1, assigned_s=0, finish_s=1, cost_s=1)), instance.state
+    ([], <InstanceState.STABILIZING: 'stabilizing'>)
+    >>> [send.message for send in instance.executed(Done(key=1, assigned_s=1, finish_s=2, cost_s=1))]
+    [Matrices(sketch=CostSketch(rows=1, columns=1, seed=0, count=2.0, total_cost=2.0))]
+    >>> instance.state
+    <InstanceState.START: 'start'>
+    """
+
+    def __init__(
+        self, sketch: CostSketch, *, window_rows: int = 1024, tolerance: float = 0.05, first_check: bool = False
+    ) -> None:
+        """Start in START with an empty sketch; check every `window_rows` rows (N), up to `tolerance` (mu).
+
+        With `first_check` the matrices go out at the first check, whatever equation (1) says.
+        """
+        self.state = InstanceState.START
+        self._window_rows = whole_number("window_rows", window_rows, 1)
+        self._tolerance = number("tolerance", tolerance, 0.0)
+        self._first_check = first_check
+        self._sketch = sketch
+        self._snapshot = sketch.snapshot()
+        self._executed_rows = 0
+
+    @property
+    def memory_bytes(self) -> int:
+        """F, W and the snapshot S."""
+        return self._sketch.nbytes + self._snapshot.nbytes
+
+    def executed(self, row: Done) -> list[Send]:
+        """Count the row, answer its request; every window send the matrices (2.C) or look again later (2.A, 2.B)."""
+        self._sketch.update(row.key, row.cost_s)
+        self._executed_rows += 1
+        sends: list[Send] = []
+        match row.request:
+            case None:
+                pass
+            case SyncRequest(scheduler, epoch, cumulated_s):
+                sends.append(Send(SyncReply(epoch, row.finish_s - cumulated_s), scheduler))
+            case _:
+                raise TypeError(f"not a request of OSG: {row.request!r}")
+        if self._executed_rows % self._window_rows == 0:
+            if self.state is InstanceState.STABILIZING and self._settled():
+                sends.append(Send(Matrices(copy.copy(self._sketch))))
+                self._sketch.reset()
+                self.state = InstanceState.START
+            else:
+                self._snapshot = self._sketch.snapshot()
+                self.state = InstanceState.STABILIZING
+        return sends
+
+    def _settled(self) -> bool:
+        return self._first_check or self._sketch.relative_error(self._snapshot) <= self._tolerance
 
 
 class SchedulerState(Enum):
@@ -52,7 +142,6 @@ class OsgScheduler:
     >>> scheduler = OsgScheduler(instances=1)
     >>> scheduler.assign(Arrived(now_s=0.0, key=7))
     Assign(instance=0, request=None)
-    >>> from penstock.core.row.cost_sketch import CostSketch
     >>> sketch = CostSketch(rows=1, columns=1)
     >>> sketch.update(7, 2.0)
     >>> scheduler.receive(Received(1.0, 0, Matrices(sketch)))

@@ -1,7 +1,7 @@
 r"""Penstock's own grouping: a row goes to the instance that is expected to be free first.
 
 OSG adds up what it believes it sent and corrects the sum a few times in a whole stream. Here instances acknowledge rows
-(`penstock.core.grouping.acknowledgements`), and the scheduler remembers those not yet acknowledged. What it believes of
+(`AcknowledgingInstance`), and the scheduler remembers those not yet acknowledged. What it believes of
 an instance is then never older than the way of one report: the last acknowledged row was done at $f$, and after it come
 the rows $1 \dots n$ on their way, sent at $a_j$ and expected to cost $\hat w_j$:
 
@@ -17,7 +17,7 @@ free at the same time the one not used for longest is taken, so equal rows go in
 
 Costs are learned from every acknowledged row: exactly for `HEAVY_PLACES` frequent keys, from a sketch for the others;
 nothing is sent but two numbers a row, and instances store nothing. A key never seen costs the mean. One cost model
-serves all instances; how they differ is a factor each (`penstock.core.grouping.pace`), which starts from "not at all".
+serves all instances; how they differ is a factor each (`Pace`), which starts from "not at all".
 Until the first report rows go in turn, and count as mean ones when the mean is known.
 
 It takes 16 KB for the table, 3.4 KB for the sketch, 80 bytes an instance and 64 a row on its way; OSG's scheduler
@@ -28,15 +28,243 @@ Against a sum of estimates this has no state that stays wrong: an error of an es
 acknowledged. With hopelessly wrong estimates (uniform keys) what is left is join-shortest-queue in units of mean work.
 """
 
-from penstock.core.grouping.acknowledgements import Report, RowDone, Ticket
-from penstock.core.grouping.expected_queue import ExpectedQueue, SentRow
-from penstock.core.grouping.machines import Assign, Received
-from penstock.core.grouping.pace import Pace
+import math
+from collections import deque
+from dataclasses import dataclass
+
+from penstock.core.grouping.machines import LONGEST_S, Assign, Done, Received, Send
 from penstock.core.hashing import xxhash64
+from penstock.core.row.cost_model import HeavyHitters
 from penstock.core.row.cost_sketch import CostSketch
-from penstock.core.row.heavy_hitters import HeavyHitters
 from penstock.core.row.machines import Arrived
-from penstock.core.settings import whole_number
+from penstock.core.settings import number, whole_number
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """Scheduler to instance, with a row: whose row it is, and which, counted from 1 at each instance."""
+
+    scheduler: int
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class RowDone:
+    """What is told of one row: 20 bytes on the wire (a 4-byte number, two 8-byte lengths of time)."""
+
+    number: int
+    sojourn_s: float  #: from being sent until done
+    cost_s: float
+
+    def __post_init__(self) -> None:
+        """Refuse what would poison every later decision."""
+        number("sojourn_s", self.sojourn_s, 0.0, LONGEST_S)
+        number("cost_s", self.cost_s, 0.0, LONGEST_S)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Instance to scheduler: rows done, in order."""
+
+    rows: tuple[RowDone, ...]
+
+
+class AcknowledgingInstance:
+    """Reports every `report_rows` executed rows of a scheduler, and whatever is unreported when it runs idle.
+
+    A row carries a `Ticket`: who sent it and its number among that scheduler's rows at that instance. Rows are executed
+    in the order they were sent, so a later number says that all earlier ones are done too: lost, late and repeated
+    reports do no harm. Only lengths of time are reported, so instances and schedulers need no common clock.
+
+    >>> instance = AcknowledgingInstance(report_rows=2)
+    >>> instance.executed(Done(key="a", assigned_s=0.0, finish_s=2.0, cost_s=2.0, waiting=1, request=Ticket(0, 1)))
+    []
+    >>> instance.executed(Done(key="a", assigned_s=1.0, finish_s=4.0, cost_s=2.0, waiting=1, request=Ticket(0, 2)))
+    ... # doctest: +NORMALIZE_WHITESPACE
+    [Send(message=Report(rows=(RowDone(number=1, sojourn_s=2.0, cost_s=2.0),
+                               RowDone(number=2, sojourn_s=3.0, cost_s=2.0))), scheduler=0)]
+    """
+
+    def __init__(self, *, report_rows: int = 1) -> None:
+        """Start with nothing to report; one row a report is the quickest."""
+        self._report_rows = whole_number("report_rows", report_rows, 1)
+        self._unreported: dict[int, list[RowDone]] = {}
+
+    @property
+    def memory_bytes(self) -> int:
+        """The rows that may be unreported."""
+        return 24 * self._report_rows * max(1, len(self._unreported))
+
+    def executed(self, row: Done) -> list[Send]:
+        """Note the row; report if enough are noted or nothing is left to do."""
+        if not isinstance(row.request, Ticket):
+            raise TypeError(f"not a ticket: {row.request!r}")
+        mine = self._unreported.setdefault(row.request.scheduler, [])
+        mine.append(RowDone(row.request.number, row.finish_s - row.assigned_s, row.cost_s))
+        if row.waiting == 0:
+            due = sorted(self._unreported)
+        elif len(mine) >= self._report_rows:
+            due = [row.request.scheduler]
+        else:
+            due = []
+        sends = []
+        for scheduler in due:
+            if rows := self._unreported[scheduler]:
+                sends.append(Send(Report(tuple(rows)), scheduler))
+                self._unreported[scheduler] = []
+        return sends
+
+
+@dataclass(slots=True)
+class SentRow:
+    """A row on its way."""
+
+    number: int
+    key_hash: int
+    sent_s: float
+    expected_s: float | None  #: cost at an average instance; None: sent before anything was known
+    takes_s: float  #: e, what it is expected to take here
+    work_s: float = 0.0  #: P up to and including this row
+
+
+class ExpectedQueue:
+    r"""The rows on their way to one instance.
+
+    What a scheduler expects of one instance: when it has done the rows sent there, by what was reported so far.
+
+    The last row known to be done was done at $f$; after it come rows $1 \dots n$, sent at $a_j$ and expected to take
+    $e_j$. They are executed in order, so the instance is free at $r_n$:
+
+    $$r_0 = f, \qquad r_j = \max(r_{j-1}, a_j) + e_j \qquad\Rightarrow\qquad
+    r_n = P_n + \max\Bigl(f - P_0,\ \max_{1 \le j \le n} (a_j - P_{j-1})\Bigr), \quad P_j = P_0 + e_1 + \dots + e_j$$
+
+    With the running sum P and the largest $a_j - P_{j-1}$ at hand (of rows that might still become the largest), a row
+    sent and a row done each take constant time, however long the queue.
+
+    >>> queue = ExpectedQueue()
+    >>> for number, sent_s in enumerate([0.0, 1.0, 9.0], start=1):
+    ...     queue.send(SentRow(number, key_hash=0, sent_s=sent_s, expected_s=3.0, takes_s=3.0))
+    >>> queue.free_s  # 0 to 3, 3 to 6, 9 to 12
+    12.0
+    >>> queue.leave(1, sojourn_s=8.0).number, queue.free_s  # the first took until 8, so the second goes to 11
+    (1, 14.0)
+    """
+
+    __slots__ = ("_leads", "_offset_s", "_work_s", "done_s", "rows")
+
+    def __init__(self) -> None:
+        """Start empty, free since time 0."""
+        self.rows: deque[SentRow] = deque()
+        self.done_s = 0.0  #: when the last row known to be done was
+        self._work_s = 0.0
+        self._offset_s = 0.0
+        self._leads: deque[tuple[int, float]] = deque()  # number and a - P before it; each less than the one before
+
+    @property
+    def free_s(self) -> float:
+        """When all rows sent are expected to be done."""
+        return self._work_s + (max(self._offset_s, self._leads[0][1]) if self._leads else self._offset_s)
+
+    @property
+    def behind_oldest_s(self) -> float:
+        """What all rows but the oldest are expected to take."""
+        return self._work_s - self.rows[0].work_s if self.rows else 0.0
+
+    def send(self, row: SentRow) -> None:
+        """One more row is on its way."""
+        self.rows.append(row)
+        self._count(row)
+
+    def leave(self, number: int, sojourn_s: float) -> SentRow | None:
+        """A row is done, and with it all before it. None if it has left already."""
+        while self.rows and self.rows[0].number <= number:
+            row = self.rows.popleft()
+            if row.number == number:
+                self._after(row, row.sent_s + sojourn_s)
+                return row
+        return None
+
+    def forget_oldest(self) -> None:
+        """Take the oldest row as done when it was expected."""
+        row = self.rows.popleft()
+        self._after(row, row.work_s + max(self._offset_s, row.sent_s - (row.work_s - row.takes_s)))
+
+    def recount(self, takes_s: float) -> None:
+        """Rows sent before anything was known, which are the oldest, are expected to take so long."""
+        self._work_s, self._offset_s = 0.0, self.done_s
+        self._leads.clear()
+        for row in self.rows:
+            if row.expected_s is None:
+                row.takes_s = takes_s
+            self._count(row)
+
+    def _count(self, row: SentRow) -> None:
+        lead_s = row.sent_s - self._work_s
+        while self._leads and self._leads[-1][1] <= lead_s:
+            self._leads.pop()
+        self._leads.append((row.number, lead_s))
+        self._work_s += row.takes_s
+        row.work_s = self._work_s
+
+    def _after(self, row: SentRow, done_s: float) -> None:
+        self.done_s = done_s
+        self._offset_s = done_s - row.work_s
+        while self._leads and self._leads[0][0] <= row.number:
+            self._leads.popleft()
+
+
+#: Weight of a row against the next one: about the last thousand rows count.
+PACE_MEMORY = 0.999
+#: A difference smaller than so many standard errors is taken for noise.
+STANDARD_ERRORS = 3.0
+#: No instance is taken to be slower, or faster, than the others by more than this factor.
+WIDEST_PACE = 1000.0
+
+
+class Pace:
+    r"""How much slower than the estimates an instance is.
+
+    The ratio of what rows did cost to what they were expected to is noisy, and a false difference between equal
+    instances does harm for as long as reports are on their way. So only what lies beyond `STANDARD_ERRORS` standard
+    errors counts:
+
+    $$q = \frac{\sum w}{\sum \hat w}, \qquad e = \frac{\sqrt{\sum (w - q\,\hat w)^2}}{\sum \hat w}, \qquad
+    \text{pace} = 1 + \operatorname{sign}(q-1)\,\max(|q-1| - 3e,\ 0)$$
+
+    All sums forget: each row weighs `PACE_MEMORY` times as much as the one after it.
+
+    >>> pace = Pace()
+    >>> for _ in range(100):
+    ...     pace.learn(expected_s=2.0, cost_s=3.0)
+    >>> round(pace.factor, 2)
+    1.49
+    """
+
+    __slots__ = ("_cost_s", "_expected_s", "_squares", "factor")
+
+    def __init__(self) -> None:
+        """As fast as the others until shown otherwise."""
+        self.factor = 1.0
+        self._expected_s = 0.0
+        self._cost_s = 0.0
+        self._squares = 0.0
+
+    def learn(self, expected_s: float, cost_s: float) -> None:
+        """A row expected to cost `expected_s` at an average instance cost `cost_s` here."""
+        error = cost_s - self._ratio() * expected_s
+        self._squares = self._squares * PACE_MEMORY + error * error
+        self._expected_s = self._expected_s * PACE_MEMORY + expected_s
+        self._cost_s = self._cost_s * PACE_MEMORY + cost_s
+        if self._expected_s > 0.0:
+            beyond = self._ratio() - 1.0
+            noise = STANDARD_ERRORS * math.sqrt(self._squares) / self._expected_s
+            self.factor = 1.0 + math.copysign(max(abs(beyond) - noise, 0.0), beyond)
+
+    def _ratio(self) -> float:
+        if self._expected_s <= 0.0:
+            return 1.0
+        return min(max(self._cost_s / self._expected_s, 1.0 / WIDEST_PACE), WIDEST_PACE)
+
 
 #: Places for frequent keys.
 HEAVY_PLACES = 512

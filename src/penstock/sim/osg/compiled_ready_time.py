@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.core.grouping import pace, ready_time
+from penstock.core.grouping import ready_time
 from penstock.core.row import cost_sketch
 from penstock.sim.compiled import compiled
 from penstock.sim.osg.compiled import Columns, Floats, Ints
@@ -27,9 +27,9 @@ class Tuning(NamedTuple):
     way_memory: float = ready_time.WAY_MEMORY
     strange_memory: float = ready_time.STRANGE_MEMORY
     remembered_rows: int = ready_time.REMEMBERED_ROWS
-    pace_memory: float = pace.MEMORY
-    standard_errors: float = pace.STANDARD_ERRORS
-    widest_pace: float = pace.WIDEST
+    pace_memory: float = ready_time.PACE_MEMORY
+    standard_errors: float = ready_time.STANDARD_ERRORS
+    widest_pace: float = ready_time.WIDEST_PACE
 
 
 @compiled

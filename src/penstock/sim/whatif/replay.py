@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from penstock.core.control.cost_classes import cost_classes
+from penstock.core.control.bucket_costs import cost_classes
 from penstock.core.control.policies import BaseLine, FullKnowledge, LoadAware, Policy, RandomShed, StrawMan
 from penstock.sim.microbatch import Query, Run, simulate
 

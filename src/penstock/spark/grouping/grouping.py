@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 from pyspark.sql.pandas.functions import arrow_udf
 
-from penstock.core.control.cost_classes import class_costs_s
+from penstock.core.control.bucket_costs import class_costs_s
 from penstock.core.control.planner import NoGate
 from penstock.core.grouping.partition_costs import PartitionCosts
 from penstock.errors import PenstockError

@@ -20,7 +20,7 @@ from pyspark import TaskContext
 from penstock.core.control import backlog
 from penstock.core.control.batch_size import saved_up_s, share_that_fits
 from penstock.core.control.bucket_costs import BUCKETS
-from penstock.core.control.thresholds import KEEP_ALL, scaled, thresholds
+from penstock.core.control.gate import KEEP_ALL, scaled, thresholds
 from penstock.core.loop.leases import LEASE_S
 from penstock.errors import PenstockError
 from penstock.messages.plan import Backlog, Binding, Costs, Fits, Plan

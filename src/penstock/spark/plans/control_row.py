@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 
 from penstock.core.control.bucket_costs import BUCKETS
-from penstock.core.control.thresholds import KEEP_ALL
+from penstock.core.control.gate import KEEP_ALL
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

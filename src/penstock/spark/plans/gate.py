@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 
-from penstock.core.control.arrival import MOST_AGE_S
-from penstock.core.control.thresholds import (
+from penstock.core.control.backlog import MOST_AGE_S
+from penstock.core.control.gate import (
     BACKLOG_NUMBER,
     CERTAIN,
     CERTAIN_WEIGHT,

@@ -1,7 +1,7 @@
 """How old rows are when their batch starts: what the gate counts of times of arrival, and how that is read again.
 
 The gate counts in any stream that has times of arrival, whether or not an operator is measured. Times that cannot be
-right are counted by themselves and left out of everything else, as `core.control.arrival` has it.
+right are counted by themselves and left out of everything else, as `core.control.backlog` has it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 
-from penstock.core.control.arrival import MOST_AGE_S, MOST_AHEAD_S
+from penstock.core.control.backlog import MOST_AGE_S, MOST_AHEAD_S
 from penstock.messages.report import Latency
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from penstock.core.control.arrival import sort_out
+from penstock.core.control.backlog import sort_out
 from penstock.core.control.bucket_costs import BucketCosts
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.core.control.arrival import MOST_AGE_S
+from penstock.core.control.backlog import MOST_AGE_S
 from penstock.core.row.machines import Arrived, Drop, Executed
 from penstock.errors import PenstockError
 

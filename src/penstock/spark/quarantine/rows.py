@@ -217,9 +217,13 @@ class Writer:
         return pa.Table.from_arrays(columns, names=[*own, *added]), rows.column(COIN)
 
     def _reason(self, version: int, number: int) -> str:
-        from penstock.core.control.backlog import TOO_OLD  # noqa: PLC0415 - on a worker
         from penstock.core.control.batch_size import TOO_MANY  # noqa: PLC0415
-        from penstock.core.control.thresholds import BACKLOG_NUMBER, SIZE_NUMBER, reasons  # noqa: PLC0415
+        from penstock.core.control.gate import (  # noqa: PLC0415
+            BACKLOG_NUMBER,
+            SIZE_NUMBER,
+            TOO_OLD,
+            reasons,
+        )
 
         if number in (BACKLOG_NUMBER, SIZE_NUMBER):
             return TOO_OLD if number == BACKLOG_NUMBER else TOO_MANY

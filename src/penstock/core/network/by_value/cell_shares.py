@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from scipy.optimize import nnls
 
 from penstock.core.network.by_value.cells import Cell, Hull, Judged, atoms
-from penstock.core.network.conditions import narrowed
-from penstock.core.network.expressions import Peeled
+from penstock.core.network.expressions import Peeled, narrowed
 from penstock.core.network.intervals import Interval, IntervalSet
 from penstock.core.network.lineage import Columns, Path, Tracer
 from penstock.core.network.model import Network

@@ -16,9 +16,8 @@ from typing import NamedTuple
 
 from penstock.core.network.by_value.cells import Hull, Judged
 from penstock.core.network.by_value.judging_places import Group, Starts
-from penstock.core.network.conditions import narrowed
 from penstock.core.network.drops import Place
-from penstock.core.network.expressions import Peeled
+from penstock.core.network.expressions import Peeled, narrowed
 from penstock.core.network.lineage import Columns
 from penstock.core.network.model import Arc, Box, Network, Output
 from penstock.core.network.qos import LossTolerance
