@@ -9,7 +9,7 @@ r"""What reports teach about a micro-batch query: what rows cost, how fast work 
   own it would add up, batch after batch, on buckets that are hardly measured.
 - Capacity is work done per second of span in the last batch, all tasks together.
 - A batch's time outside the measured operator, or all of it if nothing is measured, has a fixed part and a part for
-  each row (`core.control.batch_time`). Only the fixed part is overhead. The other is work, and rows pay for it at the
+  each row (`core.control.capacity`). Only the fixed part is overhead. The other is work, and rows pay for it at the
   gate.
 - As long as it is in doubt how much is fixed, a plan keeps at least half as many rows as the smallest recent batch:
   that shows whether batches become shorter, and costs little if they do not.
@@ -31,8 +31,8 @@ from collections import deque
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.control.batch_time import BatchTime
 from penstock.core.control.bucket_costs import BUCKETS, BucketCosts
+from penstock.core.control.capacity import Capacity
 from penstock.core.control.targets import AIM, Pace, Target
 from penstock.messages.report import Report
 
@@ -98,7 +98,7 @@ class Knowledge:
         self.missed: tuple[Report, ...] = ()  #: the first and the last of batches in a row that missed the target
         self.misses = 0  #: how many these are
         self._target, self._triggered = target, triggered
-        self._time = BatchTime()  # of the time outside the operator, or of all of it
+        self._time = Capacity()  # of the time outside the operator, or of all of it
         self._last: Report | None = None
         self._begun_s = 0.0  # when this run's first batch started
         self._capped = False  # whether the source hands out less than it has
@@ -117,7 +117,7 @@ class Knowledge:
         if report.rows_in and not report.rows_kept:
             self.costs.scale_costs(0.5)  # Nothing was measured: believe the past less, or the gate may never open.
         if not self.measured and (report.cost_sketch is not None or not report.busy_s):
-            self.measured, self._time = True, BatchTime(FIXED_OUTSIDE, bounded=False)
+            self.measured, self._time = True, Capacity(FIXED_OUTSIDE, bounded=False)
         # The first batch of a run is cold, whatever is known from an earlier one.
         usual = not again and (self.batches > 1 or not self._time.batches)
         if usual:
@@ -180,7 +180,7 @@ class Knowledge:
 
     def _learn_costs(self, report: Report) -> None:
         if not self.measured:
-            self._share_out(self._time.row_s * report.rows_kept, report)
+            self._share_out(self._time.unit_s * report.rows_kept, report)
             return
         self.last_mean_s = report.busy_s / report.rows_kept
         fresh = BucketCosts.from_bytes(report.cost_sketch or b"")
@@ -245,7 +245,7 @@ class Knowledge:
     @property
     def outside_s(self) -> float:
         """Work that each row kept brings outside the measured operator, in the operator's seconds of work."""
-        return self._time.row_s * self.capacity if self.measured else 0.0
+        return self._time.unit_s * self.capacity if self.measured else 0.0
 
     @property
     def recent(self) -> tuple[Report, ...]:
@@ -261,12 +261,12 @@ class Knowledge:
     @property
     def fixed_s(self) -> float:
         """What a batch takes however few rows it has."""
-        return self._time.fixed_s
+        return self._time.overhead_s
 
     @property
     def steady(self) -> Pace:
         """How batches would go if all were alike."""
-        return self._steady(self._time.fixed_s)
+        return self._steady(self._time.overhead_s)
 
     def _steady(self, fixed_s: float) -> Pace:
         delay_s, error_s = _median(self._delays), self._usual_error_s
@@ -294,7 +294,7 @@ class Knowledge:
 
     def _work_span_s(self, report: Report) -> float:
         """How much of a batch's time depended on its rows."""
-        outside_s = self._time.row_s * report.rows_kept
+        outside_s = self._time.unit_s * report.rows_kept
         return outside_s + report.span_s if self.measured else outside_s
 
     @property
@@ -339,7 +339,7 @@ class Knowledge:
         if not rows or (self.in_doubt and max(rows) < VARIED * min(rows)):
             return 0.0
         shortest_s = min(report.overhead_s if self.measured else report.duration_s for report in self._recent)
-        return max(min(self._time.fixed_s - SURE_ERRORS * self._time.doubt_s, shortest_s), 0.0)
+        return max(min(self._time.overhead_s - SURE_ERRORS * self._time.doubt_s, shortest_s), 0.0)
 
     @property
     def _waited(self) -> bool:
@@ -352,7 +352,7 @@ class Knowledge:
         if limit_s is None or self._last is None or self.catching_up:
             return False
         if self.out_of_reach:  # Only if the target comes well within reach is it tried for again.
-            fixed_s, limit_s = self._time.fixed_s, AIM * limit_s
+            fixed_s, limit_s = self._time.overhead_s, AIM * limit_s
         else:
             fixed_s = self._surely_fixed_s
         pace = self._steady(fixed_s)

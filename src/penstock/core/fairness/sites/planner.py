@@ -4,7 +4,7 @@ Rows that come from other sites have cost work already and are few: they are kep
 What remains is shared among the site's own sources by `fair_shares`. Shares go half the way to where they should be at
 each batch, because several sites answer the same news at the same time.
 
-What a fragment takes has a fixed part and a part for each row (`core.control.batch_time`), and so has all the rest of a
+What a fragment takes has a fixed part and a part for each row (`core.control.capacity`), and so has all the rest of a
 batch. Only the second is the cost of a row. At least half of the budget is given to rows, however long the fixed parts
 take: to shed more would win little time.
 """
@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from penstock.core.control.batch_time import BatchTime
+from penstock.core.control.capacity import Capacity
 from penstock.core.fairness.sites.peers import Known
 from penstock.core.fairness.sites.shares import Demand, even_shares, fair_shares
 
@@ -111,8 +111,8 @@ class SitePlanner:
         self._rows_per_s, self._busy_share = rows_per_s, busy_share
         self._window_s, self._policy = window_s, policy
         self._recent: deque[tuple[float, dict[str, int]]] = deque()
-        self._times: dict[str, BatchTime] = {}  # by fragment
-        self._outside = BatchTime(FIXED_OUTSIDE)
+        self._times: dict[str, Capacity] = {}  # by fragment
+        self._outside = Capacity(FIXED_OUTSIDE)
         self._elapsed_s = self._took_s = 0.0  # of the last batch
         self._shed_for, self._try_after = 0, FIRST_TRY  # batches that were shed of, and after how many all are kept
         self._give: dict[str, float] = {}
@@ -188,7 +188,7 @@ class SitePlanner:
         """
         for fragment, took_s in seconds.items():
             if kept.get(fragment):
-                self._times.setdefault(fragment, BatchTime(FIXED_INSIDE)).learn(kept[fragment], took_s)
+                self._times.setdefault(fragment, Capacity(FIXED_INSIDE)).learn(kept[fragment], took_s)
         self._took_s = sum(seconds.values()) + max(other_s, 0.0)
         self._outside.learn(sum(kept.values()), max(other_s, 0.0))
 
@@ -196,12 +196,12 @@ class SitePlanner:
         """Work on a row: rows themselves where capacity is given in rows, else seconds, 0 until they are known."""
         if self._rows_per_s is not None:
             return 1.0
-        return self._times[fragment].row_s + self._outside.row_s if fragment in self._times else 0.0
+        return self._times[fragment].unit_s + self._outside.unit_s if fragment in self._times else 0.0
 
     @property
     def _fixed_s(self) -> float:
         """What a batch takes however few rows it has."""
-        return sum(one.fixed_s for one in self._times.values()) + self._outside.fixed_s
+        return sum(one.overhead_s for one in self._times.values()) + self._outside.overhead_s
 
     def _budget(self, elapsed_s: float) -> float:
         if self._rows_per_s is not None:

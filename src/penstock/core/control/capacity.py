@@ -1,0 +1,213 @@
+r"""Capacity: how much work fits a batch, learned from batches; one model for guard, fair queries, networks and sites.
+
+A batch with work $W$ takes $T = o + W / p$: an overhead $o$, which shedding does not shorten, and a pace $p$. Work is
+in any unit: rows, or seconds of a task. Batches of length $T$ therefore get
+
+$$p \left(1 - \frac{o}{T}\right)$$
+
+done a second. At least half of the pace is planned for, however long the overhead is: batches then take twice their
+overhead, and shedding more would gain little.
+
+Both numbers change slowly and are only seen together, through noise. A Kalman filter follows them: each batch moves $o$
+and $W / p$ in proportion to how little is known of each, and what is known fades from batch to batch. Where work hardly
+varies, $T$ is followed and its division stays as it was; where it varies, the division is learned too. `doubt_s` is
+the standard error of $o$.
+
+- The first batch of a run starts machines. All of it counts as overhead until the next one ends, and none of it after
+  that, unless the capacity is `warm`.
+- The second says nothing about the division, so a share of it counts as overhead, in doubt from none to all of it. If
+  it took longer than the first and `bounded` is set, no more is overhead than the first took in all. If it is known how
+  long a batch without work takes, that much is overhead, then and later.
+- One batch that takes far longer than expected is believed in part. A second one in a row shows another level, and then
+  both numbers are in doubt again.
+- Neither number is below 0, and no more is overhead than the longest batch took.
+"""
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+#: At least this share of a batch is planned for work, if need be by longer batches.
+LEAST_SHARE = 0.5
+#: By how much of a batch's time both parts may change from one batch to the next.
+CHANGE = 0.05
+#: A part that is small now may grow: its change is at least this share of `CHANGE`.
+LEAST_CHANGE = 0.2
+#: Noise of a batch's time as a share of it: at first, and from which to which it is learned, how fast.
+NOISE, LEAST_NOISE, MOST_NOISE, NOISE_GAIN = 0.25, 0.05, 0.5, 0.2
+#: So many times as long as the first is longer.
+LONGER = 2.2
+#: A batch that is off by more standard errors than this is believed in part.
+MOST_ERRORS = 3.0
+#: However long a batch without work took, no more than this share of one with work is overhead.
+MOST_OVERHEAD = 0.9
+
+
+class Capacity:
+    """Overhead and pace, learned batch by batch.
+
+    >>> capacity = Capacity()
+    >>> capacity.learn(500, 9.0)  # a cold start
+    >>> for rows in (900, 40, 450, 20, 300, 60, 700, 30, 500, 100):
+    ...     capacity.learn(rows, 0.4 + 0.005 * rows)
+    >>> round(capacity.overhead_s, 1), round(capacity.unit_s, 3)
+    (0.4, 0.005)
+    >>> round(capacity.per_s(2.0), -1)  # about 200 rows a second, less a fifth of the time
+    150.0
+    """
+
+    def __init__(self, overhead_share: float = 0.5, *, bounded: bool = True, warm: bool = False) -> None:
+        """Start knowing nothing.
+
+        Args:
+            overhead_share: What of a batch counts as overhead as long as there is no more to go by.
+            bounded: Whether no more is overhead than the first batch took in all.
+            warm: Whether the first batch counts as any other. A unit of work takes a second until then.
+        """
+        self._overhead_share, self._bounded = overhead_share, bounded
+        self.batches = int(warm)  #: learned from
+        self._empty_s = 0.0  # what a batch without work takes
+        self._first_s = math.inf  # what the first batch took
+        self._longest_s = 0.0  # what the longest took
+        self._state = np.array([0.0, float(warm)])  # overhead, and time of a unit of work
+        self._spread = np.zeros((2, 2))  # covariance of both
+        self._work = 0.0  # of the last batch
+        self._noise = NOISE
+        self._far = 0.0  # sign of the last batch's error, if it was far off
+
+    @property
+    def overhead_s(self) -> float:
+        """What a batch takes however little work it has."""
+        return float(self._state[0])
+
+    @property
+    def unit_s(self) -> float:
+        """What each unit of work adds."""
+        return float(self._state[1])
+
+    @property
+    def doubt_s(self) -> float:
+        """Standard error of the overhead."""
+        return math.sqrt(max(float(self._spread[0, 0]), 0.0))
+
+    def expected_s(self, work: float) -> float:
+        """What a batch with so much work takes."""
+        return self.overhead_s + self.unit_s * work
+
+    def length_s(self, trigger_s: float) -> float:
+        """How often batches can start: as the trigger says, or less often if overhead leaves too little for work."""
+        return max(trigger_s, self.overhead_s / (1.0 - LEAST_SHARE))
+
+    def per_s(self, length_s: float) -> float:
+        """Work a second that batches of this length get done, with at least half of the time for work."""
+        return work_share(self.overhead_s, length_s) / self.unit_s if self.unit_s else math.inf
+
+    def calibrate(self, empty_s: float) -> None:
+        """A batch without work takes so long."""
+        self._empty_s = empty_s
+
+    def learn(self, work: float, took_s: float) -> None:
+        """Learn from a batch."""
+        self.batches += 1
+        self._work, self._longest_s = work, max(self._longest_s, took_s)
+        if self.batches == 1:
+            self._first_s = took_s
+            self._state[:] = took_s, 0.0
+            self._spread[0, 0] = took_s**2
+        elif self.batches == 2:  # noqa: PLR2004 - the second
+            self._begin(work, took_s)
+        else:
+            self._follow(work, took_s)
+
+    def doubt(self) -> None:
+        """Forget how the time of the last batch divides into the two."""
+        took_s = self.expected_s(self._work)
+        self._spread = self._prior(self._work, took_s, took_s)
+
+    def to_state(self) -> dict[str, list[float]]:
+        """What was learned, as plain numbers."""
+        first_s = -1.0 if math.isinf(self._first_s) else self._first_s
+        numbers = [self.batches, self._empty_s, first_s, self._longest_s, self._work, self._noise, self._far]
+        return {"numbers": numbers, "state": self._state.tolist(), "spread": self._spread.ravel().tolist()}
+
+    def restore(self, state: Mapping[str, list[float]]) -> None:
+        """Know what `to_state` told.
+
+        >>> before, after = Capacity(), Capacity()
+        >>> for rows in (10, 20, 30):
+        ...     before.learn(rows, 1.0 + 0.1 * rows)
+        >>> after.restore(before.to_state())
+        >>> after.to_state() == before.to_state()
+        True
+        """
+        batches, self._empty_s, first_s, self._longest_s, self._work, self._noise, self._far = state["numbers"]
+        self.batches, self._first_s = int(batches), first_s if first_s >= 0.0 else math.inf
+        self._state, self._spread = np.array(state["state"]), np.array(state["spread"]).reshape(2, 2)
+
+    def _begin(self, work: float, took_s: float) -> None:
+        bounded = work and self._bounded and took_s > LONGER * self._first_s
+        most_s = self._first_s if bounded else took_s
+        overhead_s = self._overhead_share * most_s if work else took_s
+        if work and self._empty_s:
+            overhead_s = min(self._empty_s, MOST_OVERHEAD * took_s)
+        self._state = np.array([overhead_s, (took_s - overhead_s) / (work or 1.0)])
+        self._spread = self._prior(work, took_s, most_s)
+
+    def _prior(self, work: float, took_s: float, most_s: float) -> np.ndarray:
+        """What is known of the division by one batch alone: nothing, between none and `most_s` of it."""
+        unit = 1.0 / (work or 1.0)
+        apart, noise = most_s * np.array([1.0, -unit]), self._noise * np.array([most_s, took_s * unit])
+        found: np.ndarray = (np.outer(apart, apart) + np.outer(noise, noise)) / 4.0
+        return found
+
+    def _follow(self, work: float, took_s: float) -> None:
+        seen = np.array([1.0, work])
+        expected_s = max(float(seen @ self._state), 1e-9)
+        self._fade(work, expected_s)
+        own = (self._noise * expected_s) ** 2
+        error_s = took_s - expected_s
+        deviation_s = math.sqrt(max(float(seen @ self._spread @ seen), 0.0) + own)
+        far = math.copysign(1.0, error_s) if abs(error_s) > MOST_ERRORS * deviation_s else 0.0
+        if far and far == self._far:  # another level
+            self._spread = self._prior(work, took_s, took_s)
+            deviation_s = math.sqrt(max(float(seen @ self._spread @ seen), 0.0) + own)
+        self._far = far
+        error_s = max(min(error_s, MOST_ERRORS * deviation_s), -MOST_ERRORS * deviation_s)
+        gain = self._spread @ seen / deviation_s**2
+        self._spread = self._spread - np.outer(gain, seen @ self._spread)
+        self._state = _possible(self._state + gain * error_s, work, self._empty_s, self._longest_s)
+        # What the error was before and what of it is left multiply, on average, to the variance of noise.
+        left = max(1.0 - float(seen @ gain), 0.0)
+        variance = self._noise**2 + NOISE_GAIN * (left * min(error_s / expected_s, 1.0) ** 2 - self._noise**2)
+        self._noise = min(max(math.sqrt(variance), LEAST_NOISE), MOST_NOISE)
+
+    def _fade(self, work: float, expected_s: float) -> None:
+        """Believe the past less, but not less than if nothing but one batch were known."""
+        parts_s = np.maximum(self._state * [1.0, work], LEAST_CHANGE * expected_s)
+        change = CHANGE * parts_s / [1.0, work or 1.0]
+        self._spread = self._spread + np.diag(change**2)
+        most = np.array([expected_s, expected_s / (work or 1.0)]) / 2.0
+        over = np.maximum(np.sqrt(np.diag(self._spread)) / np.maximum(most, 1e-12), 1.0)
+        self._spread = self._spread / np.outer(over, over)
+
+
+def work_share(overhead_s: float, length_s: float) -> float:
+    """The share of batches of this length that is planned for work.
+
+    >>> work_share(0.5, 2.0), work_share(3.0, 2.0)
+    (0.75, 0.5)
+    """
+    return max(1.0 - overhead_s / length_s, LEAST_SHARE) if length_s > 0.0 else LEAST_SHARE
+
+
+def _possible(state: np.ndarray, work: float, least_s: float, most_s: float) -> np.ndarray:
+    """The nearest division with overhead in these bounds, no part below 0, and the same length for so much work.
+
+    >>> _possible(np.array([3.0, -0.01]), 100, 0.0, 9.0)
+    array([2., 0.])
+    """
+    length_s = max(float(state @ [1.0, work]), 0.0)
+    least_s = min(least_s, MOST_OVERHEAD * length_s)
+    overhead_s = min(max(float(state[0]), least_s), length_s, most_s)
+    return np.array([overhead_s, (length_s - overhead_s) / work if work else max(float(state[1]), 0.0)])
