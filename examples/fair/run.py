@@ -26,7 +26,7 @@ COST_MS = 8.0
 #: How often it is told how it stands.
 EVERY_S = 5
 RATES = {"free": 250, "paying": 250}
-WEIGHTS = {"free": 1.0, "paying": 2.0}
+IMPORTANCE = {"free": 1.0, "paying": 2.0}
 
 
 def enrich(row: dict[str, Any]) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def run(
     for name, rate in RATES.items():
         query = fair.query(
             name,
-            weight=WEIGHTS[name],
+            importance=IMPORTANCE[name],
             keep="key = 7",  # rows that are never shed
             row="row",
             checkpoint=folder / name,

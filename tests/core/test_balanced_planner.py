@@ -217,8 +217,8 @@ def test_without_key_and_value_the_poorest_is_as_rich_as_by_equal_shares_of_sour
     kept = []
     for planner in (BalancedPlanner(TARGET_S, Balanced(alpha="inf")), FairPlanner(TARGET_S)):
         queries = [Keyless("a", 500.0, 1.0), Keyless("b", 250.0, 2.0), Keyless("c", 250.0, 4.0)]
-        for query, weight in zip(queries, (1.0, 1.0, 2.0), strict=True):
-            planner.join(query.name, Terms(("source",), weight))
+        for query, importance in zip(queries, (1.0, 1.0, 2.0), strict=True):
+            planner.join(query.name, Terms(("source",), importance))
         run(queries, planner, 90.0)
         kept.append([planner.plan(query.name).gate(SOURCE).keep[0] for query in queries])
     balanced, fair = kept

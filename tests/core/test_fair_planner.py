@@ -27,7 +27,7 @@ class Query:
     name: str
     rates: dict[str, float]
     cost_s: float
-    weight: float = 1.0
+    importance: float = 1.0
     overhead_s: float = 0.4
     must_keep: float = 0.0
     prefer: str = "any"
@@ -95,7 +95,7 @@ def run(
     balanced = BalancedPlanner(TARGET_S, Balanced(alpha=math.inf))
     planner = balanced if policy == "balanced" else FairPlanner(TARGET_S, policy=policy)  # type: ignore[arg-type]
     for query in queries:
-        planner.join(query.name, Terms(tuple(query.rates), query.weight, query.prefer))  # type: ignore[arg-type]
+        planner.join(query.name, Terms(tuple(query.rates), query.importance, query.prefer))  # type: ignore[arg-type]
         query.shares = query.next_shares = [1.0] * len(query.rates)
         query.waiting = {name: rate * 1.0 for name, rate in query.rates.items()}
         query.start_s = -1.0
@@ -174,7 +174,7 @@ def test_sources_that_bring_more_for_their_work_lift_everybody() -> None:
 
 def test_a_weight_of_two_is_given_twice_the_share() -> None:
     queries = mixed()
-    queries[0].weight = 2.0
+    queries[0].importance = 2.0
     run(queries, 60.0)
     others = [sic(query, 30.0) for query in queries[1:]]
     assert sic(queries[0], 30.0) == pytest.approx(2.0 * max(others), rel=0.1)

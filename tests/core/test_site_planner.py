@@ -193,7 +193,9 @@ def test_shares_meet_the_budget_and_no_poorer_query_could_be_helped() -> None:
         shares = fair_shares(demands, budget)
         spent = sum(demands[query].work * share for query, share in shares.items())
         assert spent == pytest.approx(min(budget, total))
-        level = {q: (one.others_sic + shares[q] * (1.0 - one.others_part)) / one.weight for q, one in demands.items()}
+        level = {
+            q: (one.others_sic + shares[q] * (1.0 - one.others_part)) / one.importance for q, one in demands.items()
+        }
         poorest = min((level[q] for q in demands if shares[q] < 1.0 - 1e-9), default=float("inf"))
         assert all(level[q] <= poorest + 1e-6 for q in demands if shares[q] > 1e-9)
 

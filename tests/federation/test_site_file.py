@@ -21,7 +21,7 @@ interval: 1 s
 window: 8 s
 budget: 0.5
 queries:
-  avg: {sources: 3, weight: 2}
+  avg: {sources: 3, importance: 2}
 fragments:
   avg-part:
     query: avg
@@ -46,6 +46,12 @@ def made(tmp_path: Path, text: str) -> SiteFile:
     return load(path)
 
 
+def test_the_importance_of_a_query_was_called_weight(tmp_path: Path) -> None:
+    assert made(tmp_path, TEXT.replace("importance: 2", "weight: 2")).queries == made(tmp_path, TEXT).queries
+    with pytest.raises(PenstockError, match="weight = 2 is not usable: give importance alone"):
+        made(tmp_path, TEXT.replace("importance: 2", "importance: 2, weight: 2"))
+
+
 def test_a_file_says_what_a_site_needs_to_know(tmp_path: Path) -> None:
     file = made(tmp_path, TEXT)
 
@@ -60,7 +66,7 @@ def test_a_file_says_what_a_site_needs_to_know(tmp_path: Path) -> None:
         "avg-part.far": False,
         "avg-root.part": False,
     }
-    assert (file.queries["avg"].sources, file.queries["avg"].weight) == (3, 2.0)
+    assert (file.queries["avg"].sources, file.queries["avg"].importance) == (3, 2.0)
 
 
 def test_options_of_kafka_pass_through_and_are_not_shown(tmp_path: Path) -> None:
@@ -98,7 +104,11 @@ def test_options_of_kafka_pass_through_and_are_not_shown(tmp_path: Path) -> None
             "window = '500 ms' is not usable: give a window of an interval",
         ),
         ("sources: 3", "sources: 0", "line 8, queries.avg.sources = 0 is not usable: give how many sources"),
-        ("  avg: {sources: 3, weight: 2}", "  avg: {sources: 3}\n  b: {sources: 1}", "queries.b has no fragment here"),
+        (
+            "  avg: {sources: 3, importance: 2}",
+            "  avg: {sources: 3}\n  b: {sources: 1}",
+            "queries.b has no fragment here",
+        ),
         ("    query: avg\n    inputs:\n      cpu", "    query: agv\n    inputs:\n      cpu", "avg comes nearest"),
         ("{format: rate, options: {rowsPerSecond: 5}}", "{schema: a int}", "give either format, for a source, or from"),
         ("{from: avg-far, site: north, ", "{from: avg-far, ", "inputs.far.site is missing: give the site of that"),
@@ -165,7 +175,7 @@ def test_two_roots_do_not_write_to_one_folder(tmp_path: Path) -> None:
         + root
         + root.replace("avg-root", "max-root").replace("query: avg", "query: max")
     )
-    both = both.replace("weight: 2}", "weight: 2}\n  max: {sources: 1}")
+    both = both.replace("importance: 2}", "importance: 2}\n  max: {sources: 1}")
     with pytest.raises(PenstockError, match="give a folder of its own; fragment avg-root has this one"):
         made(tmp_path, both)
 

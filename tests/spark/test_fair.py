@@ -230,8 +230,8 @@ def test_joins_and_batches_conserve_what_their_rows_carry(spark: SparkSession) -
         (lambda: ps.Fair("2 s", policy="best"), "policy = 'best' is not usable: give Balanced(alpha"),
         (lambda: ps.Fair("2 s").query("a b"), "name = 'a b' is not usable: give names of letters"),
         (lambda: ps.Fair("2 s").query("7up"), "hyphens that begin with a letter or underscore"),
-        (lambda: ps.Fair("2 s").query("a", weight=0), "weight = 0 is not usable: give a number above 0"),
-        (lambda: ps.Fair("2 s").query("a", weight="2"), "weight = '2' is not usable: give a number above 0"),
+        (lambda: ps.Fair("2 s").query("a", importance=0), "importance = 0 is not usable: give a number above 0"),
+        (lambda: ps.Fair("2 s").query("a", importance="2"), "importance = '2' is not usable: give a number above 0"),
         (lambda: ps.Fair("2 s").query("a", sources=5), "sources = 5 is not usable: give the names"),
         (lambda: ps.Fair("2 s").query("a", weight_column="sic"), "weight_column = 'sic' is not usable: give another"),
         (lambda: ps.Fair("2 s")[["b"]], "query = ['b'] is not usable: give the name of one of the queries"),
@@ -249,6 +249,14 @@ def test_a_mistake_is_told_in_one_line(make: Any, line: str) -> None:
         make()
     assert line in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_the_importance_of_a_query_was_called_weight() -> None:
+    fair = ps.Fair("2 s")
+    with pytest.warns(DeprecationWarning, match="weight of Fair.query is called importance now"):
+        fair.query("old", weight=2)
+    fair.query("new", importance=2)
+    assert fair["old"].terms == fair["new"].terms
 
 
 def test_a_column_of_the_users_own_named_sic_is_refused_unless_it_is_named(spark: SparkSession) -> None:

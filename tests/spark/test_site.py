@@ -39,7 +39,7 @@ window: 4 s
 capacity: 300
 queries:
   avg: {sources: 1}
-  top: {sources: 2, weight: 1}
+  top: {sources: 2, importance: 1}
 fragments:
   avg-part:
     query: avg

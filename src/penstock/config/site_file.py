@@ -30,6 +30,9 @@ Label = Annotated[str, Field(pattern=_LABEL), Accepts(_NAME)]
 _InputName = Annotated[
     str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,59}$"), Accepts("a name as SQL has it: letters, digits and _")
 ]
+_Importance = Annotated[
+    float, Field(gt=0.0), Accepts("the importance of the query, a number above 0: 2 asks for twice the SIC")
+]
 #: Site names and their peers are few; a list without an end would be a mistake.
 MOST_SITES = 1000
 
@@ -53,7 +56,8 @@ class QueryKeys(Keys):
     sources: Annotated[
         int, Field(ge=1, le=1_000_000), Accepts("how many sources the query has in the whole federation, from 1 up")
     ]
-    weight: Annotated[float, Field(gt=0.0), Accepts("how much the query counts, a number above 0")] = 1.0
+    importance: _Importance = 1.0
+    weight: _Importance | None = None  # the old name of importance
 
 
 class InputKeys(Keys):
@@ -229,7 +233,7 @@ def load(path: str | Path) -> SiteFile:
         capacity=given.capacity,
         policy=given.policy,
         backlog=given.backlog,
-        queries={name: SiteQuery(one.sources, one.weight) for name, one in given.queries.items()},
+        queries={name: SiteQuery(one.sources, one.weight or one.importance) for name, one in given.queries.items()},
         fragments=fragments,
         document=document,
     )
@@ -367,5 +371,7 @@ def _check_queries(document: Document, given: SiteKeys) -> None:
         sources = sum(one.format is not None for fragment in own for one in fragment.inputs.values())
         if sources > query.sources:
             raise document.refused(("queries", name, "sources"), f"at least {sources}, for so many are read here")
+        if query.weight is not None and "importance" in query.model_fields_set:
+            raise document.refused(("queries", name, "weight"), "importance alone: weight is its old name")
         if sum(one.to is not None for one in own) > 1:
             raise PenstockError(f"{document.at(('queries', name))} has two fragments with to: give its root alone one")

@@ -114,7 +114,7 @@ class BalancedPlanner(FairPlanner):
             utilities=np.concatenate([offer.utilities for offer in offers.values()]),
             query=np.repeat(np.arange(len(offers)), BUCKETS),
             must_rows=np.concatenate([one * offer.rows for one, offer in zip(must, offers.values(), strict=True)]),
-            weights=np.array([member.terms.weight for member in present.values()]),
+            weights=np.array([member.terms.importance for member in present.values()]),
         )
         policy = self._balanced
         alpha = float(policy.alpha)

@@ -1,6 +1,6 @@
 r"""A planner for queries that share one application: their results are to rest on equal shares of their sources.
 
-Of query $q$ with weight $w_q$, the gate keeps a share $x_{qs}$ of what source $s$ brings. Its source information
+Of query $q$ with importance $w_q$, the gate keeps a share $x_{qs}$ of what source $s$ brings. Its source information
 content (`core.fairness.sic`) is then $\frac{1}{|S_q|}\sum_s x_{qs}$, and with rates $r_{qs}$ and a cost of $c_q$ a row
 it takes $c_q \sum_s r_{qs} x_{qs}$ of work a second. Within the work that fits (`core.fairness.work_budget`) the
 poorest query is to be as rich as can be, then the next (THEMIS, section 5; `core.fairness.max_min` solves it exactly,
@@ -9,8 +9,8 @@ by work instead of tuples):
 $$\max \min_q \frac{1}{w_q |S_q|} \sum_s x_{qs} \qquad\text{subject to}\qquad
 \sum_q c_q \sum_s r_{qs}\,x_{qs} \le B$$
 
-Rows that must be kept are paid for first, and count. Weights are ours: a query of weight 2 is given twice the share, up
-to all of it.
+Rows that must be kept are paid for first, and count. Importance is ours: a query of importance 2 gets twice the share,
+up to all of it.
 
 Inside a query either all sources are kept alike, or those first that bring the most SIC for their work, as the paper
 has it. The second makes the most of the work, and starves a join of its busy side.
@@ -51,12 +51,12 @@ class Terms:
 
     Attributes:
         sources: Names of its sources.
-        weight: What its SIC is divided by.
+        importance: What its SIC is divided by.
         prefer: `any`: all sources alike; `sic`: those first that bring the most SIC for their work.
     """
 
     sources: tuple[str, ...]
-    weight: float = 1.0
+    importance: float = 1.0
     prefer: Prefer = "any"
 
 
@@ -116,8 +116,8 @@ class FairPlanner:
     """Plans for every query by the reports of all.
 
     >>> planner = FairPlanner(target_s=1.0)
-    >>> for name, weight in (("free", 1.0), ("paying", 2.0)):
-    ...     planner.join(name, Terms(("events",), weight))
+    >>> for name, importance in (("free", 1.0), ("paying", 2.0)):
+    ...     planner.join(name, Terms(("events",), importance))
     >>> def report(number, name, rows):
     ...     return Report(sequence=number, start_s=2.0 * number, end_s=2.0 * number + 2.0, rows_in=rows, rows_kept=rows,
     ...                   busy_s=1.0, boxes={"events": {"rows_in": rows, "rows_out": rows, "busy_s": 0.0}})
@@ -302,7 +302,7 @@ class FairPlanner:
         if self.policy == "random":
             share = alike(sum(rest * work for offer in offers.values() for rest, _, work in offer), budget)
             return {name: [share] * len(own) for name, own in everything.items()}
-        weights = {name: member.terms.weight for name, member in present.items()}
+        weights = {name: member.terms.importance for name, member in present.items()}
         kept = max_min(max(budget, 0.0), offers, known_sic=known_sic, weights=weights).kept
         return {
             name: [max(share, LEAST_SHARE) for share in (kept[name] if len(kept[name]) > 1 else kept[name] * len(own))]

@@ -6,6 +6,7 @@ import math
 import re
 import threading
 import time
+import warnings
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -114,7 +115,7 @@ class Fair:
         self,
         name: str,
         *,
-        weight: float = 1.0,
+        importance: float = 1.0,
         sources: str | Sequence[str] = ("source",),
         prefer: Prefer = "any",
         arrival: str | None = None,
@@ -124,12 +125,13 @@ class Fair:
         weight_column: str | None = None,
         key: str | Sequence[str] = (),
         value: str | Worth | None = None,
+        weight: float | None = None,
     ) -> FairQuery:
         """Let a query take part.
 
         Args:
             name: Its name, under which reports and metrics know it.
-            weight: What its source information content counts: one of weight 2 is given twice the share of its sources.
+            importance: A query of importance 2 gets twice the share of its sources.
             sources: Names of its sources; each has an equal part in its source information.
             prefer: `any`: all sources are thinned alike; `sic`, with `balance_sic`: those first that bring less for
                 their work, as THEMIS does, for queries that do not join their sources.
@@ -141,18 +143,22 @@ class Fair:
                 come with is multiplied: name its column here, unless Spark still knows that another guard made it.
             key: With `Balanced`, column or columns by which costs are told apart.
             value: With `Balanced`, what rows are worth: a column of utilities from 0 to 1, or `Worth`.
+            weight: The old name of `importance`; deprecated.
         """
+        if weight is not None:
+            warnings.warn("weight of Fair.query is called importance now", DeprecationWarning, stacklevel=2)
+            importance = weight
         if self.balanced is None and (key or value is not None):
             setting, given = ("key", key) if key else ("value", value)
             raise PenstockError.setting(setting, given, "it only together with policy=Balanced(...)")
         if _name("name", name) in self.queries:
             raise PenstockError(f"there is a query {name!r} already: give each query a name of its own")
         try:
-            usable = number("weight", weight, 0.0) > 0.0
+            usable = number("importance", importance, 0.0) > 0.0
         except PenstockError:
             usable = False
         if not usable:
-            raise PenstockError.setting("weight", weight, "a number above 0", "2 for a query that counts double")
+            raise PenstockError.setting("importance", importance, "a number above 0", "2 for twice the share")
         names = (sources,) if isinstance(sources, str) else tuple(sources) if isinstance(sources, Iterable) else ()
         if not names:
             raise PenstockError.setting("sources", sources, "the names of the query's sources, at least one")
@@ -162,7 +168,7 @@ class Fair:
             raise PenstockError.setting("sources", names, f"each name once, at most {MOST_SOURCES}")
         if one_of("prefer", prefer, ("any", "sic")) == "sic" and self.balanced is not None:
             raise PenstockError.setting("prefer", prefer, "it only together with policy='balance_sic'")
-        terms = Terms(names, float(weight), prefer)
+        terms = Terms(names, float(importance), prefer)
         own = None if self.balanced is None else replace(self.balanced, key=key, value=value, seed=self.salt)
         made = FairQuery(
             self,
@@ -201,12 +207,12 @@ class Fair:
 
     @property
     def jain(self) -> float | None:
-        """How even that is: Jain's index of SIC over weight, of queries that lack something; None before reports."""
+        """Jain's index of SIC over importance, of the queries that lack rows; None before reports."""
         found = self.sic
         if not found:
             return None
-        # A query that has everything cannot be given more, whatever its weight.
-        short = [sic / self.queries[name].terms.weight for name, sic in found.items() if sic < ALL_OF_IT]
+        # A query that has everything cannot be given more, whatever its importance.
+        short = [sic / self.queries[name].terms.importance for name, sic in found.items() if sic < ALL_OF_IT]
         return jain(short) if short else 1.0
 
     def summary(self) -> str:
@@ -218,7 +224,7 @@ class Fair:
             told = "not known yet" if sic is None else f"{sic:.3f}"
             waited = f"{last.queuing.mean_s:.2f} s" if last is not None and last.queuing else "not known"
             lines.append(
-                f"{name}: source information content {told}, weight {query.terms.weight:g}, wait {waited} of "
+                f"{name}: source information content {told}, importance {query.terms.importance:g}, wait {waited} of "
                 f"{self.target.limit_s:g} s, {kept:.1%} of {totals.rows_in:,} rows kept"
             )
         return "\n".join(lines)

@@ -53,11 +53,11 @@ class SiteQuery:
 
     Attributes:
         sources: How many sources it has in the whole federation.
-        weight: How much it counts.
+        importance: A query of importance 2 gets twice the SIC.
     """
 
     sources: int
-    weight: float = 1.0
+    importance: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +244,7 @@ class SitePlanner:
             if part:
                 own = sum(work[name] for name, one in self._inputs.items() if one.source and one.query == query)
                 told = known.get(query, Known(0.0, 0.0))
-                found[query] = Demand(own, told.sic, min(told.part, 1.0 - part), self._queries[query].weight)
+                found[query] = Demand(own, told.sic, min(told.part, 1.0 - part), self._queries[query].importance)
         return found
 
     def _towards(self, wanted: dict[str, float], demands: Mapping[str, Demand], budget: float) -> dict[str, float]:

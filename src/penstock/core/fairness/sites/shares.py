@@ -27,13 +27,13 @@ class Demand:
         work: Work a second if every row of these sources is kept.
         others_sic: What other sites give it.
         others_part: The share of its sources that they have told of.
-        weight: How much it counts.
+        importance: A query of importance 2 gets twice the SIC.
     """
 
     work: float
     others_sic: float = 0.0
     others_part: float = 0.0
-    weight: float = 1.0
+    importance: float = 1.0
 
 
 def fair_shares(demands: Mapping[str, Demand], budget: float) -> dict[str, float]:
@@ -46,7 +46,7 @@ def fair_shares(demands: Mapping[str, Demand], budget: float) -> dict[str, float
     {'a': 0.25, 'b': 0.25}
     >>> fair_shares({"a": Demand(100.0), "b": Demand(100.0, others_sic=0.5, others_part=0.5)}, budget=40.0)
     {'a': 0.4, 'b': 0.0}
-    >>> fair_shares({"a": Demand(100.0, weight=2.0), "b": Demand(100.0)}, budget=60.0)
+    >>> fair_shares({"a": Demand(100.0, importance=2.0), "b": Demand(100.0)}, budget=60.0)
     {'a': 0.4, 'b': 0.2}
     """
     given = list(demands.values())
@@ -58,7 +58,7 @@ def fair_shares(demands: Mapping[str, Demand], budget: float) -> dict[str, float
         np.array([1.0 - one.others_part for one in given]),
         np.array([one.work for one in given]),
         np.array([one.others_sic for one in given]),
-        np.array([one.weight for one in given]),
+        np.array([one.importance for one in given]),
     )
     return dict(zip(demands, kept.round(12).tolist(), strict=True))
 
