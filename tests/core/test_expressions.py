@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.network.expressions import checked, condition, narrowed, peeled, repeatable, substituted
+from penstock.core.network.expressions import Narrowed, checked, narrowed, peeled, repeatable, substituted
 from penstock.core.network.intervals import Interval, IntervalSet
 from penstock.errors import PenstockError
 
@@ -92,9 +92,9 @@ def conditions(draw: st.DrawFn, depth: int = 3) -> tuple[str, Callable[[np.ndarr
 @given(conditions())
 def test_a_condition_is_read_as_the_set_of_values_that_meet_it(made: tuple[str, Function]) -> None:
     where, function = made
-    found = condition(where, "value")
-    assert found is not None
-    assert found.has(VALUES).tolist() == function(VALUES).tolist()
+    found = narrowed(where, "value")
+    assert found.exact
+    assert found.values.has(VALUES).tolist() == function(VALUES).tolist()
 
 
 @pytest.mark.parametrize(
@@ -102,19 +102,18 @@ def test_a_condition_is_read_as_the_set_of_values_that_meet_it(made: tuple[str, 
     ["value > other", "kind = 'a'", "value > 1 OR kind = 'a'", "abs(value) > 1", "value IS NULL", "value % 2 = 0"],
 )
 def test_what_is_not_a_condition_on_the_value_alone_is_not_read_as_one(where: str) -> None:
-    assert condition(where, "value") is None
-    assert narrowed(where, "value").values == IntervalSet.everything()
+    assert narrowed(where, "value") == Narrowed(IntervalSet.everything(), exact=False)
 
 
 def test_of_conditions_that_must_all_hold_those_on_the_value_are_read() -> None:
     values, exact = narrowed("value > 1 AND kind = 'a' AND VALUE * 2 <= 8", "value")
     assert (str(values), exact) == ("(1, 4]", False)
-    assert str(condition("abs(value) > 1", "ABS(value)")) == "(1, inf)"
+    assert str(narrowed("abs(value) > 1", "ABS(value)").values) == "(1, inf)"
 
 
 def test_ends_are_rounded_once_and_not_at_every_step() -> None:
-    assert condition("value * 49 > 49", "value") == IntervalSet.of(Interval(1.0, math.inf, low_open=True))
-    assert condition("value / 3 * 0.1 >= 0.7", "value") == IntervalSet.of(Interval(21.0, math.inf))
+    assert narrowed("value * 49 > 49", "value").values == IntervalSet.of(Interval(1.0, math.inf, low_open=True))
+    assert narrowed("value / 3 * 0.1 >= 0.7", "value").values == IntervalSet.of(Interval(21.0, math.inf))
 
 
 def test_columns_are_put_in_whatever_their_case_and_in_one_go() -> None:

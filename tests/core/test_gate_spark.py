@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.core.control.gate import CERTAIN_WEIGHT, coins, judge, thresholds
-from penstock.core.hashing import xxhash64, xxhash64_strings
+from penstock.core.hashing import xxhash64
 from penstock.messages.plan import KeepTable
 
 functions = pytest.importorskip("pyspark.sql.functions")
@@ -62,7 +62,7 @@ def test_spark_and_numpy_judge_every_row_alike(
 
     verdicts = judge(
         table,
-        key_hashes=xxhash64_strings(rows["user"]),
+        key_hashes=np.array([xxhash64(user) for user in rows["user"].to_pylist()]),
         coins=coins(salt, rows["id"].to_numpy()),
         must_keep=rows["gold"].to_numpy(),
     )

@@ -37,12 +37,6 @@ def test_equal_sets_have_equal_parts(one: IntervalSet) -> None:
         assert not before.touches(after)
 
 
-@given(SETS, st.sampled_from([-2.0, -1.0, 0.5, 4.0]), st.sampled_from([-1.0, 0.0, 4.0]))
-def test_a_set_is_mapped_value_by_value(one: IntervalSet, scale: float, shift: float) -> None:
-    assert np.array_equal(one.mapped(scale, shift).has(scale * VALUES + shift), one.has(VALUES))
-    assert one.mapped(scale, shift).mapped(1.0 / scale, -shift / scale).has(VALUES).tolist() == one.has(VALUES).tolist()
-
-
 @given(SETS)
 def test_the_condition_in_sql_says_the_same(one: IntervalSet) -> None:
     condition = one.sql("value").replace(" AND ", " and ").replace(" OR ", " or ").replace(" = ", " == ")
@@ -55,5 +49,3 @@ def test_the_condition_in_sql_says_the_same(one: IntervalSet) -> None:
 def test_ends_the_wrong_way_round_are_refused(ends: tuple[float, float]) -> None:
     with pytest.raises(PenstockError, match="give two numbers, the lower one first"):
         Interval(*ends)
-    with pytest.raises(PenstockError, match="scale = 0"):
-        IntervalSet.everything().mapped(0.0, 1.0)

@@ -9,7 +9,7 @@ import pytest
 from penstock.core.fairness.input_buffer import Buffer, Decision, Known
 from penstock.core.fairness.jain import fairness
 from penstock.core.fairness.shedder import RandomShedder, Shedder
-from penstock.core.fairness.sic import SourceRates
+from penstock.core.fairness.sic import STW_S, SourceTimeWindow, source_sic
 from penstock.errors import PenstockError
 from penstock.sim.themis.cases import SHEDDERS, Case, measure, optimum, shedder
 from penstock.sim.themis.deployment import BURSTY, BURSTY_SAME_MEAN, EMULAB, Deployment, Plan, deploy
@@ -105,12 +105,14 @@ def test_what_another_fragment_sent_is_lost_if_it_is_shed() -> None:
 def test_a_source_tuple_is_worth_what_equation_1_says() -> None:
     deployment = deploy(Plan(sites=1, kinds=["cov"], fragments=[1], capacity_share=1.0), rng(4))
     _, (spy,) = watched(deployment, 15.0)
-    rates = SourceRates(sources=1, start_s=0.0)  # the fragment's two sources as one
+    came = SourceTimeWindow()  # of the fragment's two sources as one
     for buffer, _, _, now_s in spy.calls:
         tuples = int(buffer.tuples.sum()) * EMULAB.grain
-        rates.add("both", now_s, tuples)
+        came.add(now_s, tuples)
         if tuples:
-            assert buffer.sic[0] / EMULAB.grain == pytest.approx(rates.sic("both", now_s))
+            assert buffer.sic[0] / EMULAB.grain == pytest.approx(
+                source_sic(came.total(now_s) * max(STW_S / now_s, 1.0), sources=1)
+            )
 
 
 @pytest.mark.parametrize("delay_s", [0.005, 0.25, 0.6, 3.0])

@@ -22,7 +22,7 @@ from penstock.core.control.backlog import age_thresholds
 from penstock.core.control.batch_size import TOO_MANY
 from penstock.core.control.gate import TOO_OLD, coins, gate_salt, judge
 from penstock.core.control.planner import SOURCE
-from penstock.core.hashing import xxhash64_ints, xxhash64_strings
+from penstock.core.hashing import xxhash64, xxhash64_ints
 from penstock.core.loop.leases import LEASE_S
 from penstock.core.rate_profile import RateProfile
 from penstock.messages.plan import Backlog, Binding, KeepTable, Plan
@@ -520,7 +520,7 @@ def test_keys_of_text_and_of_several_columns_are_judged_as_numpy_judges_them(
 
     found = spark.createDataFrame(rows).transform(own.admit).orderBy("row").toArrow()
 
-    hashes = xxhash64_ints(rows["b"].to_numpy(), seed=xxhash64_strings(rows["a"]))
+    hashes = xxhash64_ints(rows["b"].to_numpy(), seed=np.array([xxhash64(user) for user in rows["a"].to_pylist()]))
     verdicts = judge(TABLE, key_hashes=hashes, coins=coins(COIN_SALT, np.arange(3000)))
     assert np.array_equal(found["row"].to_numpy(), np.flatnonzero(verdicts.kept))
     assert np.array_equal(found["weight"].to_numpy(), verdicts.weights[verdicts.kept])

@@ -11,7 +11,7 @@ import math
 import struct
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import xxhash
@@ -19,10 +19,7 @@ import xxhash
 from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from numpy.typing import NDArray
-
-    ArrowStrings: TypeAlias = "pa.Array[Any] | pa.ChunkedArray[Any]"
 
 SPARK_SEED = 42
 
@@ -101,8 +98,7 @@ def xxhash64_ints(array: NDArray[np.integer[Any]], seed: int | NDArray[np.int64]
     values = np.asarray(array)
     if values.dtype.kind not in "bi":
         raise PenstockError(
-            f"an array of {values.dtype} is not usable: give int64, int32, int16, int8 or bool, no nulls; "
-            "strings go in as a pyarrow array"
+            f"an array of {values.dtype} is not usable: give int64, int32, int16, int8 or bool, no nulls"
         )
     narrow = values.dtype.itemsize < np.dtype(np.int64).itemsize
     # One dimension at least, because NumPy warns of the intended overflow in scalars only.
@@ -142,55 +138,6 @@ def _hashes(name: str, array: NDArray[np.int64]) -> NDArray[np.int64]:
     if array.dtype != np.int64:
         raise PenstockError(f"{name} of type {array.dtype} are not usable: give int64, as hashes are")
     return array
-
-
-def xxhash64_strings(array: ArrowStrings, seed: int | NDArray[np.int64] = SPARK_SEED) -> NDArray[np.int64]:
-    """Hash every string (or binary value) of a pyarrow array from its UTF-8 bytes; a null leaves its seed.
-
-    Plain, large, view and dictionary-encoded arrays, slices and chunked arrays all give the same hashes.
-    `seed` may be an array with one seed a value. The first call compiles the loop (about 1 s).
-
-    >>> import pyarrow as pa
-    >>> xxhash64_strings(pa.array(["Spark", None])).tolist() == [xxhash64("Spark"), 42]
-    True
-    """
-    if not hasattr(array, "type") or not hasattr(array, "null_count"):
-        raise PenstockError(f"strings given as {type(array).__name__} are not usable: give a pyarrow array of strings")
-    seeds = _seeds(seed)
-    if seeds.shape not in {(), (len(array),)}:
-        raise PenstockError(f"seeds of shape {seeds.shape} do not fit keys of shape ({len(array)},)")
-    seeds = np.broadcast_to(seeds, len(array))
-    hashes = np.empty(len(array), np.int64)
-    start = 0
-    for chunk in array.chunks if hasattr(array, "chunks") else [array]:
-        stop = start + len(chunk)
-        hashes[start:stop] = _hashed_chunk(chunk, seeds[start:stop])
-        start = stop
-    return hashes
-
-
-def _hashed_chunk(chunk: pa.Array[Any], seeds: NDArray[np.int64]) -> NDArray[np.int64]:
-    kind = str(chunk.type).removeprefix("dictionary<values=").partition(",")[0].removesuffix("_view")
-    if kind not in {"string", "large_string", "binary", "large_binary"}:
-        raise PenstockError(f"a pyarrow array of {chunk.type} is not usable here: give strings or binary values")
-    if kind != str(chunk.type):
-        kind = f"large_{kind.removeprefix('large_')}"
-        chunk = chunk.cast(kind)
-    _, offset_buffer, data_buffer = chunk.buffers()
-    # Arrow may leave out the buffers of an empty array and the data of empty strings.
-    if len(chunk) == 0 or offset_buffer is None:
-        return seeds
-    offsets = np.frombuffer(memoryview(offset_buffer), "<i8" if kind.startswith("large_") else "<i4")
-    data = np.frombuffer(b"" if data_buffer is None else memoryview(data_buffer), np.uint8)
-    hashes = seeds.astype(np.uint64)
-    from penstock.core.hashing_slices import hash_slices  # noqa: PLC0415 - a worker that hashes numbers loads no compiler
-
-    # 64-bit offsets for both layouts, so that the kernel compiles once.
-    hash_slices(offsets[chunk.offset : chunk.offset + len(chunk) + 1].astype(np.int64), data, hashes)
-    signed = hashes.view(np.int64)
-    if not chunk.null_count:
-        return signed
-    return np.where(chunk.is_valid().to_numpy(zero_copy_only=False), signed, seeds)
 
 
 @overload
@@ -269,12 +216,9 @@ class HashFamily:
         data = _spark_bytes(key)
         return np.array([_hash_bytes(data, seed) % self.columns for seed in self.seeds], np.intp)
 
-    def columns_of_many(self, keys: NDArray[np.integer[Any]] | ArrowStrings) -> NDArray[np.intp]:
-        """Return h_i(key) as an array of shape (rows, number of keys), from integers or pyarrow strings."""
-        if not isinstance(keys, np.ndarray):
-            hashes = np.stack([xxhash64_strings(keys, seed=seed) for seed in self.seeds])
-        elif keys.ndim == 1:
-            hashes = xxhash64_ints(keys, seed=np.array(self.seeds)[:, np.newaxis])
-        else:
-            raise PenstockError(f"keys of shape {keys.shape} are not usable: give an array of one dimension")
+    def columns_of_many(self, keys: NDArray[np.integer[Any]]) -> NDArray[np.intp]:
+        """Return h_i(key) as an array of shape (rows, number of keys)."""
+        if np.ndim(keys) != 1:
+            raise PenstockError(f"keys of shape {np.shape(keys)} are not usable: give an array of one dimension")
+        hashes = xxhash64_ints(keys, seed=np.array(self.seeds)[:, np.newaxis])
         return bucket(hashes, self.columns).astype(np.intp, copy=False)

@@ -98,11 +98,6 @@ class Exchange:
             told = {query: self._others.sic(query, now_s) for query in self._file.queries}
             return {query: sic for query, sic in told.items() if sic is not None} | self._sic
 
-    def heard_from(self) -> frozenset[str]:
-        """The sites whose news are believed at the moment."""
-        with self._lock:
-            return self._others.heard_from(self._clock())
-
     def start(self) -> None:
         """Serve in a thread, until `stop`."""
         self._thread = threading.Thread(target=self._serve, name="penstock-exchange", daemon=True)

@@ -268,16 +268,6 @@ def narrowed(where: str, subject: str) -> Narrowed:
     return Narrowed(found, exact)
 
 
-def condition(where: str, subject: str) -> IntervalSet | None:
-    """The values of a subject that a condition lets through, if it asks for nothing else.
-
-    >>> print(condition("NOT value BETWEEN 10 AND 20", "value"), condition("value > other", "value"))
-    (-inf, 10) or (20, inf) None
-    """
-    values, exact = narrowed(where, subject)
-    return values if exact else None
-
-
 def _parts(tree: exp.Expr) -> Iterable[exp.Expr]:
     """Conditions that all have to hold."""
     tree = bare(tree)

@@ -131,26 +131,10 @@ class IntervalSet:
         """
         return " OR ".join(_condition(part, column) for part in self.parts) or "false"
 
-    def mapped(self, scale: float, shift: float) -> "IntervalSet":
-        """The set of `scale * value + shift`.
-
-        >>> print(IntervalSet.of(Interval(0, 10, high_open=True)).mapped(-2.0, 1.0))
-        (-19, 1]
-        """
-        if scale == 0.0:
-            raise PenstockError.setting("scale", scale, "a number other than 0")
-        return IntervalSet.of(*(_mapped(part, scale, shift) for part in self.parts))
-
 
 def union(sets: Iterable[IntervalSet]) -> IntervalSet:
     """Values in any of the sets."""
     return IntervalSet.of(*(part for one in sets for part in one.parts))
-
-
-def _mapped(part: Interval, scale: float, shift: float) -> Interval:
-    ends = ((scale * part.low + shift, part.low_open), (scale * part.high + shift, part.high_open))
-    (low, low_open), (high, high_open) = ends if scale > 0.0 else ends[::-1]
-    return Interval(low, high, low_open, high_open)
 
 
 def _condition(part: Interval, column: str) -> str:

@@ -207,16 +207,6 @@ class ValueQos:
             Graded(IntervalSet.of(_beyond(chunk.values, self.ends)), chunk.utility, chunk.share) for chunk in self.order
         ]
 
-    def utility_of(self, shares: Sequence[float]) -> float:
-        """Value utility: of each part in `order`, this share is delivered.
-
-        >>> graph = ValueQos("value", [ValueInterval(0, 50, 0.2), ValueInterval(50, 100, 1.0)], histogram=[0.4, 0.6])
-        >>> round(graph.utility_of([0.5, 1.0]), 4)
-        0.9412
-        """
-        worth = [chunk.utility * chunk.share for chunk in self.order]
-        return sum(share * one for share, one in zip(shares, worth, strict=True)) / sum(worth)
-
 
 class Graded(NamedTuple):
     """Numbers of one utility, and how often they come."""

@@ -6,7 +6,7 @@ import math
 import struct
 import zlib
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,9 +16,8 @@ from penstock.errors import PenstockError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import NDArray
 
-    from penstock.core.hashing import ArrowStrings
 
 _MOST_CELLS = 2**26
 # Far enough below the largest double that no sum or quotient of cells can overflow.
@@ -145,38 +144,12 @@ class CostSketch:
         self._frequency[cells] += 1.0
         self._work[cells] += cost
 
-    def update_many(self, keys: NDArray[np.integer[Any]] | ArrowStrings, costs: ArrayLike) -> None:
-        """Count many rows at once: the same sketch, to the last bit, as `update` row by row.
-
-        Nothing changes if any key or cost is refused. An int32 key hashes as Spark's int does, an int64 key
-        as its bigint: use one width for a sketch.
-        """
-        columns = self._family.columns_of_many(keys)
-        added = np.asarray(costs, np.float64)
-        if added.shape != columns.shape[1:]:
-            raise PenstockError(f"costs of shape {added.shape} do not fit {columns.shape[1]} keys: give one a key")
-        if not _all_finite_from_0(added):
-            raise PenstockError("negative, infinite or NaN costs are not usable: give finite ones from 0 up")
-        # A running sum adds in the order of the rows, where np.sum would add in pairs and round differently.
-        self._total_cost = _usable_total(float(np.cumsum(np.append(self._total_cost, added))[-1]))
-        for frequency, work, cells in zip(self._frequency, self._work, columns, strict=True):
-            np.add.at(frequency, cells, 1.0)
-            np.add.at(work, cells, added)
-        self._count = float(np.cumsum(np.append(self._count, np.ones(len(added))))[-1])
-
     def estimate(self, key: object) -> float:
         """Estimate the cost of a row of `key`: between the least and the greatest cost seen, never NaN."""
         columns = self._family.columns_of(key)
         row = int(np.argmin(self._frequency[self._rows, columns]))
         frequency = self._frequency[row, columns[row]]
         return float(self._work[row, columns[row]] / frequency) if frequency else self.mean
-
-    def estimate_many(self, keys: NDArray[np.integer[Any]] | ArrowStrings) -> NDArray[np.float64]:
-        """Estimate many keys at once, each exactly as `estimate` does."""
-        columns = self._family.columns_of_many(keys)
-        rows = np.argmin(self._frequency[self._rows[:, np.newaxis], columns], axis=0)
-        cells = rows, columns[rows, np.arange(len(rows))]
-        return _quotient(self._work[cells], self._frequency[cells], self.mean)
 
     def snapshot(self) -> NDArray[np.float64]:
         """Return the mean cost of every cell, S = W / F, with 0 for a cell never seen (LAS, section 3)."""

@@ -11,14 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from penstock.core.fairness.input_buffer import Buffer, Known
 from penstock.core.fairness.shedder import Shedder
 from penstock.core.fairness.sic import SLIDE_S, STW_S
 from penstock.sim.themis.deployment import Deployment, Floats, Ints
-
-Bools = NDArray[np.bool_]
 
 #: Every fragment's window, in seconds: queries give a result each second.
 WINDOW_S = 1.0

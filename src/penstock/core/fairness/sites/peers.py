@@ -89,11 +89,6 @@ class Others:
         found = [one for (name, _), one in self._heard.items() if name == query and one.news.sic is not None]
         return max(found, key=lambda one: one.at_s).news.sic if found else None
 
-    def heard_from(self, now_s: float) -> frozenset[str]:
-        """The sites whose news are believed."""
-        self._forget(now_s)
-        return frozenset(site for _, site in self._heard)
-
     def _rest(self, news: News) -> float:
         """The part of the query that is read here and at third sites."""
         third = sum(
