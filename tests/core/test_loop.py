@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.core.loop.events import BatchEnded, Began, Event, Failed, Misread, Passed, Stopped, Stored, Taken
+from penstock.core.loop.events import BatchEnded, Began, Event, Failed, Misread, Passed, Renewed, Stopped, Stored, Taken
 from penstock.core.loop.instructions import Instruction, Purge, Renew, Write
 from penstock.core.loop.leases import LEASE_S
 from penstock.core.loop.machine import PURGE_EVERY, Loop
@@ -109,7 +109,7 @@ def test_a_stopped_loop_writes_no_plan_that_sheds() -> None:
 def test_costs_and_the_ratio_of_offsets_reach_the_next_plan() -> None:
     costs = Costs("deal", 2, (1.0,))
     loop = Loop(Scripted(), "query")
-    (written, _) = loop.handle(BatchEnded(1.0, 0, REPORT, costs=costs, rows_per_offset=0.5))
+    (written, _) = loop.handle(BatchEnded(1.0, 0, REPORT, costs=costs, offsets=20))
     assert isinstance(written, Write)
     assert (written.plan.costs, written.plan.rows_per_offset, written.plan.gates) == ((costs,), 0.5, ())
 
@@ -182,6 +182,7 @@ class Schedule:
                 return loop.handle(answer)
             case Renew(version, now_s):
                 self.renewed[version] = now_s
+                return loop.handle(Renewed(version, now_s))
         return []
 
     def move(self, batch: int) -> None:
@@ -244,21 +245,21 @@ class ActsBeforeItIsDurable(Loop):
 
 
 class TakesTakenForStored(Loop):
-    def _answered(self, event: Stored | Taken | Failed, version: int) -> list[Instruction]:
-        return super()._answered(Stored(version) if isinstance(event, Taken) else event, version)
+    def _answered(self, event: Stored | Taken | Failed | Renewed) -> list[Instruction]:
+        return super()._answered(Stored(event.version) if isinstance(event, Taken) else event)
 
 
 class TakesFailedForStored(Loop):
-    def _answered(self, event: Stored | Taken | Failed, version: int) -> list[Instruction]:
-        return super()._answered(Stored(version) if isinstance(event, Failed) else event, version)
+    def _answered(self, event: Stored | Taken | Failed | Renewed) -> list[Instruction]:
+        return super()._answered(Stored(event.version) if isinstance(event, Failed) else event)
 
 
 class TriesTheSameVersionForEver(Loop):
-    def _answered(self, event: Stored | Taken | Failed, version: int) -> list[Instruction]:
-        found = super()._answered(event, version)
+    def _answered(self, event: Stored | Taken | Failed | Renewed) -> list[Instruction]:
+        found = super()._answered(event)
         if isinstance(event, Taken):
-            self._next = version
-        return [Write(replace(one.plan, version=version)) for one in found if isinstance(one, Write)]
+            self._next = event.version
+        return [Write(replace(one.plan, version=event.version)) for one in found if isinstance(one, Write)]
 
 
 class StopsWithoutAWord(Loop):

@@ -28,6 +28,7 @@ from penstock.spark.guard.controller import LOST_AFTER, REAL_TIME, Controller
 from penstock.spark.guard.judged import Judged
 from penstock.spark.guard.liveness import IDLE_S, STALLED_S
 from penstock.spark.guard.misuse import GATE
+from penstock.spark.guard.reading import GuardReading
 from penstock.spark.plans.control_row import ELSEWHERE, NO_PLAN, REUSED, UNBOUND, UNKNOWN_RULES, UNREADABLE
 from penstock.spark.plans.places import LocalStore
 from penstock.spark.probe.meter import Meter, Rows
@@ -115,8 +116,7 @@ class Bench:
             self.policy.planner(ps.MeanQueueLatency("1 s")),
             self.plans,
             self.bindings,
-            names=("gate", "probe"),
-            dry=False,
+            GuardReading("gate", "probe"),
             by_length=self.by_length,
             clock=self.clock,
             on_report=self.reports.append,
@@ -190,8 +190,8 @@ def test_batches_that_go_as_planned_need_no_look_into_the_logs(bench: Bench) -> 
             asked.append(name)
             return getattr(self._log, name)
 
-    controller = bench.controller
-    controller._plans, controller._bindings = Counted(bench.plans), Counted(bench.bindings)  # type: ignore[assignment]  # noqa: SLF001 - as if it had been given these
+    driver = bench.controller._driver  # noqa: SLF001 - as if it had been given these
+    driver.plans, driver.bindings = Counted(bench.plans), Counted(bench.bindings)  # type: ignore[assignment]
     bench.batch(50)
     asked.clear()  # with the first batch, as with every hundredth, old entries are purged
     for _ in range(5):
@@ -277,7 +277,7 @@ def test_a_guard_that_starts_again_plans_by_what_it_measured_before(tmp_path: Pa
     first = Bench(tmp_path)
     first.overload()
     again = Bench(tmp_path)
-    again.controller._recall()  # noqa: SLF001 - without the thread that start() begins
+    again.controller.begin()
     recalled = again.plans.latest()
     assert (recalled.gates, recalled.note, recalled.salt) == ((), RECALLED, SALT), "of the load, nothing is known yet"
     # 0.9 of the target less half of the overhead of 0.3 s, and less the delay, at 2 ms a row.
@@ -312,7 +312,7 @@ def test_how_many_rows_come_for_each_offset_is_learned_and_remembered(tmp_path: 
         bench.batch(200)
     assert bench.plans.latest().rows_per_offset == pytest.approx(1.0, rel=0.25), "it is followed"
     again = Bench(tmp_path)
-    again.controller._recall()  # noqa: SLF001 - without the thread that start() begins
+    again.controller.begin()
     assert again.plans.latest().rows_per_offset == bench.plans.latest().rows_per_offset
 
 
@@ -535,7 +535,7 @@ def test_after_a_batch_without_data_the_history_is_not_fetched_again_and_again(t
 def test_rows_that_never_come_to_the_operator_teach_nothing_about_its_costs(bench: Bench) -> None:
     for _ in range(5):
         bench.batch(400)
-    known = bench.controller._planner._known  # type: ignore[attr-defined]  # noqa: SLF001 - what it learned
+    known = bench.controller._driver.loop._planner._known  # type: ignore[attr-defined]  # noqa: SLF001 - what it learned
     mean_s, capacity = known.costs.mean_s, known.capacity
     filtered = progress(5, bench.clock(), rows=20, kept=20)
     filtered["observedMetrics"]["probe"]["tasks"] = []
@@ -650,7 +650,7 @@ def test_a_batch_that_an_earlier_run_had_planned_is_no_reason_to_doubt_the_targe
         first.controller.step()
         first.clock.advance(2.0)
     again = Bench(tmp_path, clock=first.clock)
-    again.controller._recall()  # noqa: SLF001 - without the thread that start() begins
+    again.controller.begin()
     again.clock.advance(60.0)
     for number in (5, 6):
         now_s = again.clock()
@@ -758,7 +758,7 @@ def test_numbers_of_an_alarm_and_of_errors_are_kept_once_a_minute_and_at_the_end
     monkeypatch.setattr("penstock.spark.guard.liveness.STALLED_S", 1e9)
     for second in range(180):
         bench.controller.alarms = (f"keep matches {second} rows",)
-        bench.controller.errors = second
+        bench.controller._teller.errors = second  # noqa: SLF001 - as if it had met them
         bench.clock.advance(1.0)
         bench.controller.step()
     # The first, the first with an error, and then as time passes.
@@ -772,7 +772,7 @@ def test_numbers_of_an_alarm_and_of_errors_are_kept_once_a_minute_and_at_the_end
 def test_a_line_is_told_once_whatever_its_numbers(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "penstock"):
         for rows in (215, 2016):
-            bench.controller._tell(f"keep matches {rows} of {rows} rows")  # noqa: SLF001 - one of its alarms
+            bench.controller._teller.tell(f"keep matches {rows} of {rows} rows")  # noqa: SLF001 - one of its alarms
     assert [record.getMessage() for record in caplog.records] == ["keep matches 215 of 215 rows"]
 
 
@@ -787,7 +787,7 @@ def test_a_function_that_another_guard_measures_is_told(bench: Bench, caplog: py
 
 def test_bindings_and_plans_of_long_ago_are_deleted(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("penstock.store.retention.BATCHES", 10)
-    monkeypatch.setattr("penstock.store.retention.PURGE_EVERY", 5)
+    monkeypatch.setattr("penstock.core.loop.machine.PURGE_EVERY", 5)
     monkeypatch.setattr("penstock.store.retention.SKEW_S", 0.0)
     for number in range(41):
         bench.batch(3000, 300 + 200 * (number % 2))
@@ -800,7 +800,7 @@ def test_batches_of_more_than_a_week_ago_are_deleted_but_for_the_last(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("penstock.store.retention.LEAST_BATCHES", 5)
-    monkeypatch.setattr("penstock.store.retention.PURGE_EVERY", 1)
+    monkeypatch.setattr("penstock.core.loop.machine.PURGE_EVERY", 1)
     for number in range(30):  # a batch a day: what a trigger of that length gives
         bench.batch(3000, 300 + 200 * (number % 2))
         bench.clock.advance(24 * 3600.0)
@@ -818,7 +818,7 @@ def test_a_batch_without_a_binding_keeps_no_plan_from_being_deleted(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("penstock.store.retention.BATCHES", 10)
-    monkeypatch.setattr("penstock.store.retention.PURGE_EVERY", 5)
+    monkeypatch.setattr("penstock.core.loop.machine.PURGE_EVERY", 5)
     monkeypatch.setattr("penstock.store.retention.SKEW_S", 0.0)
     for number in range(41):
         bench.batch(3000, 300 + 200 * (number % 2))

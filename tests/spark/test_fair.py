@@ -21,7 +21,7 @@ from penstock.store.journal import Tail
 from penstock.store.report_log import Watch, line_of
 
 functions = pytest.importorskip("pyspark.sql.functions")
-from penstock.spark.fair.controller import FairController, MemberPlanner  # noqa: E402
+from penstock.spark.fair.member import FairReading, MemberPlanner  # noqa: E402
 from penstock.spark.plans.control_row import NO_PLAN, UNREADABLE  # noqa: E402 - only where Spark is installed
 
 if TYPE_CHECKING:
@@ -296,10 +296,9 @@ def test_a_query_that_starts_again_is_planned_for_by_what_it_measured_before() -
 
 
 def test_what_is_wrong_at_one_gate_is_told_whatever_the_others_say() -> None:
-    controller = FairController.__new__(FairController)
-    controller._gates = lambda: {"x": "x", "y": "y", "z": "z"}  # noqa: SLF001 - all that it needs
+    gates = {"x": "x", "y": "y", "z": "z"}
+    version = FairReading("query", "probe", lambda: gates, window_s=10.0, dry=False).version
     observed = {"x": {"plan": 7}, "y": {"plan": UNREADABLE}, "z": {"plan": None}}
-    version = controller._plan_version  # noqa: SLF001 - the controller's own question
     assert version(Gates(observed)) == UNREADABLE  # type: ignore[arg-type]
     assert version(Gates({"x": {"plan": 7}, "y": {"plan": NO_PLAN}})) == 7  # type: ignore[arg-type]
     assert version(Gates({})) is None  # type: ignore[arg-type]

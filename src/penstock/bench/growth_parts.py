@@ -30,6 +30,7 @@ from penstock.messages.drop_plan import Drop
 from penstock.messages.site_plan import SitePlan
 from penstock.messages.snapshot import Snapshot
 from penstock.spark.guard.controller import Controller
+from penstock.spark.guard.reading import GuardReading
 from penstock.spark.network.bound import BoundPlans
 from penstock.spark.network.feeds import feed
 from penstock.spark.network.record import Record
@@ -108,8 +109,7 @@ class Guarded:
             LoadAware(prefer="cheap").planner(MeanQueueLatency("1 s")),
             store.plans(),
             store.bindings(QUERY),
-            names=("gate", "probe"),
-            dry=False,
+            GuardReading("gate", "probe"),
             by_length=True,
             clock=clock,
             on_report=lambda _: None,

@@ -20,17 +20,20 @@ class Began(NamedTuple):
 
 
 class BatchEnded(NamedTuple):
-    """A batch is done: its report, new costs to deal rows by, and rows for each offset as far as they are known."""
+    """A batch is done.
+
+    Its report, None if it says nothing; new costs to deal rows by; and how many rows its offsets count, if they do.
+    """
 
     now_s: float
     batch: int
-    report: Report
+    report: Report | None = None
     costs: Costs | None = None
-    rows_per_offset: float | None = None
+    offsets: int | None = None
 
 
 class Misread(NamedTuple):
-    """A batch ended and the driver could not make a report of it."""
+    """The driver could not find out what happened to the query."""
 
     now_s: float
 
@@ -68,4 +71,11 @@ class Failed(NamedTuple):
     version: int
 
 
-Event = Began | BatchEnded | Misread | Passed | Stopped | Stored | Taken | Failed
+class Renewed(NamedTuple):
+    """The plan of this version acts for another lease from that time on."""
+
+    version: int
+    now_s: float
+
+
+Event = Began | BatchEnded | Misread | Passed | Stopped | Stored | Taken | Failed | Renewed

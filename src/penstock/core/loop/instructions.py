@@ -15,7 +15,7 @@ class Write(NamedTuple):
 
 
 class Renew(NamedTuple):
-    """Let the plan of this version act for another lease from now on."""
+    """Let the plan of this version act for another lease from now on, and answer `Renewed`."""
 
     version: int
     now_s: float

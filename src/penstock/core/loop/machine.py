@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from penstock.core.control.batch_size import OffsetRatio
 from penstock.core.control.policies import Recalling
+from penstock.core.control.shed_alarms import ShedAlarms
 from penstock.core.loop.events import (
     BatchEnded,
     Began,
@@ -13,6 +15,7 @@ from penstock.core.loop.events import (
     Failed,
     Misread,
     Passed,
+    Renewed,
     Stopped,
     Stored,
     Taken,
@@ -34,20 +37,39 @@ class Loop:
 
     Rows flow when in doubt: a plan that sheds is renewed only as long as the loop understands every batch, and the last
     instruction of a loop that is stopped is a plan that keeps everything.
+
+    Attributes:
+        in_force: The newest plan that is known to be in the store.
+        renewed_s: When that was decided or last renewed.
+        alarms: What needs an operator, as of the last report.
     """
 
-    def __init__(self, planner: Planner, query: str, salt: int | None = None) -> None:
-        """Plan for this query; `salt` is that of the gate's coins, whatever the policy's seed."""
+    def __init__(
+        self,
+        planner: Planner,
+        query: str,
+        *,
+        salt: int | None = None,
+        costs: Costs | None = None,
+        held_at_start: bool = False,
+    ) -> None:
+        """Plan for this query.
+
+        `salt` is that of the gate's coins, whatever the policy's seed. `costs` are what rows are dealt by so far.
+        `held_at_start` says that the gate sheds before there is a plan, until it finds one of this run.
+        """
         self._planner, self._query, self._salt = planner, query, salt
-        self.in_force: Plan | None = None
+        self._costs, self._ratio = costs, OffsetRatio(None)
+        self._shed_alarms = ShedAlarms()
         self._unwritten: Plan | None = None  # decided, and not known to be in the store
-        self._renewed_s = 0.0
-        self._costs: Costs | None = None
-        self._rows_per_offset: float | None = None
+        self._held_since_s = 0.0 if held_at_start else None
         self._purged: int | None = None
         self._understands = True
         self._next = 0  # the version to try next
         self._stopped = False
+        self.in_force: Plan | None = None
+        self.renewed_s = 0.0
+        self.alarms: tuple[str, ...] = ()
 
     def handle(self, event: Event) -> list[Instruction]:
         """What follows from an event."""
@@ -55,67 +77,81 @@ class Loop:
             case Began():
                 return self._begin(event)
             case BatchEnded():
-                return self._plan(event)
+                return [*self._plan(event), *self._purge(event)]
             case Misread():
                 self._understands = False
-                return []
+                return self._try_again(event.now_s)
             case Passed():
                 return self._pass(event)
             case Stopped():
                 return self._stop(event)
-            case Stored(version) | Taken(version) | Failed(version):
-                return self._answered(event, version)
+            case _:
+                return self._answered(event)
 
     def _begin(self, event: Began) -> list[Instruction]:
+        if self._held_since_s is not None:
+            self._held_since_s = event.now_s
         if event.newest is not None:
             self._next = event.newest.version + 1
             if event.newest.query == self._query:
-                self._rows_per_offset = event.newest.rows_per_offset
-        if not isinstance(self._planner, Recalling):
+                self._ratio = OffsetRatio(event.newest.rows_per_offset)
+        if self.in_force is not None or not isinstance(self._planner, Recalling):
             return []
         return self._write(self._planner.recall(event.reports, event.now_s))
 
     def _plan(self, event: BatchEnded) -> list[Instruction]:
-        self._understands = True
+        if event.report is None:
+            self._understands = True
+            return []
+        self._understands = False
+        self._ratio.learn(event.report.rows_in, event.offsets)
         decided = self._planner.decide(event.report, event.now_s)
+        self.alarms = (*self._planner.alarms, *self._shed_alarms.after(event.report))
+        self._understands = True
         if event.costs is not None:
             self._costs = event.costs
             decided = decided or self._again(event.now_s, "costs learned")
-        if event.rows_per_offset is not None and event.rows_per_offset != self._rows_per_offset:
-            self._rows_per_offset = event.rows_per_offset
-            if decided is None and self.in_force is not None and self.in_force.fits:
-                decided = self._again(event.now_s, "rows for each offset learned")
-        found = self._write(decided)
-        if self._purged is None or event.batch - self._purged >= PURGE_EVERY:
-            self._purged = event.batch
-            found.append(Purge(event.batch, event.now_s))
-        return found
+        plan = self.in_force
+        if decided is None and plan is not None and plan.fits and self._ratio.differs(plan.rows_per_offset):
+            decided = self._again(event.now_s, "rows for each offset learned")
+        return self._write(decided)
 
     def _again(self, now_s: float, note: str) -> Plan:
         """The plan in force, decided anew for what else has changed."""
         return replace(self.in_force or Plan.keep_all(0, "by_cost", now_s), decided_s=now_s, note=note)
 
-    def _pass(self, event: Passed) -> list[Instruction]:
-        if self._unwritten is not None:
-            return self._write(replace(self._unwritten, decided_s=event.now_s))
-        plan = self.in_force
-        if plan is None:
+    def _purge(self, event: BatchEnded) -> list[Instruction]:
+        if self._purged is not None and event.batch - self._purged < PURGE_EVERY:
             return []
-        if event.idle and plan.gates:
+        self._purged = event.batch
+        return [Purge(event.batch, event.now_s)]
+
+    def _try_again(self, now_s: float) -> list[Instruction]:
+        return [] if self._unwritten is None else self._write(replace(self._unwritten, decided_s=now_s))
+
+    def _pass(self, event: Passed) -> list[Instruction]:
+        plan = self.in_force
+        if event.idle and plan is not None and plan.gates:
+            # The next row to come must not meet the gate of an overload long gone. A planner that does not go by load
+            # releases nothing: its plan stays in force.
             released = self._planner.release(0, event.now_s, "no input")
             if released is not None:
                 return self._write(replace(released, costs=plan.costs))
+        if self._unwritten is not None:
+            return self._try_again(event.now_s)
         # A loop that does not understand what happens does not renew: the lease runs out, and rows flow.
-        if self._understands and plan.leased and event.now_s - self._renewed_s > LEASE_S / 3.0:
-            self._renewed_s = event.now_s
-            return [Renew(plan.version, event.now_s)]
-        return []
+        if plan is None or not (self._understands and plan.leased and event.now_s - self.renewed_s > LEASE_S / 3.0):
+            return []
+        return [Renew(plan.version, event.now_s)]
 
     def _stop(self, event: Stopped) -> list[Instruction]:
+        """Keep every row from now on, whatever the planner says: nobody will plan any more."""
         self._stopped, self._unwritten = True, None
+        if event.newest is not None:
+            self._next = max(self._next, event.newest.version + 1)
         newest = event.newest or Plan.keep_all(0, "start", 0.0)
-        self._next = max(self._next, newest.version + 1) if event.newest else self._next
-        if not newest.leased:
+        held = self._held_since_s is not None and newest.decided_s < self._held_since_s
+        if not (held or newest.leased):
             return []
         released = self._planner.release(0, event.now_s, event.note)
         released = released or Plan(0, newest.policy, event.now_s, newest.salt, note=event.note)
@@ -129,16 +165,21 @@ class Loop:
             query=self._query,
             salt=plan.salt if self._salt is None else self._salt,
             costs=plan.costs if self._costs is None else (self._costs,),
-            rows_per_offset=self._rows_per_offset,
+            rows_per_offset=self._ratio.value,
         )
         return [Write(replace(self._unwritten, version=self._next))]
 
-    def _answered(self, event: Stored | Taken | Failed, version: int) -> list[Instruction]:
+    def _answered(self, event: Stored | Taken | Failed | Renewed) -> list[Instruction]:
+        version = event.version
+        if isinstance(event, Renewed):
+            if self.in_force is not None and self.in_force.version == version:
+                self.renewed_s = event.now_s
+            return []
         if self._unwritten is None or version != self._next or isinstance(event, Failed):
             return []  # after a failure it is tried again when time passes
         self._next = version + 1
         if isinstance(event, Taken):
             return [Write(replace(self._unwritten, version=self._next))]
-        self.in_force, self._renewed_s = replace(self._unwritten, version=version), self._unwritten.decided_s
+        self.in_force, self.renewed_s = replace(self._unwritten, version=version), self._unwritten.decided_s
         self._unwritten = None
         return []

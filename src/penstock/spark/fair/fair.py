@@ -23,12 +23,13 @@ from penstock.core.fairness.sic import STW_S
 from penstock.core.settings import duration_s, int64, number
 from penstock.errors import PenstockError
 from penstock.messages.claim import Claim
-from penstock.spark.fair.controller import FairController, MemberPlanner
+from penstock.spark.fair.member import FairReading, MemberPlanner
 from penstock.spark.fair.sic_columns import SicOfRows
 from penstock.spark.fair.sic_functions import SIC
 from penstock.spark.fair.sic_operators import observed
+from penstock.spark.guard.batches import PROBE
 from penstock.spark.guard.checks import one_of
-from penstock.spark.guard.controller import PROBE, Controller
+from penstock.spark.guard.controller import Controller
 from penstock.spark.guard.guard import METRICS_PORT, Backlog, Guard, Mode
 from penstock.spark.guard.misuse import GATE, check_frame, only_gates
 
@@ -378,23 +379,20 @@ class FairQuery(Guard):
         reports = stored.reports(str(query.id))
         reports.write(self._sign(str(query.id)))
         self._fair.join(self)  # What an earlier run of the query has left says nothing about this one.
-        return FairController(
+        dry = self.mode == "dry_run"
+        return Controller(
             query,
             planner,
             stored.plans(),
             stored.bindings(str(query.id)),
-            names=self._metrics,
-            dry=self.mode == "dry_run",
+            FairReading(self.name, self._metrics[1], lambda: self._gates, window_s=self._fair.window_s, dry=dry),
             by_length=True,
             clock=time.time,
             on_report=on_report,
+            on_end=planner.leave,
             kept_in=reports,
             salt=self._salt,
             store=stored,
-            member=self.name,
-            leave=planner.leave,
-            gates=lambda: self._gates,
-            window_s=self._fair.window_s,
         )
 
     def _sign(self, query: str) -> Watch:

@@ -17,8 +17,10 @@ from penstock.errors import PenstockError
 from penstock.messages.claim import Claim
 from penstock.messages.plan import Costs, Plan
 from penstock.spark.grouping.dealing import FromLog, Given, dealer
+from penstock.spark.guard.batches import PROBE
 from penstock.spark.guard.checks import column_name, column_names, guard_name, one_of
-from penstock.spark.guard.controller import PROBE, Controller, Dealing
+from penstock.spark.guard.controller import Controller
+from penstock.spark.guard.reading import Dealing, ProbeReading
 from penstock.spark.plans.binding import GateOptions
 from penstock.spark.plans.places import on_connect
 from penstock.spark.plans.remote import store_for
@@ -220,12 +222,11 @@ class Grouping:
             NoGate(),
             plans,
             self._stored().bindings(str(query.id)),
-            names=(None, self._probe),
-            dry=False,
+            ProbeReading(self._probe),
             by_length=False,
             clock=time.time,
             on_report=on_report or (lambda _: None),
-            dealing=Dealing.at(self.name, self.partitions, plans.latest()),
+            dealing=Dealing(self.name, self.partitions, plans.latest()),
         )
         self._controller.start()
         return self

@@ -19,6 +19,7 @@ from penstock.errors import PenstockError
 from penstock.messages.claim import Claim
 from penstock.spark.grouping.dealing import FromLog, Given
 from penstock.spark.guard.admission import Admission
+from penstock.spark.guard.batches import PROBE
 from penstock.spark.guard.behind_gate import LookBehind
 from penstock.spark.guard.checks import (
     column_names,
@@ -31,8 +32,9 @@ from penstock.spark.guard.checks import (
     usable_policy,
     usable_target,
 )
-from penstock.spark.guard.controller import PROBE, Controller, Dealing
+from penstock.spark.guard.controller import Controller
 from penstock.spark.guard.misuse import ONE_GATE, check_checkpoint, check_frame, refuse_choice, warn_of_temporary_folder
+from penstock.spark.guard.reading import Dealing, GuardReading
 from penstock.spark.guard.unwatched import REMINDER, Gate
 from penstock.spark.guard.weight_mark import WEIGHT, made_by, passed_on
 from penstock.spark.plans.binding import GateOptions, Start
@@ -339,16 +341,14 @@ class Guard:
             self._policy.planner(self.target),
             plans,
             self._stored().bindings(str(query.id)),
-            names=self._metrics,
-            dry=self.mode == "dry_run",
+            GuardReading(*self._metrics, self.name, dry=self.mode == "dry_run"),
             by_length=not isinstance(self.target, Throughput) and not isinstance(self._policy, BaseLine),
             clock=time.time,
             on_report=on_report,
-            dealing=None if self._grouped is None else Dealing.at(*self._grouped, plans.latest()),
+            dealing=None if self._grouped is None else Dealing(*self._grouped, plans.latest()),
             kept_in=reports,
             salt=self._salt,
             store=self._stored(),
-            guard=self.name,
             shed=self._shed.rows if self._shed is not None else lambda _: None,
         )
 

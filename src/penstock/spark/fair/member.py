@@ -1,4 +1,4 @@
-"""A controller for one of several queries that share an application: it has many gates, and its reports tell of SIC."""
+"""How a query that shares an application is read and planned for: it has many gates, and its reports tell of SIC."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from penstock.core.fairness.sic import SourceTimeWindow
 from penstock.messages.report import BoxStatistics, Latency, Report
 from penstock.spark.fair.sic_columns import CAME, PASSED
 from penstock.spark.fair.sic_operators import delivered
-from penstock.spark.guard.controller import Controller
 from penstock.spark.plans.control_row import WHY
 from penstock.spark.progress import report_of
 
@@ -55,49 +54,42 @@ class MemberPlanner:
             self._planner.leave(self._name)
 
 
-class FairController(Controller):
-    """Watches one query; its gates are those of its sources."""
+class FairReading:
+    """Reads the batches of one query; its gates are those of its sources."""
+
+    gated = True
 
     def __init__(
-        self,
-        *given: Any,  # noqa: ANN401 - those of a controller
-        member: str,
-        leave: Callable[[], None],
-        gates: Callable[[], Mapping[str, str | None]],
-        window_s: float,
-        **more: Any,  # noqa: ANN401 - those of a controller
+        self, member: str, probe: str, gates: Callable[[], Mapping[str, str | None]], *, window_s: float, dry: bool
     ) -> None:
-        """Watch the query of this name, whose gates give their sums under these names, each for its source or for all.
+        """Read the query of this name, whose gates give their sums under these names, each for its source or for all.
 
-        SIC is told over source time windows of this length. `leave` is called at the end.
+        SIC is told over source time windows of this length.
         """
-        super().__init__(*given, **more)
-        self._member, self._gates, self._leave = member, gates, leave
+        self.probe = probe
+        self._member, self._gates, self._dry = member, gates, dry
         self._came, self._delivered = SourceTimeWindow(window_s), SourceTimeWindow(window_s)
 
-    def _run(self) -> None:
-        try:
-            super()._run()
-        finally:
-            self._leave()
-
-    def _gate_names(self) -> Iterable[str]:
+    def gates(self) -> Iterable[str]:
+        """What the gates of the query give their counts under."""
         return self._gates()
 
-    def _has_gate(self, progress: Progress) -> bool:
+    def judged(self, progress: Progress) -> bool:
+        """Whether the batch was judged by one of its gates."""
         return any(gate in progress.observed for gate in self._gates())
 
-    def _plan_version(self, progress: Progress) -> int | None:
+    def version(self, progress: Progress) -> int | None:
+        """The version of the plan that judged the batch; if one gate could not find it, why not."""
         found = [progress.observed.get(gate, {}).get("plan") for gate in self._gates()]
         versions = [version for version in found if version is not None]
-        # If one gate kept every row because something is wrong, that is what is told.
         return next((version for version in versions if version in WHY), max(versions, default=None))
 
-    def _report(self, progress: Progress, before: Progress | None, plan: Plan | None) -> Report | None:
+    def report(self, progress: Progress, before: Progress | None, plan: Plan | None) -> Report | None:
+        """The batch as a Report, with SIC; None if no row came to a gate."""
         parts = {
             gate: report
             for gate in self._gates()
-            if (report := report_of(progress, before, gate=gate, probe=self._probe, plan=plan, dry=self._dry))
+            if (report := report_of(progress, before, gate=gate, probe=self.probe, plan=plan, dry=self._dry))
         }
         if not parts:
             return None

@@ -1,0 +1,122 @@
+"""How the progress of a query is read: which gates and probes it has, and what they counted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from penstock.core.grouping.partition_costs import PartitionCosts
+from penstock.spark.guard.misuse import is_gate_of
+from penstock.spark.progress import partition_costs, report_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from penstock.messages.plan import Costs, Plan
+    from penstock.messages.report import Report
+    from penstock.spark.progress import Progress
+
+
+class Reading(Protocol):
+    """What a controller asks about a batch that has ended.
+
+    Attributes:
+        gated: Whether the query has a gate; if not, rows are only dealt to partitions.
+        probe: The name of what the probe observed.
+    """
+
+    @property
+    def gated(self) -> bool: ...  # noqa: D102 - see above
+
+    @property
+    def probe(self) -> str: ...  # noqa: D102 - see above
+
+    def gates(self) -> Iterable[str]:
+        """What the gates of the query give their counts under."""
+
+    def judged(self, progress: Progress) -> bool:
+        """Whether the batch was judged by a gate of this controller."""
+
+    def version(self, progress: Progress) -> int | None:
+        """The version of the plan that judged the batch, by the gate's own word."""
+
+    def report(self, progress: Progress, before: Progress | None, plan: Plan | None) -> Report | None:
+        """The batch as a Report; None if no row came to the gate. `before` is the batch before it."""
+
+
+class GuardReading(NamedTuple):
+    """Reads the batches of a query with one gate, that of a guard of this name."""
+
+    gate: str
+    probe: str
+    guard: str | None = None
+    dry: bool = False
+
+    @property
+    def gated(self) -> bool:
+        """It has a gate."""
+        return True
+
+    def gates(self) -> Iterable[str]:
+        """What the gate gives its counts under."""
+        return (self.gate,)
+
+    def judged(self, progress: Progress) -> bool:
+        """Whether the batch was judged by the gate of this guard."""
+        return is_gate_of(self.guard, progress.observed.get(self.gate))
+
+    def version(self, progress: Progress) -> int | None:
+        """The version of the plan that judged the batch."""
+        version: int | None = progress.observed[self.gate].get("plan")
+        return version
+
+    def report(self, progress: Progress, before: Progress | None, plan: Plan | None) -> Report | None:
+        """The batch as a Report."""
+        return report_of(progress, before, gate=self.gate, probe=self.probe, plan=plan, dry=self.dry)
+
+
+class ProbeReading(NamedTuple):
+    """Reads the batches of a query whose rows are measured and dealt, and that has no gate."""
+
+    probe: str
+
+    @property
+    def gated(self) -> bool:
+        """It has no gate."""
+        return False
+
+    def gates(self) -> Iterable[str]:
+        """None."""
+        return ()
+
+    def judged(self, progress: Progress) -> bool:
+        """Whether its rows were measured."""
+        return self.probe in progress.observed
+
+    def version(self, progress: Progress) -> int | None:
+        """None: rows are not judged."""
+        return progress.observed.get(self.probe, {}).get("plan")
+
+    def report(self, progress: Progress, before: Progress | None, plan: Plan | None) -> Report | None:
+        """The rows that were measured as a Report."""
+        return report_of(progress, before, gate=None, probe=self.probe, plan=plan, dry=False)
+
+
+class Dealing:
+    """What rows are dealt to partitions by.
+
+    Attributes:
+        costs: What is in force so far.
+    """
+
+    def __init__(self, place: str, partitions: int, newest: Plan | None) -> None:
+        """Go on from what the newest plan says of the place."""
+        self._place = place
+        self.costs = newest.costs_at(place) if newest is not None else None
+        self._known = PartitionCosts.of(self.costs, partitions)
+
+    def news(self, progress: Progress, probe: str) -> Costs | None:
+        """Learn from a batch; other costs to deal by, or None to go on with those in force."""
+        self._known.learn(partition_costs(progress, probe))
+        news = self._known.news(self.costs, self._place)
+        self.costs = news or self.costs
+        return news
