@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from penstock.core.fairness.jain import jain
-from penstock.core.fairness.sites.peers import Others
+from penstock.core.fairness.sites.peers import Peers
 from penstock.core.fairness.sites.planner import Shares, SiteInput, SitePlanner, SiteQuery
 from penstock.core.fairness.sites.shares import Demand, fair_shares
 from penstock.messages.site_news import News
@@ -43,11 +43,11 @@ class Site:
         queries = {query: SiteQuery(COUNT[query]) for query in SOURCES[self.name]}
         capacity = CAPACITY[self.name]
         self.planner = SitePlanner(inputs, queries, rows_per_s=capacity, policy=self.policy)  # type: ignore[arg-type]
-        self.others = Others(10.0, self.planner.parts)
+        self.peers = Peers(10.0, self.planner.parts)
 
     def step(self, now_s: float) -> list[News]:
         rows = {f"{query}-in": round(rate * INTERVAL_S) for query, rate in SOURCES[self.name].items()}
-        known = {query: self.others.known(query, now_s) for query in SOURCES[self.name]}
+        known = {query: self.peers.known(query, now_s) for query in SOURCES[self.name]}
         shares: Shares = self.planner.decide(rows, INTERVAL_S, known)
         self.give = shares.give
         work = sum(shares.keep[name] * count for name, count in rows.items())
@@ -99,7 +99,7 @@ class Federation:
         for _, _, news in due:
             for site in self.sites.values():
                 if site.name != news.site and site.alive and news.query in SOURCES[site.name]:
-                    site.others.hear(news, self.now_s)
+                    site.peers.hear(news, self.now_s)
 
 
 @pytest.mark.parametrize("delay_s", [0.0, 1.0, 3.0])
@@ -126,7 +126,7 @@ def test_news_that_are_lost_or_come_twice_and_out_of_order_change_little() -> No
     found = federation.run(120.0)
 
     assert min(found[60:]) > 0.95
-    assert sum(site.others.ignored["old"] for site in federation.sites.values()) > 20
+    assert sum(site.peers.ignored["old"] for site in federation.sites.values()) > 20
 
 
 def test_without_a_transport_sites_are_fair_among_their_own_queries_and_converge_again() -> None:
@@ -157,27 +157,27 @@ def test_a_site_that_was_killed_and_restarted_is_believed_again() -> None:
 
 def test_clocks_that_differ_change_nothing() -> None:
     def told(skew_s: float) -> float:
-        others = Others(10.0)
-        others.hear(News("west", "a", 0.4, 0.5, None, 1, 1, max(100.0 + skew_s, 0.0)), now_s=100.0)
-        return others.known("a", now_s=105.0).sic
+        peers = Peers(10.0)
+        peers.hear(News("west", "a", 0.4, 0.5, None, 1, 1, max(100.0 + skew_s, 0.0)), now_s=100.0)
+        return peers.known("a", now_s=105.0).sic
 
     assert told(-5.0) == told(0.0) == told(5.0) == pytest.approx(0.2)
 
 
 def test_a_sequence_out_of_this_world_silences_a_site_only_until_it_expires() -> None:
-    others = Others(10.0)
-    assert others.hear(News("west", "a", 1.0, 0.5, None, 2**62, 2**62, 0.0), now_s=0.0) == "taken"
-    assert others.hear(News("west", "a", 0.4, 0.5, None, 1, 8, 0.0), now_s=5.0) == "old"
-    assert others.hear(News("west", "a", 0.4, 0.5, None, 1, 9, 0.0), now_s=11.0) == "taken"
-    assert others.known("a", now_s=12.0).sic == pytest.approx(0.2)
+    peers = Peers(10.0)
+    assert peers.hear(News("west", "a", 1.0, 0.5, None, 2**62, 2**62, 0.0), now_s=0.0) == "taken"
+    assert peers.hear(News("west", "a", 0.4, 0.5, None, 1, 8, 0.0), now_s=5.0) == "old"
+    assert peers.hear(News("west", "a", 0.4, 0.5, None, 1, 9, 0.0), now_s=11.0) == "taken"
+    assert peers.known("a", now_s=12.0).sic == pytest.approx(0.2)
 
 
 def test_sites_cannot_claim_more_of_a_query_than_there_is() -> None:
-    others = Others(10.0, own_parts={"a": 0.5})
-    assert others.hear(News("west", "a", 0.4, 0.6, None, 1, 1, 0.0), now_s=0.0) == "too much"
-    assert others.hear(News("west", "a", 0.4, 0.25, None, 1, 2, 0.0), now_s=0.0) == "taken"
-    assert others.hear(News("north", "a", 0.4, 0.3, None, 1, 1, 0.0), now_s=0.0) == "too much"
-    assert others.ignored == {"too much": 2}
+    peers = Peers(10.0, own_parts={"a": 0.5})
+    assert peers.hear(News("west", "a", 0.4, 0.6, None, 1, 1, 0.0), now_s=0.0) == "too much"
+    assert peers.hear(News("west", "a", 0.4, 0.25, None, 1, 2, 0.0), now_s=0.0) == "taken"
+    assert peers.hear(News("north", "a", 0.4, 0.3, None, 1, 1, 0.0), now_s=0.0) == "too much"
+    assert peers.ignored == {"too much": 2}
 
 
 def test_shares_meet_the_budget_and_no_poorer_query_could_be_helped() -> None:
@@ -193,9 +193,7 @@ def test_shares_meet_the_budget_and_no_poorer_query_could_be_helped() -> None:
         shares = fair_shares(demands, budget)
         spent = sum(demands[query].work * share for query, share in shares.items())
         assert spent == pytest.approx(min(budget, total))
-        level = {
-            q: (one.others_sic + shares[q] * (1.0 - one.others_part)) / one.importance for q, one in demands.items()
-        }
+        level = {q: (one.peers_sic + shares[q] * (1.0 - one.peers_part)) / one.importance for q, one in demands.items()}
         poorest = min((level[q] for q in demands if shares[q] < 1.0 - 1e-9), default=float("inf"))
         assert all(level[q] <= poorest + 1e-6 for q in demands if shares[q] > 1e-9)
 

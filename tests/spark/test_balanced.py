@@ -131,7 +131,7 @@ def test_a_guard_with_other_worths_is_another_guard(spark: SparkSession, tmp_pat
         ({"policy": ps.Balanced(value="name")}, "value = 'name' is not usable: give a column of numbers; it is string"),
         ({"policy": ps.Balanced(key="row"), "key": "key"}, "key = 'key' is not usable: give it once"),
         ({"policy": ps.Balanced(value="price"), "weight": "price"}, "weight = 'price' is not usable"),
-        ({"policy": ps.Balanced(), "fine": True}, "fine = True is not usable"),
+        ({"policy": ps.Balanced(), "row_gate": True}, "row_gate = True is not usable"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused(spark: SparkSession, settings: dict[str, Any], line: str) -> None:

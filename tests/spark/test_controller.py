@@ -551,7 +551,7 @@ def test_more_late_rows_than_the_gate_let_through_are_told(bench: Bench) -> None
     sums = json.loads(given["observedMetrics"]["probe"]["tasks"][0])
     given["observedMetrics"]["probe"]["tasks"] = [json.dumps(sums | {"late": 1})]
     bench.query.recentProgress.append(given)
-    with pytest.raises(PenstockError, match="more rows come to the fine gate than the gate lets through"):
+    with pytest.raises(PenstockError, match="more rows reach the row gate than pass the gate"):
         bench.controller.step()
 
 

@@ -466,7 +466,7 @@ def _slow(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_the_fine_gate_sheds_within_a_batch_and_accounts_for_it(spark: SparkSession, tmp_path: Path) -> None:
-    own = guard(tmp_path, target=ps.MeanQueueLatency("500 ms"), policy=ps.LoadAware(), keep="key = 3", fine=True)
+    own = guard(tmp_path, target=ps.MeanQueueLatency("500 ms"), policy=ps.LoadAware(), keep="key = 3", row_gate=True)
     df = source(spark, start=time.time()).transform(own.admit)
     run(df.transform(own.measured(_slow, RESULT, form="row")), tmp_path, own)
 
@@ -476,7 +476,7 @@ def test_the_fine_gate_sheds_within_a_batch_and_accounts_for_it(spark: SparkSess
     assert sum(report.rows_shed.get(TOO_LATE, 0) for report in reports) > 0
     keys, _ = numpy_verdicts()
     assert set(np.flatnonzero(keys == 3)) <= set(found["row"].to_pylist())
-    # They stand for the others on average, and what the fine gate shed last still waits for a row to stand for it.
+    # They stand for the others on average, and what the row gate shed last still waits for a row to stand for it.
     assert 1.0 <= found["weight"].to_numpy().min() <= found["weight"].to_numpy().sum() <= 1.5 * ROWS
 
 

@@ -1,4 +1,4 @@
-"""The probe and the fine gate, as a worker runs them."""
+"""The probe and the row gate, as a worker runs them."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from penstock.spark.probe import batch_formats, probe
 from penstock.spark.probe.batch_formats import ArrowForm
 from penstock.spark.probe.measured import measured
 from penstock.spark.probe.meter import TaskSums
-from penstock.spark.probe.probe import Fine, Measured, MeasuredRows
-from penstock.spark.probe.row_gate import FineGate
+from penstock.spark.probe.probe import Measured, MeasuredRows, RowGateSpec
+from penstock.spark.probe.row_gate import RowGate
 from penstock.spark.row_columns import RowColumns
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ SCHEMA = pa.schema([("row", pa.int64()), ("weight", pa.float64())])
 @pytest.fixture(autouse=True)
 def fresh_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probe, "_sizers", {})
-    monkeypatch.setattr(probe, "_fine_gates", {})
+    monkeypatch.setattr(probe, "_row_gates", {})
 
 
 def batch(rows: int, *, age_s: float = 0.0, must_keep: bool = False, first: int = 0) -> pa.RecordBatch:
@@ -234,8 +234,8 @@ def test_a_function_of_batches_is_not_called_in_a_task_without_rows(given: list[
 
 
 def test_the_fine_gate_sheds_what_comes_too_late_within_its_batch_and_keeps_what_must_be_kept() -> None:
-    fine = Fine("guard", lambda: ps.LoadAware().machines(ps.MeanQueueLatency("50 ms")), "weight")
-    work = MeasuredRows(sleep_by_bucket(0.004), SCHEMA, fine)
+    row_gate = RowGateSpec("guard", lambda: ps.LoadAware().machines(ps.MeanQueueLatency("50 ms")), "weight")
+    work = MeasuredRows(sleep_by_bucket(0.004), SCHEMA, row_gate)
     ran(work([batch(1, must_keep=True)]))  # the first row of a worker waits for a compiler
 
     plain, sums = ran(work([batch(200)]))
@@ -255,7 +255,7 @@ def test_the_fine_gate_sheds_what_comes_too_late_within_its_batch_and_keeps_what
 
 
 def test_the_fine_gate_takes_a_row_without_a_time_or_from_the_future_for_new() -> None:
-    gate = FineGate(ps.LoadAware().machines(ps.MeanQueueLatency("1 s")))
+    gate = RowGate(ps.LoadAware().machines(ps.MeanQueueLatency("1 s")))
     for arrival_s in (float("nan"), 1e12, 0.0):
         passed = gate.judge(BUCKETS - 1, arrival_s, 1_800_000_000.0, must_keep=False, weight=1.0)
         assert passed is not None
@@ -276,7 +276,7 @@ def test_progress_does_not_grow_with_the_costs_of_every_task(spark: SparkSession
             columns=RowColumns(("key",), (), None, None, None, "weight"),
             guard="growth",
             metric=observed,
-            fine=None,
+            row_gate=None,
             apart=apart,
         )
         assert results.count() == rows

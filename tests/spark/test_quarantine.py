@@ -211,9 +211,9 @@ def test_mistakes_are_told_before_a_query_runs(
         assert "\n" not in str(told.value)
     with pytest.raises(ps.PenstockError, match="quarantine needs a stream"):
         guard(tmp_path).admit(spark.read.format("penstock").options(available=10).load())
-    fine = {"target": ps.MeanQueueLatency("1 s"), "policy": ps.LoadAware(), "fine": True}
-    with pytest.raises(ps.PenstockError, match="does not go with fine=True"):
-        ps.Guard(**fine, row="row", checkpoint=tmp_path / "checkpoint", quarantine=tmp_path / "shed")
+    settings = {"target": ps.MeanQueueLatency("1 s"), "policy": ps.LoadAware(), "row_gate": True}
+    with pytest.raises(ps.PenstockError, match="does not go with row_gate=True"):
+        ps.Guard(**settings, row="row", checkpoint=tmp_path / "checkpoint", quarantine=tmp_path / "shed")
 
     with pytest.raises(ps.PenstockError, match="give the quarantine of a guard"):
         ps.replay(spark, tmp_path / "other", tmp_path / "again")

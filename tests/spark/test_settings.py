@@ -61,6 +61,14 @@ def test_every_target_and_policy_has_a_name(tmp_path: Path, text: str, target: o
     assert (found["target"], found.get("policy")) == (target, policy)
 
 
+def test_the_row_gate_was_called_fine(tmp_path: Path) -> None:
+    with pytest.warns(DeprecationWarning, match="fine of Guard is called row_gate now"):
+        ps.Guard(TARGET, fine=True)
+    file = tmp_path / "guard.yaml"
+    file.write_text("target: {mean_queue_latency: 2 s}\nfine: true\n")
+    assert read_yaml(file)["row_gate"] is True
+
+
 @pytest.mark.parametrize(
     ("text", "line"),
     [
@@ -108,10 +116,13 @@ def test_wrong_yaml_is_one_line(tmp_path: Path, text: str | None, line: str) -> 
         ({"checkpoint": "~/x"}, "checkpoint = '~/x' is not usable: give the whole path; ~ is not replaced here"),
         ({"checkpoint": ""}, "checkpoint = '' is not usable: give the path of a folder"),
         ({"policy": baselines.FullKnowledge()}, "cost_column is missing: FullKnowledge needs the column"),
-        ({"policy": ps.LoadAware(variant="paper")}, "variant = 'paper' is not usable: give 'penstock', or fine=True"),
-        ({"fine": 1}, "fine = 1 is not usable: give True or False"),
-        ({"fine": True, "target": ps.MaxLag("2 s")}, "give it only together with a target of MeanQueueLatency"),
-        ({"fine": True, "policy": ps.RandomShed()}, "give it only together with a policy that sheds row by row"),
+        (
+            {"policy": ps.LoadAware(variant="paper")},
+            "variant = 'paper' is not usable: give 'penstock', or row_gate=True",
+        ),
+        ({"row_gate": 1}, "row_gate = 1 is not usable: give True or False"),
+        ({"row_gate": True, "target": ps.MaxLag("2 s")}, "give it only together with a target of MeanQueueLatency"),
+        ({"row_gate": True, "policy": ps.RandomShed()}, "give it only together with a policy that sheds row by row"),
     ],
 )
 def test_wrong_settings_are_one_line(settings: dict[str, Any], line: str) -> None:
@@ -134,7 +145,7 @@ def test_the_form_and_the_schema_of_an_operator_are_checked() -> None:
         guard.measured(lambda rows: rows, "a int", form="polars")  # type: ignore[arg-type]
     with pytest.raises(ps.PenstockError, match="query = None is not usable: give a streaming query"):
         guard.watch(None)  # type: ignore[arg-type]
-    with pytest.raises(ps.PenstockError, match="form = 'pandas' is not usable: give 'row' together with fine=True"):
-        ps.Guard(TARGET, fine=True).measured(lambda rows: rows, "a int", form="pandas")
+    with pytest.raises(ps.PenstockError, match="form = 'pandas' is not usable: give 'row' together with row_gate=True"):
+        ps.Guard(TARGET, row_gate=True).measured(lambda rows: rows, "a int", form="pandas")
     with pytest.raises(ps.PenstockError, match="function = 7 is not usable"):
         guard.measured(7, "a int")  # type: ignore[arg-type]

@@ -24,12 +24,14 @@ _POLICIES = {
     "base_line": BaseLine,
     "balanced": Balanced,
 }
-_PLAIN = ("key", "arrival", "keep", "mode", "checkpoint", "row", "weight", "name", "fine", "quarantine", "backlog")
+_PLAIN = ("key", "arrival", "keep", "mode", "checkpoint", "row", "weight", "name", "row_gate", "quarantine", "backlog")
+#: Settings that were renamed.
+_OLD = {"fine": "row_gate"}
 
 
 def read_yaml(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The settings in the file, as arguments of `Guard`."""
-    found = _load(Path(path))
+    found = {_OLD.get(name, name): value for name, value in _load(Path(path)).items()}
     for name in found:
         if name not in ("target", "policy", *_PLAIN):
             accepted = ", ".join(("target", "policy", *_PLAIN))

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from penstock.config.site_file import Link, SiteFile
-from penstock.core.fairness.sites.peers import Known, Others
+from penstock.core.fairness.sites.peers import Known, Peers
 from penstock.errors import PenstockError
 from penstock.federation.boxes import Inbox, Outbox
 from penstock.federation.bus import MOST_BYTES, Bus, Delivery
@@ -70,7 +70,7 @@ class Exchange:
             link.fragment: Outbox(folder / "outbox" / link.fragment, file.site, link.fragment, epoch)
             for link in file.links_out
         }
-        self._others = Others(max(EXPIRY_S, EXPIRY_INTERVALS * file.interval_s), self._parts)
+        self._peers = Peers(max(EXPIRY_S, EXPIRY_INTERVALS * file.interval_s), self._parts)
         self.counts: Counter[str] = Counter()
         self._lock = threading.Lock()
         self._give: dict[str, float] = {}
@@ -89,13 +89,13 @@ class Exchange:
         """What others give, by query."""
         with self._lock:
             now_s = self._clock()
-            return {query: self._others.known(query, now_s) for query in self._file.queries}
+            return {query: self._peers.known(query, now_s) for query in self._file.queries}
 
     def measured(self) -> dict[str, float]:
         """The SIC measured on results, by query, as the sites of their roots have told."""
         with self._lock:
             now_s = self._clock()
-            told = {query: self._others.sic(query, now_s) for query in self._file.queries}
+            told = {query: self._peers.sic(query, now_s) for query in self._file.queries}
             return {query: sic for query, sic in told.items() if sic is not None} | self._sic
 
     def start(self) -> None:
@@ -210,7 +210,7 @@ class Exchange:
             self.counts["news refused: unknown query"] += 1
             return
         with self._lock:
-            verdict = self._others.hear(news, self._clock())
+            verdict = self._peers.hear(news, self._clock())
         if verdict == "too much":
             raise PenstockError.setting("part", news.part, "no more of a query than there is")
         self.counts["news taken" if verdict == "taken" else "news ignored: old"] += 1

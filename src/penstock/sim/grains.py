@@ -67,8 +67,8 @@ def bench_grains(seed: int, done: Callable[[], None]) -> dict[str, Any]:
 def _run(scenario: Scenario, stream: Stream, grain: str) -> Run:
     keep_all = BaseLine(drop_share=0.0)
     planner = (keep_all if grain == "machine" else LoadAware()).planner(TARGET)
-    fine = None if grain == "gate" else lambda: LoadAware().machines(TARGET)
-    return simulate(planner, stream, replace(scenario.query, fine=fine, counted=False))
+    row_gate = None if grain == "gate" else lambda: LoadAware().machines(TARGET)
+    return simulate(planner, stream, replace(scenario.query, row_gate=row_gate, counted=False))
 
 
 def _stream(scenario: Scenario, seed: int) -> Stream:

@@ -62,7 +62,7 @@ class Query:
         counted: Whether the source says how many rows a batch has before it runs, as Kafka does.
         idle_s: After so long without a row the planner is asked to let go.
         gate_hashes: What the gate looks a row up by.
-        fine: Makes the machines that shed once more, row by row, inside each task; None: the gate alone sheds.
+        row_gate: Makes the machines that shed once more, row by row, inside each task; None: the gate alone sheds.
         seed: Seed of the noise.
     """
 
@@ -82,7 +82,7 @@ class Query:
     counted: bool = True
     idle_s: float = 10.0
     gate_hashes: Callable[[Stream], NDArray[np.int64]] = by_key
-    fine: Callable[[], Machines] | None = None
+    row_gate: Callable[[], Machines] | None = None
     seed: int = 0
 
 
@@ -129,7 +129,7 @@ class _Batches:
         self._in_force: Plan | None = None
         self._late: Plan | None = None
         self._out = Run(stream, np.full(stream.rows, np.nan))
-        self._machines: dict[int, Machines] = {}  # of each core, if there is a fine gate
+        self._machines: dict[int, Machines] = {}  # of each core, if there is a row gate
 
     def run(self) -> Run:
         """Batch after batch until the stream is used up."""
@@ -163,8 +163,8 @@ class _Batches:
         delay_s = self._query.delay_share * overhead_s + read_s
         overhead_s += read_s
         slots = self._query.cores(start_s)
-        if self._query.fine is not None:
-            passed = self._fine(np.flatnonzero(kept) + rows.start, start_s + delay_s, slots)
+        if self._query.row_gate is not None:
+            passed = self._through_row_gate(np.flatnonzero(kept) + rows.start, start_s + delay_s, slots)
             shed = {**shed, "too late": int((~passed).sum())}
             kept[kept] = passed
             weights = weights[passed]
@@ -226,11 +226,11 @@ class _Batches:
         usual_s = last.start_s - self._out.reports[-2].start_s if len(self._out.reports) > 1 else None
         return share_that_fits(plan.fits, rows, saved_up_s(last.duration_s, start_s - last.end_s, usual_s))
 
-    def _fine(self, numbers: NDArray[np.int64], start_s: float, slots: int) -> NDArray[np.bool_]:
+    def _through_row_gate(self, numbers: NDArray[np.int64], start_s: float, slots: int) -> NDArray[np.bool_]:
         """Which rows the machine of their core lets through when it comes to them."""
         passed = np.ones(len(numbers), np.bool_)
         for core in range(slots):
-            shedder, operator = self._machines.setdefault(core, self._query.fine())  # type: ignore[misc] # set if here
+            shedder, operator = self._machines.setdefault(core, self._query.row_gate())  # type: ignore[misc] # set if here
             now_s = start_s
             for place in range(core, len(numbers), slots):
                 row = int(numbers[place])

@@ -252,8 +252,8 @@ def report_of(
     if late := sum(task.late for task in tasks):
         if late + sum(task.rows for task in tasks) > counts["rows_in"] - sum(shed.values()):
             raise PenstockError(
-                "more rows come to the fine gate than the gate lets through, so they cannot be accounted for: put the "
-                "measured function right behind guard.admit, before anything that multiplies rows, or give fine=False"
+                "more rows reach the row gate than pass the gate, so they cannot be accounted for: put the measured "
+                "function right behind guard.admit, before anything that multiplies rows, or give row_gate=False"
             )
         shed[TOO_LATE] = late
     if counts.get("dry") is not None:  # A batch that is replayed is dry as it was the first time.

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 WAIT_S = 30.0
 
 
-class Taken(StreamingQueryListener):
+class RowCounter(StreamingQueryListener):
     """Rows by run and batch."""
 
     def __init__(self) -> None:
@@ -69,9 +69,9 @@ class Taken(StreamingQueryListener):
 
 
 @contextmanager
-def taken(spark: SparkSession) -> Iterator[Taken]:
+def row_counter(spark: SparkSession) -> Iterator[RowCounter]:
     """Count from here on."""
-    listener = Taken()
+    listener = RowCounter()
     spark.streams.addListener(listener)
     try:
         yield listener

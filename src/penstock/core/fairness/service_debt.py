@@ -20,14 +20,14 @@ _LEAST_RATE = 1e-6
 _NOTHING = 1e-15
 
 
-class Due:
+class ServiceDebt:
     """What queries are owed, and who is served in an interval.
 
     Two queries have the same rate, and one has nothing to give at first:
 
-    >>> due = Due(2, interval_s=0.25)
+    >>> debt = ServiceDebt(2, interval_s=0.25)
     >>> both, one = Buffer.of([0, 1], 100, 1e-4), Buffer.of([1], 100, 1e-4)
-    >>> [due.serve(buffer, 60, np.array([3e-3, 3e-3])).tolist() for buffer in (one, both, both, both)]
+    >>> [debt.serve(buffer, 60, np.array([3e-3, 3e-3])).tolist() for buffer in (one, both, both, both)]
     [[60], [60, 0], [30, 30], [30, 30]]
     """
 

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from penstock.core.fairness.balance_sic import Pick, climb, start_levels
 from penstock.core.fairness.input_buffer import Buffer, Decision, Known, keep_in_order, within
-from penstock.core.fairness.service_debt import Due, Offered
+from penstock.core.fairness.service_debt import Offered, ServiceDebt
 from penstock.core.fairness.sic import SLIDE_S, STW_S
 from penstock.core.seeded_random import drawn
 
@@ -110,9 +110,9 @@ class MaxMinShedder:
         """`shares` by query of this node."""
         self._shares = np.asarray(shares, dtype=np.float64)
         self._offered = Offered(self._shares.size, stw_s / interval_s)
-        self._due = Due(self._shares.size, interval_s)
+        self._debt = ServiceDebt(self._shares.size, interval_s)
 
     def select(self, buffer: Buffer, capacity: float, known: Known, now_s: float) -> Decision:  # noqa: ARG002 - it knows
         """Derived batches whole, then sources by their shares."""
         self._offered.add(buffer, capacity)
-        return Decision(self._due.serve(buffer, capacity, self._shares * self._offered.sic))
+        return Decision(self._debt.serve(buffer, capacity, self._shares * self._offered.sic))

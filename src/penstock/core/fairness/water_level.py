@@ -31,7 +31,7 @@ from numpy.typing import ArrayLike
 from penstock.core.fairness.balance_sic import Floats, Ints
 from penstock.core.fairness.input_buffer import Buffer, Decision, Known
 from penstock.core.fairness.max_min import fill
-from penstock.core.fairness.service_debt import Due, Offered
+from penstock.core.fairness.service_debt import Offered, ServiceDebt
 from penstock.core.fairness.sic import SLIDE_S, STW_S
 from penstock.core.settings import duration_s, number
 from penstock.errors import PenstockError
@@ -80,14 +80,14 @@ class WaterLevelShedder:
         self._interval_s = duration_s("interval_s", interval_s)
         self._lag_s = number("lag_s", lag_s, 0.0)
         self._offered = Offered(queries, self._stw_s / self._interval_s)
-        self._due = Due(queries, self._interval_s)
+        self._debt = ServiceDebt(queries, self._interval_s)
         self._accepted = Accepted(queries, self._stw_s, self._interval_s)
 
     def select(self, buffer: Buffer, capacity: float, known: Known, now_s: float) -> Decision:
         """Decide rates from what is known, and serve queries by them."""
         self._offered.add(buffer, capacity)
-        kept = self._due.serve(buffer, capacity, self._rates(known, now_s))
-        self._accepted.add(self._due.accepted, now_s)
+        kept = self._debt.serve(buffer, capacity, self._rates(known, now_s))
+        self._accepted.add(self._debt.accepted, now_s)
         return Decision(kept)
 
     def _rates(self, known: Known, now_s: float) -> Floats:

@@ -199,7 +199,7 @@ class Grouping:
                 columns=self._columns,
                 guard=self._probe,
                 metric=observed,
-                fine=None,
+                row_gate=None,
                 apart=True,
             )
 

@@ -26,33 +26,35 @@ def usable_target(target: object) -> Target:
     return target  # type: ignore[return-value]  # checked by its shape
 
 
-def usable_policy(policy: object, *, fine: object) -> Policy:
+def usable_policy(policy: object, *, row_gate: object) -> Policy:
     """The policy, if it is one that a gate can follow."""
     if not hasattr(policy, "planner") or isinstance(policy, type):
         raise PenstockError.setting("policy", policy, "a policy such as LoadAware(), RandomShed() or Balanced()")
     if isinstance(policy, FullKnowledge) and policy.cost_column is None:
         raise PenstockError("cost_column is missing: FullKnowledge needs the column with each row's true cost")
-    if isinstance(policy, LoadAware) and policy.variant == "paper" and not fine:
+    if isinstance(policy, LoadAware) and policy.variant == "paper" and not row_gate:
         raise PenstockError.setting(
             "variant",
             policy.variant,
-            "'penstock', or fine=True",
+            "'penstock', or row_gate=True",
             "LAS as published sheds row by row, not batch by batch",
         )
     return policy  # type: ignore[return-value]  # checked by its shape
 
 
-def fine_machines(fine: object, target: Target, policy: Policy) -> Callable[[], Machines] | None:
-    """What makes the machines of a fine gate, on a worker; None if there is to be none."""
-    if fine is not True and fine is not False:
-        raise PenstockError.setting("fine", fine, "True or False")
-    if not fine:
+def row_gate_machines(row_gate: object, target: Target, policy: Policy) -> Callable[[], Machines] | None:
+    """What makes the machines of a row gate, on a worker; None if there is to be none."""
+    if row_gate is not True and row_gate is not False:
+        raise PenstockError.setting("row_gate", row_gate, "True or False")
+    if not row_gate:
         return None
     if not isinstance(target, MeanQueueLatency):
-        raise PenstockError.setting("fine", fine, "it only together with a target of MeanQueueLatency")
+        raise PenstockError.setting("row_gate", row_gate, "it only together with a target of MeanQueueLatency")
     machines = getattr(policy, "machines", None)
     if machines is None or isinstance(policy, FullKnowledge):
-        raise PenstockError.setting("fine", fine, "it only together with a policy that sheds row by row, as LoadAware")
+        raise PenstockError.setting(
+            "row_gate", row_gate, "it only together with a policy that sheds row by row, as LoadAware"
+        )
     return partial(machines, target)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 import uuid
+import warnings
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
@@ -24,11 +25,11 @@ from penstock.spark.guard.behind_gate import LookBehind
 from penstock.spark.guard.checks import (
     column_names,
     condition,
-    fine_machines,
     guard_key,
     guard_name,
     one_of,
     plain_column_name,
+    row_gate_machines,
     usable_policy,
     usable_target,
 )
@@ -110,9 +111,10 @@ class Guard:
         row: str | Sequence[str] = (),
         weight: str | None = None,
         name: str = "guard",
-        fine: bool = False,
+        row_gate: bool = False,
         quarantine: str | os.PathLike[str] | None = None,
         backlog: Backlog = "keep",
+        fine: bool | None = None,
     ) -> None:
         """Say what to hold, and which columns say what.
 
@@ -131,15 +133,19 @@ class Guard:
                 Kafka's topic, partition and offset, or else all columns.
             weight: Name of the column with each kept row's weight; `weight` if not given. A weight that rows come with
                 is multiplied: name its column here, unless Spark still knows that another guard made it.
-            name: Name of the guard. Guards of different names toss different coins for a row.
-            fine: Also shed inside the measured operator, row by row, what comes too late within its batch. It holds the
-                target through bursts that the gate meets a batch too late; its verdicts depend on the clock and may
+            name: Name of the guard. Guards of different names hash rows independently.
+            row_gate: Also shed rows inside the measured operator if they are too late within their batch. Holds the
+                target through bursts to which the gate responds one batch late. Verdicts depend on the clock and may
                 differ at a replay. For `MeanQueueLatency` and functions of `form="row"`.
             quarantine: Where shed rows go, each once, with reason, plan and batch: a folder, `table:NAME` or
                 `kafka:TOPIC@HOST:PORT`; `penstock.replay` brings them back. If not given, they are gone.
             backlog: What becomes of rows that waited while the query was stopped: `keep`, they are rows like all
                 others; or `thin`, the first batch keeps fewer of them the older they are, so that it is short.
+            fine: The old name of `row_gate`; deprecated.
         """
+        if fine is not None:
+            warnings.warn("fine of Guard is called row_gate now", DeprecationWarning, stacklevel=2)
+            row_gate = fine
         self.name = guard_name(name)
         self.mode = one_of("mode", mode, ("enforce", "dry_run", "off"))
         self.backlog = one_of("backlog", backlog, ("keep", "thin"))
@@ -148,7 +154,7 @@ class Guard:
             raise PenstockError.setting(
                 "backlog", backlog, "'keep' with Throughput", "it does not go by the age of rows"
             )
-        self._policy = LoadAware() if policy is None else usable_policy(policy, fine=fine)
+        self._policy = LoadAware() if policy is None else usable_policy(policy, row_gate=row_gate)
         if arrival is not None and not isinstance(arrival, str):
             raise PenstockError.setting("arrival", arrival, "the name of a column")
         cost = self._policy.cost_column if isinstance(self._policy, FullKnowledge) else None
@@ -167,7 +173,7 @@ class Guard:
         self._salt = gate_salt(self._seed, self.name)
         # Made here, so that a target this policy cannot hold is refused before a query runs.
         self._policy.planner(self.target)
-        self._fine = fine_machines(fine, self.target, self._policy)
+        self._row_gate = row_gate_machines(row_gate, self.target, self._policy)
         if checkpoint is not None:
             local_folder("checkpoint", checkpoint)  # Refused here if it is none.
         self._checkpoint = checkpoint
@@ -175,8 +181,8 @@ class Guard:
         self._quarantine = None if quarantine is None else Place.of(quarantine)
         if self._quarantine is not None:
             self._quarantine.refuse_inside(checkpoint)
-            if fine:
-                raise PenstockError("quarantine does not go with fine=True: what is shed row by row is not caught")
+            if row_gate:
+                raise PenstockError("quarantine does not go with row_gate=True: what is shed row by row is not caught")
         self._row: Sequence[str] = ()
         self._grouped: tuple[str, int] | None = None
         self._store: Store | None = None
@@ -249,8 +255,8 @@ class Guard:
             form: `arrow`, `pandas` or `row`: which of these it is.
         """
         one_of("form", form, ("arrow", "pandas", "row"))
-        if self._fine and form != "row":
-            raise PenstockError.setting("form", form, "'row' together with fine=True", "it sheds row by row")
+        if self._row_gate and form != "row":
+            raise PenstockError.setting("form", form, "'row' together with row_gate=True", "it sheds row by row")
         if not callable(function):
             raise PenstockError.setting("function", function, "a function over record batches, data frames or rows")
 
@@ -265,7 +271,7 @@ class Guard:
                 columns=self._columns,
                 guard=self._token,
                 metric=self._metrics[1],
-                fine=self._fine if self.mode == "enforce" else None,
+                row_gate=self._row_gate if self.mode == "enforce" else None,
                 apart=self._grouped is not None,
             )
             return passed_on(results, df, self._columns.weight)

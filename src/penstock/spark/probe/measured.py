@@ -35,7 +35,7 @@ def measured(  # noqa: PLR0913 - a function over rows, and all that is to be kno
     columns: RowColumns,
     guard: str,
     metric: str | Observation,
-    fine: Callable[[], Machines] | None,
+    row_gate: Callable[[], Machines] | None,
     apart: bool,
 ) -> DataFrame:
     """The function's results; in a stream, what was measured arrives in the query's progress under `metric`.
@@ -44,12 +44,12 @@ def measured(  # noqa: PLR0913 - a function over rows, and all that is to be kno
 
     In a batch, which has no progress, it arrives in `metric` if that is an observation.
 
-    With `fine` machines, rows that come too late within their batch are shed in front of the function.
+    With `row_gate` machines, rows that come too late within their batch are shed in front of the function.
     """
     results = _struct(df, schema)
     arrival, weight = columns.arrival_s(df), columns.incoming_weight(df)
-    # Only the fine gate needs to know, and the columns that tell need not be there otherwise.
-    must_keep = columns.must_keep(df) if fine is not None else None
+    # Only the row gate needs to know, and the columns that tell need not be there otherwise.
+    must_keep = columns.must_keep(df) if row_gate is not None else None
     given = df.withColumns(
         {
             batch_formats.BUCKET: columns.bucket(df),
@@ -70,11 +70,11 @@ def measured(  # noqa: PLR0913 - a function over rows, and all that is to be kno
         out = given.mapInArrow(probe.Measured(function, arrow, guard, apart), with_sums)
     else:
         weight_column = next((name for name in df.columns if name.lower() == columns.weight.lower()), None)
-        if fine is not None and weight_column is None:
+        if row_gate is not None and weight_column is None:
             raise PenstockError(
-                f"the column {columns.weight} is missing: the fine gate puts its weights there; do not drop it"
+                f"the column {columns.weight} is missing: the row gate puts its weights there; do not drop it"
             )
-        late = None if fine is None else probe.Fine(guard, fine, weight_column)
+        late = None if row_gate is None else probe.RowGateSpec(guard, row_gate, weight_column)
         out = given.mapInArrow(probe.MeasuredRows(function, _arrow_schema(df, results), late, apart), with_sums)
     if df.isStreaming or not isinstance(metric, str):
         tasks = F.collect_list(F.substring_index(batch_formats.SUMS, "\n", 1)).alias("tasks")

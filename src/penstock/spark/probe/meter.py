@@ -35,7 +35,7 @@ class TaskSums:
     oldest_s: float | None  #: earliest and latest arrival of these
     newest_s: float | None
     costs: str  #: `BucketCosts`, packed; empty if the costs of all tasks are added up on the way
-    late: int = 0  #: rows that the fine gate shed
+    late: int = 0  #: rows that the row gate shed
     ancient: int = 0  #: rows that arrived more than 30 days ago, or ahead of the worker's clock, as they say
     ahead: int = 0
     partition: int = -1  #: number of the task's partition; -1: not known
@@ -94,7 +94,7 @@ class Meter:
         return self._rows
 
     def shed(self, rows: int) -> None:
-        """Take in rows that the fine gate shed."""
+        """Take in rows that the row gate shed."""
         self._late += rows
 
     def executed(self, rows: Rows, sizes: list[int], starts_s: list[float], costs_s: list[float]) -> None:

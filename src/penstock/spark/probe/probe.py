@@ -22,7 +22,7 @@ from pyspark import TaskContext
 from penstock.errors import PenstockError
 from penstock.spark.probe.batch_formats import ArrowForm, Form
 from penstock.spark.probe.meter import Meter, Rows
-from penstock.spark.probe.row_gate import FineGate
+from penstock.spark.probe.row_gate import RowGate
 from penstock.spark.probe.slices import SliceSizer, slice_end
 
 if TYPE_CHECKING:
@@ -32,24 +32,24 @@ if TYPE_CHECKING:
 
 #: So many rows of results are handed on, if not earlier: as many as Spark hands over at once.
 _FULL = 10_000
-#: What was learned of good slice sizes, and the fine gates, by guard: workers live on from batch to batch.
+#: What was learned of good slice sizes, and the row gates, by guard: workers live on from batch to batch.
 _sizers: dict[str, SliceSizer] = {}
-_fine_gates: dict[str, FineGate] = {}
+_row_gates: dict[str, RowGate] = {}
 
 
 @dataclass(frozen=True)
-class Fine:
-    """A fine gate to be made on a worker: for which guard, of which machines, and the column its weights go to."""
+class RowGateSpec:
+    """A row gate to be made on a worker: for which guard, of which machines, and the column its weights go to."""
 
     guard: str
     machines: Callable[[], Machines]
     weight_column: str | None
 
-    def gate(self) -> FineGate:
+    def gate(self) -> RowGate:
         """The gate of this worker."""
-        if self.guard not in _fine_gates:
-            _fine_gates[self.guard] = FineGate(self.machines())
-        return _fine_gates[self.guard]
+        if self.guard not in _row_gates:
+            _row_gates[self.guard] = RowGate(self.machines())
+        return _row_gates[self.guard]
 
 
 @dataclass(frozen=True)
@@ -115,11 +115,11 @@ class Measured:
 
 @dataclass(frozen=True)
 class MeasuredRows:
-    """A function of one row, timed row by row; with a fine gate in front of it, if there is one."""
+    """A function of one row, timed row by row; with a row gate in front of it, if there is one."""
 
     function: Callable[[dict[str, Any]], Any]
     schema: pa.Schema
-    fine: Fine | None = None
+    row_gate: RowGateSpec | None = None
     apart: bool = True  #: as in `Measured`
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -129,10 +129,10 @@ class MeasuredRows:
         for batch in batches:
             bare, rows = form.split(batch)
             found: list[dict[str, Any]] = []
-            if self.fine is None:
+            if self.row_gate is None:
                 self._all(bare.to_pylist(), rows, meter, found)
             else:
-                self._those_in_time(bare.to_pylist(), rows, meter, found, self.fine)
+                self._those_in_time(bare.to_pylist(), rows, meter, found, self.row_gate)
             yield form.plain(batch_of(found, self.schema))
         if (sums := meter.text(_partition(), apart=self.apart)) is not None:
             yield form.last(None, sums)
@@ -148,9 +148,9 @@ class MeasuredRows:
         meter.executed(rows, [1] * len(costs_s), starts_s, costs_s)
 
     def _those_in_time(
-        self, given: list[dict[str, Any]], rows: Rows, meter: Meter, found: list[dict[str, Any]], fine: Fine
+        self, given: list[dict[str, Any]], rows: Rows, meter: Meter, found: list[dict[str, Any]], row_gate: RowGateSpec
     ) -> None:
-        gate, names = fine.gate(), frozenset(self.schema.names)
+        gate, names = row_gate.gate(), frozenset(self.schema.names)
         starts_s, costs_s, weights = list[float](), list[float](), list[float]()
         passed = np.zeros(len(given), np.bool_)
         columns = (rows.buckets.tolist(), rows.arrivals_s.tolist(), rows.must_keep.tolist(), rows.weights.tolist())
@@ -161,8 +161,8 @@ class MeasuredRows:
                 continue
             passed[number] = True
             weights.append(verdict.weight)
-            if fine.weight_column is not None:
-                row[fine.weight_column] = verdict.weight
+            if row_gate.weight_column is not None:
+                row[row_gate.weight_column] = verdict.weight
             begin = time.perf_counter()
             found.extend(results_of(self.function(row), names))
             starts_s.append(now_s)

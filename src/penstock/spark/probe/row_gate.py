@@ -1,4 +1,4 @@
-"""The fine gate: inside a task, the row-by-row shedder in front of the function, so that a batch cannot run away.
+"""The row gate: inside a task, the row-by-row shedder in front of the function, so that a batch cannot run away.
 
 The same core machines as in the simulator. A row is judged when its turn comes, by how long it has waited already and
 by what the rows before it have cost. That depends on the clock, so unlike the gate's its verdicts may differ at a
@@ -17,7 +17,7 @@ from penstock.errors import PenstockError
 if TYPE_CHECKING:
     from penstock.core.control.policies import Machines
 
-#: Why the fine gate sheds a row.
+#: Why the row gate sheds a row.
 TOO_LATE = "too late within its batch"
 
 
@@ -30,7 +30,7 @@ class Passed(NamedTuple):
     request: object | None
 
 
-class FineGate:
+class RowGate:
     """Judges the rows of one worker, batch after batch."""
 
     def __init__(self, machines: Machines) -> None:

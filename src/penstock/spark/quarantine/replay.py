@@ -21,7 +21,7 @@ from penstock.spark.guard.weight_mark import WEIGHT, made_by, refuse_another
 from penstock.spark.quarantine.rows import ADDED, Place, Sign, stored_schema
 from penstock.spark.quarantine.tables import refuse_shared
 from penstock.spark.quarantine.topic import Topic, refuse_unreachable
-from penstock.spark.row_counter import taken
+from penstock.spark.row_counter import row_counter
 from penstock.store.folder import local_folder
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from penstock.spark.row_counter import Taken
+    from penstock.spark.row_counter import RowCounter
     from penstock.store.logs import PlanStore
 
 #: A guard that has shed nothing for so long has room to spare.
@@ -102,12 +102,12 @@ def replay(
         refuse_unreachable(place, "into")
     if place is not None and place.kind == "table" and spark.catalog.tableExists(place.name):
         refuse_shared(spark, place.name, mark, "into")
-    with _alone(path), taken(spark) as count:
+    with _alone(path), row_counter(spark) as counter:
         _refuse_elsewhere(path, place)
         few = FEW_FILES if when is not None else FILES
         rows = spark.readStream.schema(stored_schema(sign)).option("maxFilesPerTrigger", few).parquet(str(path))
         made = _as_admitted(rows, sign).transform(pipeline or (lambda df: df))
-        done = _run(made, mark, place or into, when, count)
+        done = _run(made, mark, place or into, when, counter)
     if not done.rows:
         raise PenstockError.setting("folder", str(path), "a quarantine with rows left", "all have been replayed")
     return done
@@ -148,32 +148,32 @@ def started(made: DataFrame, checkpoint: Path, into: Any, trigger: dict[str, Any
     return writer.format("parquet").option("path", into.name).start()
 
 
-def _run(made: DataFrame, mark: Path, into: Any, when: Callable[[], bool] | None, count: Taken) -> Replayed:  # noqa: ANN401
+def _run(made: DataFrame, mark: Path, into: Any, when: Callable[[], bool] | None, counter: RowCounter) -> Replayed:  # noqa: ANN401
     """Run the query until nothing is left, and only while there is room."""
     if when is None:
         query = started(made, mark, into, {"availableNow": True})
         query.awaitTermination()
-        return Replayed.of(count.of(query))
+        return Replayed.of(counter.of(query))
     rows: list[int] = []
     while True:
         while not when():
             time.sleep(LOOK_S)
         query = started(made, mark, into, {"processingTime": "0 seconds"})
-        over = _until_over(query, when, count)
+        over = _until_over(query, when, counter)
         query.stop()
-        rows += count.of(query)
+        rows += counter.of(query)
         if over:
             return Replayed.of(rows)
 
 
-def _until_over(query: StreamingQuery, when: Callable[[], bool], count: Taken) -> bool:
+def _until_over(query: StreamingQuery, when: Callable[[], bool], counter: RowCounter) -> bool:
     """Whether nothing is left; false if there is no more room."""
     while when():
         status: dict[str, Any] = query.status
         if not query.isActive:
             query.awaitTermination()  # raises what it met
             return True
-        if count.heard_of(query) and not status["isDataAvailable"] and not status["isTriggerActive"]:
+        if counter.heard_of(query) and not status["isDataAvailable"] and not status["isTriggerActive"]:
             return True
         time.sleep(LOOK_S)
     return False

@@ -40,16 +40,16 @@ class _Heard:
     at_s: float
 
 
-class Others:
+class Peers:
     """The latest news of each query from each other site.
 
-    >>> others = Others(expiry_s=10.0)
+    >>> peers = Peers(expiry_s=10.0)
     >>> news = News("west", "cov", give=0.4, part=0.5, sic=None, epoch=1, sequence=7, time_s=0.0)
-    >>> others.hear(news, now_s=100.0), others.hear(news, now_s=101.0)
+    >>> peers.hear(news, now_s=100.0), peers.hear(news, now_s=101.0)
     ('taken', 'old')
-    >>> others.known("cov", now_s=109.0)
+    >>> peers.known("cov", now_s=109.0)
     Known(part=0.5, sic=0.2)
-    >>> others.known("cov", now_s=111.0)
+    >>> peers.known("cov", now_s=111.0)
     Known(part=0.0, sic=0.0)
 
     Attributes:

@@ -25,14 +25,14 @@ class Demand:
 
     Attributes:
         work: Work a second if every row of these sources is kept.
-        others_sic: What other sites give it.
-        others_part: The share of its sources that they have told of.
+        peers_sic: What other sites give it.
+        peers_part: The share of its sources that they have told of.
         importance: A query of importance 2 gets twice the SIC.
     """
 
     work: float
-    others_sic: float = 0.0
-    others_part: float = 0.0
+    peers_sic: float = 0.0
+    peers_part: float = 0.0
     importance: float = 1.0
 
 
@@ -44,7 +44,7 @@ def fair_shares(demands: Mapping[str, Demand], budget: float) -> dict[str, float
 
     >>> fair_shares({"a": Demand(100.0), "b": Demand(300.0)}, budget=100.0)
     {'a': 0.25, 'b': 0.25}
-    >>> fair_shares({"a": Demand(100.0), "b": Demand(100.0, others_sic=0.5, others_part=0.5)}, budget=40.0)
+    >>> fair_shares({"a": Demand(100.0), "b": Demand(100.0, peers_sic=0.5, peers_part=0.5)}, budget=40.0)
     {'a': 0.4, 'b': 0.0}
     >>> fair_shares({"a": Demand(100.0, importance=2.0), "b": Demand(100.0)}, budget=60.0)
     {'a': 0.4, 'b': 0.2}
@@ -55,9 +55,9 @@ def fair_shares(demands: Mapping[str, Demand], budget: float) -> dict[str, float
     kept, _ = fill(
         budget,
         np.arange(len(given)),
-        np.array([1.0 - one.others_part for one in given]),
+        np.array([1.0 - one.peers_part for one in given]),
         np.array([one.work for one in given]),
-        np.array([one.others_sic for one in given]),
+        np.array([one.peers_sic for one in given]),
         np.array([one.importance for one in given]),
     )
     return dict(zip(demands, kept.round(12).tolist(), strict=True))
@@ -66,7 +66,7 @@ def fair_shares(demands: Mapping[str, Demand], budget: float) -> dict[str, float
 def even_shares(demands: Mapping[str, Demand], budget: float) -> dict[str, float]:
     """The random shedder: every row has the same chance, whatever its query.
 
-    >>> even_shares({"a": Demand(100.0), "b": Demand(300.0, others_sic=0.5, others_part=0.5)}, budget=100.0)
+    >>> even_shares({"a": Demand(100.0), "b": Demand(300.0, peers_sic=0.5, peers_part=0.5)}, budget=100.0)
     {'a': 0.25, 'b': 0.25}
     """
     work = sum(one.work for one in demands.values())

@@ -22,7 +22,7 @@ class Group(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Starts:
+class JudgingPlaces:
     """Where judging begins, and where else rows can be dropped by value.
 
     Attributes:
@@ -43,7 +43,7 @@ class Starts:
     by_chance: tuple[str, ...]
 
     @classmethod
-    def of(cls, network: Network) -> "Starts":
+    def of(cls, network: Network) -> "JudgingPlaces":
         """Follow rows from the inputs on."""
         found = cls(Tracer(network), {}, {name: {} for name in network.order}, {}, {}, ())
         random = []

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from penstock.core.network.by_value.cell_shares import Judge
 from penstock.core.network.by_value.cells import Cell, Hull, Judged, Predicate
-from penstock.core.network.by_value.judging_places import Starts
+from penstock.core.network.by_value.judging_places import JudgingPlaces
 from penstock.core.network.by_value.unfold import Label, Spot, Unfolded, unfolded
 from penstock.core.network.expressions import columns
 from penstock.core.network.intervals import IntervalSet, union
@@ -49,7 +49,7 @@ _ALL = 1.0 - 1e-9
 
 def subjects(network: Network) -> dict[str, str]:
     """Where rows begin to be judged by value, and the expression by which they are."""
-    return dict(Starts.of(network).subjects)
+    return dict(JudgingPlaces.of(network).subjects)
 
 
 def bounds(network: Network, place: str) -> tuple[IntervalSet, ...]:
@@ -79,9 +79,9 @@ def estimated(network: Network) -> dict[str, Judged]:
 
     What filters and histograms say is met as well as it can be. Where they say nothing, values are spread evenly.
     """
-    starts = Starts.of(network)
+    judging = JudgingPlaces.of(network)
     return {
-        place: Judge(network, starts.tracer, place, subject).estimated() for place, subject in starts.subjects.items()
+        place: Judge(network, judging.tracer, place, subject).estimated() for place, subject in judging.subjects.items()
     }
 
 
@@ -103,8 +103,8 @@ def build(
         drop_cost: Work that a drop itself does on each row.
     """
     check_step(network, step, drop_cost)
-    starts = Starts.of(network)
-    judges = {place: Judge(network, starts.tracer, place, subject) for place, subject in starts.subjects.items()}
+    judging = JudgingPlaces.of(network)
+    judges = {place: Judge(network, judging.tracer, place, subject) for place, subject in judging.subjects.items()}
     given = dict(judged or {})
     cells = {place: judge.checked(given.pop(place, None)) for place, judge in judges.items()}
     if given:
@@ -112,13 +112,13 @@ def build(
         raise PenstockError.setting("judged", sorted(given), f"places where rows are judged by value: {accepted}")
     hulls = {place: judge.hull for place, judge in judges.items()}
     flows = dict(network.rates if rates is None else rates)
-    copy = unfolded(network, starts, cells, hulls, flows)
+    copy = unfolded(network, judging, cells, hulls, flows)
     rows = dict[str, float]()
     for spot in copy.spots:
         rows[spot.place] = rows.get(spot.place, 0.0) + spot.rows
     steps = [min(step * rows[spot.place] / spot.rows, 1.0) if spot.rows > 0.0 else 1.0 for spot in copy.spots]
     found = descent(copy.network, flows, copy.places, steps)
-    return SemanticRoadMap.of(network, copy, found, _Cuts(copy.spots, cells, hulls, starts.named, coming(network)))
+    return SemanticRoadMap.of(network, copy, found, _Cuts(copy.spots, cells, hulls, judging.named, coming(network)))
 
 
 def coming(network: Network) -> dict[str, frozenset[str] | None]:

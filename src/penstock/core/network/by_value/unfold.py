@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from penstock.core.network.by_value.cells import Hull, Judged
-from penstock.core.network.by_value.judging_places import Group, Starts
+from penstock.core.network.by_value.judging_places import Group, JudgingPlaces
 from penstock.core.network.drops import Place
 from penstock.core.network.expressions import Peeled, narrowed
 from penstock.core.network.lineage import Columns
@@ -92,19 +92,19 @@ class _Lane:
 
 def unfolded(
     network: Network,
-    starts: Starts,
+    judging: JudgingPlaces,
     judged: Mapping[str, Judged],
     hulls: Mapping[str, Hull],
     rates: Mapping[str, float],
 ) -> Unfolded:
     """The copy of a network, with the cells of the rows where judging begins."""
-    return _Unfolding(network, starts, judged, hulls, rates).done()
+    return _Unfolding(network, judging, judged, hulls, rates).done()
 
 
 @dataclass
 class _Unfolding:
     network: Network
-    starts: Starts
+    judging: JudgingPlaces
     judged: Mapping[str, Judged]
     hulls: Mapping[str, Hull]
     rates: Mapping[str, float]
@@ -120,7 +120,7 @@ class _Unfolding:
         copies = {}
         for one in self.network.inputs:
             whole = _Lane(one.name, None, self.rates[one.name])
-            if one.name in self.starts.subjects:
+            if one.name in self.judging.subjects:
                 self.lanes[one.name] = self._cells(one.name, whole, frozenset([one.name]))
             else:
                 self._spot(one.name, one.name, whole, frozenset([one.name]))
@@ -162,12 +162,12 @@ class _Unfolding:
         found = []
         for lane in self.lanes[arc.source]:
             label = lane.label
-            origins = self.starts.origins[arc.source].get(label.group if label else None, frozenset())
-            if label is None and arc.name in self.starts.subjects:
+            origins = self.judging.origins[arc.source].get(label.group if label else None, frozenset())
+            if label is None and arc.name in self.judging.subjects:
                 found += self._cells(arc.name, lane, origins)
                 continue
-            view = None if label is None or not lane.ways else self.starts.views.get((arc.name, label.group))
-            if view is None and (label is not None or arc.name not in self.starts.by_chance):
+            view = None if label is None or not lane.ways else self.judging.views.get((arc.name, label.group))
+            if view is None and (label is not None or arc.name not in self.judging.by_chance):
                 found.append(lane)
                 continue
             name = self._copy(arc.name, label)
@@ -184,7 +184,7 @@ class _Unfolding:
 
     def _box(self, box: Box) -> list[_Lane]:
         arcs = self.network.into[box.name]
-        judged = [arc for arc in arcs if box.op == "join" and self.starts.judged_side(arc)]
+        judged = [arc for arc in arcs if box.op == "join" and self.judging.judged_side(arc)]
         coming = dict[Label | None, list[tuple[_Lane, float]]]()
         rest = list[tuple[_Lane, float]]()
         for arc in arcs:
@@ -203,7 +203,7 @@ class _Unfolding:
     def _onward(self, label: Label | None, arc: Arc) -> Label | None:
         if label is None:
             return None
-        group = self.starts.onward(label.group, arc)
+        group = self.judging.onward(label.group, arc)
         return Label(group, label.cell) if group is not None else None
 
     def _put(self, box: Box, name: str, label: Label | None, parts: list[tuple[_Lane, float]]) -> _Lane:
@@ -253,7 +253,7 @@ class _Unfolding:
             if lane.label is not None:
                 by_group.setdefault(lane.label.group, []).append(number)
         for group, numbers in by_group.items():
-            where = self.starts.tracer.where(box.name, group.columns)
+            where = self.judging.tracer.where(box.name, group.columns)
             if where is None:
                 continue
             subject, cells = self.judged[group.start].subject, self.judged[group.start].cells
@@ -297,7 +297,7 @@ class _Unfolding:
     def _worth(self, output: Output, label: Label | None) -> float:
         """What a row is worth to an output."""
         grades = output.value.graded() if output.value is not None else []
-        view = None if label is None else self.starts.tracer.value(output.name, label.group.columns)
+        view = None if label is None else self.judging.tracer.value(output.name, label.group.columns)
         if label is None or view is None:
             return sum(grade.utility * grade.share for grade in grades)
         start = label.group.start
