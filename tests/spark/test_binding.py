@@ -13,17 +13,15 @@ import penstock as ps
 from penstock.core.control.batch_size import SAVED_UP_S
 from penstock.core.control.bucket_costs import BUCKETS
 from penstock.core.control.gate import KEEP_ALL, scaled
+from penstock.core.loop.binding import FIRST_S, START_S, Start
 from penstock.core.loop.leases import LEASE_S
 from penstock.messages.claim import Claim
 from penstock.messages.plan import Binding, Costs, Effect, Fits, KeepTable, Plan
 from penstock.spark.checkpoint import planned
 from penstock.spark.plans import binding
 from penstock.spark.plans.binding import (
-    FIRST_S,
-    START_S,
     Batch,
     GateOptions,
-    Start,
     bindings_of,
     control_row,
     costs_in_force,
@@ -134,7 +132,7 @@ def test_a_query_whose_guard_has_stopped_deletes_old_bindings_itself(
     folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("penstock.store.retention.BATCHES", 20)
-    monkeypatch.setattr(binding, "PURGE_EVERY", 10)
+    monkeypatch.setattr("penstock.store.binder.PURGE_EVERY", 10)
     for version in range(3):
         plans(folder).add(version, Plan(version, "random", 0.0, 0))
     for number in range(95):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import xxhash
 
 from penstock.core.control.batch_size import rows_between
+from penstock.core.loop.binding import Planned
 from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
@@ -18,16 +19,6 @@ if TYPE_CHECKING:
 
 #: Lines of an offsets file that say nothing of offsets: its version, and when and how the batch was planned.
 _HEADER_LINES = 2
-
-
-class Planned(NamedTuple):
-    """A batch before it runs."""
-
-    rows: int | None  #: how many there are; None if the source does not say
-    planned_s: float  #: when Spark planned it, by the driver's clock
-    before_s: float | None  #: when Spark planned the batch before it; None if there was none
-    earlier_s: float | None = None  #: when Spark planned the one before that; None if there was none
-    done_s: float | None = None  #: when the batch before it was done; None if that is not known
 
 
 class _Entry(NamedTuple):

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+    from penstock.core.loop.binding import Start
     from penstock.messages.plan import Rules
     from penstock.spark.fair.sic_columns import SicOfRows
-    from penstock.spark.plans.binding import Start
     from penstock.spark.plans.places import Store
     from penstock.spark.plans.rules import Judging, Open
     from penstock.spark.quarantine.rows import Writer

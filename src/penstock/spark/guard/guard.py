@@ -16,6 +16,7 @@ from penstock.core.control.gate import gate_salt
 from penstock.core.control.planner import SOURCE
 from penstock.core.control.policies import BaseLine, FullKnowledge, LoadAware
 from penstock.core.control.targets import Throughput
+from penstock.core.loop.binding import Start
 from penstock.errors import PenstockError
 from penstock.messages.claim import Claim
 from penstock.spark.grouping.dealing import FromLog, Given
@@ -38,7 +39,7 @@ from penstock.spark.guard.misuse import ONE_GATE, check_checkpoint, check_frame,
 from penstock.spark.guard.reading import Dealing, GuardReading
 from penstock.spark.guard.unwatched import REMINDER, Gate
 from penstock.spark.guard.weight_mark import WEIGHT, made_by, passed_on
-from penstock.spark.plans.binding import GateOptions, Start
+from penstock.spark.plans.binding import GateOptions
 from penstock.spark.plans.places import on_connect
 from penstock.spark.plans.remote import store_for
 from penstock.spark.plans.rules import new_number, opened

@@ -10,20 +10,17 @@ from __future__ import annotations
 import json
 import logging
 import time
-from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from pyspark import TaskContext
 
-from penstock.core.control import backlog
-from penstock.core.control.batch_size import saved_up_s, share_that_fits
 from penstock.core.control.bucket_costs import BUCKETS
 from penstock.core.control.gate import KEEP_ALL, scaled, thresholds
-from penstock.core.loop.leases import LEASE_S
+from penstock.core.loop.binding import Start, share, thinned
 from penstock.errors import PenstockError
-from penstock.messages.plan import Backlog, Binding, Costs, Fits, Plan
+from penstock.messages.plan import Binding, Costs, Plan
 from penstock.spark.checkpoint import offsets_hash, planned, query_id
 from penstock.spark.plans.claim import store_id
 from penstock.spark.plans.control_row import (
@@ -39,37 +36,18 @@ from penstock.spark.plans.control_row import (
     ControlRow,
     microseconds,
 )
-from penstock.store import retention
+from penstock.store.binder import Binder
 from penstock.store.logs import BindingLog, PlanLog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from penstock.spark.checkpoint import Planned
+    from collections.abc import Sequence
 
 _logger = logging.getLogger(__name__)
 
-#: How long a gate acts on what it was told when it was made, in which time a guard should watch its query.
-START_S = 120.0
-#: Where a rate is held, the first batch of a run may hold the rows of the time since its gate was made, up to this.
-FIRST_S = 10.0
-#: How often an executor deletes what is old, in batches. The guard does so more often.
-PURGE_EVERY = 1_000
 #: A read or write that fails is tried once more, so much later.
 _RETRY_S = 0.05
 #: The newest version seen, by folder: workers live on from batch to batch.
 _newest: dict[str, int] = {}
-
-_T = TypeVar("_T")
-
-
-class Start(NamedTuple):
-    """What a gate knows when its query starts, before there is a plan."""
-
-    since_s: float  #: since when it is there
-    fresh_s: float | None = None  #: what is fresh, if a backlog is thinned
-    rows_per_s: float | None = None  #: the rate to hold, if the target is one
-    counted: bool = False  #: whether every row of the source comes to the gate, so that offsets count the gate's rows
 
 
 class GateOptions(NamedTuple):
@@ -177,11 +155,10 @@ def _in_force(options: GateOptions, batch: Batch | None) -> tuple[Binding | None
     logs = _Logs(options)
     if batch is None:
         try:
-            return None, _twice(lambda: logs.newest_in_force(time.time()))
+            return None, logs.newest_in_force()
         except Exception as error:  # noqa: BLE001 - rows must flow whatever happened here
             raise UnjudgedError(UNREADABLE, options.folder, error) from None
-    bound = logs.binding(batch)
-    return bound, None if bound.plan_version is None else logs.plan(bound.plan_version)
+    return logs.binding(batch)
 
 
 def _refuse_reused(options: GateOptions, bound: Binding) -> None:
@@ -201,37 +178,45 @@ def _rules(options: GateOptions, bound: Binding | None) -> int:
 
 
 class _Logs:
-    def __init__(self, options: GateOptions) -> None:
-        self._options = options
+    """The logs of a gate, as an executor sees them."""
 
-    def binding(self, batch: Batch) -> Binding:
+    def __init__(self, options: GateOptions) -> None:
+        self._options, self._checkpoint = options, Path(options.folder).parent
+        self._plans = PlanLog(Path(options.folder) / "plans", make=False)
+
+    def _binder(self, query: str, *, make: bool = True) -> Binder:
+        # Below the driver's own folder: only there, an executor makes one for the query.
+        bindings = bindings_of(self._options.folder, query, make=make)
+        return Binder(self._plans, bindings, _newest, lambda: time.sleep(_RETRY_S))
+
+    def binding(self, batch: Batch) -> tuple[Binding, Plan | None]:
         """By what the batch is judged, for good, from now on."""
         try:
-            # Below the driver's own folder: only there, an executor makes one for the query.
-            bindings = bindings_of(self._options.folder, batch.query)
-            bound = bindings.get(batch.number)
-            if bound is None:
-                new = self._new(batch, bindings, time.time())
-                _twice(lambda: bindings.add(batch.number, new))
-                bound = bindings.get(batch.number)
-                self._purge(bindings, new)
+            binder = self._binder(batch.query)
+            bound = binder.bound(batch.number, lambda: self._new(batch, binder, time.time()))
+            plan = binder.plan(bound.plan_version) if bound is not None and bound.plan_version is not None else None
         except Exception as error:  # noqa: BLE001 - whatever it is, the batch is not bound
             raise UnjudgedError(UNBOUND, self._options.folder, error) from None
         if bound is None:
             raise UnjudgedError(UNREADABLE, self._options.folder, "its binding is damaged")
-        return bound
+        if plan is None and bound.plan_version is not None:
+            where = f"plan {bound.plan_version} in {self._options.folder}"
+            raise UnjudgedError(UNREADABLE, self._options.folder, where)
+        return bound, plan
 
-    def _new(self, batch: Batch, bindings: BindingLog, now_s: float) -> Binding:
+    def _new(self, batch: Batch, binder: Binder, now_s: float) -> Binding:
         """To the newest plan; to none if it cannot be used, so that the batch keeps every row at a replay too."""
-        thin: Backlog | None = None
-        share = 1.0
+        start, owner = self._options.start, query_id(self._checkpoint)
+        thin, fits = None, 1.0
         try:
-            newest, note = _twice(self._newest), ""  # Read once: the guard may write another one meanwhile.
-            plan = self._acting(newest, now_s)
+            newest, note = binder.newest(), ""  # Read once: the guard may write another one meanwhile.
+            plan = newest.acting(now_s)
             if plan is not None:
                 table_thresholds(plan, self._options.place)
-            thin = self._backlog(bindings, batch)
-            share = self._share(batch, newest, now_s)
+            if start is not None and start.fresh_s is not None and owner in (None, batch.query):
+                thin = thinned(start, binder.last_bound_s(batch.number))
+            listed = planned(self._checkpoint, batch.number) if start is not None and owner == batch.query else None
+            fits = share(start, batch.query, newest, listed, now_s)
         except Exception as error:  # noqa: BLE001 - rows must flow whatever happened here
             plan, note = None, " ".join(str(error).split()) or type(error).__name__
             _logger.warning("the plans in %s cannot be read, so rows pass: %s", self._options.folder, note)
@@ -243,138 +228,13 @@ class _Logs:
             thin,
             note,
             rules=self._options.rules[0][0] if self._options.rules else None,
-            offsets=offsets_hash(Path(self._options.folder).parent, batch.number),
-            share=share,
+            offsets=offsets_hash(self._checkpoint, batch.number),
+            share=fits,
         )
 
-    def _share(self, batch: Batch, newest: Plan | None, now_s: float) -> float:
-        """What of the batch fits by the newest plan; all of it if its source does not say how many rows it has."""
-        start, checkpoint = self._options.start, Path(self._options.folder).parent
-        ratio = self._rows_per_offset(batch, newest)
-        counts = ratio is not None and query_id(checkpoint) == batch.query
-        found = planned(checkpoint, batch.number) if counts else None
-        if start is None or ratio is None or found is None or not found.rows:
-            return 1.0
-        first = found.before_s is None or found.before_s < start.since_s
-        fits = self._fits(batch, start, newest, now_s, first=first)
-        if fits is None or (found.before_s is None and fits.rows is not None):
-            return 1.0
-        if fits.rows is None and first:
-            over_s = min(found.planned_s - start.since_s, FIRST_S)
-            if over_s <= 0.0:  # An earlier run has planned it.
-                over_s = FIRST_S
-        else:
-            over_s = _over_s(found, start.since_s, held=fits.rows is None)
-        # A clock that was set back says nothing of the time.
-        return share_that_fits(fits, ratio * found.rows, over_s) if over_s > 0.0 else 1.0
-
-    def _rows_per_offset(self, batch: Batch, newest: Plan | None) -> float | None:
-        """Rows of the gate for each that offsets count: as learned, or one if nothing lies between; None if unknown."""
-        if newest is not None and newest.query in ("", batch.query) and newest.rows_per_offset is not None:
-            return newest.rows_per_offset
-        return 1.0 if self._options.start is not None and self._options.start.counted else None
-
-    def _fits(self, batch: Batch, start: Start, plan: Plan | None, now_s: float, *, first: bool) -> Fits | None:
-        """Up to how many rows the batch fits: by the newest plan, or as the gate was told when it was made.
-
-        In the first batch of a run, what the last run found is all that is known.
-        """
-        if start.rows_per_s is not None and first:
-            return Fits(start.rows_per_s)
-        if plan is not None and plan.query in ("", batch.query):
-            in_lease = self._in_lease(plan, now_s)
-            if plan.fits is None:
-                if plan.decided_s >= start.since_s:
-                    return None  # The guard has made a plan, or was stopped.
-            elif first:
-                return None if plan.fits.rows is None else _without_gates(plan, in_lease=in_lease)
-            elif in_lease:
-                return plan.fits
-        return Fits(start.rows_per_s) if start.rows_per_s is not None and now_s - start.since_s <= START_S else None
-
-    def _backlog(self, bindings: BindingLog, batch: Batch) -> Backlog | None:
-        """How to thin a backlog: in the first batch that this run of the query binds, if at all."""
-        start, owner = self._options.start, query_id(Path(self._options.folder).parent)
-        if start is None or start.fresh_s is None or owner not in (None, batch.query):
-            return None
-        earlier = [number for number in bindings.versions() if number < batch.number]
-        last = bindings.get(earlier[-1]) if earlier else None
-        begun = last is not None and last.bound_s >= start.since_s
-        return None if begun else backlog.rule(start.fresh_s)
-
-    def _purge(self, bindings: BindingLog, new: Binding) -> None:
-        """Now and then delete what is old: a query goes on binding its batches when its guard has stopped."""
-        if new.batch % PURGE_EVERY == 0:
-            with suppress(Exception):
-                retention.purge_bindings(bindings, new.batch, new.bound_s)
-                retention.purge_plans(self._plans(), bindings.oldest())
-
-    def plan(self, version: int) -> Plan:
-        """The plan that the batch is bound to."""
-        plans = self._plans()
-        plan = plans.get(version)
-        if plan is None:
-            time.sleep(_RETRY_S)
-            plan = plans.get(version)
-        if plan is None:
-            raise UnjudgedError(UNREADABLE, self._options.folder, f"plan {version} in {self._options.folder}")
-        return plan
-
-    def newest_in_force(self, now_s: float) -> Plan | None:
+    def newest_in_force(self) -> Plan | None:
         """The newest plan, unless it sheds and nobody has renewed it for too long."""
-        return self._acting(self._newest(), now_s)
-
-    def _acting(self, newest: Plan | None, now_s: float) -> Plan | None:
-        return newest if newest is None or not newest.gates or self._in_lease(newest, now_s) else None
-
-    def _in_lease(self, plan: Plan, now_s: float) -> bool:
-        return now_s - max(plan.decided_s, self._plans().renewed_s(plan.version)) <= LEASE_S
-
-    def _newest(self) -> Plan | None:
-        plans = self._plans()
-        newest = _newest.get(self._options.folder, -1)
-        if not plans.taken(newest):
-            newest = plans.next_version() - 1
-        while plans.taken(newest + 1):
-            newest += 1
-        if newest < 0:
-            return None
-        _newest[self._options.folder] = newest
-        plan = plans.get(newest)
-        if plan is None:
-            raise PenstockError(f"plan {newest} cannot be read")
-        return plan
-
-    def _plans(self) -> PlanLog:
-        return PlanLog(Path(self._options.folder) / "plans", make=False)
-
-
-def _over_s(found: Planned, since_s: float, *, held: bool) -> float:
-    """The time in which a batch came in; where a rate is held, as far as it counts."""
-    before_s = found.before_s or 0.0
-    if not held:
-        return found.planned_s - before_s
-    # Before this run the query may have been stopped for long.
-    usual_s = before_s - found.earlier_s if found.earlier_s is not None and found.earlier_s >= since_s else None
-    done_s = min(max(found.done_s or before_s, before_s), found.planned_s)
-    return saved_up_s(done_s - before_s, found.planned_s - done_s, usual_s)
-
-
-def _without_gates(plan: Plan, *, in_lease: bool) -> Fits | None:
-    """Up to how many rows fit a plan whose gates act only within its lease: without them each batch is more work."""
-    if plan.fits is None or in_lease or not plan.gates:
-        return plan.fits
-    share = plan.expected.keep_share if plan.expected else 1.0
-    rows = None if plan.fits.rows is None else share * plan.fits.rows
-    return Fits(share * plan.fits.rows_per_s, rows)
-
-
-def _twice(attempt: Callable[[], _T]) -> _T:
-    try:
-        return attempt()
-    except Exception:  # noqa: BLE001 - what it was is told if it is met again
-        time.sleep(_RETRY_S)
-        return attempt()
+        return self._binder("", make=False).newest().acting(time.time())
 
 
 def table_thresholds(plan: Plan, place: str) -> list[int]:

@@ -1,0 +1,139 @@
+"""By which plan a batch is judged, and how much of it fits: decided when the batch starts, and never again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from penstock.core.control import backlog
+from penstock.core.control.batch_size import saved_up_s, share_that_fits
+from penstock.core.loop.leases import LEASE_S
+from penstock.messages.plan import Fits
+
+if TYPE_CHECKING:
+    from penstock.messages.plan import Backlog, Plan
+
+#: How long a gate acts on what it was told when it was made, in which time a guard should watch its query.
+START_S = 120.0
+#: Where a rate is held, the first batch of a run may hold the rows of the time since its gate was made, up to this.
+FIRST_S = 10.0
+
+
+class Start(NamedTuple):
+    """What a gate knows when its query starts, before there is a plan."""
+
+    since_s: float  #: since when it is there
+    fresh_s: float | None = None  #: what is fresh, if a backlog is thinned
+    rows_per_s: float | None = None  #: the rate to hold, if the target is one
+    counted: bool = False  #: whether every row of the source comes to the gate, so that offsets count the gate's rows
+
+
+class Planned(NamedTuple):
+    """A batch before it runs, as Spark has planned it."""
+
+    rows: int | None  #: how many there are; None if the source does not say
+    planned_s: float  #: when Spark planned it, by the driver's clock
+    before_s: float | None  #: when Spark planned the batch before it; None if there was none
+    earlier_s: float | None = None  #: when Spark planned the one before that; None if there was none
+    done_s: float | None = None  #: when the batch before it was done; None if that is not known
+
+
+class Newest(NamedTuple):
+    """The newest plan when a batch starts.
+
+    >>> from penstock.messages.plan import KeepTable, Plan
+    >>> shedding = Plan(0, "random", 100.0, 0, gates=(KeepTable("source", (0.5,), ("over capacity",)),))
+    >>> Newest(shedding).acting(110.0) == shedding, Newest(shedding).acting(200.0)
+    (True, None)
+    """
+
+    plan: Plan | None
+    renewed_s: float = 0.0  #: when it was last renewed; 0 if it never was
+
+    def acting(self, now_s: float) -> Plan | None:
+        """The plan, unless it sheds and nobody has renewed it for too long."""
+        return self.plan if self.plan is None or not self.plan.gates or self.in_lease(now_s) else None
+
+    def in_lease(self, now_s: float) -> bool:
+        """Whether somebody has decided or renewed it within a lease."""
+        return self.plan is not None and now_s - max(self.plan.decided_s, self.renewed_s) <= LEASE_S
+
+    def for_query(self, query: str) -> Plan | None:
+        """The plan, if it is one for this query."""
+        return self.plan if self.plan is not None and self.plan.query in ("", query) else None
+
+
+def thinned(start: Start | None, last_bound_s: float | None) -> Backlog | None:
+    """How to thin a backlog: in the first batch that this run of the query binds, if at all.
+
+    `last_bound_s` is when the batch before it was bound, None if there was none.
+    """
+    if start is None or start.fresh_s is None or (last_bound_s is not None and last_bound_s >= start.since_s):
+        return None
+    return backlog.rule(start.fresh_s)
+
+
+def share(start: Start | None, query: str, newest: Newest, batch: Planned | None, now_s: float) -> float:
+    """What of a batch fits by the newest plan; all of it if its source does not say how many rows it has."""
+    ratio = _rows_per_offset(start, query, newest)
+    if start is None or ratio is None or batch is None or not batch.rows:
+        return 1.0
+    first = batch.before_s is None or batch.before_s < start.since_s
+    fits = _fits(start, query, newest, now_s, first=first)
+    if fits is None or (batch.before_s is None and fits.rows is not None):
+        return 1.0
+    if fits.rows is None and first:
+        over_s = min(batch.planned_s - start.since_s, FIRST_S)
+        if over_s <= 0.0:  # An earlier run has planned it.
+            over_s = FIRST_S
+    else:
+        over_s = _over_s(batch, start.since_s, held=fits.rows is None)
+    # A clock that was set back says nothing of the time.
+    return share_that_fits(fits, ratio * batch.rows, over_s) if over_s > 0.0 else 1.0
+
+
+def _rows_per_offset(start: Start | None, query: str, newest: Newest) -> float | None:
+    """Rows of the gate for each that offsets count: as learned, or one if nothing lies between; None if unknown."""
+    plan = newest.for_query(query)
+    if plan is not None and plan.rows_per_offset is not None:
+        return plan.rows_per_offset
+    return 1.0 if start is not None and start.counted else None
+
+
+def _fits(start: Start, query: str, newest: Newest, now_s: float, *, first: bool) -> Fits | None:
+    """Up to how many rows the batch fits: by the newest plan, or as the gate was told when it was made.
+
+    In the first batch of a run, what the last run found is all that is known.
+    """
+    if start.rows_per_s is not None and first:
+        return Fits(start.rows_per_s)
+    plan = newest.for_query(query)
+    if plan is not None:
+        in_lease = newest.in_lease(now_s)
+        if plan.fits is None:
+            if plan.decided_s >= start.since_s:
+                return None  # The guard has made a plan, or was stopped.
+        elif first:
+            return None if plan.fits.rows is None else _without_gates(plan, in_lease=in_lease)
+        elif in_lease:
+            return plan.fits
+    return Fits(start.rows_per_s) if start.rows_per_s is not None and now_s - start.since_s <= START_S else None
+
+
+def _over_s(batch: Planned, since_s: float, *, held: bool) -> float:
+    """The time in which a batch came in; where a rate is held, as far as it counts."""
+    before_s = batch.before_s or 0.0
+    if not held:
+        return batch.planned_s - before_s
+    # Before this run the query may have been stopped for long.
+    usual_s = before_s - batch.earlier_s if batch.earlier_s is not None and batch.earlier_s >= since_s else None
+    done_s = min(max(batch.done_s or before_s, before_s), batch.planned_s)
+    return saved_up_s(done_s - before_s, batch.planned_s - done_s, usual_s)
+
+
+def _without_gates(plan: Plan, *, in_lease: bool) -> Fits | None:
+    """Up to how many rows fit a plan whose gates act only within its lease: without them each batch is more work."""
+    if plan.fits is None or in_lease or not plan.gates:
+        return plan.fits
+    kept = plan.expected.keep_share if plan.expected else 1.0
+    rows = None if plan.fits.rows is None else kept * plan.fits.rows
+    return Fits(kept * plan.fits.rows_per_s, rows)

@@ -1,0 +1,102 @@
+"""Binds batches to plans, put-if-absent: a batch is judged by one plan for ever, and that plan was durable before."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, TypeVar
+
+from penstock.core.loop.binding import Newest
+from penstock.errors import PenstockError
+from penstock.store import retention
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.messages.plan import Binding, Plan
+    from penstock.store.logs import BindingLog, PlanLog
+
+#: How often a binder deletes what is old, in batches. The loop does so more often.
+PURGE_EVERY = 1_000
+
+_T = TypeVar("_T")
+
+
+class Binder:
+    """Binds the batches of one query."""
+
+    def __init__(
+        self,
+        plans: PlanLog,
+        bindings: BindingLog,
+        seen: dict[str, int] | None = None,
+        pause: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Bind to the plans of this log.
+
+        `seen` remembers the newest version by log, so that a long log is read as fast as a short one. What fails is
+        tried again once, after a `pause`.
+        """
+        self._plans, self._bindings = plans, bindings
+        self._seen = {} if seen is None else seen
+        self._pause = pause
+
+    def newest(self) -> Newest:
+        """The newest plan.
+
+        Raises:
+            PenstockError: If it cannot be read.
+        """
+        return self._twice(self._newest)
+
+    def _newest(self) -> Newest:
+        where = self._plans.store.where
+        newest = self._seen.get(where, -1)
+        if not self._plans.taken(newest):
+            newest = self._plans.next_version() - 1
+        while self._plans.taken(newest + 1):
+            newest += 1
+        if newest < 0:
+            return Newest(None)
+        self._seen[where] = newest
+        plan = self._plans.get(newest)
+        if plan is None:
+            raise PenstockError(f"plan {newest} cannot be read")
+        return Newest(plan, self._plans.renewed_s(newest))
+
+    def bound(self, batch: int, new: Callable[[], Binding]) -> Binding | None:
+        """By what a batch is judged from now on: as it was bound before, or by a `new` binding; None if it is damaged.
+
+        Raises:
+            PenstockError: If the batch cannot be bound.
+        """
+        found = self._bindings.get(batch)
+        if found is not None:
+            return found
+        made = new()
+        self._twice(lambda: self._bindings.add(batch, made))
+        if batch % PURGE_EVERY == 0:  # A query goes on binding its batches when its guard has stopped.
+            with suppress(Exception):
+                retention.purge_bindings(self._bindings, batch, made.bound_s)
+                retention.purge_plans(self._plans, self._bindings.oldest())
+        return self._bindings.get(batch)  # Another one may have been first.
+
+    def last_bound_s(self, batch: int) -> float | None:
+        """When the batch before this one was bound; None if there was none."""
+        earlier = [number for number in self._bindings.versions() if number < batch]
+        last = self._bindings.get(earlier[-1]) if earlier else None
+        return None if last is None else last.bound_s
+
+    def plan(self, version: int) -> Plan | None:
+        """A plan that a batch is bound to; None if it cannot be read."""
+        plan = self._plans.get(version)
+        if plan is None:
+            self._pause()
+            plan = self._plans.get(version)
+        return plan
+
+    def _twice(self, attempt: Callable[[], _T]) -> _T:
+        try:
+            return attempt()
+        except Exception:  # noqa: BLE001 - what it was is told if it is met again
+            self._pause()
+            return attempt()
