@@ -1,15 +1,17 @@
 """The loop on virtual time: what follows from each event, and schedules of faults under which its promises hold."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pytest
 
+from penstock.core.control.memory import from_text, to_text
 from penstock.core.loop.events import BatchEnded, Began, Event, Failed, Misread, Passed, Renewed, Stopped, Stored, Taken
-from penstock.core.loop.instructions import Instruction, Purge, Renew, Write
+from penstock.core.loop.instructions import Instruction, Purge, Renew, Tell, Write
 from penstock.core.loop.leases import LEASE_S
 from penstock.core.loop.machine import PURGE_EVERY, Loop
+from penstock.errors import PenstockError
 from penstock.messages.plan import Costs, Fits, KeepTable, Plan
 from penstock.messages.report import Report
 from penstock.store.interface import StoreError
@@ -32,6 +34,15 @@ class Scripted:
         del report
         plan = self.decisions.pop(0) if self.decisions else None
         return plan and replace(plan, decided_s=now_s)
+
+    def save(self) -> dict[str, int]:
+        return {"left": len(self.decisions)}
+
+    def restore(self, state: Mapping[str, int], now_s: float) -> None:
+        del now_s
+        if state["left"] > len(self.decisions):
+            raise PenstockError("so many are not there")
+        self.decisions = self.decisions[len(self.decisions) - state["left"] :]
 
     def recall(self, reports: Sequence[Report], now_s: float) -> Plan | None:
         return Plan(0, "recalled", now_s, 0, fits=Fits(5.0, 10.0)) if reports else None
@@ -119,6 +130,37 @@ def test_an_earlier_run_is_learned_from() -> None:
     (written,) = loop.handle(Began(1.0, reports=[REPORT]))
     assert isinstance(written, Write)
     assert written.plan.fits == Fits(5.0, 10.0)
+
+
+def test_a_planner_goes_on_from_what_the_newest_plan_of_its_query_remembers() -> None:
+    first = Scripted(plan(sheds=True), None, plan(sheds=False))
+    (written, _) = Loop(first, "query").handle(BatchEnded(1.0, 0, REPORT))
+    assert isinstance(written, Write)
+    for query, left in (("query", 2), ("another", 3)):
+        second = Scripted(plan(sheds=True), None, plan(sheds=False))
+        Loop(second, query).handle(Began(2.0, newest=written.plan))
+        assert len(second.decisions) == left
+
+
+@pytest.mark.parametrize("memory", ["torn", to_text({"left": 9})])
+def test_a_memory_that_cannot_be_used_is_told_in_one_line_and_reports_are_learned_from(memory: str) -> None:
+    newest = replace(plan(sheds=True), query="query", memory=memory)
+    told, written = Loop(Scripted(), "query").handle(Began(2.0, newest=newest, reports=[REPORT]))
+    assert isinstance(told, Tell)
+    assert "\n" not in told.line
+    assert isinstance(written, Write)
+    assert written.plan.fits == Fits(5.0, 10.0)
+
+
+def test_a_plan_that_stays_in_force_is_written_again_with_what_was_learned_since() -> None:
+    loop = Loop(Scripted(plan(sheds=True), *[None] * 200), "query")
+    writes = []
+    for batch in range(3 * PURGE_EVERY):
+        for one in loop.handle(BatchEnded(1.0 + batch, batch, REPORT)):
+            if isinstance(one, Write):
+                writes.append((batch, from_text(one.plan.memory)["left"], one.plan.gates))
+                loop.handle(Stored(one.plan.version))
+    assert writes == [(0, 200, SHEDDING), (PURGE_EVERY, 150, SHEDDING), (2 * PURGE_EVERY, 100, SHEDDING)]
 
 
 def test_old_plans_are_purged_now_and_then() -> None:

@@ -91,13 +91,16 @@ class Kind(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _Scalar:
+class Scalar:
+    """One value."""
+
     arrow: pa.DataType
     plain: Callable[[object], object]  # the value in Python's own type; `None`: it is of another kind
     fits: Callable[[Any], bool]
     accepted: str
 
     def accept(self, value: object, name: str) -> object:
+        """Return the value in Python's own type."""
         plain = self.plain(value)
         if plain is None or not self.fits(plain):
             raise refusal(name, value, self.accepted)
@@ -158,24 +161,25 @@ class _Nested:
 
     def accept(self, value: object, name: str) -> object:
         if isinstance(value, dict):
-            _check_names(value, self.record.kinds)
+            check_names(value, self.record.kinds)
             return self.record(**value)
         if not isinstance(value, self.record):
             raise refusal(name, value, f"one of type {self.record.__name__}")
         return value
 
 
-def _kind(hint: object) -> Kind:
+def kind_of(hint: object) -> Kind:
+    """What a field with this hint may hold."""
     origin, args = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        scalar: _Scalar = args[1]
+        scalar: Scalar = args[1]
         return scalar
     if origin in (Union, UnionType):
-        return _Maybe(_kind(args[0]))
+        return _Maybe(kind_of(args[0]))
     if origin is tuple:
-        return _Several(_kind(args[0]))
+        return _Several(kind_of(args[0]))
     if origin is Mapping:
-        return _Keyed(_kind(args[0]), _kind(args[1]))
+        return _Keyed(kind_of(args[0]), kind_of(args[1]))
     if isinstance(hint, type) and issubclass(hint, Record):
         return _Nested(hint)
     raise TypeError(f"{hint!r} is no hint for a field of a message")
@@ -217,20 +221,24 @@ def _is_utf8(text: str) -> bool:
     return text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
-_COUNT = _Scalar(pa.int64(), _whole, lambda n: 0 <= n < 2**63, "a whole number from 0 to 2**63 - 1")
-_INT64 = _Scalar(pa.int64(), _whole, lambda n: -(2**63) <= n < 2**63, "a whole number that fits 64 bits")
-_SECONDS = _Scalar(pa.float64(), _real, lambda s: 0 <= s < math.inf, "seconds, a finite number from 0 up")
-_SHARE = _Scalar(pa.float64(), _real, lambda x: 0 <= x <= 1, "a number from 0 to 1")
-_FACTOR = _Scalar(pa.float64(), _real, lambda x: 0 < x < math.inf, "a finite number above 0")
-_TEXT = _Scalar(pa.string(), _text, _is_utf8, "text that UTF-8 can hold")
-_NAME = _Scalar(pa.string(), _text, lambda t: t != "" and _is_utf8(t), "a name: text, not empty, in UTF-8")
-_BLOB = _Scalar(pa.binary(), _blob, lambda _: True, "bytes")
+_COUNT = Scalar(pa.int64(), _whole, lambda n: 0 <= n < 2**63, "a whole number from 0 to 2**63 - 1")
+_INT64 = Scalar(pa.int64(), _whole, lambda n: -(2**63) <= n < 2**63, "a whole number that fits 64 bits")
+_SECONDS = Scalar(pa.float64(), _real, lambda s: 0 <= s < math.inf, "seconds, a finite number from 0 up")
+_SHARE = Scalar(pa.float64(), _real, lambda x: 0 <= x <= 1, "a number from 0 to 1")
+_FACTOR = Scalar(pa.float64(), _real, lambda x: 0 < x < math.inf, "a finite number above 0")
+_NUMBER = Scalar(pa.float64(), _real, lambda x: not math.isnan(x), "a number")
+_FLAG = Scalar(pa.bool_(), lambda x: x if isinstance(x, bool) else None, lambda _: True, "true or false")
+_TEXT = Scalar(pa.string(), _text, _is_utf8, "text that UTF-8 can hold")
+_NAME = Scalar(pa.string(), _text, lambda t: t != "" and _is_utf8(t), "a name: text, not empty, in UTF-8")
+_BLOB = Scalar(pa.binary(), _blob, lambda _: True, "bytes")
 
 Count = Annotated[int, _COUNT]
 Int64 = Annotated[int, _INT64]
 Seconds = Annotated[float, _SECONDS]
 Share = Annotated[float, _SHARE]
 Factor = Annotated[float, _FACTOR]
+Number = Annotated[float, _NUMBER]
+Flag = Annotated[bool, _FLAG]
 Text = Annotated[str, _TEXT]
 Name = Annotated[str, _NAME]
 Blob = Annotated[bytes, _BLOB]
@@ -248,7 +256,7 @@ class Record:
 
     def __init_subclass__(cls) -> None:
         """Work out once what each field may hold."""
-        own = {name: _kind(hint) for name, hint in inspect.get_annotations(cls).items()}
+        own = {name: kind_of(hint) for name, hint in inspect.get_annotations(cls).items()}
         cls.kinds = FrozenMap({**cls.kinds, **own})
 
     def __post_init__(self) -> None:
@@ -301,7 +309,7 @@ class Message(Record):
     @classmethod
     def from_arrow(cls, table: pa.Table) -> list[Self]:
         """The messages that `to_arrow` wrote, also after a journey through Parquet."""
-        _check_names(table.column_names, ["format", *cls.kinds])
+        check_names(table.column_names, ["format", *cls.kinds])
         try:
             rows = table.to_pylist(maps_as_pydicts="strict")
         except KeyError as error:
@@ -314,7 +322,7 @@ class Message(Record):
         if type(found) is not int or found != FORMAT:
             raise refusal("format", found, f"{FORMAT}, the only format this release reads")
         document = cls._of_today(document)
-        _check_names(document, ["format", *cls.kinds])
+        check_names(document, ["format", *cls.kinds])
         return cls(**{name: document[name] for name in cls.kinds})
 
     @classmethod
@@ -328,17 +336,18 @@ def _document(message: Message) -> dict[str, object]:
 
 
 def _fields(record: Record) -> dict[str, object]:
-    return {name: _plain(getattr(record, name)) for name in record.kinds}
+    return {name: plain(getattr(record, name)) for name in record.kinds}
 
 
-def _plain(value: object) -> object:
+def plain(value: object) -> object:
+    """A value as JSON can hold it."""
     match value:
         case Record():
             return _fields(value)
         case FrozenMap():
-            return {key: _plain(item) for key, item in value.items()}
+            return {key: plain(item) for key, item in value.items()}
         case tuple():
-            return [_plain(item) for item in value]
+            return [plain(item) for item in value]
     return value
 
 
@@ -353,7 +362,8 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return dict(pairs)
 
 
-def _check_names(found: Iterable[str], known: Iterable[str]) -> None:
+def check_names(found: Iterable[str], known: Iterable[str]) -> None:
+    """Refuse fields that are not known, and their lack."""
     found, known = list(found), list(known)
     for name in found:
         if name not in known:

@@ -162,6 +162,7 @@ class Plan(Message):
         note: Anything a person should know about the decision.
         query: Identity of the streaming query that the plan is for; its gates act on no other. Empty: on any.
         rows_per_offset: Rows that come to the gate for each that the source's offsets count; `None` if not known.
+        memory: What the planner had learned, for the next run of the query (`core.control.memory`); may be empty.
     """
 
     version: Count
@@ -176,6 +177,7 @@ class Plan(Message):
     fits: Fits | None = None
     query: Text = ""
     rows_per_offset: Factor | None = None
+    memory: Text = ""
 
     @classmethod
     def keep_all(cls, version: int, policy: str, decided_s: float, salt: int = 0) -> Self:
@@ -188,8 +190,8 @@ class Plan(Message):
 
     @classmethod
     def _of_today(cls, document: dict[str, Any]) -> dict[str, Any]:
-        """Before there were costs, a plan had an empty list of assignments; then no SIC, size, query or ratio."""
-        document = {"sic": [], "fits": None, "query": "", "rows_per_offset": None} | document
+        """Before there were costs, a plan had an empty list of assignments; the last fields came one by one."""
+        document = {"sic": [], "fits": None, "query": "", "rows_per_offset": None, "memory": ""} | document
         if document.get("assignments") != [] or "costs" in document:
             return document
         return {name: value for name, value in document.items() if name != "assignments"} | {"costs": []}

@@ -6,7 +6,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from penstock.core.loop.events import Began, Event, Failed, Renewed, Stopped, Stored, Taken
-from penstock.core.loop.instructions import Purge, Renew, Write
+from penstock.core.loop.instructions import Purge, Renew, Tell, Write
 from penstock.errors import PenstockError
 from penstock.store import retention
 
@@ -73,6 +73,8 @@ class Driver:
                 return self.loop.handle(Renewed(version, now_s))
             case Purge(batch, now_s):
                 self._purge(batch, now_s)
+            case Tell(line):
+                self._tell(line)
         return []
 
     def _purge(self, batch: int, now_s: float) -> None:

@@ -12,12 +12,15 @@ keys number thousands, and the gate needs a value for every bucket anyway.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from penstock.core.control.memory import Floats, Learned
 from penstock.errors import PenstockError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 #: Places in the gate's table: a power of two, so that a bucket is a hash's low bits. 1,024 thresholds fit a core's
 #: fastest cache with room to spare; with 4,096 the gate took about a tenth longer.
@@ -27,7 +30,7 @@ BUCKETS = 1024
 _CELL = np.dtype([("bucket", "<u2"), ("rows", "<f4"), ("weight", "<f4"), ("work_s", "<f4")])
 
 
-class BucketCosts:
+class BucketCosts(Learned):
     """Sums of rows, weights and work by bucket, which add up over tasks and batches.
 
     >>> costs = BucketCosts()
@@ -39,6 +42,10 @@ class BucketCosts:
     >>> round(BucketCosts.from_bytes(costs.to_bytes()).mean_s, 3)
     0.6
     """
+
+    rows: Floats
+    weight: Floats
+    work_s: Floats
 
     def __init__(self) -> None:
         """Start knowing nothing."""
@@ -134,8 +141,6 @@ class BucketCosts:
         costs.rows[where], costs.weight[where], costs.work_s[where] = sums
         return costs
 
-
-Floats = NDArray[np.float64]
 
 #: What is known of all counts as so many rows of a class.
 _PRIOR_ROWS = 1.0

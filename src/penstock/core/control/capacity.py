@@ -24,9 +24,11 @@ the standard error of $o$.
 """
 
 import math
-from collections.abc import Mapping
 
 import numpy as np
+
+from penstock.core.control.memory import Floats, Learned
+from penstock.messages.codec import Count, Flag, Number
 
 #: At least this share of a batch is planned for work, if need be by longer batches.
 LEAST_SHARE = 0.5
@@ -44,7 +46,7 @@ MOST_ERRORS = 3.0
 MOST_OVERHEAD = 0.9
 
 
-class Capacity:
+class Capacity(Learned):
     """Overhead and pace, learned batch by batch.
 
     >>> capacity = Capacity()
@@ -57,6 +59,18 @@ class Capacity:
     150.0
     """
 
+    _overhead_share: Number
+    _bounded: Flag
+    batches: Count  #: learned from
+    _empty_s: Number  # what a batch without work takes
+    _first_s: Number  # what the first batch took
+    _longest_s: Number  # what the longest took
+    _state: Floats  # overhead, and time of a unit of work
+    _spread: Floats  # covariance of both
+    _work: Number  # of the last batch
+    _noise: Number
+    _far: Number  # sign of the last batch's error, if it was far off
+
     def __init__(self, overhead_share: float = 0.5, *, bounded: bool = True, warm: bool = False) -> None:
         """Start knowing nothing.
 
@@ -66,15 +80,10 @@ class Capacity:
             warm: Whether the first batch counts as any other. A unit of work takes a second until then.
         """
         self._overhead_share, self._bounded = overhead_share, bounded
-        self.batches = int(warm)  #: learned from
-        self._empty_s = 0.0  # what a batch without work takes
-        self._first_s = math.inf  # what the first batch took
-        self._longest_s = 0.0  # what the longest took
-        self._state = np.array([0.0, float(warm)])  # overhead, and time of a unit of work
-        self._spread = np.zeros((2, 2))  # covariance of both
-        self._work = 0.0  # of the last batch
-        self._noise = NOISE
-        self._far = 0.0  # sign of the last batch's error, if it was far off
+        self.batches = int(warm)
+        self._empty_s, self._first_s, self._longest_s = 0.0, math.inf, 0.0
+        self._state, self._spread = np.array([0.0, float(warm)]), np.zeros((2, 2))
+        self._work, self._noise, self._far = 0.0, NOISE, 0.0
 
     @property
     def overhead_s(self) -> float:
@@ -124,26 +133,6 @@ class Capacity:
         """Forget how the time of the last batch divides into the two."""
         took_s = self.expected_s(self._work)
         self._spread = self._prior(self._work, took_s, took_s)
-
-    def to_state(self) -> dict[str, list[float]]:
-        """What was learned, as plain numbers."""
-        first_s = -1.0 if math.isinf(self._first_s) else self._first_s
-        numbers = [self.batches, self._empty_s, first_s, self._longest_s, self._work, self._noise, self._far]
-        return {"numbers": numbers, "state": self._state.tolist(), "spread": self._spread.ravel().tolist()}
-
-    def restore(self, state: Mapping[str, list[float]]) -> None:
-        """Know what `to_state` told.
-
-        >>> before, after = Capacity(), Capacity()
-        >>> for rows in (10, 20, 30):
-        ...     before.learn(rows, 1.0 + 0.1 * rows)
-        >>> after.restore(before.to_state())
-        >>> after.to_state() == before.to_state()
-        True
-        """
-        batches, self._empty_s, first_s, self._longest_s, self._work, self._noise, self._far = state["numbers"]
-        self.batches, self._first_s = int(batches), first_s if first_s >= 0.0 else math.inf
-        self._state, self._spread = np.array(state["state"]), np.array(state["spread"]).reshape(2, 2)
 
     def _begin(self, work: float, took_s: float) -> None:
         bounded = work and self._bounded and took_s > LONGER * self._first_s

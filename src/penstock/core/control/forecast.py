@@ -26,15 +26,20 @@ $$C = \tfrac{1}{2} (T_n + T^*), \qquad T^* = o + S$$
   batch if plans are in time and by $\sqrt{\varphi\beta}$ if all are late: $\beta = 1$ would swing on for long.
 """
 
-from collections import deque
+from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.control.bucket_costs import BUCKETS, BucketCosts
 from penstock.core.control.capacity import Capacity
+from penstock.core.control.memory import Learned
 from penstock.core.control.targets import AIM, Pace, Target
+from penstock.messages.codec import Count, Flag, Number
 from penstock.messages.report import Report
+
+_T = TypeVar("_T")
 
 #: What is remembered of costs from one batch to the next: the shape changes slowly, and rare keys need many batches.
 REMEMBER = 0.9
@@ -64,7 +69,7 @@ SAME_SIZE = 0.01
 BEHIND = 0.1
 
 
-class Knowledge:
+class Knowledge(Learned):
     """What is known after the last report.
 
     >>> from penstock.core.control.targets import MeanQueueLatency
@@ -81,37 +86,45 @@ class Knowledge:
     114.0
     """
 
+    costs: BucketCosts
+    came: Number  #: rows of which `costs` are, those that were shed included
+    capacity: Number  #: seconds of work that tasks get done a second, all together
+    surprise: Number  #: what the last batch's rows cost as a multiple of what was expected of them
+    reach: Number  #: rows that come to the operator for each row the gate keeps: filters may lie between them
+    last_mean_s: Number  #: mean cost of the rows of the last batch that had any
+    batches: Count  #: of this run of the query, with rows or without
+    catching_up: Flag  #: whether rows that have waited come ever younger, with all kept or from before this run
+    measured: Flag  #: whether an operator tells what its rows cost
+    out_of_reach: Flag  #: whether the target cannot be held however much is shed
+    capped: Flag  #: whether the source hands out less than it has
+    missed: tuple[Report, ...]  #: the first and the last of batches in a row that missed the target
+    misses: Count  #: how many these are
+    recent: tuple[Report, ...]  #: the last batches that had rows, the first of a run left out
+    until_s: Number  #: when the last batch learned from ended, of this run or an earlier one
+    _resumed: Flag  # whether an earlier run was learned from
+    _time: Capacity  # of the time outside the operator, or of all of it
+    _last: Report | None
+    _begun_s: Number  # when this run's first batch started
+    _least_lag_s: Number
+    _intervals: tuple[Number, ...]
+    _delays: tuple[Number, ...]
+    _errors: tuple[Number, ...]
+
     def __init__(self, target: Target, *, triggered: bool = True) -> None:
         """Start knowing nothing; unless `triggered`, a target is not out of reach for a long trigger alone."""
-        self.costs = BucketCosts()
-        self.came = 0.0  #: rows of which `costs` are, those that were shed included
-        self.capacity = 1.0  #: seconds of work that tasks get done a second, all together
-        self.surprise = 1.0  #: what the last batch's rows cost as a multiple of what was expected of them
-        self.reach = 1.0  #: rows that come to the operator for each row the gate keeps: filters may lie between them
-        self.last_mean_s = 0.0  #: mean cost of the rows of the last batch that had any
-        self.batches = 0  #: of this run of the query, with rows or without
-        #: Whether rows that have waited come ever younger, with all kept or from before this run.
-        self.catching_up = False
-        self.measured = False  #: whether an operator tells what its rows cost
-        self.out_of_reach = False  #: whether the target cannot be held however much is shed
-        self._resumed = False  # whether an earlier run was learned from
-        self.missed: tuple[Report, ...] = ()  #: the first and the last of batches in a row that missed the target
-        self.misses = 0  #: how many these are
         self._target, self._triggered = target, triggered
-        self._time = Capacity()  # of the time outside the operator, or of all of it
-        self._last: Report | None = None
-        self._begun_s = 0.0  # when this run's first batch started
-        self._capped = False  # whether the source hands out less than it has
-        self._least_lag_s = np.inf
-        self._intervals = deque[float](maxlen=PACE_BATCHES)
-        self._delays = deque[float](maxlen=PACE_BATCHES)
-        self._errors = deque[float](maxlen=PACE_BATCHES)
-        self._recent = deque[Report](maxlen=PACE_BATCHES)  # batches with rows, the first of a run left out
+        self.costs, self._time = BucketCosts(), Capacity()
+        self.came, self.capacity, self.surprise, self.reach, self.last_mean_s = 0.0, 1.0, 1.0, 1.0, 0.0
+        self.batches = self.misses = 0
+        self.catching_up = self.measured = self.out_of_reach = self.capped = self._resumed = False
+        self._last, self._begun_s, self._least_lag_s, self.until_s = None, 0.0, np.inf, -np.inf
+        self.missed = self.recent = self._intervals = self._delays = self._errors = ()
 
     def learn(self, report: Report) -> None:
         """Take in one batch."""
         again = self._last is not None and report.start_s <= self._last.start_s
         self.batches += not again
+        self.until_s = report.end_s
         self._begun_s = report.start_s if self.batches == 1 else self._begun_s
         came_in_s = self._look_back(report)
         if report.rows_in and not report.rows_kept:
@@ -125,12 +138,12 @@ class Knowledge:
         if report.rows_kept and report.busy_s:
             self._learn_costs(report)
             self.capacity = report.busy_s / (report.span_s or report.busy_s / report.slots) if self.measured else 1.0
-            self._delays.append(report.delay_s)
+            self._delays = _last_of(*self._delays, report.delay_s)
             if usual and self._time.batches > 1:
-                self._recent.append(report)
+                self.recent = _last_of(*self.recent, _without_costs(report))
             excess_s = self._target.excess_s(report, came_in_s) if came_in_s else None
             if excess_s is not None and not self.catching_up:
-                self._errors.append(excess_s)
+                self._errors = _last_of(*self._errors, excess_s)
         self.out_of_reach = self._is_out_of_reach()
         self._count_misses(report)
 
@@ -139,7 +152,7 @@ class Knowledge:
         if ratio is None or ratio <= 1.0 or self.catching_up:
             self.missed, self.misses = (), 0
         else:
-            self.missed, self.misses = (*self.missed[:1], report), self.misses + 1
+            self.missed, self.misses = (*self.missed[:1], _without_costs(report)), self.misses + 1
 
     def _learn_time(self, report: Report) -> None:
         took_s = report.overhead_s if self.measured else report.duration_s
@@ -151,31 +164,31 @@ class Knowledge:
     def _begin_again(self) -> None:
         """Something has changed: whether shedding is in vain is to be seen again."""
         self.out_of_reach = False
-        self._recent.clear()
+        self.recent = ()
         self._time.doubt()
 
     def pause(self) -> None:
         """The query stood still for a time unknown: its next batch does not follow the last one."""
-        self._resumed = self.batches > 0
-        self._last, self._capped, self.catching_up, self.batches = None, False, False, 0
+        self._resumed = self._resumed or self.batches > 0
+        self._last, self.capped, self.catching_up, self.batches = None, False, False, 0
         self.missed, self.misses = (), 0
         self._least_lag_s = np.inf
 
     def _look_back(self, report: Report) -> float:
         """The time in which the batch's rows came in; 0 if the batch before it is not known."""
-        before, self._last = self._last, report
+        before, self._last = self._last, _without_costs(report)
         self.catching_up = False
         self._least_lag_s = min(self._least_lag_s, report.lag_s)
-        self._capped = (report.source_rows_behind or 0) > BEHIND * report.rows_in
+        self.capped = (report.source_rows_behind or 0) > BEHIND * report.rows_in
         if before is None or report.start_s <= before.start_s:
             return 0.0
         came_in_s = report.start_s - before.start_s
         stood_still = report.start_s - before.end_s > min(STOOD_STILL * came_in_s, STOOD_STILL_S)
-        self._intervals.append(came_in_s if stood_still else 0.0)
+        self._intervals = _last_of(*self._intervals, came_in_s if stood_still else 0.0)
         old = report.start_s - report.lag_s < self._begun_s
         self.catching_up = (old or not report.shed_total) and before.lag_s - report.lag_s > STOOD_STILL * came_in_s
         same_size = abs(report.rows_in - before.rows_in) <= SAME_SIZE * before.rows_in
-        self._capped = self._capped or (same_size and report.lag_s > STOOD_STILL * came_in_s)
+        self.capped = self.capped or (same_size and report.lag_s > STOOD_STILL * came_in_s)
         return came_in_s
 
     def _learn_costs(self, report: Report) -> None:
@@ -221,11 +234,6 @@ class Knowledge:
         return self.misses >= PACE_BATCHES and self.missed[-1].end_s - self.missed[0].start_s >= MISSED_S
 
     @property
-    def capped(self) -> bool:
-        """Whether the source hands out less than it has."""
-        return self._capped
-
-    @property
     def lateness_s(self) -> float:
         """How old rows are when they come to the source: work that is done faster does not make them younger.
 
@@ -246,11 +254,6 @@ class Knowledge:
     def outside_s(self) -> float:
         """Work that each row kept brings outside the measured operator, in the operator's seconds of work."""
         return self._time.unit_s * self.capacity if self.measured else 0.0
-
-    @property
-    def recent(self) -> tuple[Report, ...]:
-        """The last batches that had rows."""
-        return tuple(self._recent)
 
     @property
     def interval_s(self) -> float:
@@ -275,7 +278,7 @@ class Knowledge:
         pace = Pace(delay_s, fixed_s, self.interval_s, lag_s, max(error_s, 0.0))
         if not self.measured:
             return pace._replace(window_s=max(fixed_s - delay_s, 0.0))
-        last = self._recent[-1] if self._recent else self._last
+        last = self.recent[-1] if self.recent else self._last
         whole_s = self._work_span_s(last) if last else 0.0
         return pace._replace(within=last.span_s / whole_s if last and whole_s > 0.0 else 1.0)
 
@@ -300,15 +303,15 @@ class Knowledge:
     @property
     def row_span_s(self) -> float:
         """By how much each row that is kept makes a batch longer; 0 as long as that is not known."""
-        last = self._recent[-1] if self._recent else None
+        last = self.recent[-1] if self.recent else None
         return self._work_span_s(last) / last.rows_kept if last else 0.0
 
     @property
     def least_span_s(self) -> float:
         """How long a batch may work even if the target says less."""
-        if not self._recent or not self.in_doubt:
+        if not self.recent or not self.in_doubt:
             return LEAST_WORK * max(self.fixed_s, self.interval_s)
-        shortest_s = min(map(self._work_span_s, self._recent))
+        shortest_s = min(map(self._work_span_s, self.recent))
         enough_s = max(self._time.doubt_s, self._target.fresh_s or np.inf)
         return max(TRY_SHARE * min(shortest_s, enough_s), LEAST_WORK * self.interval_s)
 
@@ -328,17 +331,17 @@ class Knowledge:
     def shrinking(self) -> bool:
         """Whether batches become smaller by themselves while little is known: nothing need be shed to learn that."""
         last = self._last
-        if last is None or self.measured or self._capped or not self.in_doubt or last.shed_total:
+        if last is None or self.measured or self.capped or not self.in_doubt or last.shed_total:
             return False
         return last.backlog_rows < (1.0 - STOOD_STILL) * last.rows_in
 
     @property
     def _surely_fixed_s(self) -> float:
         """What a batch takes however few rows it has, at the very least."""
-        rows = [report.rows_kept for report in self._recent]
+        rows = [report.rows_kept for report in self.recent]
         if not rows or (self.in_doubt and max(rows) < VARIED * min(rows)):
             return 0.0
-        shortest_s = min(report.overhead_s if self.measured else report.duration_s for report in self._recent)
+        shortest_s = min(report.overhead_s if self.measured else report.duration_s for report in self.recent)
         return max(min(self._time.overhead_s - SURE_ERRORS * self._time.doubt_s, shortest_s), 0.0)
 
     @property
@@ -369,11 +372,20 @@ class Knowledge:
         last = self._last
         if last is None:
             return np.zeros(BUCKETS)
-        rows = float(last.rows_in if self._capped else last.backlog_rows)
-        if last.duration_s > 0.0 and not self._capped:
+        rows = float(last.rows_in if self.capped else last.backlog_rows)
+        if last.duration_s > 0.0 and not self.capped:
             rows *= self.pace.cycle_s / last.duration_s
         return rows * self.costs.frequencies()
 
 
-def _median(times: deque[float]) -> float:
+def _median(times: tuple[float, ...]) -> float:
     return float(np.median(times)) if times else 0.0
+
+
+def _last_of(*values: _T) -> tuple[_T, ...]:
+    return values[-PACE_BATCHES:]
+
+
+def _without_costs(report: Report) -> Report:
+    """What is remembered of a report: its costs have been added up, and are most of its bytes."""
+    return replace(report, cost_sketch=None)

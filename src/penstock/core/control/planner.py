@@ -14,9 +14,9 @@ halved.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ from penstock.core.control.allotment import LEAST_SHARE, alike, cheapest_first, 
 from penstock.core.control.batch_size import TOO_MANY
 from penstock.core.control.bucket_costs import BUCKETS, pooled
 from penstock.core.control.forecast import Knowledge
+from penstock.core.control.memory import Learned, restored, saved
 from penstock.core.control.out_of_reach import why_out_of_reach
 from penstock.core.control.targets import AIM, Target, Throughput
 from penstock.messages.plan import Effect, Fits, KeepTable, Plan
@@ -83,6 +84,16 @@ class Forecast(NamedTuple):
         )
 
 
+class InForce(Learned):
+    """The plan in force, as far as the planner knows."""
+
+    plan: Plan | None
+
+    def __init__(self) -> None:
+        """Start without one."""
+        self.plan = None
+
+
 @dataclass
 class BatchPlanner:
     """Plans each batch so that it fits, by one rule of allotment.
@@ -121,11 +132,10 @@ class BatchPlanner:
     min_keep: float = LEAST_SHARE
     grid: tuple[int, int] = (BUCKETS, 1)
     alarms: tuple[str, ...] = field(default=(), init=False)
-    _plan: Plan | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         """Start knowing nothing."""
-        self._known = Knowledge(self.target)
+        self._known, self._in_force = Knowledge(self.target), InForce()
 
     def decide(self, report: Report, now_s: float) -> Plan | None:
         """A plan for the batch after the report, or None to go on with the one in force."""
@@ -139,9 +149,11 @@ class BatchPlanner:
         gates = () if table is None else (table,)
         share = forecast.let_through(table)[1] / max(float(forecast.rows.sum()), 1e-9) if gates else 1.0
         fits = self._fits(forecast, table, min(share, 1.0))
-        if self._plan is not None and not (self._differs(forecast, table) or fits_else(self._plan.fits, fits)):
+        if self._in_force.plan is not None and not (
+            self._differs(forecast, table) or fits_else(self._in_force.plan.fits, fits)
+        ):
             return None
-        self._plan = Plan(
+        self._in_force.plan = Plan(
             report.sequence + 1,
             self.policy,
             now_s,
@@ -150,7 +162,7 @@ class BatchPlanner:
             expected=Effect(min(share, 1.0)),
             fits=fits,
         )
-        return self._plan
+        return self._in_force.plan
 
     def _keeps_up(self, forecast: Forecast) -> bool:
         """Whether rows wait for something else than the work on rows before them.
@@ -166,27 +178,39 @@ class BatchPlanner:
             return load <= 1.0
         return known.catching_up or known.shrinking or load <= (LIGHT_IN_DOUBT if known.in_doubt else LIGHT_LOAD)
 
+    def save(self) -> dict[str, Any]:
+        """What is learned so far."""
+        return saved(f"{self.policy}, {self.target}", known=self._known, in_force=self._in_force)
+
+    def restore(self, state: Mapping[str, Any], now_s: float) -> None:  # noqa: ARG002 - no part of it goes by the clock
+        """Take over what `save` gave."""
+        restored(state, f"{self.policy}, {self.target}", known=self._known, in_force=self._in_force)
+
     def recall(self, reports: Sequence[Report], now_s: float) -> Plan | None:
         """Learn from reports of an earlier run; a plan that says what fits, or None if that is not known.
 
         It sheds nothing by itself: of the load now, nothing is known yet.
         """
         for report in reports:
-            self._known.learn(report)
+            if report.end_s > self._known.until_s:
+                self._known.learn(report)
         fits = self._fits(self._forecast(), None, 1.0) if self._known.costs.known else None
         self._known.pause()
+        self._in_force.plan = None
         if fits is None:
             return None
-        known_s = reports[-1].end_s if reports else now_s
+        known_s = min(self._known.until_s, now_s)
         return Plan(0, self.policy, known_s, self.salt, expected=Effect(keep_share=1.0), note=RECALLED, fits=fits)
 
     def release(self, version: int, now_s: float, note: str) -> Plan | None:
         """A plan that keeps everything, if one that sheds is in force: there is no load any more."""
-        if self._plan is None or not self._plan.gates:
+        if self._in_force.plan is None or not self._in_force.plan.gates:
             return None
         fits = self._fits(self._forecast(), None, 1.0)
-        self._plan = Plan(version, self.policy, now_s, self.salt, expected=Effect(keep_share=1.0), note=note, fits=fits)
-        return self._plan
+        self._in_force.plan = Plan(
+            version, self.policy, now_s, self.salt, expected=Effect(keep_share=1.0), note=note, fits=fits
+        )
+        return self._in_force.plan
 
     def _fits(self, forecast: Forecast, table: KeepTable | None, share: float) -> Fits | None:
         """Up to how many rows a table that keeps this share is right; None if that is not known."""
@@ -249,7 +273,7 @@ class BatchPlanner:
 
     def _differs(self, forecast: Forecast, table: KeepTable | None) -> bool:
         """Whether the table would let through other work, or more rows or utility, than the plan in force does."""
-        old_table = self._plan.gate(SOURCE) if self._plan else None
+        old_table = self._in_force.plan.gate(SOURCE) if self._in_force.plan else None
         if table is None:
             return old_table is not None  # What need not be shed is not shed, however little it is.
         (old_work, old), (new_work, new) = (forecast.let_through(one, self.utilities) for one in (old_table, table))

@@ -5,11 +5,12 @@ the whole query, or into `None` when the current plan is right. Row by row, its 
 in the simulator and inside a measured operator. Both are pure: time and seed come from outside.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 from penstock.core.control.bucket_costs import class_costs_s
+from penstock.core.control.memory import from_text, to_text
 from penstock.core.control.planner import BatchPlanner, FixedShare
 from penstock.core.control.targets import MeanQueueLatency, Target
 from penstock.core.row import baselines
@@ -45,10 +46,32 @@ class Planner(Protocol):
 
 @runtime_checkable
 class Recalling(Protocol):
-    """A planner that learns from the reports of an earlier run."""
+    """A planner that goes on from what was learned in an earlier run."""
+
+    def save(self) -> Mapping[str, Any]:
+        """What is learned so far, as JSON can hold it."""
+
+    def restore(self, state: Mapping[str, Any], now_s: float) -> None:
+        """Take over what `save` gave; a state that cannot be used is refused, and changes nothing."""
 
     def recall(self, reports: Sequence[Report], now_s: float) -> Plan | None:
-        """A plan for the first batch, or None if nothing follows."""
+        """Begin another run, with the reports that are newer than the state; a plan for its first batch, or None."""
+
+
+def memory_of(planner: object) -> str:
+    """What a planner has learned, as its plans carry it; empty if it learns nothing."""
+    return to_text(planner.save()) if isinstance(planner, Recalling) else ""
+
+
+def restore(planner: Recalling, newest: Plan | None, query: str, now_s: float) -> str:
+    """Let a planner go on from the newest plan, if it is of the same query; why it cannot, or nothing."""
+    if newest is None or newest.query != query or not newest.memory:
+        return ""
+    try:
+        planner.restore(from_text(newest.memory), now_s)
+    except PenstockError as error:
+        return f"query {query}: what the planner learned in its last run is ignored: {error}"
+    return ""
 
 
 class Machines(NamedTuple):

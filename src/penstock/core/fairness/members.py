@@ -4,12 +4,13 @@ Everything is a mean over the batches of the last source time window, and over t
 follow the load, and not the accidents of a batch.
 """
 
-from collections import deque
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
+from penstock.core.control.memory import Learned
+from penstock.messages.codec import Count, Flag, Name, Number, Record
 from penstock.messages.report import Report
 
 #: Batches that are remembered however long ago they were.
@@ -18,21 +19,22 @@ LEAST_BATCHES = 3
 GONE_CYCLES, GONE_S = 5.0, 20.0
 
 
-class _Batch(NamedTuple):
-    start_s: float
-    end_s: float
-    came_s: float  #: the time in which its rows came; 0: not known
-    rows: dict[str, int]  #: by source
-    kept: int
-    must_keep: int
-    busy_s: float
-    span_s: float  #: how long any task worked
-    wait_s: float
-    stood_still: bool  #: whether the query had nothing to do for long before it
-    waited_for_trigger_s: float  #: the part of the wait in which the query did nothing: its trigger had not come
+@dataclass(frozen=True, slots=True)
+class _Batch(Record):
+    start_s: Number
+    end_s: Number
+    came_s: Number  #: the time in which its rows came; 0: not known
+    rows: Mapping[Name, Count]  #: by source
+    kept: Count
+    must_keep: Count
+    busy_s: Number
+    span_s: Number  #: how long any task worked
+    wait_s: Number
+    stood_still: Flag  #: whether the query had nothing to do for long before it
+    waited_for_trigger_s: Number  #: the part of the wait in which the query did nothing: its trigger had not come
 
 
-class SharedKnowledge:
+class SharedKnowledge(Learned):
     """What is known of one query after its last report.
 
     >>> known = SharedKnowledge(("orders", "clicks"), window_s=10.0)
@@ -45,14 +47,16 @@ class SharedKnowledge:
     ({'orders': 50.0, 'clicks': 100.0}, 0.005, 2.0)
     """
 
+    _batches: tuple[_Batch, ...]
+    #: Work of a row that is kept, by what its operator told; what was known last if no row of late was kept.
+    cost_s: Number
+    #: Whether an operator tells how long it works; otherwise the length of batches is all that is known.
+    measured: Flag
+
     def __init__(self, sources: Sequence[str], window_s: float) -> None:
         """Start knowing nothing."""
         self._sources, self._window_s = tuple(sources), window_s
-        self._batches = deque[_Batch]()
-        #: Work of a row that is kept, by what its operator told; what was known last if no row of late was kept.
-        self.cost_s = 0.0
-        #: Whether an operator tells how long it works; otherwise the length of batches is all that is known.
-        self.measured = False
+        self._batches, self.cost_s, self.measured = (), 0.0, False
 
     def learn(self, report: Report) -> None:
         """Take in one batch."""
@@ -66,23 +70,22 @@ class SharedKnowledge:
         wait_s = report.queuing.mean_s if report.queuing else (came_s + report.duration_s) / 2.0 + report.lag_s
         # Rows that come while nothing is done wait for half of that. They were no older than this when it was over.
         age_s = max(wait_s - report.delay_s - report.span_s / 2.0, 0.0)
-        self._batches.append(
-            _Batch(
-                report.start_s,
-                report.end_s,
-                came_s,
-                {name: report.boxes[name].rows_in if name in report.boxes else 0 for name in self._sources},
-                report.rows_kept,
-                report.rows_must_keep,
-                report.busy_s,
-                report.span_s,
-                wait_s,
-                before is not None and not self.present(report.start_s),
-                min(pause_s / 2.0, age_s),
-            )
+        new = _Batch(
+            report.start_s,
+            report.end_s,
+            came_s,
+            {name: report.boxes[name].rows_in if name in report.boxes else 0 for name in self._sources},
+            report.rows_kept,
+            report.rows_must_keep,
+            report.busy_s,
+            report.span_s,
+            wait_s,
+            before is not None and not self.present(report.start_s),
+            min(pause_s / 2.0, age_s),
         )
-        while len(self._batches) > LEAST_BATCHES and self._batches[0].end_s < self._batches[-1].end_s - self._window_s:
-            self._batches.popleft()
+        batches = (*self._batches, new)
+        old = sum(batch.end_s < new.end_s - self._window_s for batch in batches)
+        self._batches = batches[min(old, max(len(batches) - LEAST_BATCHES, 0)) :]
         # A batch of which nothing came as far as the operator teaches nothing about it.
         self.measured = self.measured or report.cost_sketch is not None
         kept = sum(batch.kept for batch in self._batches)
@@ -90,7 +93,7 @@ class SharedKnowledge:
 
     def forget(self) -> None:
         """The query stands still: what comes next may be different."""
-        self._batches.clear()
+        self._batches = ()
 
     def present(self, now_s: float) -> bool:
         """Whether the query takes part at the moment."""

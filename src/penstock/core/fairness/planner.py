@@ -16,15 +16,17 @@ Inside a query either all sources are kept alike, or those first that bring the 
 has it. The second makes the most of the work, and starves a join of its busy side.
 """
 
+import copy
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from penstock.core.control.allotment import LEAST_SHARE, alike
 from penstock.core.control.forecast import Knowledge
+from penstock.core.control.memory import Learned, restored, saved
 from penstock.core.control.out_of_reach import why_out_of_reach
-from penstock.core.control.planner import DEAD_BAND, RECALLED, SOURCE, SPARE, fits_else
+from penstock.core.control.planner import DEAD_BAND, RECALLED, SOURCE, SPARE, InForce, fits_else
 from penstock.core.control.targets import MeanQueueLatency
 from penstock.core.fairness.max_min import max_min
 from penstock.core.fairness.members import SharedKnowledge
@@ -68,7 +70,12 @@ class Member:
     known: SharedKnowledge
     batches: Knowledge
     alarms: tuple[str, ...] = ()
-    plan: Plan | None = field(default=None)
+    in_force: InForce = field(default_factory=InForce)
+
+    @property
+    def plan(self) -> Plan | None:
+        """Its plan in force."""
+        return self.in_force.plan
 
     @property
     def table(self) -> KeepTable | None:
@@ -147,7 +154,6 @@ class FairPlanner:
         self.salt, self.window_s, self.target_s = salt, window_s, target_s
         self.budget = WorkBudget(target_s, acts=acts)
         self.members: dict[str, Member] = {}  #: by name
-        self._by_length: bool | None = None  # in which unit the budget is
 
     def join(self, name: str, terms: Terms) -> None:
         """Let a query take part; one that did before begins anew, as if nothing were known of it."""
@@ -182,7 +188,7 @@ class FairPlanner:
             choice.moved or _carries_else(own.plan, sic) or fits_else(own.plan.fits, fits)
         ):
             return None
-        own.plan = Plan(
+        own.in_force.plan = Plan(
             report.sequence + 1,
             self.policy,
             now_s,
@@ -194,6 +200,24 @@ class FairPlanner:
         )
         return own.plan
 
+    def save(self, name: str) -> dict[str, Any]:
+        """What is learned of a query so far, and of all together."""
+        return saved(self._settings(name), **self._learned(name), budget=self.budget)
+
+    def restore(self, name: str, state: Mapping[str, Any], now_s: float) -> None:
+        """Take over what `save` gave; of what is common to all queries, what was learned last."""
+        budget = copy.copy(self.budget)
+        restored(state, self._settings(name), **self._learned(name), budget=budget)
+        if self.budget.seen_s < budget.seen_s <= now_s:
+            self.budget = budget
+
+    def _settings(self, name: str) -> str:
+        return f"{self.policy}, {self.target_s:g} s, sources {', '.join(self.members[name].terms.sources)}"
+
+    def _learned(self, name: str) -> dict[str, Learned]:
+        own = self.members[name]
+        return {"known": own.known, "batches": own.batches, "in_force": own.in_force}
+
     def recall(self, name: str, reports: Sequence[Report], now_s: float) -> Plan | None:
         """Learn from reports of an earlier run; a plan that says what fits, or None if that is not known.
 
@@ -201,14 +225,16 @@ class FairPlanner:
         """
         own = self.members[name]
         for report in reports:
-            self.learn(name, report)
+            if report.end_s > own.batches.until_s:
+                self.learn(name, report)
         fits = own.fits(1.0)
         sic = (RowSic(SOURCE, tuple(self._carried(own))),) if own.known.ready else ()
         own.known.forget()
         own.batches.pause()
+        own.in_force.plan = None
         if fits is None:
             return None
-        known_s = reports[-1].end_s if reports else now_s
+        known_s = min(own.batches.until_s, now_s)
         return Plan(
             0, self.policy, known_s, self.salt, sic=sic, expected=Effect(keep_share=1.0), note=RECALLED, fits=fits
         )
@@ -231,7 +257,7 @@ class FairPlanner:
         own.known.forget()
         if own.plan is None or not own.plan.gates:
             return None
-        own.plan = Plan(
+        own.in_force.plan = Plan(
             version,
             self.policy,
             now_s,
@@ -252,9 +278,9 @@ class FairPlanner:
     def follow(self, present: Mapping[str, Member], now_s: float) -> None:
         """Move the budget to what the queries present tell; a planner that knows more extends it."""
         by_length = not _told(present)
-        if self._by_length is not None and by_length is not self._by_length:
+        if self.budget.by_length is not None and by_length is not self.budget.by_length:
             self.budget.convert(_rate_of_exchange(present, by_length=by_length))
-        self._by_length = by_length
+        self.budget.by_length = by_length
         costs_s = self._costs_s(present)
         held = [member.known for member in present.values() if member.held]
         self.budget.follow(

@@ -26,7 +26,9 @@ more work comes than can be done.
 
 import math
 
+from penstock.core.control.memory import Learned
 from penstock.core.settings import duration_s
+from penstock.messages.codec import Count, Flag, Number
 
 #: Share of the target that is aimed at, as in `core.control.targets`.
 AIM = 0.9
@@ -50,7 +52,7 @@ KEEP_UP = 0.8
 SOME_CYCLES = 4
 
 
-class WorkBudget:
+class WorkBudget(Learned):
     """The work a second that fits.
 
     >>> budget = WorkBudget(target_s=2.0)
@@ -65,17 +67,23 @@ class WorkBudget:
     1.676
     """
 
+    _capacity: Number
+    seen_s: Number  #: when something was learned last
+    _moved_s: Number
+    _drain: Number
+    _low: Count
+    _over: Number  # what is done over what was planned
+    per_s: Number | None
+    in_vain: Flag  #: whether shedding makes no wait short enough, as of late
+    by_length: Flag | None  #: whether work is told by the length of batches, or by operators
+
     def __init__(self, target_s: float, *, acts: bool = True) -> None:
         """Start without a budget; if it does not act, waits do not follow from it, nor it from waits."""
         self._aim_s = AIM * duration_s("target_s", target_s)
         self._acts = acts
-        self._capacity = 0.0
-        self._seen_s = self._moved_s = 0.0
-        self._drain = 1.0
-        self._low = 0
-        self._over = 1.0  # what is done over what was planned
-        self.per_s: float | None = None
-        self.in_vain = False  #: whether shedding makes no wait short enough, as of late
+        self._capacity = self.seen_s = self._moved_s = 0.0
+        self._drain, self._low, self._over = 1.0, 0, 1.0
+        self.per_s, self.in_vain, self.by_length = None, False, None
 
     @property
     def now_per_s(self) -> float | None:
@@ -127,8 +135,8 @@ class WorkBudget:
             pace_per_s: Work that operators got done a second while they worked.
             in_vain: Whether shedding makes no wait short enough.
         """
-        remembered = self._capacity * (1.0 - FORGET_PER_S) ** max(now_s - self._seen_s, 0.0)
-        self._capacity, self._seen_s = max(remembered, done_per_s, pace_per_s), now_s
+        remembered = self._capacity * (1.0 - FORGET_PER_S) ** max(now_s - self.seen_s, 0.0)
+        self._capacity, self.seen_s = max(remembered, done_per_s, pace_per_s), now_s
         self.in_vain = in_vain
         if in_vain:
             most_per_s = KEEP_UP * self._capacity

@@ -28,4 +28,10 @@ class Purge(NamedTuple):
     now_s: float
 
 
-Instruction = Write | Renew | Purge
+class Tell(NamedTuple):
+    """Warn in one line."""
+
+    line: str
+
+
+Instruction = Write | Renew | Purge | Tell

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from penstock.core.control.batch_size import OffsetRatio
-from penstock.core.control.policies import Recalling
+from penstock.core.control.policies import Recalling, memory_of, restore
 from penstock.core.control.shed_alarms import ShedAlarms
 from penstock.core.loop.events import (
     BatchEnded,
@@ -20,7 +20,7 @@ from penstock.core.loop.events import (
     Stored,
     Taken,
 )
-from penstock.core.loop.instructions import Instruction, Purge, Renew, Write
+from penstock.core.loop.instructions import Instruction, Purge, Renew, Tell, Write
 from penstock.core.loop.leases import LEASE_S
 from penstock.messages.plan import Plan
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from penstock.core.control.policies import Planner
     from penstock.messages.plan import Costs
 
-#: How often old plans and bindings are deleted, in batches.
+#: How often old plans and bindings are deleted, in batches, and a plan is written again with what was learned since.
 PURGE_EVERY = 50
 
 
@@ -97,7 +97,8 @@ class Loop:
                 self._ratio = OffsetRatio(event.newest.rows_per_offset)
         if self.in_force is not None or not isinstance(self._planner, Recalling):
             return []
-        return self._write(self._planner.recall(event.reports, event.now_s))
+        told = restore(self._planner, event.newest, self._query, event.now_s)
+        return [*([Tell(told)] if told else []), *self._write(self._planner.recall(event.reports, event.now_s))]
 
     def _plan(self, event: BatchEnded) -> list[Instruction]:
         if event.report is None:
@@ -114,14 +115,25 @@ class Loop:
         plan = self.in_force
         if decided is None and plan is not None and plan.fits and self._ratio.differs(plan.rows_per_offset):
             decided = self._again(event.now_s, "rows for each offset learned")
+        if (
+            decided is None
+            and plan is not None
+            and self._is_due(event.batch)
+            and plan.memory != memory_of(self._planner)
+        ):
+            decided = self._again(event.now_s, plan.note)  # It has been in force for long: with what was learned since.
         return self._write(decided)
 
     def _again(self, now_s: float, note: str) -> Plan:
         """The plan in force, decided anew for what else has changed."""
         return replace(self.in_force or Plan.keep_all(0, "by_cost", now_s), decided_s=now_s, note=note)
 
+    def _is_due(self, batch: int) -> bool:
+        """Whether so many batches have ended that it is time to tidy up."""
+        return self._purged is not None and batch - self._purged >= PURGE_EVERY
+
     def _purge(self, event: BatchEnded) -> list[Instruction]:
-        if self._purged is not None and event.batch - self._purged < PURGE_EVERY:
+        if self._purged is not None and not self._is_due(event.batch):
             return []
         self._purged = event.batch
         return [Purge(event.batch, event.now_s)]
@@ -166,6 +178,7 @@ class Loop:
             salt=plan.salt if self._salt is None else self._salt,
             costs=plan.costs if self._costs is None else (self._costs,),
             rows_per_offset=self._ratio.value,
+            memory=memory_of(self._planner),
         )
         return [Write(replace(self._unwritten, version=self._next))]
 

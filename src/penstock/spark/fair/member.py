@@ -38,6 +38,16 @@ class MemberPlanner:
         with self._lock:
             return self._planner.decide(self._name, report, now_s)
 
+    def save(self) -> Mapping[str, Any]:
+        """What is learned of the query so far."""
+        with self._lock:
+            return self._planner.save(self._name)
+
+    def restore(self, state: Mapping[str, Any], now_s: float) -> None:
+        """Take over what `save` gave."""
+        with self._lock:
+            self._planner.restore(self._name, state, now_s)
+
     def recall(self, reports: Sequence[Report], now_s: float) -> Plan | None:
         """A plan for the first batch by the reports of an earlier run, or None if nothing follows."""
         with self._lock:
