@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import PenstockError
-from penstock.messages.plan import Costs, Effect, Fits, KeepTable, OwnCost, Plan, RowSic
+from penstock.messages.plan import Costs, Drop, Effect, Fits, KeepTable, OwnCost, Plan, QueryShare, RowSic
 
 #: Fields that plans of earlier releases do not have.
-LATER = {"sic", "fits", "query", "rows_per_offset", "memory"}
+LATER = {"sic", "fits", "query", "rows_per_offset", "memory", "drops", "entry", "queries", "elapsed_s"}
 
 seconds = st.floats(0, allow_infinity=False, allow_nan=False)
 shares = st.floats(0, 1)
@@ -112,10 +112,22 @@ def test_parquet_loses_nothing(originals: list[Plan], tmp_path: Path) -> None:
 
 def test_json_is_canonical() -> None:
     assert plan(decided_s=2, expected=Effect(1, None)).to_json() == (
-        '{"costs":[],"decided_s":2.0,"expected":{"keep_share":1.0,"queuing_latency_s":null},"fits":null,"format":1,'
+        '{"costs":[],"decided_s":2.0,"drops":[],"elapsed_s":0.0,"entry":0,'
+        '"expected":{"keep_share":1.0,"queuing_latency_s":null},"fits":null,"format":1,'
         '"gates":[{"keep":[0.5],"place":"source","reasons":["over capacity"]}],"memory":"","note":"","policy":"p",'
-        '"query":"","rows_per_offset":null,"salt":3,"sic":[],"version":1}'
+        '"queries":[],"query":"","rows_per_offset":null,"salt":3,"sic":[],"version":1}'
     )
+
+
+def test_plans_that_networks_and_sites_wrote_before_are_read() -> None:
+    network = {"format": 1, "version": 3, "decided_s": 2.0, "drops": [{"place": "I", "keep": 0.5, "condition": ""}]}
+    found = Plan.from_json(json.dumps(network | {"entry": 2, "note": "start"}))
+    assert (found.version, found.drop("I"), found.entry, found.note) == (3, Drop("I", keep=0.5), 2, "start")
+    site = {"format": 1, "batch": 7, "decided_s": 2.0, "elapsed_s": 1.0, "keep": {"f.cpu": 0.5}, "sic": {"f.cpu": 0.01}}
+    site |= {"give": {"cov": 0.5}, "levels": {"cov": 0.75}, "note": "balance", "batch_id": "q:1"}
+    found = Plan.from_json(json.dumps(site))
+    assert (found.version, found.elapsed_s, found.drop("f.cpu")) == (7, 1.0, Drop("f.cpu", keep=0.5))
+    assert (found.sic_at("f.cpu"), found.queries) == (RowSic("f.cpu", (0.01,)), (QueryShare("cov", 0.5, 0.75),))
 
 
 def test_arrow_schema_is_typed() -> None:

@@ -120,7 +120,7 @@ def test_a_stopped_loop_writes_no_plan_that_sheds() -> None:
 def test_costs_and_the_ratio_of_offsets_reach_the_next_plan() -> None:
     costs = Costs("deal", 2, (1.0,))
     loop = Loop(Scripted(), "query")
-    (written, _) = loop.handle(BatchEnded(1.0, 0, REPORT, costs=costs, offsets=20))
+    (written, _) = loop.handle(BatchEnded(1.0, 0, REPORT, costs=costs, rows=10, offsets=20))
     assert isinstance(written, Write)
     assert (written.plan.costs, written.plan.rows_per_offset, written.plan.gates) == ((costs,), 0.5, ())
 

@@ -190,8 +190,9 @@ def test_batches_that_go_as_planned_need_no_look_into_the_logs(bench: Bench) -> 
             asked.append(name)
             return getattr(self._log, name)
 
-    driver = bench.controller._driver  # noqa: SLF001 - as if it had been given these
-    driver.plans, driver.bindings = Counted(bench.plans), Counted(bench.bindings)  # type: ignore[assignment]
+    controller = bench.controller
+    controller._driver.plans = Counted(bench.plans)  # type: ignore[assignment]  # noqa: SLF001 - as if given it
+    controller._batches._bindings = Counted(bench.bindings)  # type: ignore[assignment]  # noqa: SLF001 - and this
     bench.batch(50)
     asked.clear()  # with the first batch, as with every hundredth, old entries are purged
     for _ in range(5):

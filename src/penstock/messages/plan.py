@@ -115,6 +115,39 @@ class RowSic(Record):
 
 
 @dataclass(frozen=True, slots=True)
+class Drop(Record):
+    """A drop at a place of a network: it keeps a share of the rows, or those that meet a condition in SQL.
+
+    >>> Drop("hot->O1", keep=0.25).words, Drop("I1", condition="value > 75").words
+    ('drops 75 %', 'keeps value > 75')
+    """
+
+    place: Name
+    keep: Share = 1.0
+    condition: Text = ""
+
+    @property
+    def words(self) -> str:
+        """What it does, for people."""
+        return f"keeps {self.condition}" if self.condition else f"drops {100.0 * (1.0 - self.keep):.3g} %"
+
+
+@dataclass(frozen=True, slots=True)
+class QueryShare(Record):
+    """What a site gives one query.
+
+    Attributes:
+        query: Its name.
+        give: The share of its sources' rows that it is given here.
+        level: Its SIC as the site sees it: what it gives and what peers have sent.
+    """
+
+    query: Name
+    give: Share
+    level: Share
+
+
+@dataclass(frozen=True, slots=True)
 class Fits(Record):
     """Up to how many rows a plan's keep shares are right, before the gate (`core.control.batch_size`).
 
@@ -155,6 +188,7 @@ class Plan(Message):
         decided_s: When it decided.
         salt: Seed of the hash by which the gates choose rows.
         gates: Keep probabilities, one table a place.
+        drops: Drops in a network, one a place.
         costs: What rows cost where they are dealt to partitions, one a place.
         sic: Source information content of rows, one a place; for queries that share an application fairly.
         expected: What the policy expects of the plan.
@@ -163,6 +197,9 @@ class Plan(Message):
         query: Identity of the streaming query that the plan is for; its gates act on no other. Empty: on any.
         rows_per_offset: Rows that come to the gate for each that the source's offsets count; `None` if not known.
         memory: What the planner had learned, for the next run of the query (`core.control.memory`); may be empty.
+        entry: Index of the road map's entry that the drops are; 0 drops nothing.
+        queries: What a site gives each query.
+        elapsed_s: The time over which the rows came that a site's plan is for.
     """
 
     version: Count
@@ -178,6 +215,10 @@ class Plan(Message):
     query: Text = ""
     rows_per_offset: Factor | None = None
     memory: Text = ""
+    drops: tuple[Drop, ...] = ()
+    entry: Count = 0
+    queries: tuple[QueryShare, ...] = ()
+    elapsed_s: Seconds = 0.0
 
     @classmethod
     def keep_all(cls, version: int, policy: str, decided_s: float, salt: int = 0) -> Self:
@@ -190,16 +231,29 @@ class Plan(Message):
 
     @classmethod
     def _of_today(cls, document: dict[str, Any]) -> dict[str, Any]:
-        """Before there were costs, a plan had an empty list of assignments; the last fields came one by one."""
-        document = {"sic": [], "fits": None, "query": "", "rows_per_offset": None, "memory": ""} | document
-        if document.get("assignments") != [] or "costs" in document:
-            return document
-        return {name: value for name, value in document.items() if name != "assignments"} | {"costs": []}
+        """Networks and sites wrote plans of their own; before there were costs, there was a list of assignments."""
+        if "batch" in document:
+            document = _of_site(document)
+        elif document.keys() == {"format", "version", "decided_s", "drops", "entry", "note"}:
+            document = {"policy": "network", "salt": 0, "gates": [], "costs": [], "expected": None} | document
+        if document.get("assignments") == [] and "costs" not in document:
+            document = {name: value for name, value in document.items() if name != "assignments"} | {"costs": []}
+        later: dict[str, Any] = {"sic": [], "fits": None, "query": "", "rows_per_offset": None, "memory": ""}
+        return {**later, "drops": [], "entry": 0, "queries": [], "elapsed_s": 0.0} | document
 
     @property
     def leased(self) -> bool:
         """Whether it sheds, or cuts batches that are too large: then it acts only as long as somebody renews it."""
         return bool(self.gates) or self.fits is not None
+
+    @property
+    def sheds(self) -> bool:
+        """Whether it sheds rows of batches of any size."""
+        return bool(self.gates or self.drops)
+
+    def drop(self, place: str) -> Drop | None:
+        """The drop at a place; `None` if there is none."""
+        return next((drop for drop in self.drops if drop.place == place), None)
 
     def gate(self, place: str) -> KeepTable | None:
         """The keep table of a place; `None` if every row is kept there."""
@@ -217,6 +271,8 @@ class Plan(Message):
         _check_unique("gates", [table.place for table in self.gates])
         _check_unique("costs", [costs.place for costs in self.costs])
         _check_unique("sic", [sic.place for sic in self.sic])
+        _check_unique("drops", [drop.place for drop in self.drops])
+        _check_unique("queries", [one.query for one in self.queries])
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,6 +360,26 @@ class Rules(Message):
         """Whether each row gets the same verdict by the other rules."""
         own = replace(self, number=0, quarantine="", reads=1)
         return own == replace(other, number=0, quarantine="", reads=1)
+
+
+def _of_site(document: dict[str, Any]) -> dict[str, Any]:
+    """What a site wrote for a batch, as the plan of that version."""
+    keep, sic, give, levels = (document[name] for name in ("keep", "sic", "give", "levels"))
+    return {
+        "format": document["format"],
+        "version": document["batch"],
+        "policy": document["note"] or "balance",
+        "decided_s": document["decided_s"],
+        "elapsed_s": document["elapsed_s"],
+        "salt": 0,
+        "gates": [],
+        "costs": [],
+        "expected": None,
+        "note": document["note"],
+        "drops": [Drop(name, keep=share) for name, share in keep.items()],
+        "sic": [RowSic(name, (share,)) for name, share in sic.items()],
+        "queries": [QueryShare(name, share, levels.get(name, share)) for name, share in give.items()],
+    }
 
 
 def _check_unique(name: str, places: Iterable[str]) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from penstock.core.loop.events import Began, Event, Failed, Renewed, Stopped, Stored, Taken
 from penstock.core.loop.instructions import Purge, Renew, Tell, Write
 from penstock.errors import PenstockError
-from penstock.store import retention
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from penstock.core.loop.machine import Loop
     from penstock.messages.plan import Plan
     from penstock.messages.report import Report
-    from penstock.spark.plans.places import Bindings, Plans
+    from penstock.spark.plans.places import Plans
 
 
 class Driver:
@@ -25,15 +24,19 @@ class Driver:
 
     def __init__(
         self,
-        loop: Loop,
+        loop: Loop[Any],
         plans: Plans,
-        bindings: Bindings,
         clock: Callable[[], float],
+        purge: Callable[[int, float], None],
         tell: Callable[[str], None],
     ) -> None:
-        """Let the loop write into these logs; `tell` warns of what hurts nothing yet."""
-        self.loop, self.plans, self.bindings = loop, plans, bindings
-        self._clock, self._tell = clock, tell
+        """Let the loop write into this log.
+
+        `purge` deletes what no batch from the one given back by the retention can need, at that time. `tell` warns of
+        what hurts nothing yet.
+        """
+        self.loop, self.plans = loop, plans
+        self._clock, self._purge, self._tell = clock, purge, tell
         self._lock = threading.RLock()
 
     def begin(self, reports: Sequence[Report]) -> None:
@@ -72,18 +75,13 @@ class Driver:
                 self.plans.renew(version, now_s)
                 return self.loop.handle(Renewed(version, now_s))
             case Purge(batch, now_s):
-                self._purge(batch, now_s)
+                try:
+                    self._purge(batch, now_s)
+                except (OSError, PenstockError) as error:
+                    self._tell(f"old plans and bindings cannot be deleted: {error}")
             case Tell(line):
                 self._tell(line)
         return []
-
-    def _purge(self, batch: int, now_s: float) -> None:
-        """Delete the bindings of batches long done, and the plans that only they needed."""
-        try:
-            retention.purge_bindings(self.bindings, batch, now_s)
-            retention.purge_plans(self.plans, self.bindings.oldest())
-        except (OSError, PenstockError) as error:
-            self._tell(f"old plans and bindings cannot be deleted: {error}")
 
     def plan(self, version: int) -> Plan | None:
         """The plan of that version; None if it is gone."""

@@ -76,8 +76,7 @@ class Binder:
         self._twice(lambda: self._bindings.add(batch, made))
         if batch % PURGE_EVERY == 0:  # A query goes on binding its batches when its guard has stopped.
             with suppress(Exception):
-                retention.purge_bindings(self._bindings, batch, made.bound_s)
-                retention.purge_plans(self._plans, self._bindings.oldest())
+                retention.purge(self._plans, self._bindings, batch, made.bound_s)
         return self._bindings.get(batch)  # Another one may have been first.
 
     def last_bound_s(self, batch: int) -> float | None:

@@ -63,3 +63,9 @@ def purge_plans(plans: Entries, oldest: Binding | None) -> None:
     needed = plans.made_before(oldest.bound_s - SKEW_S)
     if needed is not None:
         plans.purge(needed if oldest.plan_version is None else min(needed, oldest.plan_version))
+
+
+def purge(plans: Entries, bindings: Bindings, batch: int, now_s: float) -> None:
+    """Delete the bindings of batches long done, and the plans that only they needed."""
+    purge_bindings(bindings, batch, now_s)
+    purge_plans(plans, bindings.oldest())

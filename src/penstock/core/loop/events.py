@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from penstock.messages.plan import Costs, Plan
     from penstock.messages.report import Report
+
+#: What a planner decides by: a Report, or what a network or a site has measured.
+R = TypeVar("R")
 
 
 class Began(NamedTuple):
@@ -19,16 +23,24 @@ class Began(NamedTuple):
     reports: Sequence[Report] = ()
 
 
-class BatchEnded(NamedTuple):
-    """A batch is done.
+@dataclass(frozen=True, slots=True)
+class BatchEnded(Generic[R]):
+    """A batch is done; at a site, which plans by what came, it is about to run.
 
-    Its report, None if it says nothing; new costs to deal rows by; and how many rows its offsets count, if they do.
+    Attributes:
+        now_s: The time.
+        batch: Its number.
+        report: What happened in it, for the planner; None if nothing did that tells anything.
+        costs: New costs to deal rows by, if there are any.
+        rows: Rows that came to the gate.
+        offsets: Rows that the batch has by its offsets; None if these do not count rows.
     """
 
     now_s: float
     batch: int
-    report: Report | None = None
+    report: R | None = None
     costs: Costs | None = None
+    rows: int = 0
     offsets: int | None = None
 
 
@@ -78,4 +90,4 @@ class Renewed(NamedTuple):
     now_s: float
 
 
-Event = Began | BatchEnded | Misread | Passed | Stopped | Stored | Taken | Failed | Renewed
+Event = Began | BatchEnded[Any] | Misread | Passed | Stopped | Stored | Taken | Failed | Renewed

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from penstock.core.control.batch_size import OffsetRatio
 from penstock.core.control.policies import Recalling, memory_of, restore
-from penstock.core.control.shed_alarms import ShedAlarms
 from penstock.core.loop.events import (
     BatchEnded,
     Began,
@@ -25,14 +24,31 @@ from penstock.core.loop.leases import LEASE_S
 from penstock.messages.plan import Plan
 
 if TYPE_CHECKING:
-    from penstock.core.control.policies import Planner
     from penstock.messages.plan import Costs
 
 #: How often old plans and bindings are deleted, in batches, and a plan is written again with what was learned since.
 PURGE_EVERY = 50
 
 
-class Loop:
+R = TypeVar("R")
+R_contra = TypeVar("R_contra", contravariant=True)
+
+
+class Decides(Protocol[R_contra]):
+    """What the loop asks of a planner."""
+
+    @property
+    def alarms(self) -> tuple[str, ...]:
+        """What needs an operator, one line each, as of the last report."""
+
+    def decide(self, report: R_contra, now_s: float, /) -> Plan | None:
+        """The plan from now on, or None to go on with the one in force."""
+
+    def release(self, version: int, now_s: float, note: str) -> Plan | None:
+        """A plan that keeps everything, or None if none is needed."""
+
+
+class Loop(Generic[R]):
     """One query's loop.
 
     Rows flow when in doubt: a plan that sheds is renewed only as long as the loop understands every batch, and the last
@@ -41,12 +57,11 @@ class Loop:
     Attributes:
         in_force: The newest plan that is known to be in the store.
         renewed_s: When that was decided or last renewed.
-        alarms: What needs an operator, as of the last report.
     """
 
     def __init__(
         self,
-        planner: Planner,
+        planner: Decides[R],
         query: str,
         *,
         salt: int | None = None,
@@ -60,7 +75,6 @@ class Loop:
         """
         self._planner, self._query, self._salt = planner, query, salt
         self._costs, self._ratio = costs, OffsetRatio(None)
-        self._shed_alarms = ShedAlarms()
         self._unwritten: Plan | None = None  # decided, and not known to be in the store
         self._held_since_s = 0.0 if held_at_start else None
         self._purged: int | None = None
@@ -69,7 +83,11 @@ class Loop:
         self._stopped = False
         self.in_force: Plan | None = None
         self.renewed_s = 0.0
-        self.alarms: tuple[str, ...] = ()
+
+    @property
+    def alarms(self) -> tuple[str, ...]:
+        """What needs an operator, as of the last report."""
+        return self._planner.alarms
 
     def handle(self, event: Event) -> list[Instruction]:
         """What follows from an event."""
@@ -79,8 +97,7 @@ class Loop:
             case BatchEnded():
                 return [*self._plan(event), *self._purge(event)]
             case Misread():
-                self._understands = False
-                return self._try_again(event.now_s)
+                return self._misread(event)
             case Passed():
                 return self._pass(event)
             case Stopped():
@@ -100,14 +117,13 @@ class Loop:
         told = restore(self._planner, event.newest, self._query, event.now_s)
         return [*([Tell(told)] if told else []), *self._write(self._planner.recall(event.reports, event.now_s))]
 
-    def _plan(self, event: BatchEnded) -> list[Instruction]:
+    def _plan(self, event: BatchEnded[R]) -> list[Instruction]:
         if event.report is None:
             self._understands = True
             return []
         self._understands = False
-        self._ratio.learn(event.report.rows_in, event.offsets)
+        self._ratio.learn(event.rows, event.offsets)
         decided = self._planner.decide(event.report, event.now_s)
-        self.alarms = (*self._planner.alarms, *self._shed_alarms.after(event.report))
         self._understands = True
         if event.costs is not None:
             self._costs = event.costs
@@ -122,7 +138,7 @@ class Loop:
             and plan.memory != memory_of(self._planner)
         ):
             decided = self._again(event.now_s, plan.note)  # It has been in force for long: with what was learned since.
-        return self._write(decided)
+        return self._try_again(event.now_s) if decided is None else self._write(decided)
 
     def _again(self, now_s: float, note: str) -> Plan:
         """The plan in force, decided anew for what else has changed."""
@@ -132,11 +148,19 @@ class Loop:
         """Whether so many batches have ended that it is time to tidy up."""
         return self._purged is not None and batch - self._purged >= PURGE_EVERY
 
-    def _purge(self, event: BatchEnded) -> list[Instruction]:
+    def _purge(self, event: BatchEnded[R]) -> list[Instruction]:
         if self._purged is not None and not self._is_due(event.batch):
             return []
         self._purged = event.batch
         return [Purge(event.batch, event.now_s)]
+
+    def _misread(self, event: Misread) -> list[Instruction]:
+        """Rows flow when in doubt: a lease runs out, and drops, which have none, are taken back."""
+        self._understands = False
+        if self.in_force is None or not self.in_force.drops:
+            return self._try_again(event.now_s)
+        released = self._planner.release(0, event.now_s, "rows flow")
+        return self._write(released or Plan(0, self.in_force.policy, event.now_s, 0, note="rows flow"))
 
     def _try_again(self, now_s: float) -> list[Instruction]:
         return [] if self._unwritten is None else self._write(replace(self._unwritten, decided_s=now_s))

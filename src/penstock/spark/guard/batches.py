@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
+from penstock.core.control.shed_alarms import ShedAlarms
 from penstock.core.loop.leases import LEASE_S
 from penstock.spark.feed import ProgressFeed
 from penstock.spark.guard.account import Account
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from penstock.spark.driver import Driver
     from penstock.spark.guard.reading import Reading
     from penstock.spark.guard.teller import Teller
-    from penstock.spark.plans.places import Store
+    from penstock.spark.plans.places import Bindings, Store
     from penstock.spark.progress import Progress
 
 #: What the names of probes begin with.
@@ -47,6 +48,7 @@ class Batches:
         query: StreamingQuery,
         reading: Reading,
         driver: Driver,
+        bindings: Bindings,
         teller: Teller,
         clock: Callable[[], float],
         *,
@@ -55,17 +57,18 @@ class Batches:
     ) -> None:
         """Read this query; `store` is where plans are kept, `shed` says how many rows of a batch are in quarantine."""
         self._query, self._reading, self._driver, self._teller = str(query.id), reading, driver, teller
-        self._clock = clock
+        self._bindings, self._clock = bindings, clock
         self._feed = ProgressFeed(query)
         self._pending: deque[Progress] = deque()  # batches that have ended and are to be read
         self._judged = Judged(self._query, store)
+        self._shed_alarms = ShedAlarms()
         self.last: Progress | None = None
         self.reports = Recent()
         self.totals = Totals()
         self.account = Account(
             self._query,
             self.totals,
-            driver.bindings,
+            bindings,
             accounted=teller.kept_in.accounted(),
             tell=teller.tell,
             keep=teller.keep,
@@ -85,12 +88,12 @@ class Batches:
         """The oldest batch that was not read yet; after an error the others are read at the next look."""
         return self._pending.popleft() if self._pending else None
 
-    def alarms(self, progress: Progress) -> list[str]:
-        """What is wrong with how rows of a batch are judged, or with their times of arrival."""
-        trouble = (
-            None if not self._reading.gated else arrival_trouble(progress, self._reading.gates(), self._reading.probe)
-        )
-        return [*self._judged.alarms, *([] if trouble is None else [trouble])]
+    def alarms(self, progress: Progress, report: Report) -> list[str]:
+        """That too much is shed, or what is wrong with how rows of a batch are judged, or with their arrival."""
+        found = [*self._shed_alarms.after(report), *self._judged.alarms]
+        if self._reading.gated:
+            found.append(arrival_trouble(progress, self._reading.gates(), self._reading.probe) or "")
+        return [line for line in found if line]
 
     def read(self, progress: Progress) -> Report | None:
         """A batch as a Report; None if it tells nothing."""
@@ -129,7 +132,7 @@ class Batches:
 
     def _judged_by(self, progress: Progress) -> Plan | None:
         """The plan that judged a batch, by the gate's own word; if there was trouble, that is told."""
-        bindings, loop = self._driver.bindings, self._driver.loop
+        bindings, loop = self._bindings, self._driver.loop
         if not self._reading.gated:
             bound = bindings.get(progress.batch)
             return None if bound is None or bound.plan_version is None else self._driver.plan(bound.plan_version)
@@ -157,7 +160,7 @@ class Batches:
         plan = self._driver.loop.in_force
         if plan is None or not plan.gates:
             return  # Only a plan that sheds has a lease; and with Spark Connect a look at a binding has its price.
-        bound = self._driver.bindings.get(batch)
+        bound = self._bindings.get(batch)
         if bound and bound.bound_s - self._driver.loop.renewed_s > LEASE_S:
             self._teller.error(
                 f"query {self._query} kept every row of a batch because its plan was older than {LEASE_S:.0f} s by "

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock.core.loop.events import BatchEnded, Misread, Passed
@@ -17,6 +18,7 @@ from penstock.spark.guard.account import ACCOUNT
 from penstock.spark.guard.batches import Batches
 from penstock.spark.guard.liveness import NO_BATCH, Liveness
 from penstock.spark.guard.teller import Teller, line_of
+from penstock.store import retention
 from penstock.store.report_log import Alive, End
 
 if TYPE_CHECKING:
@@ -92,8 +94,9 @@ class Controller:
             costs=dealing.costs if dealing else None,
             held_at_start=reading.gated and not by_length,
         )
-        self._driver = Driver(loop, plans, bindings, clock, self._teller.tell)
-        self._batches = Batches(query, reading, self._driver, self._teller, clock, store=store, shed=shed)
+        purge = partial(retention.purge, plans, bindings)
+        self._driver = Driver(loop, plans, clock, purge, self._teller.tell)
+        self._batches = Batches(query, reading, self._driver, bindings, self._teller, clock, store=store, shed=shed)
         self._liveness = Liveness(query, clock())
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"penstock-{query.id}", daemon=True)
@@ -235,8 +238,10 @@ class Controller:
             self._driver.handle(BatchEnded(self._clock(), progress.batch))
         else:
             costs = None if self._dealing is None else self._dealing.news(progress, self._reading.probe)
-            self._driver.handle(BatchEnded(self._clock(), progress.batch, report, costs, progress.offsets))
-            self.alarms = (*self._driver.loop.alarms, *self._batches.alarms(progress))
+            self._driver.handle(
+                BatchEnded(self._clock(), progress.batch, report, costs, report.rows_in, progress.offsets)
+            )
+            self.alarms = (*self._driver.loop.alarms, *self._batches.alarms(progress, report))
         for alarm in self.alarms:
             self._teller.tell(alarm)
 
