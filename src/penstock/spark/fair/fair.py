@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from penstock.core.balanced.planner import BalancedPlanner
 from penstock.core.balanced.policy import Balanced
@@ -30,14 +30,13 @@ from penstock.spark.fair.sic_operators import observed
 from penstock.spark.guard.batches import PROBE
 from penstock.spark.guard.checks import one_of
 from penstock.spark.guard.controller import Controller
-from penstock.spark.guard.guard import METRICS_PORT, Backlog, Guard, Mode
+from penstock.spark.guard.guard import Backlog, Guard, Mode
 from penstock.spark.guard.misuse import GATE, check_frame, only_gates
+from penstock.spark.lifecycle import Metered
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Sequence
-    from types import TracebackType
-    from wsgiref.simple_server import WSGIServer
 
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
@@ -53,7 +52,7 @@ ALL_OF_IT = 1.0 - 1e-6
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 
-class Fair:
+class Fair(Metered):
     """Queries that share one application.
 
     Each has a gate in front of its sources, a log of plans of its own, and a thread that watches it; they have one
@@ -98,7 +97,6 @@ class Fair:
         self.planner = self._planner_of(chosen)
         self.lock = threading.Lock()
         self.queries: dict[str, FairQuery] = {}
-        self._metrics_server: WSGIServer | None = None
 
     def _planner_of(self, policy: Policy | Balanced) -> FairPlanner:
         common = {"window_s": self.window_s, "salt": self.salt, "acts": self.mode == "enforce"}
@@ -230,39 +228,14 @@ class Fair:
             )
         return "\n".join(lines)
 
-    def serve_metrics(self, port: int = METRICS_PORT, address: str = "127.0.0.1") -> int:
-        """Answer Prometheus for all queries at `http://address:port/metrics` until all are stopped.
-
-        Returns:
-            The port.
-        """
-        from penstock.spark.guard.metrics import serve  # noqa: PLC0415 - only this needs Prometheus' client
-
-        self._close_metrics()
-        self._metrics_server = serve(lambda: [*self.queries.values()], port, address)
-        return self._metrics_server.server_port
+    def _measured_guards(self) -> list[Guard]:
+        return [*self.queries.values()]
 
     def stop(self) -> None:
         """Stop planning for all queries; those that go on keep every row from now on."""
         with ThreadPoolExecutor(max(len(self.queries), 1)) as each:  # Spark may keep all of them waiting.
             list(each.map(FairQuery.stop, self.queries.values()))
-        self._close_metrics()
-
-    def _close_metrics(self) -> None:
-        server, self._metrics_server = self._metrics_server, None
-        if server is not None:
-            server.shutdown()
-            server.server_close()
-
-    def __enter__(self) -> Self:
-        """Nothing to do: each query's `watch` starts its work."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Stop planning."""
-        self.stop()
+        self.stop_metrics()
 
 
 class FairQuery(Guard):

@@ -18,22 +18,20 @@ from penstock.messages.claim import Claim
 from penstock.messages.plan import Costs, Plan
 from penstock.spark.grouping.dealing import FromLog, Given, dealer
 from penstock.spark.guard.batches import PROBE
-from penstock.spark.guard.checks import column_name, column_names, guard_name, one_of
+from penstock.spark.guard.checks import check_operator, column_name, column_names, guard_name
 from penstock.spark.guard.controller import Controller
 from penstock.spark.guard.reading import Dealing, ProbeReading
+from penstock.spark.lifecycle import Watcher
 from penstock.spark.plans.binding import GateOptions
 from penstock.spark.plans.places import on_connect
-from penstock.spark.plans.remote import store_for
 from penstock.spark.probe.measured import measured
 from penstock.spark.progress import costs_of_tasks
 from penstock.spark.row_columns import RowColumns
-from penstock.store.folder import local_folder
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Sequence
     from pathlib import Path
-    from types import TracebackType
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
@@ -41,7 +39,6 @@ if TYPE_CHECKING:
 
     from penstock.messages.report import Report
     from penstock.spark.guard.guard import Guard
-    from penstock.spark.plans.places import Store
     from penstock.spark.probe.measured import Form
     from penstock.store.logs import PlanStore
 
@@ -83,13 +80,15 @@ def by_cost(
     return Grouping(key, partitions, checkpoint=checkpoint, row=row, name=name, guard=guard, cost=cost, factors=factors)
 
 
-class Grouping:
+class Grouping(Watcher):
     """Deals rows to partitions by their cost; `by_cost` makes one.
 
     Attributes:
         name: Its name: the place in a plan under which costs are kept.
         partitions: How many there are.
     """
+
+    kind = "grouping"
 
     def __init__(
         self,
@@ -104,6 +103,7 @@ class Grouping:
         factors: Sequence[float],
     ) -> None:
         """Check the settings; `by_cost` explains them."""
+        super().__init__(checkpoint)
         self.name = guard_name(name)
         self.partitions = _partitions(partitions)
         self._guard = guard
@@ -126,11 +126,6 @@ class Grouping:
             raise PenstockError("key is missing: name the column or columns that a row's cost depends on")
         else:
             self._columns, self._salt = own, 0
-        if checkpoint is not None:
-            local_folder("checkpoint", checkpoint)  # Refused here if it is none.
-        self._checkpoint = checkpoint
-        self._store: Store | None = None
-        self._controller: Controller | None = None
         self._observation: Any = None
         self._probe = f"{PROBE}{self.name}"
 
@@ -183,9 +178,7 @@ class Grouping:
         """
         if self._guard is not None:
             return self._guard.measured(function, schema, form)
-        one_of("form", form, ("arrow", "pandas", "row"))
-        if not callable(function):
-            raise PenstockError.setting("function", function, "a function over record batches, data frames or rows")
+        check_operator(function, form)
 
         def transform(df: DataFrame) -> DataFrame:
             observed: Any = self._probe
@@ -207,12 +200,9 @@ class Grouping:
 
     def watch(self, query: StreamingQuery, on_report: Callable[[Report], None] | None = None) -> Self:
         """Start learning from the query; `on_report` is called with each batch's Report."""
-        if not hasattr(query, "lastProgress"):
-            raise PenstockError.setting("query", query, "a streaming query, what writeStream's start() returns")
+        self._refuse_query(query)
         if self._guard is not None:
             raise PenstockError("the grouping's guard learns for it: call the guard's watch")
-        if self._controller is not None and self._controller.alive:
-            raise PenstockError(f"grouping {self.name!r} watches a query already: make another one for this query")
         if self._exact is not None:
             return self  # There is nothing to learn.
         self._claim()
@@ -262,54 +252,16 @@ class Grouping:
         return costs
 
     @property
-    def watching(self) -> bool:
-        """Whether it learns from a query at the moment."""
-        return self._controller is not None and self._controller.alive
-
-    @property
-    def errors(self) -> int:
-        """Errors that the controller met and survived."""
-        return self._controller.errors if self._controller else 0
-
-    def report(self) -> Report | None:
-        """The Report of the last batch; None before the first."""
-        return self._controller.reports[-1] if self._controller and self._controller.reports else None
-
-    def history(self) -> list[Report]:
-        """The Reports since it began to watch: up to 1,000 batches and 7 days, the last 10 with their costs."""
-        return list(self._controller.reports) if self._controller else []
-
-    @property
     def folder(self) -> Path:
         """Where what was learned is kept; with Spark Connect, on the server."""
-        return self._guard.folder if self._guard is not None else self._stored().folder
+        return self._guard.folder if self._guard is not None else super().folder
 
     def plans(self) -> PlanStore:
         """The log of its plans, which carry the costs."""
-        return self._guard.plans() if self._guard is not None else self._stored().plans()
-
-    def stop(self) -> None:
-        """Stop learning; rows are dealt by what was learned so far."""
-        if self._controller is not None:
-            self._controller.stop()
-
-    def __enter__(self) -> Self:
-        """Nothing to do: `watch` starts the work."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Stop learning."""
-        self.stop()
+        return self._guard.plans() if self._guard is not None else super().plans()
 
     def _claim(self) -> str:
         return self._stored().claim(Claim(self.name, self._columns.key, self._columns.row, seed=self._salt))
-
-    def _stored(self, spark: SparkSession | None = None) -> Store:
-        if self._store is None or (spark is not None and not self._store.serves(spark)):
-            self._store = store_for(spark, self._checkpoint)
-        return self._store
 
 
 def _factors(given: object) -> tuple[float, ...]:

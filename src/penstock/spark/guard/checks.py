@@ -102,6 +102,13 @@ def guard_name(given: object) -> str:
     return given
 
 
+def check_operator(function: object, form: object) -> None:
+    """Refuse what is no function to measure, and a form that it cannot have."""
+    one_of("form", form, ("arrow", "pandas", "row"))
+    if not callable(function):
+        raise PenstockError.setting("function", function, "a function over record batches, data frames or rows")
+
+
 def condition(keep: Any) -> Any:  # noqa: ANN401 - text or a column, of classic Spark or of Connect
     """A condition in SQL, or a column, or none."""
     if keep is None or (isinstance(keep, str) and keep.strip()) or hasattr(keep, "alias"):

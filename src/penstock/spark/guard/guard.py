@@ -24,6 +24,7 @@ from penstock.spark.guard.admission import Admission
 from penstock.spark.guard.batches import PROBE
 from penstock.spark.guard.behind_gate import LookBehind
 from penstock.spark.guard.checks import (
+    check_operator,
     column_names,
     condition,
     guard_key,
@@ -39,9 +40,9 @@ from penstock.spark.guard.misuse import ONE_GATE, check_checkpoint, check_frame,
 from penstock.spark.guard.reading import Dealing, GuardReading
 from penstock.spark.guard.unwatched import REMINDER, Gate
 from penstock.spark.guard.weight_mark import WEIGHT, made_by, passed_on
+from penstock.spark.lifecycle import Metered, Watcher
 from penstock.spark.plans.binding import GateOptions
 from penstock.spark.plans.places import on_connect
-from penstock.spark.plans.remote import store_for
 from penstock.spark.plans.rules import new_number, opened
 from penstock.spark.probe.measured import measured, unmeasured
 from penstock.spark.quarantine.forward import Forward
@@ -51,7 +52,6 @@ from penstock.spark.quarantine.rows import SIGN, Place
 from penstock.spark.quarantine.second_read import reads, second_read
 from penstock.spark.quarantine.shed_account import ShedAccount
 from penstock.spark.row_columns import RowColumns
-from penstock.store.folder import local_folder
 from penstock.store.report_log import Watch
 from penstock.store.totals import Totals
 
@@ -59,8 +59,6 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Sequence
     from pathlib import Path
-    from types import TracebackType
-    from wsgiref.simple_server import WSGIServer
 
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
@@ -74,19 +72,16 @@ if TYPE_CHECKING:
     from penstock.spark.plans.places import Store
     from penstock.spark.probe.measured import Form
     from penstock.spark.quarantine.rows import Writer
-    from penstock.store.logs import PlanStore
 
 Mode = Literal["enforce", "dry_run", "off"]
 Backlog = Literal["keep", "thin"]
 
-#: The port that OpenTelemetry's exporters for Prometheus use.
-METRICS_PORT = 9464
 
 #: Who watches which query in this process: a guard's name and its controller, by the query's identity.
 _watched: dict[str, tuple[str, Controller]] = {}
 
 
-class Guard:
+class Guard(Watcher, Metered):
     """Holds a streaming query to a target by giving up the rows that fit least.
 
     A guard belongs to one query. `admit` is its gate, `measured` runs the expensive operator and measures it, `watch`
@@ -98,6 +93,8 @@ class Guard:
         target: What it holds the query to.
         backlog: What becomes of rows that waited while the query was stopped: `keep` or `thin`.
     """
+
+    kind = "guard"
 
     def __init__(  # noqa: PLR0913 - each is one setting of a user's
         self,
@@ -144,6 +141,7 @@ class Guard:
                 others; or `thin`, the first batch keeps fewer of them the older they are, so that it is short.
             fine: The old name of `row_gate`; deprecated.
         """
+        super().__init__(checkpoint)
         if fine is not None:
             warnings.warn("fine of Guard is called row_gate now", DeprecationWarning, stacklevel=2)
             row_gate = fine
@@ -175,9 +173,6 @@ class Guard:
         # Made here, so that a target this policy cannot hold is refused before a query runs.
         self._policy.planner(self.target)
         self._row_gate = row_gate_machines(row_gate, self.target, self._policy)
-        if checkpoint is not None:
-            local_folder("checkpoint", checkpoint)  # Refused here if it is none.
-        self._checkpoint = checkpoint
         self._types: tuple[tuple[str, ...], tuple[str, ...]] = (), ()
         self._quarantine = None if quarantine is None else Place.of(quarantine)
         if self._quarantine is not None:
@@ -186,9 +181,6 @@ class Guard:
                 raise PenstockError("quarantine does not go with row_gate=True: what is shed row by row is not caught")
         self._row: Sequence[str] = ()
         self._grouped: tuple[str, int] | None = None
-        self._store: Store | None = None
-        self._controller: Controller | None = None
-        self._metrics_server: WSGIServer | None = None
         self._forward: Forward | None = None
         self._shed: ShedAccount | None = None
         self._session: SparkSession | None = None
@@ -255,11 +247,9 @@ class Guard:
             schema: Schema of its results, as in `mapInArrow`.
             form: `arrow`, `pandas` or `row`: which of these it is.
         """
-        one_of("form", form, ("arrow", "pandas", "row"))
+        check_operator(function, form)
         if self._row_gate and form != "row":
             raise PenstockError.setting("form", form, "'row' together with row_gate=True", "it sheds row by row")
-        if not callable(function):
-            raise PenstockError.setting("function", function, "a function over record batches, data frames or rows")
 
         def transform(df: DataFrame) -> DataFrame:
             if self.mode == "off":
@@ -309,16 +299,11 @@ class Guard:
 
     def watch(self, query: StreamingQuery, on_report: Callable[[Report], None] | None = None) -> Self:
         """Start planning for the query; `on_report` is called with each batch's Report."""
-        if not hasattr(query, "lastProgress"):
-            raise PenstockError.setting("query", query, "a streaming query, what writeStream's start() returns")
+        self._refuse_query(query)
         other, controller = _watched.get(str(query.id), ("", None))
-        if controller is not None and controller is not self._controller and controller.alive:
+        if controller is not None and controller.alive:
             raise PenstockError(
                 f"query {query.id} is watched by guard {other!r} already: one guard a query; stop the other first"
-            )
-        if self._controller is not None and self._controller.alive:
-            raise PenstockError(
-                f"guard {self.name!r} watches a query already: one query a guard; make another guard for this one"
             )
         if self.mode == "off":
             self._start_forward()
@@ -360,16 +345,6 @@ class Guard:
         )
 
     @property
-    def watching(self) -> bool:
-        """Whether the guard plans for a query at the moment."""
-        return self._controller is not None and self._controller.alive
-
-    @property
-    def errors(self) -> int:
-        """Errors that the controller met and survived."""
-        return self._controller.errors if self._controller else 0
-
-    @property
     def alarms(self) -> tuple[str, ...]:
         """What needs a person: a target that cannot be held, say. As of the last batch."""
         parts = self._forward, self._shed
@@ -381,67 +356,24 @@ class Guard:
         """Whether there is room for rows from quarantine: the guard has shed nothing for a while."""
         return calm(self._stored().plans(), time.time())
 
-    def report(self) -> Report | None:
-        """The Report of the last batch; None before the first."""
-        return self._controller.reports[-1] if self._controller and self._controller.reports else None
-
-    def history(self) -> list[Report]:
-        """The Reports since the guard began to watch: up to 1,000 batches and 7 days, the last 10 with their costs."""
-        return list(self._controller.reports) if self._controller else []
+    def _measured_guards(self) -> list[Guard]:
+        return [self]
 
     @property
     def totals(self) -> Totals:
         """What all Reports add up to since the guard began to watch."""
         return self._controller.totals if self._controller else Totals()
 
-    def serve_metrics(self, port: int = METRICS_PORT, address: str = "127.0.0.1") -> int:
-        """Answer Prometheus at `http://address:port/metrics` until the guard is stopped; port 0 takes any that is free.
-
-        Returns:
-            The port.
-        """
-        from penstock.spark.guard.metrics import serve  # noqa: PLC0415 - only this needs Prometheus' client
-
-        self._close_metrics()
-        self._metrics_server = serve(self, port, address)
-        return self._metrics_server.server_port
-
-    @property
-    def folder(self) -> Path:
-        """Where its plans are kept; with Spark Connect, on the server."""
-        return self._stored().folder
-
-    def plans(self) -> PlanStore:
-        """The log of its plans."""
-        return self._stored().plans()
-
     def stop(self) -> None:
         """Stop planning within seconds; if the query goes on, it keeps every row from now on.
 
         Rows in quarantine that go to a table or a topic are brought there first, for up to half a minute.
         """
-        if self._controller is not None:
-            self._controller.stop()
+        super().stop()
         forward, self._forward = self._forward, None
         if forward is not None:
             forward.stop()
-        self._close_metrics()
-
-    def _close_metrics(self) -> None:
-        server, self._metrics_server = self._metrics_server, None
-        if server is not None:
-            server.shutdown()
-            server.server_close()
-
-    def __enter__(self) -> Self:
-        """Nothing to do: `watch` starts the work."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Stop planning."""
-        self.stop()
+        self.stop_metrics()
 
     def _salt_for(self, df: DataFrame) -> int:
         """The salt of the gate's coins, which plans carry from now on; what they are tossed for is remembered."""
@@ -524,9 +456,3 @@ class Guard:
             value=columns.worth.as_data if columns.worth else None,
         )
         return self._stored().claim(own)
-
-    def _stored(self, spark: SparkSession | None = None) -> Store:
-        """Where this guard keeps its plans: as the session needs it, or the active one if none was seen yet."""
-        if self._store is None or (spark is not None and not self._store.serves(spark)):
-            self._store = store_for(spark, self._checkpoint)
-        return self._store

@@ -129,12 +129,12 @@ class FairMetrics(Collector):
         yield from families.values()
 
 
-def serve(guard: Guard | Callable[[], Sequence[Guard]], port: int, address: str) -> WSGIServer:
+def serve(guards: Callable[[], Sequence[Guard]], port: int, address: str) -> WSGIServer:
     """Answer `http://address:port/metrics` from a thread of its own until the server is shut down."""
     if type(port) is not int or port not in _PORTS:
         raise PenstockError.setting("port", port, "a port from 1 to 65535, or 0 for any that is free")
     registry = CollectorRegistry()
-    registry.register(FairMetrics(guard) if callable(guard) else GuardMetrics(guard))
+    registry.register(FairMetrics(guards))
     try:
         server, _ = start_http_server(port, address, registry)
     except OSError as error:

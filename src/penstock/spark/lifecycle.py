@@ -1,0 +1,141 @@
+"""The lifecycle of what runs beside a query: `watch` starts it, `stop` or the end of a `with` block ends it.
+
+`Guard`, `Fair` and `Grouping` are `Stoppable`; those with one query are `Watcher`s, those with metrics `Metered`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Self
+
+from penstock.errors import PenstockError
+from penstock.spark.plans.remote import store_for
+from penstock.store.folder import local_folder
+
+if TYPE_CHECKING:
+    import os
+    from pathlib import Path
+    from types import TracebackType
+    from wsgiref.simple_server import WSGIServer
+
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from penstock.messages.report import Report
+    from penstock.spark.guard.controller import Controller
+    from penstock.spark.guard.guard import Guard
+    from penstock.spark.plans.places import Store
+    from penstock.store.logs import PlanStore
+
+#: The port that OpenTelemetry's exporters for Prometheus use.
+METRICS_PORT = 9464
+
+
+class Stoppable(ABC):
+    """Stops at the end of a `with` block."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """Stop."""
+
+    def __enter__(self) -> Self:
+        """Nothing to do: `watch` starts the work."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop."""
+        self.stop()
+
+
+class Metered(Stoppable):
+    """Answers Prometheus until it is stopped."""
+
+    _metrics_server: WSGIServer | None = None
+
+    @abstractmethod
+    def _measured_guards(self) -> list[Guard]:
+        """The guards whose metrics are served, as of now."""
+
+    def serve_metrics(self, port: int = METRICS_PORT, address: str = "127.0.0.1") -> int:
+        """Answer Prometheus at `http://address:port/metrics` until `stop`; port 0 takes any that is free.
+
+        Returns:
+            The port.
+        """
+        from penstock.spark.guard.metrics import serve  # noqa: PLC0415 - only this needs Prometheus' client
+
+        self.stop_metrics()
+        self._metrics_server = serve(self._measured_guards, port, address)
+        return self._metrics_server.server_port
+
+    def stop_metrics(self) -> None:
+        """Close the port again."""
+        server, self._metrics_server = self._metrics_server, None
+        if server is not None:
+            server.shutdown()
+            server.server_close()
+
+
+class Watcher(Stoppable):
+    """Has a controller for one query, and a folder for its plans under the query's checkpoint."""
+
+    kind: str  #: what it is called in errors
+    name: str
+
+    def __init__(self, checkpoint: str | os.PathLike[str] | None) -> None:
+        """Refuse what is no folder."""
+        if checkpoint is not None:
+            local_folder("checkpoint", checkpoint)
+        self._checkpoint = checkpoint
+        self._store: Store | None = None
+        self._controller: Controller | None = None
+
+    def _refuse_query(self, query: StreamingQuery) -> None:
+        """Refuse to watch what is no query, or a second one."""
+        if not hasattr(query, "lastProgress"):
+            raise PenstockError.setting("query", query, "a streaming query, what writeStream's start() returns")
+        if self.watching:
+            raise PenstockError(
+                f"{self.kind} {self.name!r} watches a query already: one query a {self.kind}; make another "
+                f"{self.kind} for this one"
+            )
+
+    @property
+    def watching(self) -> bool:
+        """Whether it watches a query at the moment."""
+        return self._controller is not None and self._controller.alive
+
+    @property
+    def errors(self) -> int:
+        """Errors that the controller met and survived."""
+        return self._controller.errors if self._controller else 0
+
+    def report(self) -> Report | None:
+        """The Report of the last batch; None before the first."""
+        return self._controller.reports[-1] if self._controller and self._controller.reports else None
+
+    def history(self) -> list[Report]:
+        """The Reports since it began to watch: up to 1,000 batches and 7 days, the last 10 with their costs."""
+        return list(self._controller.reports) if self._controller else []
+
+    @property
+    def folder(self) -> Path:
+        """Where its plans are kept; with Spark Connect, on the server."""
+        return self._stored().folder
+
+    def plans(self) -> PlanStore:
+        """The log of its plans."""
+        return self._stored().plans()
+
+    def stop(self) -> None:
+        """Stop watching the query."""
+        if self._controller is not None:
+            self._controller.stop()
+
+    def _stored(self, spark: SparkSession | None = None) -> Store:
+        """Where its plans are kept: as the session needs it, or the active one if none was seen yet."""
+        if self._store is None or (spark is not None and not self._store.serves(spark)):
+            self._store = store_for(spark, self._checkpoint)
+        return self._store
