@@ -62,7 +62,6 @@ core.sketch core.row.cost_sketch
 core.stage_pace core.network.stage_pace
 core.target core.control.targets
 core.thresholds core.control.gate
-core.water_level core.fairness.water_level
 core.weighted core.answers.weighted_aggregates
 core.weighted_sums core.answers.sums
 core.work_budget core.fairness.work_budget

@@ -261,3 +261,48 @@ def test_after_a_stop_what_waits_is_kept_or_thinned_to_one_window() -> None:
     assert (unknown.keep, unknown.sic, unknown.give) == ({"own": 1.0}, {"own": pytest.approx(0.0001)}, {"a": 1.0})
     thin = SitePlanner(inputs, {"a": SiteQuery(1)}, rows_per_s=100.0, window_s=10.0)
     assert thin.decide({"own": 6000}, 30.0, {}).keep["own"] == pytest.approx(0.5 / 3.0)
+
+
+def test_every_site_of_a_query_counts_on_the_others_to_move_as_well() -> None:
+    """Six sites share poor queries: if each lifted them alone, all would lift them too far and then drop them."""
+    alone = fair_shares({"a": Demand(100.0, 0.1, 0.5, give=0.2), "b": Demand(100.0)}, budget=60.0)
+    among = fair_shares({"a": Demand(100.0, 0.1, 0.5, peers=5, give=0.2), "b": Demand(100.0)}, budget=60.0)
+    assert 0.0 < among["a"] - 0.2 < (alone["a"] - 0.2) / 2.0
+    level = {"a": Demand(100.0, 0.2, 0.5, peers=5, give=0.4), "b": Demand(100.0, give=0.4)}
+    assert fair_shares(level, budget=80.0) == pytest.approx({"a": 0.4, "b": 0.4})
+
+
+def kept_rows(capacity: float, batches: list[dict[str, int]]) -> list[dict[str, float]]:
+    """Rows that a site keeps of each batch, one a second."""
+    inputs = {name: SiteInput(name, name, source=True) for name in batches[0]}
+    planner = SitePlanner(inputs, {name: SiteQuery(1) for name in inputs}, rows_per_s=capacity)
+    shares = [planner.decide(rows, 1.0, {}).keep for rows in batches]
+    return [{name: share[name] * rows[name] for name in rows} for share, rows in zip(shares, batches, strict=True)]
+
+
+def test_rows_in_bursts_are_kept_as_long_as_the_mean_fits_and_use_all_that_fits_beyond() -> None:
+    calm = kept_rows(100.0, [{"a": 50}, {"a": 150}] * 20)
+    assert [one["a"] for one in calm] == [50, 150] * 20
+    busy = [one["a"] for one in kept_rows(100.0, [{"a": 60}, {"a": 160}] * 20)][10:]
+    assert busy[::2] == pytest.approx([60.0] * 15)
+    assert sum(busy) / len(busy) == pytest.approx(100.0)
+
+
+def test_a_query_that_was_silent_is_served_first_when_its_rows_come() -> None:
+    rows = [{"a": 100, "b": 100}] * 10 + [{"a": 0, "b": 100}] + [{"a": 200, "b": 100}] + [{"a": 100, "b": 100}] * 10
+    found = kept_rows(100.0, rows)
+    assert found[9] == pytest.approx({"a": 50.0, "b": 50.0})
+    assert found[10]["b"] == pytest.approx(100.0), "the room is not left empty"
+    assert found[11]["a"] > found[11]["b"] + 30.0, "and what it was owed is made up for"
+    total = {name: sum(one[name] for one in found) for name in ("a", "b")}
+    assert total["a"] == pytest.approx(total["b"], rel=0.05)
+
+
+def test_a_batch_that_is_kept_for_a_try_is_not_told_as_a_share() -> None:
+    planner = SitePlanner({"own": SiteInput("f", "a", source=True)}, {"a": SiteQuery(1)}, busy_share=0.5)
+    told = []
+    for _ in range(12):
+        shares = planner.decide({"own": 1000}, 1.0, {})
+        told.append((shares.keep["own"], shares.give["a"]))
+        planner.learn({"f": 1.0 * shares.keep["own"]}, {"f": round(1000 * shares.keep["own"])}, other_s=0.0)
+    assert any(keep == 1.0 and give < 1.0 for keep, give in told), told

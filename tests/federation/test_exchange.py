@@ -223,7 +223,7 @@ def test_news_are_heard_by_those_who_share_the_query(sites: Sites) -> None:
     sites.west.round()
     sites.north.round()
 
-    assert sites.north.known() == {"avg": Known(0.5, 0.2)}
+    assert sites.north.known() == {"avg": Known(0.5, 0.2, sites=1)}
     assert sites.north.measured() == {"avg": 0.3}
     channel = sites.folder / "bus" / "news.west"
     assert max(len(path.read_bytes()) for path in channel.glob("*.message")) < 200

@@ -1,7 +1,6 @@
 """A federation on virtual time: what sites know, when they know it, and what becomes of what they shed."""
 
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ from penstock.core.fairness.jain import fairness
 from penstock.core.fairness.shedder import RandomShedder, Shedder
 from penstock.core.fairness.sic import STW_S, SourceTimeWindow, source_sic
 from penstock.errors import PenstockError
-from penstock.sim.themis.cases import SHEDDERS, Case, measure, optimum, shedder
+from penstock.sim.themis.cases import SHEDDERS, Case, measure, optimum, shedders_of
 from penstock.sim.themis.deployment import BURSTY, BURSTY_SAME_MEAN, EMULAB, Deployment, Plan, deploy
 from penstock.sim.themis.runs import Clock, Federation, Layout
 
@@ -42,7 +41,7 @@ def watched(
     deployment: Deployment, seconds: float, *, derived: bool = True, share: float = 1.0
 ) -> tuple[Federation, list[Spy]]:
     spies = [Spy(derived=derived, share=share) for _ in deployment.capacity]
-    federation = Federation(Layout(deployment), Clock(), lambda _, site: spies[site], rng(1))
+    federation = Federation(Layout(deployment), Clock(), spies.__getitem__, rng(1))
     federation.run(seconds)
     return federation, spies
 
@@ -148,7 +147,7 @@ def test_batches_come_whole_to_the_random_shedder_and_together_to_the_others() -
         spies = [Spy() for _ in deployment.capacity]
         for spy in spies:
             spy.name = name
-        Federation(Layout(deployment), Clock(), lambda _, site, spies=spies: spies[site], rng(1)).run(3.0)
+        Federation(Layout(deployment), Clock(), spies.__getitem__, rng(1)).run(3.0)
         rows = [buffer for spy in spies for buffer, *_ in spy.calls]
         sizes[name] = {int(one) for buffer in rows for one in buffer.tuples[~buffer.derived]}
         sizes[f"{name} in all"] = {sum(int(buffer.tuples.sum()) for buffer in rows)}
@@ -178,8 +177,8 @@ class Checked:
 @pytest.mark.parametrize("costs", [(1.0,), (1.0, 2.0, 4.0, 8.0)])
 def test_no_shedder_keeps_more_work_than_a_site_can_do(name: str, costs: tuple[float, ...]) -> None:
     layout, clock = Layout(replace(SMALL, costs=costs).deployment(rng(8))), Clock()
-    make = partial(shedder, name, clock, 0)
-    Federation(layout, clock, lambda whole, site: Checked(make(whole, site)), rng(1)).run(4.0)
+    make = shedders_of(name, layout, clock, 0)
+    Federation(layout, clock, lambda site: Checked(make(site)), rng(1)).run(4.0)
 
 
 def test_ours_is_near_the_optimum_and_the_papers_between_it_and_random() -> None:
@@ -207,7 +206,7 @@ def test_runs_repeat_and_differ() -> None:
     short = replace(SMALL, warm_s=2.0, seconds=4.0)
     assert measure(0, case=short, seed=1) == measure(0, case=short, seed=1)
     assert measure(0, case=short, seed=1) != measure(1, case=short, seed=1)
-    assert isinstance(shedder("random", Clock(), 0, Layout(short.deployment(rng(1))), 0), RandomShedder)
+    assert isinstance(shedders_of("random", Layout(short.deployment(rng(1))), Clock(), 0)(0), RandomShedder)
 
 
 def test_the_grain_changes_next_to_nothing() -> None:

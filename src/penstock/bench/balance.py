@@ -1,4 +1,4 @@
-"""How long a node takes to decide what it keeps: BALANCE-SIC, its exact counterpart, ours and random shedding."""
+"""How long a node takes to decide what it keeps: BALANCE-SIC, its exact counterpart, random shedding, our planner."""
 
 import statistics
 import time
@@ -11,7 +11,8 @@ from penstock.core.fairness.balance_sic import balance_sic
 from penstock.core.fairness.max_min import max_min
 from penstock.core.fairness.shedder import BalanceSicShedder, Buffer, Known, RandomShedder, Shedder
 from penstock.core.fairness.sic import SLIDE_S, STW_S
-from penstock.core.fairness.water_level import WaterLevelShedder
+from penstock.core.fairness.sites.peers import Known as Told
+from penstock.core.fairness.sites.planner import SiteInput, SitePlanner, SiteQuery
 from penstock.sim.figure import Row
 
 #: As in the paper's larger test-bed: fragments of AVG-all, COV and TOP-5 have so many sources, with batches of 50.
@@ -40,7 +41,6 @@ def bench_balance(fragments: int, repeats: int, seed: int, done: Callable[[int],
     shedders: dict[str, Shedder] = {
         "random": RandomShedder(seed),
         "balance_sic": BalanceSicShedder(seed),
-        "penstock": WaterLevelShedder(count),
     }
     ways: dict[str, Callable[[], object]] = {
         "balance_sic(...)": partial(balance_sic, capacity, batches, known_sic=known, seed=seed),
@@ -49,6 +49,18 @@ def bench_balance(fragments: int, repeats: int, seed: int, done: Callable[[int],
     }
     for name, shedder in shedders.items():
         ways[f"shedder {name}"] = partial(_decide, shedder, buffer, capacity, Known.of(told, 0.0))
+    names = [str(number) for number in range(fragments)]
+    planner = SitePlanner(
+        {name: SiteInput(name, name, source=True) for name in names},
+        {name: SiteQuery(int(parts)) for name, parts in zip(names, count, strict=True)},
+        rows_per_s=capacity / SLIDE_S,
+    )
+    came = dict(zip(names, tuples.tolist(), strict=True))
+    heard = {
+        name: Told(1.0 - 1.0 / parts, (1.0 - 1.0 / parts) * sic, int(parts) - 1)
+        for name, parts, sic in zip(names, count, told.tolist(), strict=True)
+    }
+    ways["shedder penstock"] = partial(planner.decide, came, SLIDE_S, heard)
     for way in ways.values():
         way()  # compiled, and its memory laid out
     times: dict[str, list[float]] = {name: [] for name in ways}

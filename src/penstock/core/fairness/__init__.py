@@ -1,6 +1,5 @@
 """Queries that share one application or several sites, and whose results are to be equally good (THEMIS).
 
 `sic` is source information content, `balance_sic` the published shedder (Kalyvianaki et al. 2016), `max_min` its exact
-counterpart, `water_level` Penstock's own with late knowledge, `planner` the one that runs on Spark, `sites`
-federations.
+counterpart, `planner` shares one application, `sites` a federation. Spark and the simulator run the same planners.
 """

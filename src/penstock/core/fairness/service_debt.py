@@ -1,19 +1,20 @@
-"""Meeting rates that were decided for each query, though an interval's tuples never fit them.
+"""Meeting rates that were decided for each query, though the rows of a batch never fit them.
 
-Sources tick unevenly: in one interval a query has no tuples, in the next twice as many. So each query is owed SIC: its
-rate for the time passed, less what was kept. An interval's capacity goes to those owed the most time of their rate, by
-water level (`penstock.core.fairness.max_min`), and is used up as long as there are tuples, beyond what is owed if need
+Sources tick unevenly: in one batch a query has no rows, in the next twice as many. So each query is owed SIC: its rate
+for the time passed, less what was kept. The work that fits a batch goes to those owed the most time of their rate, by
+water level (`penstock.core.fairness.max_min`), and is used up as long as there are rows, beyond what is owed if need
 be.
 """
 
 import numpy as np
+from numpy.typing import NDArray
 
-from penstock.core.fairness.balance_sic import Floats, Ints
-from penstock.core.fairness.input_buffer import Buffer, keep_derived, whole_tuples
 from penstock.core.fairness.max_min import fill
 
+Floats = NDArray[np.float64]
+
 #: A query is owed, or owes, no more than so many seconds of its rate: debts that could not be met are let go.
-_MOST_OWED_S = 2.0
+MOST_OWED_S = 2.0
 #: Rates below this share of the mean still weigh as much, or room that nobody is owed would never be theirs.
 _LEAST_RATE = 1e-6
 #: SIC below this is rounding.
@@ -21,74 +22,42 @@ _NOTHING = 1e-15
 
 
 class ServiceDebt:
-    """What queries are owed, and who is served in an interval.
+    """What queries are owed, and who is served in a batch.
 
     Two queries have the same rate, and one has nothing to give at first:
 
-    >>> debt = ServiceDebt(2, interval_s=0.25)
-    >>> both, one = Buffer.of([0, 1], 100, 1e-4), Buffer.of([1], 100, 1e-4)
-    >>> [debt.serve(buffer, 60, np.array([3e-3, 3e-3])).tolist() for buffer in (one, both, both, both)]
-    [[60], [60, 0], [30, 30], [30, 30]]
+    >>> debt, due, rows = ServiceDebt(2), np.array([3e-3, 3e-3]), np.array([100.0, 100.0])
+    >>> batches = [np.array([0.0, 100.0]), rows, rows, rows]
+    >>> [debt.serve(due, 0.25, 1e-4 * rows, rows, 60.0).round(2).tolist() for rows in batches]
+    [[1.0, 0.6], [0.6, 0.0], [0.3, 0.3], [0.3, 0.3]]
     """
 
-    def __init__(self, queries: int, interval_s: float) -> None:
+    def __init__(self, queries: int) -> None:
         """Nobody is owed anything."""
-        self._intervals = max(_MOST_OWED_S / interval_s, 1.0)
         self._owed = np.zeros(queries)
-        self.accepted: Floats = np.zeros(queries)
 
-    def serve(self, buffer: Buffer, capacity: float, rates: Floats) -> Ints:
-        """Tuples kept of each batch: derived ones first, the others by what their queries are owed.
+    def serve(self, due: Floats, elapsed_s: float, sic: Floats, work: Floats, room: float) -> Floats:
+        """The share to keep of each query's rows.
 
-        `rates` are SIC an interval. `accepted` is then the SIC kept of each query's sources.
+        Args:
+            due: SIC of each query that is due for a batch of this length.
+            elapsed_s: Its length.
+            sic: What its rows bring.
+            work: What they take.
+            room: Work that fits.
         """
-        self._owe(rates)
-        kept, left = keep_derived(buffer, capacity)
-        source = np.flatnonzero(~buffer.derived)
-        owner, tuples, work = buffer.owner[source], buffer.tuples[source], buffer.work[source]
-        sic = buffer.sic[source]
-        total = float(rates.sum())
-        weight = (
-            np.maximum(rates, _LEAST_RATE * total / max(rates.size, 1)) if total > _NOTHING else np.ones(rates.size)
-        )
-        shares, _ = fill(left, owner, tuples * sic, tuples * work, -self._owed, weight)
-        kept[source] = whole_tuples(shares, tuples, work, left)
-        self.accepted = np.bincount(owner, kept[source] * sic, minlength=rates.size).astype(np.float64)
-        self._owed -= self.accepted
-        return kept
+        self._owe(due, elapsed_s)
+        total = float(due.sum())
+        weight = np.maximum(due, _LEAST_RATE * total / due.size) if total > _NOTHING else np.ones(due.size)
+        shares, _ = fill(room, np.arange(due.size), sic, work, -self._owed, weight)
+        self._owed -= shares * sic
+        return shares
 
-    def _owe(self, rates: Floats) -> None:
-        """Add an interval's due. What all are owed alike is nobody's debt: room was not as expected."""
-        owed = self._owed + rates
-        total = float(rates.sum())
+    def _owe(self, due: Floats, elapsed_s: float) -> None:
+        """Add what is due. What all are owed alike is nobody's debt: room was not as expected."""
+        owed = self._owed + due
+        total = float(due.sum())
         if total > _NOTHING:
-            owed -= rates * (float(owed.sum()) / total)
-        self._owed = np.clip(owed, -self._intervals * rates, self._intervals * rates)
-
-
-class Offered:
-    """What a node was offered and had room for in an interval, on average over about the last so many calls.
-
-    >>> offered = Offered(2, calls=40)
-    >>> offered.add(Buffer.of([0, 1], [100, 50], 1e-3, 1.0, [False, True]), 120.0)
-    >>> offered.sic, offered.work, offered.room
-    (array([0.1, 0. ]), array([100.,   0.]), 70.0)
-    """
-
-    def __init__(self, queries: int, calls: float) -> None:
-        """Start from nothing; the first calls count alike."""
-        self._most = max(calls, 1.0)
-        self._count = 0
-        self.sic = np.zeros(queries)
-        self.work = np.zeros(queries)
-        self.room = 0.0
-
-    def add(self, buffer: Buffer, capacity: float) -> None:
-        """Take in a call: sources by query, and the capacity that derived batches leave for them."""
-        self._count += 1
-        gain = 1.0 / min(self._count, self._most)
-        source = ~buffer.derived
-        owner, tuples = buffer.owner[source], buffer.tuples[source]
-        self.sic += gain * (np.bincount(owner, tuples * buffer.sic[source], minlength=self.sic.size) - self.sic)
-        self.work += gain * (np.bincount(owner, tuples * buffer.work[source], minlength=self.sic.size) - self.work)
-        self.room += gain * (keep_derived(buffer, capacity)[1] - self.room)
+            owed -= due * (float(owed.sum()) / total)
+        most = max(MOST_OWED_S / elapsed_s, 1.0) * due
+        self._owed = np.clip(owed, -most, most)

@@ -15,15 +15,12 @@ The work of what is kept never exceeds `capacity`. A buffer within capacity is k
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from penstock.core.fairness.balance_sic import Pick, climb, start_levels
 from penstock.core.fairness.input_buffer import Buffer, Decision, Known, keep_in_order, within
-from penstock.core.fairness.service_debt import Offered, ServiceDebt
-from penstock.core.fairness.sic import SLIDE_S, STW_S
 from penstock.core.seeded_random import drawn
 
-__all__ = ["BalanceSicShedder", "Buffer", "Decision", "Known", "MaxMinShedder", "RandomShedder", "Shedder"]
+__all__ = ["BalanceSicShedder", "Buffer", "Decision", "Known", "RandomShedder", "Shedder"]
 
 
 class Shedder(Protocol):
@@ -92,27 +89,3 @@ class BalanceSicShedder:
             pick=self._pick,
         )
         return Decision(within(kept, buffer, capacity), steps)
-
-
-class MaxMinShedder:
-    """What a node would do that knows all: keep of each query the share that the optimum of all nodes gives it here.
-
-    Shares come from elsewhere, such as `penstock.core.fairness.max_min_nodes`.
-
-    >>> shedder = MaxMinShedder([0.25, 0.5])
-    >>> shedder.select(Buffer.of([0, 1], [80, 80], 1e-3), 60, Known.nothing(2), 0.0).kept.tolist()
-    [20, 40]
-    """
-
-    name = "max_min"
-
-    def __init__(self, shares: ArrayLike, *, stw_s: float = STW_S, interval_s: float = SLIDE_S) -> None:
-        """`shares` by query of this node."""
-        self._shares = np.asarray(shares, dtype=np.float64)
-        self._offered = Offered(self._shares.size, stw_s / interval_s)
-        self._debt = ServiceDebt(self._shares.size, interval_s)
-
-    def select(self, buffer: Buffer, capacity: float, known: Known, now_s: float) -> Decision:  # noqa: ARG002 - it knows
-        """Derived batches whole, then sources by their shares."""
-        self._offered.add(buffer, capacity)
-        return Decision(self._debt.serve(buffer, capacity, self._shares * self._offered.sic))

@@ -8,10 +8,10 @@ import numpy as np
 
 from penstock.core.fairness.jain import Fairness, fairness
 from penstock.core.fairness.max_min_nodes import max_min_nodes
-from penstock.core.fairness.shedder import BalanceSicShedder, RandomShedder, Shedder
-from penstock.core.fairness.water_level import WaterLevelShedder
+from penstock.core.fairness.shedder import BalanceSicShedder, RandomShedder
 from penstock.sim.themis.deployment import EMULAB, KINDS, Deployment, Floats, Plan, Sources, deploy
-from penstock.sim.themis.runs import Clock, Federation, Layout
+from penstock.sim.themis.runs import Clock, Federation, Layout, MakeShedder
+from penstock.sim.themis.sites import Links, SiteShedder
 
 #: `max_min` is the optimum of all sites together, computed; the others decide site by site, on virtual time.
 SHEDDERS = ("random", "balance_sic", "penstock", "max_min")
@@ -93,23 +93,19 @@ def measure(run: int, *, case: Case, seed: int, shedders: Sequence[str] = SHEDDE
         if name == "max_min":
             found[name] = fairness([optimum(deployment)])
             continue
-        federation = Federation(
-            layout, clock, partial(shedder, name, clock, run), np.random.default_rng([seed, run, 1])
-        )
+        rng = np.random.default_rng([seed, run, 1])
+        federation = Federation(layout, clock, shedders_of(name, layout, clock, run), rng)
         sic = federation.run(case.seconds)
         found[name] = fairness(sic[round(case.warm_s / case.interval_s) :])
     return found
 
 
-def shedder(name: str, clock: Clock, seed: int, layout: Layout, site: int) -> Shedder:
-    """The shedder of a site. Ours is told how many fragments its queries have."""
-    if name == "random":
-        return RandomShedder(seed * len(layout.sites) + site)
-    if name == "balance_sic":
-        return BalanceSicShedder(seed * len(layout.sites) + site)
-    fragments = layout.sites[site].fragments
-    queries = layout.deployment.fragment_query[fragments]
-    return WaterLevelShedder(layout.deployment.query_fragments[queries], stw_s=clock.stw_s, interval_s=clock.interval_s)
+def shedders_of(name: str, layout: Layout, clock: Clock, seed: int) -> MakeShedder:
+    """What makes the shedder of each site in a run; ours have links between them."""
+    if name == "penstock":
+        return partial(SiteShedder, layout, clock, Links(layout, clock))
+    kind = RandomShedder if name == "random" else BalanceSicShedder
+    return lambda site: kind(seed * len(layout.sites) + site)
 
 
 def optimum(deployment: Deployment) -> Floats:

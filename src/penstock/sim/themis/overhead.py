@@ -2,14 +2,13 @@
 
 import time
 from collections.abc import Callable
-from functools import partial
 
 import numpy as np
 
 from penstock.core.fairness.input_buffer import Buffer, Decision, Known
 from penstock.core.fairness.shedder import Shedder
-from penstock.sim.themis.cases import Case, shedder
-from penstock.sim.themis.runs import Clock, Federation, Layout
+from penstock.sim.themis.cases import Case, shedders_of
+from penstock.sim.themis.runs import Clock, Federation, Layout, MakeShedder
 
 TIMED = ("random", "balance_sic", "penstock")
 #: Decisions are timed from here on: windows are full.
@@ -39,15 +38,15 @@ def batch_us(run: int, *, case: Case, seed: int) -> dict[str, float]:
     layout, clock = Layout(deployment), Clock(case.interval_s)
     spent: dict[str, dict[float, list[tuple[float, int]]]] = {name: {} for name in TIMED}
 
-    def make(name: str, layout: Layout, site: int) -> Shedder:
+    def timed(name: str) -> MakeShedder:
+        make = shedders_of(name, layout, clock, run)
+
         def note(now_s: float, taken_s: float, batches: int) -> None:
             spent[name].setdefault(now_s, []).append((taken_s, batches))
 
-        return _Timed(shedder(name, clock, run, layout, site), note)
+        return lambda site: _Timed(make(site), note)
 
-    federations = [
-        Federation(layout, clock, partial(make, name), np.random.default_rng([seed, run, 1])) for name in TIMED
-    ]
+    federations = [Federation(layout, clock, timed(name), np.random.default_rng([seed, run, 1])) for name in TIMED]
     for federation in federations:
         federation.start(case.seconds)
     for step in range(round(case.seconds / case.interval_s)):

@@ -4,7 +4,8 @@ Time goes in shedding intervals. In each, sources send batches; what has come ov
 buffers; every site's shedder decides what is kept, and the rest is gone. A fragment sends on once a second what its
 window holds: the SIC of all it kept. A root's output is the query's result, and its coordinator sums its SIC over
 the source time window and tells the sites of the query, each of which hears it after the delay of its link and never
-sooner. The shedders are those of `penstock.core`, as a site would run them.
+sooner. Ours are in `penstock.sim.themis.sites`: they
+run the planner that sites on Spark run.
 """
 
 from collections.abc import Callable, Sequence
@@ -92,7 +93,7 @@ class Layout:
 
 
 #: Makes the shedder of a site.
-MakeShedder = Callable[[Layout, int], Shedder]
+MakeShedder = Callable[[int], Shedder]
 
 
 class Federation:
@@ -102,7 +103,7 @@ class Federation:
         """Start with nothing sent; sources and windows are out of step with each other."""
         self._layout, self._clock, self._rng = layout, clock, rng
         deployment = layout.deployment
-        self._shedders: Sequence[Shedder] = [make(layout, site) for site in range(len(layout.sites))]
+        self._shedders: Sequence[Shedder] = [make(site) for site in range(len(layout.sites))]
         self._whole_batches = self._shedders[0].name == "random"
         groups, fragments = len(layout.group_sources), len(deployment.fragment_query)
         self._sources = _Sources(layout, clock, rng)

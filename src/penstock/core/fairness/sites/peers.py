@@ -9,7 +9,7 @@ newer than the last of the same site are ignored; once those have expired, any a
 out of this world silences a site for no longer than that.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import Literal
 
@@ -28,10 +28,12 @@ class Known:
     Attributes:
         part: The share of the query's sources that they have told of.
         sic: What they give: the sum of part times give.
+        sites: How many of them have told.
     """
 
     part: float
     sic: float
+    sites: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +50,9 @@ class Peers:
     >>> peers.hear(news, now_s=100.0), peers.hear(news, now_s=101.0)
     ('taken', 'old')
     >>> peers.known("cov", now_s=109.0)
-    Known(part=0.5, sic=0.2)
+    Known(part=0.5, sic=0.2, sites=1)
     >>> peers.known("cov", now_s=111.0)
-    Known(part=0.0, sic=0.0)
+    Known(part=0.0, sic=0.0, sites=0)
 
     Attributes:
         ignored: How many news were ignored, by why.
@@ -59,42 +61,42 @@ class Peers:
     def __init__(self, expiry_s: float, own_parts: dict[str, float] | None = None) -> None:
         """Believe news for `expiry_s`; `own_parts` says which share of each query's sources is read here."""
         self._expiry_s, self._own_parts = expiry_s, own_parts or {}
-        self._heard: dict[tuple[str, str], _Heard] = {}
+        self._heard: defaultdict[str, dict[str, _Heard]] = defaultdict(dict)  # by query and site
         self.ignored: Counter[str] = Counter()
 
     def hear(self, news: News, now_s: float) -> Verdict:
         """Take news, if they are newer than what is known and fit beside what other sites have told."""
-        self._forget(now_s)
-        last = self._heard.get((news.query, news.site))
+        heard = self._believed(news.query, now_s)
+        last = heard.get(news.site)
         verdict: Verdict = "taken"
         if last is not None and (news.epoch, news.sequence) <= (last.news.epoch, last.news.sequence):
             verdict = "old"
         elif self._rest(news) + news.part > 1.0 + _ROUNDING:
             verdict = "too much"
         if verdict == "taken":
-            self._heard[news.query, news.site] = _Heard(news, now_s)
+            heard[news.site] = _Heard(news, now_s)
         else:
             self.ignored[verdict] += 1
         return verdict
 
     def known(self, query: str, now_s: float) -> Known:
         """What others give a query, as far as it is known now."""
-        self._forget(now_s)
-        told = [one.news for (name, _), one in self._heard.items() if name == query]
-        return Known(sum((one.part for one in told), 0.0), sum((one.part * one.give for one in told), 0.0))
+        told = [one.news for one in self._believed(query, now_s).values()]
+        return Known(sum((one.part for one in told), 0.0), sum((one.part * one.give for one in told), 0.0), len(told))
 
     def sic(self, query: str, now_s: float) -> float | None:
         """The SIC measured on the query's results, if the site of its root has told it."""
-        self._forget(now_s)
-        found = [one for (name, _), one in self._heard.items() if name == query and one.news.sic is not None]
+        found = [one for one in self._believed(query, now_s).values() if one.news.sic is not None]
         return max(found, key=lambda one: one.at_s).news.sic if found else None
 
     def _rest(self, news: News) -> float:
         """The part of the query that is read here and at third sites."""
-        third = sum(
-            one.news.part for (query, site), one in self._heard.items() if query == news.query and site != news.site
-        )
+        third = sum(one.news.part for site, one in self._heard[news.query].items() if site != news.site)
         return third + self._own_parts.get(news.query, 0.0)
 
-    def _forget(self, now_s: float) -> None:
-        self._heard = {key: one for key, one in self._heard.items() if now_s - one.at_s <= self._expiry_s}
+    def _believed(self, query: str, now_s: float) -> dict[str, _Heard]:
+        """What was heard of a query and has not expired, by site."""
+        heard = self._heard[query]
+        for site in [site for site, one in heard.items() if now_s - one.at_s > self._expiry_s]:
+            del heard[site]
+        return heard

@@ -1,27 +1,33 @@
 """Plans for one site of a federation: what it keeps of each input, from its own measurements and the others' news.
 
 Rows that come from other sites have cost work already and are few: they are kept while there is work left for them.
-What remains is shared among the site's own sources by `fair_shares`. Shares go half the way to where they should be at
-each batch, because several sites answer the same news at the same time.
+What remains is shared among the site's own sources by `fair_shares`. Shares go some of the way to where they should be
+at each batch, because several sites answer the same news at the same time. A batch's rows never come as the mean does,
+so a batch is kept by what its queries are owed (`core.fairness.service_debt`), within the work that fits it.
 
 What a fragment takes has a fixed part and a part for each row (`core.control.capacity`), and so has all the rest of a
 batch. Only the second is the cost of a row. At least half of the budget is given to rows, however long the fixed parts
 take: to shed more would win little time.
 """
 
-from collections import deque
+import math
+from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
 from penstock.core.control.capacity import Capacity
+from penstock.core.fairness.service_debt import ServiceDebt
 from penstock.core.fairness.sites.peers import Known
 from penstock.core.fairness.sites.shares import Demand, even_shares, fair_shares
 
 Policy = Literal["balance", "random"]
 
-#: How far shares go towards where they should be, at each batch.
-STEP = 0.5
+#: How far shares go towards where they should be: at most this share of the way at a batch, and all of it in no less
+#: than this share of the window, or short batches would answer news that say nothing yet of the last answer.
+STEP, SETTLE = 0.5, 0.25
 #: At least this share of the budget goes to rows, however long the fixed part of a batch takes.
 LEAST_FOR_ROWS = 0.5
 #: As long as it is in doubt whether shedding makes batches shorter, everything is kept after so many batches, and again
@@ -110,12 +116,20 @@ class SitePlanner:
         self._inputs, self._queries = dict(inputs), dict(queries)
         self._rows_per_s, self._busy_share = rows_per_s, busy_share
         self._window_s, self._policy = window_s, policy
-        self._recent: deque[tuple[float, dict[str, int]]] = deque()
+        self._recent: deque[tuple[float, Counter[str]]] = deque()
+        self._in_window: Counter[str] = Counter()
         self._times: dict[str, Capacity] = {}  # by fragment
         self._outside = Capacity(FIXED_OUTSIDE)
         self._elapsed_s = self._took_s = 0.0  # of the last batch
         self._shed_for, self._try_after = 0, FIRST_TRY  # batches that were shed of, and after how many all are kept
         self._give: dict[str, float] = {}
+        self._spare = 0.0  # work that earlier batches had room for
+        self._debt = ServiceDebt(sum(part > 0.0 for part in self.parts.values()))
+
+    @property
+    def counts_rows(self) -> bool:
+        """Whether capacity is given in rows, so that nothing is learned of their costs."""
+        return self._rows_per_s is not None
 
     @property
     def parts(self) -> dict[str, float]:
@@ -169,14 +183,45 @@ class SitePlanner:
             passed = min(1.0, budget / derived) if derived else 1.0
             give = self._towards(fair_shares(demands, max(budget - derived, 0.0)), demands, budget - passed * derived)
         self._give = give
-        give = self._tried(give)
+        sic, served = self._sic(rates), give
+        if self._tries(give):
+            served = dict.fromkeys(give, 1.0)
+        elif self._policy == "balance":
+            served = self._served(rows, sic, elapsed_s, budget)
         # What came over more than a window is too much for one: it is thinned, for freshness.
         fresh = 1.0 if waited else min(1.0, self._window_s / elapsed_s)
         keep = {
-            name: give[one.query] * (fresh if work[name] else 1.0) if one.source else passed
+            name: served[one.query] * (fresh if work[name] else 1.0) if one.source else passed
             for name, one in self._inputs.items()
         }
-        return Shares(keep, self._sic(rates), dict(give))
+        return Shares(keep, sic, dict(give))
+
+    def _served(
+        self, rows: Mapping[str, int], sic: Mapping[str, float], elapsed_s: float, budget: float
+    ) -> dict[str, float]:
+        """The share to keep of this batch, so that over time each query is given its share.
+
+        What a batch does not use of its room is left for the next ones, up to a window's.
+        """
+        if min(self._give.values(), default=1.0) >= 1.0:
+            self._spare = 0.0
+            return self._give
+        here = {query: at for at, query in enumerate(self._give)}
+        usual, offered, work = np.zeros((3, len(here)))
+        room = budget * elapsed_s + self._spare
+        for name, one in self._inputs.items():
+            count = rows.get(name, 0)
+            if one.source:
+                at = here[one.query]
+                usual[at] += elapsed_s / (self._queries[one.query].sources * self._window_s) if sic[name] else 0.0
+                offered[at] += count * sic[name]
+                work[at] += count * self._cost(one.fragment)
+            else:
+                room -= count * self._cost(one.fragment)
+        due = np.array(list(self._give.values())) * usual
+        shares = self._debt.serve(due, elapsed_s, offered, work, max(room, 0.0))
+        self._spare = min(max(room - float(shares @ work), 0.0), budget * self._window_s)
+        return dict(zip(here, shares.round(12).tolist(), strict=True))
 
     def learn(self, seconds: Mapping[str, float], kept: Mapping[str, int], other_s: float) -> None:
         """Take in what a batch took.
@@ -208,25 +253,28 @@ class SitePlanner:
             return self._rows_per_s
         return max(self._busy_share - self._fixed_s / elapsed_s, LEAST_FOR_ROWS * self._busy_share)
 
-    def _tried(self, give: dict[str, float]) -> dict[str, float]:
-        """The shares; now and then everything, as long as nobody knows whether shedding makes batches shorter."""
+    def _tries(self, give: dict[str, float]) -> bool:
+        """Whether to keep everything for once, because nobody knows whether shedding makes batches shorter."""
         if self._rows_per_s is not None or min(give.values(), default=1.0) >= 1.0:
             self._shed_for, self._try_after = 0, FIRST_TRY
-            return give
+            return False
         self._shed_for += 1
-        in_doubt = sum(one.doubt_s for one in self._times.values()) > IN_DOUBT * self._elapsed_s
+        in_doubt = math.hypot(*(one.doubt_s for one in self._times.values())) > IN_DOUBT * self._elapsed_s
         if not in_doubt or self._shed_for < self._try_after:
-            return give
+            return False
         self._shed_for, self._try_after = 0, 2 * self._try_after
-        return dict.fromkeys(give, 1.0)
+        return True
 
     def _rates(self, rows: Mapping[str, int], elapsed_s: float) -> dict[str, float]:
         """Rows a second over about the last window."""
-        self._recent.append((elapsed_s, dict(rows)))
+        self._recent.append((elapsed_s, Counter(rows)))
         total_s = sum(one for one, _ in self._recent)
+        self._in_window.update(rows)
         while len(self._recent) > 1 and total_s - self._recent[0][0] >= self._window_s:
-            total_s -= self._recent.popleft()[0]
-        return {name: sum(one.get(name, 0) for _, one in self._recent) / total_s for name in self._inputs}
+            gone_s, gone = self._recent.popleft()
+            total_s -= gone_s
+            self._in_window.subtract(gone)
+        return {name: self._in_window[name] / total_s for name in self._inputs}
 
     def _sic(self, rates: Mapping[str, float]) -> dict[str, float]:
         """Equation 1: a source's rows of one window share 1 / sources."""
@@ -240,16 +288,21 @@ class SitePlanner:
 
     def _demands(self, work: Mapping[str, float], known: Mapping[str, Known]) -> dict[str, Demand]:
         found: dict[str, Demand] = {}
+        own = dict.fromkeys(self._queries, 0.0)
+        for name, one in self._inputs.items():
+            own[one.query] += work[name] if one.source else 0.0
         for query, part in self.parts.items():
             if part:
-                own = sum(work[name] for name, one in self._inputs.items() if one.source and one.query == query)
                 told = known.get(query, Known(0.0, 0.0))
-                found[query] = Demand(own, told.sic, min(told.part, 1.0 - part), self._queries[query].importance)
+                peers = told.sites if query in self._give else 0
+                give, importance = self._give.get(query, 0.0), self._queries[query].importance
+                found[query] = Demand(own[query], told.sic, min(told.part, 1.0 - part), importance, peers, give)
         return found
 
     def _towards(self, wanted: dict[str, float], demands: Mapping[str, Demand], budget: float) -> dict[str, float]:
-        """Half the way from the last shares, but never more than the budget."""
-        step = {query: share + (1.0 - STEP) * (self._give.get(query, share) - share) for query, share in wanted.items()}
+        """Some of the way from the last shares, but never more than the budget."""
+        stay = 1.0 - min(self._elapsed_s / (SETTLE * self._window_s), STEP)
+        step = {query: share + stay * (self._give.get(query, share) - share) for query, share in wanted.items()}
         work = sum(demands[query].work * share for query, share in step.items())
         budget = max(budget, 0.0)
         return step if work <= budget else {query: share * budget / work for query, share in step.items()}

@@ -6,9 +6,15 @@ $$ \mathit{SIC}_q = k_q + g_q (1 - p_q) $$
 
 where others have told that they give $k_q$ of the part $p_q$ of its sources. The site raises the lowest
 $\mathit{SIC}_q / w_q$ until its budget is spent: all its queries rise to one level, except those that others hold above
-it and those that have all their rows. That is the condition for the max-min of the whole federation, too, for budgets
-are never shared: no site could take work from a richer query for a poorer one. (THEMIS, sections 5 and 6, with the SIC
-that others give in the place of the SIC of results.)
+it and those that have all their rows. The others do the same at the same time, so what the site adds to $g_q$ counts
+once for each of the $n_q$ sites of the query: without that, all of them would lift a poor query at once, and then all
+of them drop it.
+
+$$ \mathit{SIC}_q + n_q (1 - p_q)\,\Delta g_q = \lambda w_q $$
+
+At one level the change is nothing, whatever $n_q$ is. That is the condition for the max-min of the whole federation,
+too, for budgets are never shared: no site could take work from a richer query for a poorer one. (THEMIS, sections 5 and
+6, with the SIC that others give in the place of the SIC of results.)
 """
 
 from collections.abc import Mapping
@@ -28,12 +34,16 @@ class Demand:
         peers_sic: What other sites give it.
         peers_part: The share of its sources that they have told of.
         importance: A query of importance 2 gets twice the SIC.
+        peers: How many sites have told.
+        give: The share that the site gives it so far.
     """
 
     work: float
     peers_sic: float = 0.0
     peers_part: float = 0.0
     importance: float = 1.0
+    peers: int = 0
+    give: float = 0.0
 
 
 def fair_shares(demands: Mapping[str, Demand], budget: float) -> dict[str, float]:
@@ -49,17 +59,13 @@ def fair_shares(demands: Mapping[str, Demand], budget: float) -> dict[str, float
     >>> fair_shares({"a": Demand(100.0, importance=2.0), "b": Demand(100.0)}, budget=60.0)
     {'a': 0.4, 'b': 0.2}
     """
-    given = list(demands.values())
-    if not given:
+    if not demands:
         return {}
-    kept, _ = fill(
-        budget,
-        np.arange(len(given)),
-        np.array([1.0 - one.peers_part for one in given]),
-        np.array([one.work for one in given]),
-        np.array([one.peers_sic for one in given]),
-        np.array([one.importance for one in given]),
-    )
+    work, peers_sic, peers_part, importance, peers, give = np.array(
+        [(one.work, one.peers_sic, one.peers_part, one.importance, one.peers, one.give) for one in demands.values()]
+    ).T
+    own = 1.0 - peers_part
+    kept, _ = fill(budget, np.arange(len(work)), (1.0 + peers) * own, work, peers_sic - peers * own * give, importance)
     return dict(zip(demands, kept.round(12).tolist(), strict=True))
 
 

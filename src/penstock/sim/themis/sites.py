@@ -1,0 +1,129 @@
+"""Sites as Penstock runs them, in a federation on virtual time: the planner of a site on Spark, and news between sites.
+
+A shedding interval is a batch. The site's `SitePlanner` is told the batch's rows and what other sites give, and says
+which share of each input to keep. Once a second the site tells the other hosts of its queries what it gives; they hear
+it after the delay of their links. Where queries differ in cost, costs are learned from the time that batches take.
+"""
+
+from collections import defaultdict
+from dataclasses import replace
+
+import numpy as np
+
+from penstock.core.fairness.input_buffer import Buffer, Decision, Known, within
+from penstock.core.fairness.sites.peers import Known as Told
+from penstock.core.fairness.sites.peers import Peers
+from penstock.core.fairness.sites.planner import SiteInput, SitePlanner, SiteQuery
+from penstock.messages.site_news import News
+from penstock.sim.themis.deployment import Floats, Ints
+from penstock.sim.themis.runs import Clock, Layout
+
+#: Time between two messages of a site, for how long one is believed, and what sums may be off by.
+TELL_S, EXPIRY_S, _ROUNDING = 1.0, 10.0, 1e-9
+
+
+class Links:
+    """News under way to the hosts of each query."""
+
+    def __init__(self, layout: Layout, clock: Clock) -> None:
+        """Nothing is under way."""
+        where = layout.deployment
+        late = clock.intervals(where.message_delay_s, np.zeros(len(where.fragment_query)))
+        self._hosts: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        for query, site, steps in zip(
+            where.fragment_query.tolist(), where.fragment_site.tolist(), late.tolist(), strict=True
+        ):
+            self._hosts[query].append((site, steps))
+        self._under_way: dict[tuple[int, int], list[News]] = defaultdict(list)
+
+    def send(self, step: int, site: int, query: int, news: News) -> None:
+        """Tell the other hosts of a query."""
+        for host, steps in self._hosts[query]:
+            if host != site:
+                self._under_way[step + steps, host].append(news)
+
+    def heard(self, step: int, site: int) -> list[News]:
+        """What a site hears in an interval."""
+        return self._under_way.pop((step, site), [])
+
+
+class SiteShedder:
+    """One site of a federation."""
+
+    name = "penstock"
+
+    def __init__(self, layout: Layout, clock: Clock, links: Links, site: int) -> None:
+        """Plan for the fragments of the site."""
+        where, here = layout.deployment, layout.sites[site]
+        self._site, self._clock, self._links, self._grain = site, clock, links, where.sources.grain
+        self._queries = where.fragment_query[here.fragments].tolist()
+        names = [str(query) for query in self._queries]
+        # The inputs in the order of their numbers: the sources of each fragment, then what comes from elsewhere.
+        self._inputs = [*names, *(f"{name} in" for name in names)]
+        given = {name: SiteInput(name, name, source=True) for name in names}
+        given |= {f"{names[one]} in": SiteInput(names[one], names[one], source=False) for one in {*here.sender_owner}}
+        alike = bool((where.query_cost == 1.0).all())
+        self.planner = SitePlanner(
+            given,
+            {str(query): SiteQuery(int(where.query_fragments[query])) for query in self._queries},
+            rows_per_s=float(where.capacity[site]) if alike else None,
+            busy_share=1.0,
+            window_s=clock.stw_s,
+        )
+        self._peers, self._known = Peers(EXPIRY_S, self.planner.parts), dict[str, Told]()
+        self._seconds = where.query_cost[self._queries] / where.capacity[site]  # of work on a row, by fragment
+        self._left_over, self._worked = np.zeros(len(self._inputs)), np.zeros(len(names))
+        self._step = 0
+
+    def select(self, buffer: Buffer, capacity: float, known: Known, now_s: float) -> Decision:  # noqa: ARG002 - it has news
+        """Keep of each input the share that the planner says, and no more than there is capacity."""
+        if heard := self._links.heard(self._step, self._site):
+            for news in heard:
+                self._peers.hear(news, now_s)
+            self._known = {query: self._peers.known(query, now_s) for query in self._inputs[: len(self._queries)]}
+        grains = np.where(buffer.derived, 1, self._grain)
+        number = buffer.owner + len(self._queries) * buffer.derived
+        came = np.bincount(number, buffer.tuples * grains, minlength=len(self._inputs)).astype(int).tolist()
+        shares = self.planner.decide(dict(zip(self._inputs, came, strict=True)), self._clock.interval_s, self._known)
+        keep = np.array([shares.keep.get(one, 1.0) for one in self._inputs])
+        kept = self._whole(keep[number] * buffer.tuples, number)
+        # A site on Spark would take longer over a batch that is too much for its interval; here its sources lose rows.
+        derived = float((kept * buffer.work)[buffer.derived].sum())
+        if derived < capacity:
+            spared = np.where(buffer.derived, 0.0, buffer.work)
+            kept = np.where(buffer.derived, kept, within(kept, replace(buffer, work=spared), capacity - derived))
+        kept = within(kept, buffer, capacity)
+        self._worked += np.bincount(buffer.owner, kept * grains, len(self._queries))
+        self._step += 1
+        every = max(round(TELL_S / self._clock.interval_s), 1)
+        if self._step % every == 0:
+            self._tell(shares.give, now_s)
+            self._learn(self._worked / every)
+            self._worked[:] = 0.0
+        return Decision(kept)
+
+    def _tell(self, give: dict[str, float], now_s: float) -> None:
+        """Tell the other hosts what the site gives each query."""
+        for query, (name, part) in zip(self._queries, self.planner.parts.items(), strict=True):
+            news = News(str(self._site), name, give[name], part, None, 1, self._step, now_s)
+            self._links.send(self._step - 1, self._site, query, news)
+
+    def _learn(self, worked: Floats) -> None:
+        """Tell the planner what a batch took, of those since the last time; to tell it of each would change little."""
+        if not self.planner.counts_rows:
+            names = self._inputs[: len(worked)]
+            seconds = dict(zip(names, (worked * self._seconds).tolist(), strict=True))
+            self.planner.learn(seconds, dict(zip(names, worked.astype(int).tolist(), strict=True)), 0.0)
+
+    def _whole(self, wanted: Floats, number: Ints) -> Ints:
+        """Whole tuples; what rounding leaves of an input counts in the next interval."""
+        order = np.argsort(number, kind="stable")
+        ends = np.cumsum(wanted[order])
+        firsts = np.flatnonzero(np.diff(number[order], prepend=-1))
+        lengths = np.diff(firsts, append=len(order))
+        ends += np.repeat(self._left_over[number[order][firsts]] - (ends - wanted[order])[firsts], lengths) + _ROUNDING
+        kept = np.empty(len(order), np.int64)
+        kept[order] = np.floor(ends) - np.floor(ends - wanted[order])
+        lasts = firsts + lengths - 1
+        self._left_over[number[order][lasts]] = np.maximum(ends[lasts] % 1.0 - _ROUNDING, 0.0)
+        return kept
