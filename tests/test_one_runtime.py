@@ -1,4 +1,4 @@
-"""What the simulator runs is what Spark runs: no module of core is reached from one of them alone, but for those listed.
+"""What the simulator runs is what Spark runs: no module of core is reached from one alone, but for those listed.
 
 The lists are exact: a module that is listed and need not be fails the test as well.
 """

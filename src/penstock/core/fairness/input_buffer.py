@@ -111,19 +111,6 @@ def keep_in_order(order: Ints, buffer: Buffer, capacity: float) -> Ints:
     return kept
 
 
-def keep_derived(buffer: Buffer, capacity: float) -> tuple[Ints, float]:
-    """Keep derived batches first, those with the most SIC a tuple in front; what is kept, and the capacity left.
-
-    A derived tuple carries the work of fragments before this one. To shed it wastes that, and there are few of them.
-
-    >>> keep_derived(Buffer.of([0, 0, 1], [5, 80, 2], [0.1, 1e-3, 0.2], 1.0, [True, False, True]), 6)
-    (array([4, 0, 2]), 0.0)
-    """
-    derived = np.flatnonzero(buffer.derived)
-    kept = keep_in_order(derived[np.argsort(-buffer.sic[derived], kind="stable")], buffer, capacity)
-    return kept, max(capacity - float(kept @ buffer.work), 0.0)
-
-
 def whole_tuples(shares: Floats, tuples: Ints, work: Floats, capacity: float) -> Ints:
     """Whole tuples from shares: rounded down, and what that leaves of the capacity to the largest remainders.
 
