@@ -86,7 +86,6 @@ def test_a_rate_bounds_rows_and_not_work() -> None:
     [
         ("limit", lambda: MeanQueueLatency("soon")),
         ("limit", lambda: MeanQueueLatency(0.0)),
-        ("window", lambda: MeanQueueLatency("2 s", window=-1.0)),
         ("age", lambda: MaxLag(math.nan)),
         ("rows_per_s", lambda: Throughput(0.0)),
         ("rows_per_s", lambda: Throughput(math.inf)),

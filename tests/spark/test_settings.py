@@ -10,7 +10,7 @@ pytest.importorskip("pyspark")
 
 import penstock as ps
 from penstock import baselines
-from penstock.config.guard_file import read_yaml
+from penstock.config.guard_file import read_guard
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,7 +24,7 @@ def test_yaml_says_what_python_says(tmp_path: Path) -> None:
         "target:\n  mean_queue_latency: 2 s\npolicy:\n  load_aware:\n    prefer: cheap\nkey: [a, b]\n"
         f"keep: tier = 'gold'\nmode: off\nname: mine\ncheckpoint: {tmp_path / 'checkpoint'}\n"
     )
-    assert read_yaml(file) == {
+    assert read_guard(file, dict) == {
         "target": TARGET,
         "policy": ps.LoadAware(prefer="cheap"),
         "key": ["a", "b"],
@@ -51,13 +51,13 @@ def test_yaml_says_what_python_says(tmp_path: Path) -> None:
             ps.MaxLag("3 s"),
             ps.Balanced(alpha=float("inf"), value=ps.Worth("a", [(0, 1, 0.5)])),
         ),
-        ("target: {mean_queue_latency: {limit: 1 s, window: 5 s}}", ps.MeanQueueLatency("1 s", "5 s"), None),
+        ("target: {mean_queue_latency: {limit: 1 s}}", ps.MeanQueueLatency("1 s"), None),
     ],
 )
 def test_every_target_and_policy_has_a_name(tmp_path: Path, text: str, target: object, policy: object) -> None:
     file = tmp_path / "guard.yaml"
     file.write_text(text)
-    found = read_yaml(file)
+    found = read_guard(file, dict)
     assert (found["target"], found.get("policy")) == (target, policy)
 
 
@@ -66,25 +66,30 @@ def test_the_row_gate_was_called_fine(tmp_path: Path) -> None:
         ps.Guard(TARGET, fine=True)
     file = tmp_path / "guard.yaml"
     file.write_text("target: {mean_queue_latency: 2 s}\nfine: true\n")
-    assert read_yaml(file)["row_gate"] is True
+    assert read_guard(file, dict)["row_gate"] is True
 
 
 @pytest.mark.parametrize(
     ("text", "line"),
     [
-        ("key: a", "target is missing: give one of mean_queue_latency, max_lag, throughput"),
-        ("target: {latency: 2 s}", "target = 'latency' is not usable: give one of mean_queue_latency"),
-        ("target: {max_lag: -2 s}", "age = '-2 s' is not usable"),
+        ("key: a", "line 1, target is missing: give one of mean_queue_latency, max_lag, throughput"),
+        ("target:\nkey: a", "line 1, target is missing: give one of mean_queue_latency"),
+        ("target: {latency: 2 s}", "line 1, target = 'latency' is not usable: give one of mean_queue_latency"),
+        ("key: a\ntarget: {max_lag: -2 s}", "line 2, target.max_lag: age = '-2 s' is not usable"),
+        ("target:\n  max_lag:\n    age: -2 s", "line 3, target.max_lag.age = '-2 s' is not usable"),
         (
             "target: {max_lag: 2 s}\npolicy: {load_aware: {prefr: cheap}}",
-            "'prefr' is no setting of load_aware: give variant",
+            "line 2, policy.load_aware.prefr = 'cheap' is not usable: give a key among variant, .*; prefer comes",
         ),
         ("target: {max_lag: 2 s}\npolicy: {load_aware: cheap}", "give the settings of load_aware by their names"),
-        ("target: {max_lag: 2 s}\npolicy: straw_man", "straw_man is incomplete: give mean_cost_s"),
-        ("target: {max_lag: 2 s}\nkeys: a", "'keys' is no setting of a guard: give target, policy, key"),
-        ("target: [", "is no YAML"),
-        ("just text", "holds no settings"),
-        (None, "give a YAML file that can be read"),
+        ("target: {max_lag: 2 s}\npolicy: straw_man", "line 2, policy.straw_man is incomplete: give mean_cost_s"),
+        ("target: {max_lag: 2 s}\nkeys: a", "line 2, keys = 'a' is not usable: give a key among .*; key comes nearest"),
+        ("target: {max_lag: 2 s}\n\nmode: on", "line 3, mode = 'on' is not usable: give one of enforce"),
+        ("target: {max_lag: 2 s}\nbacklog: thin\ntarget: {throughput: 5}", "line 3, target is there twice"),
+        ("target: [", "line 1 is not YAML"),
+        ("just text", "line 1 holds no settings"),
+        ("", "is empty: give target"),
+        (None, "guard file = .* is not usable: give the path of a YAML file"),
     ],
 )
 def test_wrong_yaml_is_one_line(tmp_path: Path, text: str | None, line: str) -> None:

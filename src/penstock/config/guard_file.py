@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import yaml
-
+from penstock.config.yaml_lines import Document, Where, nearest, read
 from penstock.core.balanced.policy import Balanced
 from penstock.core.control.policies import BaseLine, FullKnowledge, LoadAware, RandomShed, StrawMan
 from penstock.core.control.targets import MaxLag, MeanQueueLatency, Throughput
 from penstock.errors import PenstockError
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable
+
+_T = TypeVar("_T")
 
 _TARGETS = {"mean_queue_latency": MeanQueueLatency, "max_lag": MaxLag, "throughput": Throughput}
 #: What a target's one number is called.
@@ -24,69 +27,63 @@ _POLICIES = {
     "base_line": BaseLine,
     "balanced": Balanced,
 }
+_KINDS: dict[str, dict[str, type[Any]]] = {"target": _TARGETS, "policy": _POLICIES}
 _PLAIN = ("key", "arrival", "keep", "mode", "checkpoint", "row", "weight", "name", "row_gate", "quarantine", "backlog")
 #: Settings that were renamed.
 _OLD = {"fine": "row_gate"}
+_NEEDS = "target: and others, one a line"
 
 
-def read_yaml(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The settings in the file, as arguments of `Guard`."""
-    found = {_OLD.get(name, name): value for name, value in _load(Path(path)).items()}
-    for name in found:
-        if name not in ("target", "policy", *_PLAIN):
-            accepted = ", ".join(("target", "policy", *_PLAIN))
-            raise PenstockError(f"{os.fspath(path)}: {name!r} is no setting of a guard: give {accepted}")
-    if "target" not in found:
-        raise PenstockError(f"{os.fspath(path)}: target is missing: give one of {', '.join(_TARGETS)}")
-    settings = {name: found[name] for name in _PLAIN if name in found}
-    for name in ("key", "row"):
-        if settings.get(name) is None:
-            settings.pop(name, None)
-    # YAML reads a bare off as false.
-    if settings.get("mode") is False:
-        settings["mode"] = "off"
-    settings["target"] = _made("target", found["target"], _TARGETS)
-    if found.get("policy") is not None:
-        settings["policy"] = _made("policy", found["policy"], _POLICIES)
-    return settings
+def read_guard(path: str | os.PathLike[str], make: Callable[..., _T]) -> _T:
+    """What `make`, given the settings in the file as arguments of `Guard`, makes of them."""
+    document = read(path, "guard file", _NEEDS)
+    if not isinstance(document.data, dict):
+        raise PenstockError(f"{document.at(())} holds no settings: give {_NEEDS}")
+    known = ("target", "policy", *_PLAIN)
+    for name in document.data:
+        if name not in (*known, *_OLD):
+            raise document.refused((name,), f"a key among {', '.join(known)}", nearest(name, known))
+    given = {str(_OLD.get(name, name)): value for name, value in document.data.items() if value is not None}
+    if "target" not in given:
+        raise document.missing(("target",), f"one of {', '.join(_TARGETS)}")
+    made = {name: _made(document, name, kinds) for name, kinds in _KINDS.items() if name in given}
+    return _located(document, (), lambda: make(**given | made))
 
 
-def _load(path: Path) -> dict[str, Any]:
-    try:
-        found = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise PenstockError.setting(
-            "path", str(path), "a YAML file that can be read", f"the system says: {error.strerror}"
-        ) from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise PenstockError(f"{path} is no YAML: {' '.join(str(error).split())}") from None
-    if not isinstance(found, dict):
-        raise PenstockError(f"{path} holds no settings: give target: and others, one a line")
-    return found
-
-
-def _made(setting: str, given: object, kinds: dict[str, type[Any]]) -> object:
+def _made(document: Document, setting: str, kinds: dict[str, type[Any]]) -> object:
     """A target or policy from its name alone, or from its name with its settings below it."""
+    given = document.data[setting]  # type: ignore[index]  # looked up there before
     accepted = f"one of {', '.join(kinds)}"
     if isinstance(given, str):
-        given = {given: {}}
+        given = {given: None}
     if not isinstance(given, dict) or len(given) != 1:
-        raise PenstockError.setting(setting, given, accepted, "with its settings below it")
+        raise document.refused((setting,), accepted, "with its settings below it")
     name, settings = next(iter(given.items()))
     if name not in kinds:
-        raise PenstockError.setting(setting, name, accepted)
-    if settings is None:
-        settings = {}
-    if not isinstance(settings, dict):
+        raise PenstockError.setting(document.at((setting,)), name, accepted)
+    where, kind = (setting, name), kinds[name]
+    if settings is not None and not isinstance(settings, dict):
         if name not in _NUMBERS:
-            raise PenstockError.setting(setting, given, f"the settings of {name} by their names")
+            raise document.refused(where, f"the settings of {name} by their names")
         settings = {_NUMBERS[name]: settings}
-    fields = [one for one in kinds[name].__dataclass_fields__ if one != "name"]
+    settings = settings or {}
+    fields = [one for one in kind.__dataclass_fields__ if one != "name"]
     for one in settings:
         if one not in fields:
-            raise PenstockError(f"{one!r} is no setting of {name}: give {', '.join(fields) or 'none'}")
+            raise document.refused((*where, one), f"a key among {', '.join(fields)}", nearest(one, fields))
     try:
-        return kinds[name](**settings)
+        return _located(document, where, lambda: kind(**settings))
     except TypeError:
         missing = ", ".join(one for one in fields if one not in settings)
-        raise PenstockError(f"{name} is incomplete: give {missing}") from None
+        raise PenstockError(f"{document.at(where)} is incomplete: give {missing}") from None
+
+
+def _located(document: Document, where: Where, make: Callable[[], _T]) -> _T:
+    """What is made; an error over one of the settings names its line."""
+    try:
+        return make()
+    except PenstockError as error:
+        setting, _, rest = str(error).partition(" ")
+        if document.has((*where, setting)):
+            raise PenstockError(f"{document.at((*where, setting))} {rest}") from None
+        raise PenstockError(f"{document.at(where)}: {error}") from None

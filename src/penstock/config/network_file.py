@@ -120,7 +120,7 @@ def load(path: str | Path, *, complete: bool = True, runnable: bool = False) -> 
             for them: a rate and cost of 1, a selectivity of 0.5 for a filter and 1 for others, equal frequencies.
         runnable: Whether it must say all that Spark needs to know, such as the format of inputs and what filters ask.
     """
-    document = read(path)
+    document = read(path, "network file", "inputs, boxes and outputs")
     keys = checked(document)
     _check_arcs(document, keys)
     _check_keys(document, keys, runnable=runnable)

@@ -4,6 +4,7 @@ Plain values are read by the rules of YAML 1.2: `on` is a word, not a truth valu
 text that stands there, and may stand there once.
 """
 
+import os
 import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -141,22 +142,22 @@ def nearest(word: str, known: Collection[str]) -> str:
     return next(f"{one} comes nearest" for one in known if one.lower() == found[0]) if found else ""
 
 
-def read(path: str | Path, kind: str = "network file", needs: str = "inputs, boxes and outputs") -> Document:
+def read(path: str | os.PathLike[str], kind: str, needs: str) -> Document:
     """Read a file of a kind, which needs some keys at least."""
     try:
         content = Path(path).read_bytes()
     except OSError as error:
         why = error.strerror or str(error)
-        raise PenstockError.setting(kind, str(path), "the path of a YAML file", why) from None
+        raise PenstockError.setting(kind, os.fspath(path), "the path of a YAML file", why) from None
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise PenstockError(f"{path}, line {line} is not UTF-8: save the file in that encoding") from None
-    return parse(str(path), text, needs)
+    return parse(os.fspath(path), text, needs)
 
 
-def parse(file: str, text: str, needs: str = "inputs, boxes and outputs") -> Document:
+def parse(file: str, text: str, needs: str = "values") -> Document:
     """The values of a text."""
     try:
         root = yaml.compose(text, _Loader)

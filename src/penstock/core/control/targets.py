@@ -79,17 +79,13 @@ class MeanQueueLatency:
 
     Attributes:
         limit: The longest mean wait, as seconds or text such as `2 s`.
-        window: Over what time the mean is taken when it is judged. A guard on Spark plans for the mean of every batch,
-            and so for that of every window that is longer.
     """
 
     limit: float | str
-    window: float | str = 10.0
 
     def __post_init__(self) -> None:
         """Refuse what is no length of time."""
         duration_s("limit", self.limit)
-        duration_s("window", self.window)
 
     @property
     def limit_s(self) -> float:
@@ -100,11 +96,6 @@ class MeanQueueLatency:
     def fresh_s(self) -> float:
         """The limit: a row that is older makes the mean worse."""
         return self.limit_s
-
-    @property
-    def window_s(self) -> float:
-        """The window in seconds."""
-        return duration_s("window", self.window)
 
     def allowance(self, pace: Pace) -> Allowance:
         """Work until the mean wait is used up."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 
-from penstock.config.guard_file import read_yaml
+from penstock.config.guard_file import read_guard
 from penstock.core.balanced.policy import Balanced
 from penstock.core.control.gate import gate_salt
 from penstock.core.control.planner import SOURCE
@@ -192,7 +192,7 @@ class Guard(Watcher, Metered):
     @classmethod
     def from_yaml(cls, path: str | os.PathLike[str]) -> Guard:
         """A guard whose settings stand in a YAML file."""
-        return cls(**read_yaml(path))
+        return read_guard(path, cls)
 
     def admit(self, df: DataFrame) -> DataFrame:
         """The gate, for `DataFrame.transform`: rows that pass, with their weights."""
