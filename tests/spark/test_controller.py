@@ -19,7 +19,7 @@ import penstock as ps
 from penstock import baselines
 from penstock.core.control.batch_size import RATIO_BATCHES
 from penstock.core.control.bucket_costs import BucketCosts
-from penstock.core.control.planner import RECALLED, SOURCE, SPARE
+from penstock.core.control.planner import RECALLED, SOURCE
 from penstock.core.loop.leases import LEASE_S
 from penstock.errors import PenstockError
 from penstock.messages.plan import Binding, Plan
@@ -282,7 +282,7 @@ def test_a_guard_that_starts_again_plans_by_what_it_measured_before(tmp_path: Pa
     recalled = again.plans.latest()
     assert (recalled.gates, recalled.note, recalled.salt) == ((), RECALLED, SALT), "of the load, nothing is known yet"
     # 0.9 of the target less half of the overhead of 0.3 s, and less the delay, at 2 ms a row.
-    assert recalled.fits.rows == pytest.approx(SPARE * 0.55 / COST_S, rel=0.1)
+    assert recalled.fits.rows == pytest.approx(0.55 / COST_S, rel=0.1)
     assert recalled.fits.rows_per_s == pytest.approx(1.0 / COST_S, rel=0.1)
     again.bindings.store = FolderStore(tmp_path / "again")
     again.batch(3000)

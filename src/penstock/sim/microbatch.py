@@ -27,7 +27,7 @@ from penstock.messages.plan import KeepTable
 from penstock.messages.report import Latency, Report
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -60,6 +60,7 @@ class Query:
         late_plans: Share of plans that are too late for the next batch and act on the one after it.
         true_backlog: Whether reports hold what really waits, and not what the rate of rows suggests.
         counted: Whether the source says how many rows a batch has before it runs, as Kafka does.
+        killed_s: When the query is killed: no batch starts after that.
         idle_s: After so long without a row the planner is asked to let go.
         gate_hashes: What the gate looks a row up by.
         row_gate: Makes the machines that shed once more, row by row, inside each task; None: the gate alone sheds.
@@ -80,6 +81,7 @@ class Query:
     late_plans: float = 0.0
     true_backlog: bool = False
     counted: bool = True
+    killed_s: float = np.inf
     idle_s: float = 10.0
     gate_hashes: Callable[[Stream], NDArray[np.int64]] = by_key
     row_gate: Callable[[], Machines] | None = None
@@ -113,9 +115,17 @@ class Run:
         return {number * window_s: self.waits_s[rows[windows == number]] for number in np.unique(windows).tolist()}
 
 
-def simulate(planner: Planner, stream: Stream, query: Query, must_keep: NDArray[np.bool_] | None = None) -> Run:
-    """Run the whole stream through the query."""
-    return _Batches(planner, stream, query, must_keep).run()
+def simulate(
+    planner: Planner,
+    stream: Stream,
+    query: Query,
+    must_keep: NDArray[np.bool_] | None = None,
+    earlier: tuple[Sequence[Report], Plan | None] = ((), None),
+) -> Run:
+    """Run the whole stream through the query, which goes on after these reports, with this plan in force."""
+    batches = _Batches(planner, stream, query, must_keep)
+    batches.resume(*earlier)
+    return batches.run()
 
 
 class _Batches:
@@ -131,11 +141,18 @@ class _Batches:
         self._out = Run(stream, np.full(stream.rows, np.nan))
         self._machines: dict[int, Machines] = {}  # of each core, if there is a row gate
 
+    def resume(self, reports: Sequence[Report], in_force: Plan | None) -> None:
+        """Go on after these reports, with this plan in force."""
+        self._out.reports.extend(reports)
+        self._in_force = in_force
+
     def run(self) -> Run:
         """Batch after batch until the stream is used up."""
         start_s, done = self._query.first_start_s, 0
         while done < self._stream.rows:
             start_s = self._start_of_next(start_s, done)
+            if start_s > self._query.killed_s:
+                break
             arrived = int(np.searchsorted(self._stream.arrivals_s, start_s, side="right"))
             end = min(arrived, done + (self._query.rows_per_batch or arrived))
             report = self._batch(start_s, slice(done, end))

@@ -45,7 +45,7 @@ LIGHT_LOAD, LIGHT_IN_DOUBT = 0.3, 0.2
 #: What helps where nothing is shed, since rows are not what takes the time.
 SHORTER = "make batches shorter, for example by a lower spark.sql.shuffle.partitions: their time is not for rows"
 #: What is noted on a plan that follows from what an earlier run measured.
-RECALLED = "by the reports of the last run"
+RECALLED = "by what the last run learned"
 #: A batch fits a plan if it is up to so many times as large as planned for: rows never come quite evenly.
 SPARE = 1.25
 #: A plan stays in force while it lets through what a new one would, within this share: every new one is a file.
@@ -194,7 +194,8 @@ class BatchPlanner:
         for report in reports:
             if report.end_s > self._known.until_s:
                 self._known.learn(report)
-        fits = self._fits(self._forecast(), None, 1.0) if self._known.costs.known else None
+        # The first batch may hold all that came in between, so it gets no spare room: rows wait for it.
+        fits = self._fits(self._forecast(), None, 1.0, spare=1.0) if self._known.costs.known else None
         self._known.pause()
         self._in_force.plan = None
         if fits is None:
@@ -212,7 +213,7 @@ class BatchPlanner:
         )
         return self._in_force.plan
 
-    def _fits(self, forecast: Forecast, table: KeepTable | None, share: float) -> Fits | None:
+    def _fits(self, forecast: Forecast, table: KeepTable | None, share: float, spare: float = SPARE) -> Fits | None:
         """Up to how many rows a table that keeps this share is right; None if that is not known."""
         if isinstance(self.target, Throughput):
             rate = self.target.rows_per_s
@@ -228,7 +229,7 @@ class BatchPlanner:
             return None
         # What is kept up with, if only it works long enough at a time.
         rows_per_s = known.capacity / work_s
-        return Fits(rows_per_s, rows=SPARE * span_s * rows_per_s)
+        return Fits(rows_per_s, rows=spare * span_s * rows_per_s)
 
     def _forecast(self) -> Forecast:
         pace = self._known.pace

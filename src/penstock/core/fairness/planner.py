@@ -92,7 +92,7 @@ class Member:
         """Work of a row that is kept, by the length of batches, less what a batch takes however few rows it has."""
         return self.batches.row_span_s
 
-    def fits(self, share: float) -> Fits | None:
+    def fits(self, share: float, spare: float = SPARE) -> Fits | None:
         """Up to how many rows of a batch a plan that keeps this share is right; None if that is not known."""
         batches = self.batches
         if batches.catching_up or (batches.in_doubt and not batches.measured):
@@ -103,7 +103,7 @@ class Member:
         span_s = batches.span_s(batches.steady._replace(lag_s=0.0))
         if not (row_s > 0.0 and 0.0 < span_s < math.inf):
             return None
-        return Fits(1.0 / row_s, rows=SPARE * span_s / row_s)
+        return Fits(1.0 / row_s, rows=spare * span_s / row_s)
 
     @property
     def held(self) -> bool:
@@ -227,7 +227,7 @@ class FairPlanner:
         for report in reports:
             if report.end_s > own.batches.until_s:
                 self.learn(name, report)
-        fits = own.fits(1.0)
+        fits = own.fits(1.0, spare=1.0)
         sic = (RowSic(SOURCE, tuple(self._carried(own))),) if own.known.ready else ()
         own.known.forget()
         own.batches.pause()
