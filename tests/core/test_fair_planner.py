@@ -470,7 +470,8 @@ def test_plans_say_how_many_rows_of_a_batch_fit_also_by_the_reports_of_an_earlie
     share = before.expected.keep_share
     assert before.fits.rows_per_s == pytest.approx(200.0 / share, rel=0.2)
     assert plan.sic_at(SOURCE) is not None, "rows carry what they carried before"
-    assert not again.members["x"].known.ready, "of the load now, nothing is known"
+    assert again.members["x"].known.present(119.0), "the others reckon with it until it reports"
+    assert not again.members["x"].known.present(121.0)
     again.join("x", Terms(("a",)))
     assert again.recall("x", [], 100.0) is None
 

@@ -189,3 +189,47 @@ def test_reports_that_were_learned_from_are_not_learned_from_again() -> None:
     planned, expected = restored.recall(known, reports.now_s), planner.recall(known, reports.now_s)
     assert planned == expected
     assert restored.save() == planner.save()
+
+
+@pytest.mark.parametrize("kind", ["fair", "balanced"])
+def test_queries_that_are_started_again_share_the_work_that_fits_from_the_first_report_on(kind: str) -> None:
+    """Three queries of 400 rows a second each, whose rows wait the longer the more are kept."""
+
+    def report(number: int, kept: float, now_s: float) -> Report:
+        rows = int(400 * kept)
+        costs = BucketCosts()
+        costs.add(np.arange(rows) % BUCKETS, np.full(rows, 0.005), np.full(rows, 1.0 / kept))
+        return Report(
+            sequence=number,
+            start_s=now_s - 1.0,
+            end_s=now_s,
+            rows_in=400,
+            rows_kept=rows,
+            rows_shed={"busy": 400 - rows},
+            backlog_rows=400,
+            busy_s=0.005 * rows,
+            span_s=0.8,
+            overhead_s=0.2,
+            queuing=Latency(rows, 6.0 * kept, 12.0 * kept),
+            cost_sketch=costs.to_bytes(),
+            boxes={name: {"rows_in": 200, "rows_out": rows // 2, "busy_s": 0.0} for name in SOURCES},
+        )
+
+    def shares(planner: FairPlanner, first: int, last: int) -> list[float]:
+        found = [1.0, 1.0, 1.0]
+        for number in range(first, last):
+            for place, name in enumerate("abc"):
+                plan = planner.decide(name, report(number, found[place], 1e9 + number), 1e9 + number)
+                found[place] = found[place] if plan is None else plan.expected.keep_share if plan.expected else 1.0
+        return found
+
+    planner = shared(kind)
+    before = shares(planner, 0, 60)
+    assert max(before) < 0.8
+    restarted, forgetful = shared(kind), shared(kind)
+    for name in "abc":
+        restarted.restore(name, through_json(planner.save(name)), 1e9 + 70.0)
+        assert restarted.recall(name, [], 1e9 + 70.0) is not None
+    assert shares(restarted, 71, 72) == pytest.approx(before, rel=0.2)
+    first, *_, last = shares(forgetful, 71, 72)
+    assert first > 2.0 * last, "without a memory, each learns of the others one by one"

@@ -48,6 +48,7 @@ class SharedKnowledge(Learned):
     """
 
     _batches: tuple[_Batch, ...]
+    _paused_s: Number | None  # when it began another run, of which it has not reported yet
     #: Work of a row that is kept, by what its operator told; what was known last if no row of late was kept.
     cost_s: Number
     #: Whether an operator tells how long it works; otherwise the length of batches is all that is known.
@@ -56,10 +57,12 @@ class SharedKnowledge(Learned):
     def __init__(self, sources: Sequence[str], window_s: float) -> None:
         """Start knowing nothing."""
         self._sources, self._window_s = tuple(sources), window_s
-        self._batches, self.cost_s, self.measured = (), 0.0, False
+        self._batches, self._paused_s, self.cost_s, self.measured = (), None, 0.0, False
 
     def learn(self, report: Report) -> None:
         """Take in one batch."""
+        if self._paused_s is not None:
+            self.forget()
         before = self._batches[-1] if self._batches else None
         if before is not None and report.start_s <= before.start_s:
             return
@@ -93,13 +96,17 @@ class SharedKnowledge(Learned):
 
     def forget(self) -> None:
         """The query stands still: what comes next may be different."""
-        self._batches = ()
+        self._batches, self._paused_s = (), None
+
+    def pause(self, now_s: float) -> None:
+        """The query begins another run: until its first report it counts with what is known of the last one."""
+        self._paused_s = now_s
 
     def present(self, now_s: float) -> bool:
         """Whether the query takes part at the moment."""
         if not self._batches:
             return False
-        silent_s = now_s - self._batches[-1].end_s
+        silent_s = now_s - (self._batches[-1].end_s if self._paused_s is None else self._paused_s)
         return silent_s <= max(GONE_CYCLES * self.cycle_s, GONE_S)
 
     @property

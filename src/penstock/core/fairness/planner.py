@@ -229,7 +229,7 @@ class FairPlanner:
                 self.learn(name, report)
         fits = own.fits(1.0, spare=1.0)
         sic = (RowSic(SOURCE, tuple(self._carried(own))),) if own.known.ready else ()
-        own.known.forget()
+        own.known.pause(now_s)
         own.batches.pause()
         own.in_force.plan = None
         if fits is None:
