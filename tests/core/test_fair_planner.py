@@ -2,140 +2,15 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, field
-
 import pytest
+from tests.core.slots import TARGET_S, Query, mixed, run, sic
 
-from penstock.core.balanced.planner import BalancedPlanner
-from penstock.core.balanced.policy import Balanced
 from penstock.core.control.planner import RECALLED, SOURCE
 from penstock.core.fairness.jain import jain
 from penstock.core.fairness.members import SharedKnowledge
 from penstock.core.fairness.planner import ALIKE, UNFAIR, FairPlanner, Terms
 from penstock.core.fairness.work_budget import WorkBudget
 from penstock.messages.report import Latency, Report
-
-STEP_S = 0.02
-TARGET_S = 2.0
-
-
-@dataclass
-class Query:
-    """Micro-batches of one query: each takes in what came while the one before it ran."""
-
-    name: str
-    rates: dict[str, float]
-    cost_s: float
-    importance: float = 1.0
-    overhead_s: float = 0.4
-    must_keep: float = 0.0
-    prefer: str = "any"
-    measured: bool = True
-    outside_s: float = 0.0  # a row's time behind the operator, in a sink that only this query writes to
-    shares: list[float] = field(default_factory=list)
-    next_shares: list[float] = field(default_factory=list)
-    waiting: dict[str, float] = field(default_factory=dict)
-    done: list[tuple[float, float, float]] = field(default_factory=list)  # end, SIC, mean wait
-    number: int = 0
-    start_s: float = 0.0
-    came_s: float = 0.0
-    left_s: float = 0.0
-    overhead_left_s: float = 0.0
-    rows: dict[str, float] = field(default_factory=dict)
-    kept: dict[str, float] = field(default_factory=dict)
-
-    def begin(self, now_s: float) -> None:
-        self.came_s, self.start_s = now_s - self.start_s, now_s
-        self.rows, self.waiting = self.waiting, dict.fromkeys(self.rates, 0.0)
-        shares = [self.must_keep + (1.0 - self.must_keep) * share for share in self.shares]
-        self.kept = {name: rows * share for (name, rows), share in zip(self.rows.items(), shares, strict=True)}
-        self.left_s = sum(self.kept.values()) * self.cost_s
-        self.overhead_left_s = self.overhead_s + self.outside_s * sum(self.kept.values())
-
-    def report(self, now_s: float) -> Report:
-        rows = {name: round(rows) for name, rows in self.rows.items()}
-        kept = {name: min(round(self.kept[name]), rows[name]) for name in rows}
-        self.number += 1
-        outside_s = self.outside_s * sum(self.kept.values())
-        wait_s = (self.came_s + now_s - self.start_s - outside_s) / 2.0
-        share = sum(self.kept[name] / max(self.rows[name], 1e-9) for name in rows) / len(rows)
-        self.done.append((now_s, share, wait_s))
-        overhead_s = min(self.overhead_s + outside_s, now_s - self.start_s)
-        return Report(
-            sequence=self.number,
-            start_s=self.start_s,
-            end_s=now_s,
-            rows_in=sum(rows.values()),
-            rows_kept=sum(kept.values()),
-            rows_shed={"more": shed} if (shed := sum(rows.values()) - sum(kept.values())) else {},
-            rows_must_keep=int(self.must_keep * sum(rows.values())),
-            busy_s=sum(kept.values()) * self.cost_s,
-            span_s=now_s - self.start_s - overhead_s,
-            overhead_s=overhead_s,
-            cost_sketch=b"" if self.measured else None,
-            queuing=Latency(sum(kept.values()), wait_s, 2.0 * wait_s),
-            boxes={name: {"rows_in": rows[name], "rows_out": kept[name], "busy_s": 0.0} for name in rows},
-        )
-
-
-def run(
-    queries: list[Query],
-    seconds: float,
-    *,
-    capacity: float = 2.0,
-    calm_after_s: float = 1e9,
-    policy: str = "balance_sic",
-    late: bool = False,
-) -> FairPlanner:
-    """Batches share the capacity evenly while they work; what they spend on planning they spend side by side.
-
-    If plans are late they act on the batch after the next, as with a query that starts the next one at once.
-    """
-    balanced = BalancedPlanner(TARGET_S, Balanced(alpha=math.inf))
-    planner = balanced if policy == "balanced" else FairPlanner(TARGET_S, policy=policy)  # type: ignore[arg-type]
-    for query in queries:
-        planner.join(query.name, Terms(tuple(query.rates), query.importance, query.prefer))  # type: ignore[arg-type]
-        query.shares = query.next_shares = [1.0] * len(query.rates)
-        query.waiting = {name: rate * 1.0 for name, rate in query.rates.items()}
-        query.start_s = -1.0
-        query.begin(0.0)
-    for step in range(round(seconds / STEP_S)):
-        now_s = step * STEP_S
-        level = 0.25 if now_s > calm_after_s else 1.0
-        working = [query for query in queries if query.overhead_left_s <= 0.0 and query.left_s > 0.0]
-        for query in queries:
-            for name, rate in query.rates.items():
-                query.waiting[name] += level * rate * STEP_S
-            if query.overhead_left_s > 0.0:
-                query.overhead_left_s -= STEP_S
-            elif query.left_s > 0.0:
-                query.left_s -= min(capacity / len(working), 2.0) * STEP_S
-            else:
-                plan = planner.decide(query.name, query.report(now_s), now_s)
-                query.shares = query.next_shares
-                if plan is not None:
-                    table = plan.gate(SOURCE)
-                    query.next_shares = list(table.keep[: len(query.rates)]) if table else [1.0] * len(query.rates)
-                if not late:
-                    query.shares = query.next_shares
-                query.begin(now_s)
-    return planner
-
-
-def mixed() -> list[Query]:
-    """Four queries with different rates, costs and numbers of sources: 4 s of work a second, capacity for 2."""
-    return [
-        Query("avg_all", {"a": 200.0, "b": 50.0}, 0.004),
-        Query("top_5", {"cpu": 100.0, "memory": 25.0}, 0.008),
-        Query("cov", {"x": 60.0, "y": 60.0}, 0.01, overhead_s=0.6),
-        Query("count", {"a": 400.0}, 0.002),
-    ]
-
-
-def sic(query: Query, after_s: float) -> float:
-    found = [share for end_s, share, _ in query.done if end_s > after_s]
-    return sum(found) / len(found)
 
 
 @pytest.mark.parametrize("measured", [True, False])
@@ -223,7 +98,9 @@ def test_a_calm_application_sheds_nothing() -> None:
 
 def test_shedding_ends_with_the_overload() -> None:
     queries = mixed()
-    planner = run(queries, 120.0, calm_after_s=40.0)
+    for query in queries:
+        query.level = lambda now_s: 0.25 if now_s > 40.0 else 1.0
+    planner = run(queries, 120.0)
     assert planner.budget.per_s is None
     assert all(query.done[-1][1] == pytest.approx(1.0) for query in queries)
 

@@ -1,0 +1,107 @@
+"""Four queries on two slots, on virtual time: each scenario says what goes wrong and what the common planner holds."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from tests.core.slots import TARGET_S, Level, Query, mixed, run, sic
+
+from penstock.core.fairness.jain import jain
+
+WINDOW_S, END_S = 10.0, 150.0
+
+
+def changed(**settings: object) -> Callable[[], list[Query]]:
+    """The four queries, changed alike."""
+
+    def made() -> list[Query]:
+        queries = mixed()
+        for query in queries:
+            for name, value in settings.items():
+                setattr(query, name, value)
+        return queries
+
+    return made
+
+
+def between(start_s: float, end_s: float, level: float, other: float = 1.0) -> Level:
+    return lambda now_s: level if start_s <= now_s < end_s else other
+
+
+def steady(level: float) -> Level:
+    return lambda _now_s: level
+
+
+def one_begins_and_one_ends() -> list[Query]:
+    queries = mixed()
+    queries[0].lives_s, queries[1].lives_s = (50.0, 1e9), (0.0, 100.0)
+    return queries
+
+
+def one_unmeasured() -> list[Query]:
+    queries = mixed()
+    queries[3].measured = False
+    return queries
+
+
+def overheads_differ() -> list[Query]:
+    queries = mixed()
+    for query, overhead_s in zip(queries, (0.1, 0.3, 0.6, 1.2), strict=True):
+        query.overhead_s = overhead_s
+    return queries
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """What happens to the queries, and what holds from `after_s` on."""
+
+    what: str
+    queries: Callable[[], list[Query]] = mixed
+    slots: Level = lambda _now_s: 2.0
+    late: bool = False
+    after_s: float = 30.0
+    highest_s: float = TARGET_S  #: of any query's mean wait in any window
+    sic: float = 0.0  #: of the poorest query, at least
+    jain: float = 0.99
+
+
+SCENARIOS = [
+    Scenario("25 percent too much", changed(level=steady(0.625))),
+    Scenario("twice as much"),
+    Scenario("four times as much", changed(level=steady(2.0))),
+    Scenario("plans one batch late", late=True),
+    Scenario("four times as much, plans late", changed(level=steady(2.0)), late=True, after_s=70.0),
+    Scenario("nothing measured", changed(measured=False)),
+    Scenario("nothing measured, plans late", changed(measured=False), late=True),
+    Scenario("one query not measured", one_unmeasured),
+    Scenario("a slot lost for 50 s", slots=between(50, 100, 1.0, 2.0)),
+    Scenario("a slot lost for 50 s, plans late", slots=between(50, 100, 1.0, 2.0), late=True),
+    Scenario("all rows twice as dear for 50 s", changed(price=between(50, 100, 2.0))),
+    Scenario("overheads that vary by 80 percent", changed(noise=0.8)),
+    Scenario("overheads that vary, plans late", changed(noise=0.8), late=True),
+    Scenario("overheads from 0.1 to 1.2 s", overheads_differ),
+    Scenario("overheads of 1 s", changed(overhead_s=1.0)),
+    Scenario("a cold start of 8 s", changed(cold_s=8.0), after_s=50.0),
+    Scenario("a cold start of 8 s, plans late", changed(cold_s=8.0), late=True, after_s=70.0),
+    Scenario("one query begins, one ends", one_begins_and_one_ends),
+    Scenario("a burst of 5 s", changed(level=between(60, 65, 2.0, 0.25))),
+    Scenario("a sink behind each operator", changed(outside_s=0.002)),
+]
+
+
+def windows_s(query: Query, after_s: float) -> list[float]:
+    """Mean waits of a query's batches by windows."""
+    found: dict[int, list[float]] = {}
+    for end_s, _, wait_s in query.done:
+        if end_s > after_s:
+            found.setdefault(int(end_s // WINDOW_S), []).append(wait_s)
+    return [float(np.mean(waits_s)) for waits_s in found.values()]
+
+
+def held(scenario: Scenario) -> dict[str, float]:
+    """What was held: waits, SIC, fairness, and the share of the slots' time in which they worked."""
+    queries = scenario.queries()
+    run(queries, END_S, capacity=scenario.slots, late=scenario.late)
+    waits_s = [one for query in queries for one in windows_s(query, scenario.after_s)]
+    shares = [sic(query, scenario.after_s) for query in queries]
+    return {"highest_s": max(waits_s), "mean_s": float(np.mean(waits_s)), "sic": min(shares), "jain": jain(shares)}
