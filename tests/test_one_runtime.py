@@ -50,7 +50,6 @@ SPARK_ALONE = {
     "grouping.partition_costs",
     "network.by_value.histograms",
     "network.planner",
-    "network.stage_pace",
     "network.statistics",
     "rate_profile",
 }

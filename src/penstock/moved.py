@@ -59,7 +59,6 @@ core.sic core.fairness.sic
 core.site_planner core.fairness.sites.planner
 core.site_shares core.fairness.sites.shares
 core.sketch core.row.cost_sketch
-core.stage_pace core.network.stage_pace
 core.target core.control.targets
 core.thresholds core.control.gate
 core.weighted core.answers.weighted_aggregates

@@ -1,4 +1,4 @@
-"""The two parts of a batch's time, told apart through noise."""
+"""Overhead and pace of batches, told apart through noise, and the work that fits."""
 
 import numpy as np
 import pytest
@@ -81,3 +81,60 @@ def test_doubt_brings_back_what_is_not_known_of_one_batch() -> None:
     time.doubt()
     assert time.doubt_s > 3.0 * sure_s
     assert time.overhead_s == fixed_s
+
+
+def paced(overhead_s: float, pace: float, works: list[float], *, empty_s: float = 0.0) -> Capacity:
+    """Batches of a stage, with work in seconds of a task and a first guess of its pace."""
+    capacity = Capacity(unit_s=1.0)
+    capacity.calibrate(empty_s)
+    for work_s in works:
+        capacity.learn(work_s, overhead_s + work_s / pace)
+    return capacity
+
+
+def test_nothing_known_is_the_guess_and_half_of_the_only_batch_is_overhead() -> None:
+    assert Capacity(unit_s=1.0 / 3.0).per_s(2.0) == pytest.approx(3.0)
+    assert paced(1.0, 2.0, [2.0]).overhead_s == pytest.approx(1.0)
+    assert Capacity().per_s(2.0) == np.inf, "nothing says that rows take any time"
+
+
+def test_batches_of_one_size_are_taken_to_have_the_overhead_of_a_batch_without_work() -> None:
+    capacity = paced(0.8, 1.5, [3.0] * 5, empty_s=0.5)
+    assert capacity.overhead_s == pytest.approx(0.5)
+    assert capacity.expected_s(3.0) == pytest.approx(0.8 + 3.0 / 1.5), "right for that size all the same"
+
+
+def test_overhead_is_no_less_than_a_batch_without_work_takes() -> None:
+    assert paced(0.2, 1.5, [3.0, 1.0, 2.0, 1.5] * 3, empty_s=0.6).overhead_s >= 0.6 - 1e-9
+
+
+def test_batches_of_different_size_tell_overhead_and_pace_apart() -> None:
+    capacity = paced(0.8, 1.5, [3.0, 1.0, 2.0, 1.5] * 3, empty_s=0.2)
+    assert capacity.overhead_s == pytest.approx(0.8, abs=0.1)
+    assert capacity.per_s(4.0) == pytest.approx(1.5 * (1.0 - 0.8 / 4.0), rel=0.05)
+
+
+def test_a_stall_does_not_bend_the_line() -> None:
+    capacity = paced(0.8, 1.5, [3.0, 1.0, 2.0, 1.5, 1.0, 2.5, 3.0] * 2, empty_s=0.2)
+    before = capacity.per_s(4.0)
+    capacity.learn(1.0, 9.0)
+    assert capacity.per_s(4.0) == pytest.approx(before, rel=0.15)
+
+
+def test_a_slower_machine_shows_within_a_few_batches() -> None:
+    capacity = paced(0.4, 2.0, [3.0, 1.0, 2.0] * 3, empty_s=0.4)
+    before = capacity.per_s(4.0)
+    for work_s in (2.0, 1.0, 3.0):
+        capacity.learn(work_s, 2.0 * (0.4 + work_s / 2.0))
+    assert capacity.per_s(4.0) < 0.6 * before
+
+
+def test_overhead_beyond_the_trigger_makes_batches_longer_and_does_not_shed_everything() -> None:
+    capacity, works, rate = Capacity(unit_s=1.0), [2.0, 1.0], 1.0
+    capacity.calibrate(0.3)
+    for _ in range(40):
+        took_s = 1.2 + works[-1] / 2.0
+        capacity.learn(works[-1], took_s)
+        works.append(min(rate, 0.9 * capacity.per_s(1.0)) * max(1.0, took_s))
+    assert capacity.length_s(1.0) == pytest.approx(2.4, rel=0.15)
+    assert works[-1] > 0.5 * rate * took_s

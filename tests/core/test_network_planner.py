@@ -1,5 +1,6 @@
 """The loop on virtual time: a network that takes as long as its work says, and a planner that only sees counts."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -22,7 +23,10 @@ class Machine:
     network: Network
     kind: Kind = "random"
     objective: str = "sum"
-    now_s: float = 0.0
+    overhead_s: float = OVERHEAD_S
+    empty_s: float = OVERHEAD_S  # what a batch without rows is measured to take
+    noise: float = 0.0  # how far a batch's time may be from the mean, as a share of it
+    level: Callable[[int], float] = lambda _batch: 1.0  # of times, by the number of the batch
     durations_s: list[float] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
     kept_load: list[float] = field(default_factory=list)
@@ -35,7 +39,7 @@ class Machine:
             objective=self.objective,
             solver="auto",  # type: ignore[arg-type]
         )
-        self.planner.known.calibrate({box.name: box.cost for box in self.network.boxes}, OVERHEAD_S)
+        self.planner.known.calibrate({box.name: box.cost for box in self.network.boxes}, self.empty_s)
         self._span_s = TRIGGER_S
         self._rng = np.random.default_rng(7)
 
@@ -44,7 +48,9 @@ class Machine:
         rows = {name: round(rate * self._span_s) for name, rate in rates.items()}
         arcs, leaving = self._flow(rows, entry)
         work_s = sum(arcs[arc.name] * arc.cost for arc in self.network.arcs)
-        duration_s = OVERHEAD_S + work_s / PACE
+        level = self.level(len(self.durations_s)) * (1.0 + self.noise * self._rng.uniform(-1.0, 1.0))
+        duration_s = level * (self.overhead_s + work_s / PACE)
+        self.kept_load.append(work_s)
         by_value = frozenset(entry.predicates) if entry else frozenset()
         batch = Measured(self._span_s, duration_s, rows, arcs, leaving, by_value=by_value)
         quantiles = {place: [float(100.0 * step) for step in STEPS] for place in self.planner.subjects}
@@ -100,6 +106,49 @@ def in_ms() -> Network:
     given = figure_4()
     boxes = [replace(box, cost=box.cost * 1e-4) for box in given.boxes]
     return Network(given.inputs, boxes, given.outputs)
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """What is wrong with the machine at twice the load, how long batches then take, and how much is done."""
+
+    what: str
+    load: float = 2.0
+    overhead_s: float = OVERHEAD_S
+    empty_s: float = OVERHEAD_S
+    noise: float = 0.0
+    level: Callable[[int], float] = lambda _batch: 1.0
+    mean_s: float = 1.9  #: of a batch, at most
+    worked: float = 0.7  #: share of the time, at least
+
+
+SCENARIOS = [
+    Scenario("nothing"),
+    Scenario("a quarter too much", load=1.25),
+    Scenario("four times as much", load=4.0),
+    Scenario("more overhead than measured", overhead_s=0.8, empty_s=0.2, worked=0.5),
+    Scenario("less overhead than measured", overhead_s=0.2, empty_s=0.6, worked=0.8),
+    Scenario("times vary by 20 percent", noise=0.2),
+    Scenario("times vary by 50 percent", noise=0.5, mean_s=TRIGGER_S, worked=0.67),
+    Scenario("slower by half for 20 batches", level=lambda batch: 1.5 if 20 <= batch < 40 else 1.0, worked=0.62),
+    Scenario(
+        "slower by half, and times vary", noise=0.2, level=lambda batch: 1.5 if 20 <= batch < 40 else 1.0, worked=0.62
+    ),
+    Scenario("a stall every tenth batch", level=lambda batch: 4.0 if batch % 10 == 9 else 1.0, mean_s=2.4, worked=0.58),
+    # Batches are let take up to twice their overhead.
+    Scenario("overhead of 70 percent of the trigger", overhead_s=1.4, empty_s=1.2, mean_s=2.8, worked=0.44),
+    Scenario("overhead beyond the trigger", overhead_s=2.6, empty_s=2.0, mean_s=4.9, worked=0.43),
+]
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.what)
+def test_an_overloaded_stage_is_as_long_as_its_trigger_whatever_is_wrong(scenario: Scenario) -> None:
+    given = {name: getattr(scenario, name) for name in ("overhead_s", "empty_s", "noise", "level")}
+    machine = Machine(in_ms(), **given)
+    run(machine, scaled(machine.network, scenario.load), 60)
+    times_s, work_s = np.array(machine.durations_s[10:]), np.array(machine.kept_load[10:])
+    assert times_s.mean() <= scenario.mean_s
+    assert work_s.sum() / PACE / np.maximum(times_s, TRIGGER_S).sum() >= scenario.worked
 
 
 @pytest.mark.parametrize(

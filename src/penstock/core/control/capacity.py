@@ -14,7 +14,7 @@ varies, $T$ is followed and its division stays as it was; where it varies, the d
 the standard error of $o$.
 
 - The first batch of a run starts machines. All of it counts as overhead until the next one ends, and none of it after
-  that, unless the capacity is `warm`.
+  that, unless there is a first guess of the pace.
 - The second says nothing about the division, so a share of it counts as overhead, in doubt from none to all of it. If
   it took longer than the first and `bounded` is set, no more is overhead than the first took in all. If it is known how
   long a batch without work takes, that much is overhead, then and later.
@@ -36,8 +36,9 @@ LEAST_SHARE = 0.5
 CHANGE = 0.05
 #: A part that is small now may grow: its change is at least this share of `CHANGE`.
 LEAST_CHANGE = 0.2
-#: Noise of a batch's time as a share of it: at first, and from which to which it is learned, how fast.
-NOISE, LEAST_NOISE, MOST_NOISE, NOISE_GAIN = 0.25, 0.05, 0.5, 0.2
+#: Noise of a batch's time as a share of it: at first, at first if work is in seconds, the range in which it is learned,
+#: and how fast.
+NOISE, NOISE_OF_SECONDS, LEAST_NOISE, MOST_NOISE, NOISE_GAIN = 0.25, 0.08, 0.05, 0.5, 0.2
 #: So many times as long as the first is longer.
 LONGER = 2.2
 #: A batch that is off by more standard errors than this is believed in part.
@@ -71,19 +72,20 @@ class Capacity(Learned):
     _noise: Number
     _far: Number  # sign of the last batch's error, if it was far off
 
-    def __init__(self, overhead_share: float = 0.5, *, bounded: bool = True, warm: bool = False) -> None:
+    def __init__(self, overhead_share: float = 0.5, *, bounded: bool = True, unit_s: float | None = None) -> None:
         """Start knowing nothing.
 
         Args:
             overhead_share: What of a batch counts as overhead as long as there is no more to go by.
             bounded: Whether no more is overhead than the first batch took in all.
-            warm: Whether the first batch counts as any other. A unit of work takes a second until then.
+            unit_s: What a second of work adds, at a first guess: the first batch then counts as any other. None: work
+                is in rows.
         """
         self._overhead_share, self._bounded = overhead_share, bounded
-        self.batches = int(warm)
+        self.batches = int(unit_s is not None)
         self._empty_s, self._first_s, self._longest_s = 0.0, math.inf, 0.0
-        self._state, self._spread = np.array([0.0, float(warm)]), np.zeros((2, 2))
-        self._work, self._noise, self._far = 0.0, NOISE, 0.0
+        self._state, self._spread = np.array([0.0, unit_s or 0.0]), np.zeros((2, 2))
+        self._work, self._noise, self._far = 0.0, NOISE if unit_s is None else NOISE_OF_SECONDS, 0.0
 
     @property
     def overhead_s(self) -> float:

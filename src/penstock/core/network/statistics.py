@@ -14,8 +14,8 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from penstock.core.control.capacity import Capacity
 from penstock.core.network.model import Box, Input, Network
-from penstock.core.network.stage_pace import StagePace
 
 #: Batches over which a rate is taken.
 RATE_BATCHES = 2
@@ -94,8 +94,8 @@ class NetworkStatistics:
         self._stages = dict(stages)
         others = frozenset[str]().union(*self._stages.values())
         self._first = frozenset(box.name for box in network.boxes) - others
-        self._pace = StagePace(trigger_s, pace)
-        self._paces = {name: StagePace(trigger_s, pace) for name in self._stages}
+        self._pace = Capacity(unit_s=1.0 / pace)
+        self._paces = {name: Capacity(unit_s=1.0 / pace) for name in self._stages}
         self._calibrated = False
         self._last_s = 0.0
 
@@ -135,7 +135,7 @@ class NetworkStatistics:
     @property
     def alarms(self) -> tuple[str, ...]:
         """What a person should hear of: batches that take too long whatever is shed."""
-        period_s = self._pace.period_s
+        period_s = self._pace.length_s(self._trigger_s)
         if not self.enough or period_s <= self._trigger_s:
             return ()
         alarm = (
@@ -160,7 +160,7 @@ class NetworkStatistics:
     @property
     def due(self) -> dict[str, float]:
         """Rows a second that the next batch has to work off, those that wait for it included."""
-        times = 1.0 + MELT * max(self._last_s / self._pace.period_s - 1.0, 0.0)
+        times = 1.0 + MELT * max(self._last_s / self._pace.length_s(self._trigger_s) - 1.0, 0.0)
         return {name: times * rate for name, rate in self.rates.items()}
 
     @property
@@ -174,15 +174,15 @@ class NetworkStatistics:
     @property
     def capacity(self) -> float:
         """Work a second that the bottleneck gets done."""
-        return self._bottleneck()[1].capacity
+        return self._bottleneck()[1].per_s(self._trigger_s)
 
-    def _bottleneck(self) -> tuple[frozenset[str], StagePace]:
+    def _bottleneck(self) -> tuple[frozenset[str], Capacity]:
         """The stage whose load is the largest share of what it can do."""
         found = [(self._first, self._pace)]
         found += [(boxes, self._paces[name]) for name, boxes in self._stages.items()]
         if len(found) == 1:
             return found[0]
-        return max(found, key=lambda stage: self._learned(stage[0]).load() / stage[1].capacity)
+        return max(found, key=lambda stage: self._learned(stage[0]).load() / stage[1].per_s(self._trigger_s))
 
     def _learned(self, dear: frozenset[str]) -> Network:
         rates = self.due
