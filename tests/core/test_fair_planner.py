@@ -213,7 +213,7 @@ def test_a_query_that_waits_for_its_trigger_is_no_reason_to_shed() -> None:
         assert plan is None or not plan.gates
     assert planner.budget.per_s is None
     (alarm,) = planner.alarms("hourly")
-    assert "rows of query 'hourly' wait 15.50 s, most of it before their batch is triggered" in alarm
+    assert "query 'hourly': mean wait 15.50 s, most of it before the batch starts" in alarm
     assert "\n" not in alarm
 
 
@@ -323,7 +323,7 @@ def test_rows_that_are_old_when_they_come_are_an_alarm_and_no_reason_to_shed() -
         assert plan is None or not plan.gates
     (alarm,) = planner.alarms("old")
     assert alarm.startswith("query 'old': target = ")
-    assert "is out of reach, so nothing is shed for it: rows are 899 s old when their batch starts" in alarm
+    assert "is out of reach, so no rows are shed: rows are 899 s old when their batch starts" in alarm
     assert "\n" not in alarm
 
 
@@ -362,4 +362,4 @@ def test_a_target_that_is_missed_for_long_is_an_alarm_whatever_the_reason() -> N
         planner.decide("slow", report, start_s + 4.0)
         assert number > 3 or not planner.alarms("slow")
     (alarm,) = planner.alarms("slow")
-    assert alarm.startswith("query 'slow': rows wait longer than the target of 2 s in 12 batches in a row, 4.00 s in")
+    assert alarm.startswith("query 'slow': the mean wait exceeds the 2 s target in 12 batches in a row, 4.00 s in")

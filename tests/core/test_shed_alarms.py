@@ -14,8 +14,8 @@ def test_who_keeps_next_to_nothing_for_several_batches_is_told() -> None:
         alarms = ShedAlarms()
         found = [alarms.after(batch(100, 3, dry=dry)) for _ in range(4)]
         assert found[:2] == [[], []]
-        assert found[2][0].startswith("next to nothing is kept: 9 of the last 300 rows")
-        assert found[3][0].startswith("next to nothing is kept: 12 of the last 400 rows")
+        assert found[2][0].startswith("almost no rows are kept: 9 of the last 300 rows")
+        assert found[3][0].startswith("almost no rows are kept: 12 of the last 400 rows")
         for _ in range(5):
             told = alarms.after(batch(100, 100))
         assert told == [], "it is over"
@@ -35,7 +35,7 @@ def test_who_thins_a_backlog_is_told_how_much() -> None:
 
 def test_a_job_that_ends_after_its_first_batch_is_told_that_it_kept_next_to_nothing() -> None:
     (told,) = ShedAlarms().after(batch(2_000, 20))
-    assert told.startswith("next to nothing is kept: 20 of the last 2000 rows")
+    assert told.startswith("almost no rows are kept: 20 of the last 2000 rows")
     assert ShedAlarms().after(batch(2_000, 200)) == []
     assert ShedAlarms().after(batch(500, 5)) == []
     (old,) = ShedAlarms().after(batch(2_000, 20, TOO_OLD))

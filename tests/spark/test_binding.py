@@ -365,7 +365,7 @@ def test_a_plan_of_its_own_or_of_no_query_acts(folder: str, query: str) -> None:
 def test_a_folder_that_is_not_the_drivers_is_told_and_not_made(folder: str) -> None:
     missing = GateOptions(f"{folder}/missing", "source", store="id")
     assert judged_by(missing) == (ELSEWHERE, True, 0)
-    with pytest.raises(ps.PenstockError, match=r"batch 3 cannot be dealt .*executors do not see .*/missing: mount"):
+    with pytest.raises(ps.PenstockError, match=r"batch 3 cannot be dealt .*executors cannot read .*/missing: mount"):
         costs_in_force(missing, "deal")
     assert not Path(missing.folder).exists()
 

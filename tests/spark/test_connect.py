@@ -159,5 +159,5 @@ def test_what_the_server_cannot_do_is_one_line(found: dict[str, Any], folders: t
     assert relative == (
         "checkpoint = 'checkpoint' is not usable: give the whole path of a folder on the server of Connect"
     )
-    assert missing.startswith("penstock is missing on the server of Spark Connect: install it in the Python that")
+    assert missing.startswith("penstock is missing on the Spark Connect server: install it in the Python of")
     assert not (server / "never").exists()

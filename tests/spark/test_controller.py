@@ -325,7 +325,7 @@ def test_a_guard_whose_reports_cannot_be_read_starts_all_the_same(
         bench.controller.start()
         bench.controller.stop()
     assert bench.controller.errors == 1
-    assert "the last reports of query 2f1d cannot be learned from: ZeroDivisionError" in caplog.text
+    assert "the last reports of query 2f1d cannot be used: ZeroDivisionError" in caplog.text
 
 
 def test_a_stopped_guard_opens_the_gate(bench: Bench) -> None:
@@ -400,7 +400,9 @@ def test_an_error_is_counted_told_once_and_survived(
         bench.controller._thread.join(30.0)  # noqa: SLF001 - it ends with the query
     assert bench.controller.errors == 3
     lines = [record.getMessage() for record in caplog.records]
-    assert lines == [f"the controller of query {QUERY} met an error and goes on: ConnectionError: the server is gone"]
+    assert lines == [
+        f"the controller of query {QUERY} caught an error and continues: ConnectionError: the server is gone"
+    ]
 
 
 def test_a_query_that_never_answers_again_is_given_up(
@@ -422,7 +424,7 @@ def test_a_query_that_never_answers_again_is_given_up(
         bench.controller._thread.join(30.0)  # noqa: SLF001 - it ends by itself
     assert not bench.controller.alive
     assert bench.controller.errors == LOST_AFTER
-    assert f"query {QUERY} has not answered {LOST_AFTER} times in a row and is given up" in caplog.text
+    assert f"query {QUERY} has not answered {LOST_AFTER} times in a row; the guard stops watching it" in caplog.text
 
 
 def test_clocks_that_differ_by_more_than_a_lease_are_told(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
@@ -431,7 +433,7 @@ def test_clocks_that_differ_by_more_than_a_lease_are_told(bench: Bench, caplog: 
     bench.bindings.add(number, Binding(number, QUERY, bench.clock() + 2 * LEASE_S))
     with caplog.at_level(logging.WARNING, "penstock"):
         bench.batch(3000, plan=NO_PLAN)
-    assert "set the clocks of driver and executors alike" in caplog.text
+    assert "synchronize the clocks of driver and executors" in caplog.text
     assert bench.controller.errors == 1
 
 
@@ -452,9 +454,9 @@ def test_a_plan_that_an_executor_could_not_read_is_told_whatever_the_batch_was_b
 @pytest.mark.parametrize(
     ("code", "line"),
     [
-        (ELSEWHERE, "executors do not see the guard's folder: mount the driver's folder there"),
-        (UNBOUND, "it could not be bound to a plan: see to the disk"),
-        (REUSED, "its number was used before, for other offsets"),
+        (ELSEWHERE, "executors cannot read the guard's folder: mount the driver's folder there"),
+        (UNBOUND, "it could not be bound to a plan: check that the disk"),
+        (REUSED, "its number was used before with other offsets"),
         (UNKNOWN_RULES, "it was bound by a guard with other settings"),
     ],
 )
@@ -559,9 +561,9 @@ def test_more_late_rows_than_the_gate_let_through_are_told(bench: Bench) -> None
 @pytest.mark.parametrize(
     ("arrival_s", "line"),
     [
-        (1_800_000_000.0 + 3600.0, "arrival lies ahead of the workers' clock"),
-        (1_800_000_000_000.0, "arrival lies ahead of the workers' clock"),
-        (1000.0, "arrival lies more than 30 days back in 10 of 10 rows"),
+        (1_800_000_000.0 + 3600.0, "arrival is ahead of the workers' clock"),
+        (1_800_000_000_000.0, "arrival is ahead of the workers' clock"),
+        (1000.0, "arrival is more than 30 days old in 10 of 10 rows"),
         (np.nan, "arrival is null in every row"),
         (1_799_999_999.0, None),
     ],
@@ -618,10 +620,10 @@ def test_rows_that_never_come_to_the_measured_operator_waited_for_their_batch(be
 @pytest.mark.parametrize(
     ("counted", "line"),
     [
-        ({"ahead": 2, "timed": 8}, "arrival lies ahead of the workers' clock in 2 of 10 rows"),
-        ({"ancient": 10, "timed": 0}, "arrival lies more than 30 days back in 10 of 10 rows"),
+        ({"ahead": 2, "timed": 8}, "arrival is ahead of the workers' clock in 2 of 10 rows"),
+        ({"ancient": 10, "timed": 0}, "arrival is more than 30 days old in 10 of 10 rows"),
         ({"timed": 0}, "arrival is null in every row"),
-        ({"newest_s": 1_800_000_005.0}, "arrival lies up to "),
+        ({"newest_s": 1_800_000_005.0}, "arrival is up to "),
         ({}, None),
     ],
 )
@@ -699,7 +701,7 @@ def test_rows_of_1970_and_of_the_future_are_counted_and_the_others_waits_stay_ri
     assert (report.rows_untimed, report.queuing.rows) == (3, 7)
     assert 2.0 <= report.queuing.mean_s <= 2.0 + 10 * COST_S
     assert report.lag_s < 3.0
-    assert bench.controller.alarms[-1].startswith("arrival lies ahead of the workers' clock in 1 of 10 rows")
+    assert bench.controller.alarms[-1].startswith("arrival is ahead of the workers' clock in 1 of 10 rows")
 
 
 def test_a_batch_that_does_not_end_raises_an_alarm_until_it_does(
@@ -783,7 +785,7 @@ def test_a_function_that_another_guard_measures_is_told(bench: Bench, caplog: py
     bench.query.recentProgress.append(given)
     with caplog.at_level(logging.WARNING, "penstock"):
         bench.controller.step()
-    assert "is measured by another guard: take admit and measured of the same one" in caplog.text
+    assert "is measured by another guard: use admit and measured of the same guard" in caplog.text
 
 
 def test_bindings_and_plans_of_long_ago_are_deleted(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -867,7 +869,7 @@ def test_a_log_that_cannot_be_written_is_told_and_its_last_plan_runs_out(
             assert bench.controller.alive
         bench.query.isActive = False
         bench.controller.stop()
-    assert "met an error and goes on: PenstockError: the disk is full" in caplog.text
+    assert "caught an error and continues: PenstockError: the disk is full" in caplog.text
     assert bench.plans.latest() == last
     assert bench.since_renewal_s() >= LEASE_S
 
@@ -1115,7 +1117,7 @@ def test_batches_that_were_bound_while_nobody_watched_are_told_to_have_no_report
     with caplog.at_level(logging.WARNING, "penstock"):
         again.controller.step()
     assert [(line.first, line.last, line.note) for line in again.kept(Missing)] == [(4, 6, NOT_WATCHED)]
-    assert f"batches 4 to 6 of query {QUERY}: no report, so these rows are in no sum: it ran while" in caplog.text
+    assert f"batches 4 to 6 of query {QUERY}: no report, so totals omit these rows: it ran while" in caplog.text
     assert again.controller.alarms == (f"the account of query {QUERY} lacks 3 batches: see the log for why",)
     once_more = Bench(tmp_path)
     once_more.query.recentProgress.append(progress(8, bench.clock() + 120.0, rows=10, kept=10))
@@ -1150,7 +1152,7 @@ def test_an_error_over_one_batch_takes_no_report_from_those_behind_it(bench: Ben
     assert [report.sequence for report in bench.reports] == [1, 2]
     (missing,) = bench.kept(Missing)
     assert (missing.first, missing.last) == (0, 0)
-    assert missing.note.startswith("the guard met an error over it: ")
+    assert missing.note.startswith("the guard caught an error in it: ")
 
 
 def test_a_report_is_handed_on_though_no_plan_can_be_written(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

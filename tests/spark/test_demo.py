@@ -293,7 +293,7 @@ def test_a_short_demo_accounts_for_every_row(environment: dict[str, str], tmp_pa
         "demo.json",
         "checkpoint",
     }
-    assert done.stdout.splitlines()[-1] == "To look into the guarded run: penstock dashboard pages/checkpoint"
+    assert done.stdout.splitlines()[-1] == "To inspect the guarded run: penstock dashboard pages/checkpoint"
     text = (tmp_path / "all.json").read_text()
     assert text == (tmp_path / "pages" / "demo.json").read_text()
     data = json.loads(text)

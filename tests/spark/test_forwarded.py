@@ -58,7 +58,7 @@ def test_files_whose_rows_are_in_a_table_leave_the_folder_and_are_not_written_ag
     assert left == {file_names(QUERY, 1)[0]}
     write_shed(folder, 0, rows=5)  # a batch that is run again
     assert {path.name for path in folder.glob("*.parquet")} == left
-    with pytest.raises(ps.PenstockError, match="has other rows of a batch with the same number"):
+    with pytest.raises(ps.PenstockError, match="holds other rows of a batch with the same number"):
         write_shed(folder, 0, rows=4)
 
 

@@ -284,7 +284,7 @@ def test_rows_older_than_a_row_can_be_are_not_thinned_for_it(spark: SparkSession
     gated = events.transform(own.admit).transform(own.measured(passed_on, RESULT, form="row"))
     run(gated, tmp_path, own)
     assert sink(tmp_path).num_rows == ROWS
-    assert any(alarm.startswith("arrival lies more than 30 days back in") for alarm in own.alarms)
+    assert any(alarm.startswith("arrival is more than 30 days old in") for alarm in own.alarms)
 
 
 def test_a_backlog_at_the_start_is_thinned_by_age_as_numpy_thins_it(spark: SparkSession, tmp_path: Path) -> None:
@@ -457,7 +457,7 @@ def test_must_keep_rows_beyond_capacity_raise_an_alarm_and_all_pass(
     raised.update(own.alarms)
     assert sink(tmp_path).num_rows == 3 * BATCH
     assert any(line.startswith("keep matches") for line in raised), raised
-    assert "which alone are more work than" in caplog.text
+    assert "which alone exceed capacity" in caplog.text
 
 
 def _slow(row: dict[str, Any]) -> dict[str, Any]:
@@ -571,7 +571,7 @@ def test_when_the_plan_log_goes_away_rows_flow(
         run(source(spark).transform(own.admit).transform(own.measured(once, RESULT, form="row")), tmp_path, own)
     assert sink(tmp_path).num_rows == ROWS
     assert own.errors == ROWS // BATCH
-    assert "plan 1 is gone from its log, so its reasons cannot be told" in caplog.text
+    assert "plan 1 is missing from its log, so its reasons are unknown" in caplog.text
     assert "kept every row of a batch because its plan could not be read: folder = " in caplog.text
 
 

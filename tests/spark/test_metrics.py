@@ -194,7 +194,7 @@ def test_the_alert_for_a_missed_target_fires(promtool: Path, tmp_path: Path) -> 
                     alertname: PenstockTargetMissed
                     exp_alerts:
                       - exp_labels: {{guard: mine}}
-                        exp_annotations: {{summary: 'mine: rows wait longer than the target'}}
+                        exp_annotations: {{summary: 'mine: the mean wait exceeds the target'}}
             """)
     )
     tested = subprocess.run(

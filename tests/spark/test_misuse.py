@@ -131,7 +131,7 @@ def test_a_replay_whose_pipeline_fails_is_one_line(
     monkeypatch.setattr(replay, "replay", lambda *_, **__: rows(spark).select("no_such_column"))
     monkeypatch.setattr(session, "local_session", lambda *_, **__: spark)
     monkeypatch.setattr(type(spark), "stop", lambda _: None)
-    with pytest.raises(ps.PenstockError, match=r"has failed and can be started again: .*no_such_column") as told:
+    with pytest.raises(ps.PenstockError, match=r"failed and can be started again: .*no_such_column") as told:
         cli_replay.run(tmp_path, str(tmp_path / "into"), None, None, 1, Console())
     assert "\n" not in str(told.value)
     assert logged_by_spark == []
@@ -156,7 +156,7 @@ def test_rows_that_are_told_apart_by_what_is_made_anew_are_told(
     assert told.messages == []
     made.transform(guard(tmp_path / "other", row=()).admit)
     (line,) = told.messages
-    assert line.startswith("guard 'guard' chooses rows by id, which has another value when a batch is run again")
+    assert line.startswith("guard 'guard' chooses rows by id, whose value changes when a batch is rerun")
 
 
 def test_a_quarantine_is_refused_where_either_of_two_duplicates_may_be_taken(
@@ -172,7 +172,7 @@ def test_a_quarantine_is_refused_where_either_of_two_duplicates_may_be_taken(
     assert not (tmp_path / "more").exists()
     once.transform(guard(tmp_path / "by key", key="key", quarantine=tmp_path / "last").admit)
     (line,) = told.messages
-    assert line.startswith("guard 'guard' has a quarantine and goes by key, which must be the same for all duplicates")
+    assert line.startswith("guard 'guard' has a quarantine and uses key, which must be equal for all duplicates")
 
 
 def test_two_guards_in_one_query_are_refused_before_it_runs(spark: SparkSession, tmp_path: Path) -> None:

@@ -305,7 +305,7 @@ def test_when_planning_fails_rows_flow(
     monkeypatch.setattr(run.planner, "decide", broken)
     run.start(once=True)
     assert run.errors == 2
-    assert "lets rows flow: broken" in caplog.text
+    assert "keeps every row: broken" in caplog.text
     table = run.table("O1")
     assert table is not None
     assert 1400 < table.num_rows < 1600  # the first batch was halved by its plan, the second one came through whole

@@ -128,7 +128,7 @@ class Written(Rows):
 
 
 def test_rows_that_executors_have_written_elsewhere_are_missed(tmp_path: Path) -> None:
-    with pytest.raises(PenstockError, match=r"2 of 5 rows are not in .*: executors do not see the driver's folder"):
+    with pytest.raises(PenstockError, match=r"2 of 5 rows are not in .*: executors cannot read the driver's folder"):
         feeds.feed(Written(7), tmp_path, 7, "query:offsets", lambda: 5)  # type: ignore[arg-type]
     assert not list(tmp_path.glob("*.parquet"))
     feeds.feed(Written(7), tmp_path, 7, "query:offsets", lambda: 3)  # type: ignore[arg-type]
@@ -224,7 +224,7 @@ def test_a_plan_that_is_gone_is_told(tmp_path: Path) -> None:
     plans.of("inputs", 0)
     for path in (tmp_path / "plans").iterdir():
         path.unlink()
-    with pytest.raises(PenstockError, match="plan 0 is gone, so batch 0 keeps every row"):
+    with pytest.raises(PenstockError, match="plan 0 is missing, so batch 0 keeps every row"):
         plans.of("inputs", 0)
 
 

@@ -163,7 +163,7 @@ def test_a_table_gets_them_and_what_waits_for_it_can_be_replayed(spark: SparkSes
         in_table = spark.table("shed_rows").select("row", "penstock_reason", "penstock_plan").collect()
         other = guard(tmp_path / "other", quarantine="table:shed_rows")
         stream = spark.readStream.format("penstock").option("available", 10).load()
-        with pytest.raises(ps.PenstockError, match="another stream fills this one, and Spark would pass over rows"):
+        with pytest.raises(ps.PenstockError, match="another stream fills this one, and Spark would skip rows"):
             other.admit(stream)
     finally:
         spark.sql("DROP TABLE IF EXISTS shed_rows")
@@ -212,7 +212,7 @@ def test_mistakes_are_told_before_a_query_runs(
     with pytest.raises(ps.PenstockError, match="quarantine needs a stream"):
         guard(tmp_path).admit(spark.read.format("penstock").options(available=10).load())
     settings = {"target": ps.MeanQueueLatency("1 s"), "policy": ps.LoadAware(), "row_gate": True}
-    with pytest.raises(ps.PenstockError, match="does not go with row_gate=True"):
+    with pytest.raises(ps.PenstockError, match="cannot be combined with row_gate=True"):
         ps.Guard(**settings, row="row", checkpoint=tmp_path / "checkpoint", quarantine=tmp_path / "shed")
 
     with pytest.raises(ps.PenstockError, match="give the quarantine of a guard"):

@@ -181,11 +181,11 @@ def test_a_checkpoint_that_means_nothing_on_the_server_is_refused(session: Sessi
     [
         (
             AnalysisException("[PYTHON] ...\nModuleNotFoundError: No module named 'penstock'\n\nJVM stacktrace:\nmore"),
-            "penstock is missing on the server of Spark Connect: install it in the Python that PYSPARK_PYTHON names",
+            "penstock is missing on the Spark Connect server: install it in the Python of PYSPARK_PYTHON",
         ),
         (
             PySparkException("the channel\nis closed\n\nJVM stacktrace:\nmore"),
-            "the server of Spark Connect could not do an errand of the guard: the channel is closed",
+            "the Spark Connect server failed to serve the guard: the channel is closed",
         ),
     ],
 )

@@ -206,7 +206,7 @@ def test_with_a_quarantine_a_bound_plan_that_cannot_be_read_stops_the_query_in_o
     whole = plan.read_bytes()
     plan.write_text("torn")
     told = first.of(guard(first.folder), 2 * BATCH)
-    assert "a batch stops before rows are lost or doubled, because its plan could not be read" in told
+    assert "the batch fails before rows are lost or doubled: its plan could not be read" in told
     plan.write_bytes(whole)
     assert first.of(guard(first.folder), 2 * BATCH) == ""
     assert first.shed[: len(shed)] == shed
@@ -249,7 +249,7 @@ def test_a_batch_with_other_offsets_than_it_was_bound_for_is_not_judged_by_its_b
     assert changed != lines[-1]
     offsets.write_text("\n".join([*lines[:-1], changed]))
     offsets.with_name(".0.crc").unlink(missing_ok=True)
-    assert "its number was used before, for other offsets" in first.of(guard(first.folder), BATCH)
+    assert "its number was used before with other offsets" in first.of(guard(first.folder), BATCH)
 
 
 def test_a_file_of_a_batch_with_other_rows_is_an_error(first: Run) -> None:
@@ -262,7 +262,7 @@ def test_a_file_of_a_batch_with_other_rows_is_an_error(first: Run) -> None:
     bindings.add(0, replace(bound, offsets=""))
     before = first.shed
     told = first.of(guard(first.folder), BATCH, made=lambda df: df.filter("row % 100 <> 7"))
-    assert "has other rows of a batch with the same number" in told
+    assert "holds other rows of a batch with the same number" in told
     assert first.shed == before
 
 
@@ -292,7 +292,7 @@ def test_executors_that_do_not_see_the_folder_make_none(
     told = run.admitted(admitted)
     assert not of.folder.exists()
     if with_quarantine:
-        assert "executors do not see " in told
+        assert "executors cannot read " in told
     else:
         assert run.kept[0] == list(range(BATCH))
 

@@ -73,7 +73,7 @@ def test_shed_rows_of_a_batch_without_a_report_are_counted(tmp_path: Path) -> No
     account.miss(5, 7, "a note")
     account.miss(7, 8, "a note")
     account.miss(8, 9, "a note")
-    sums = "no report, so these rows are in no sum"
+    sums = "no report, so totals omit these rows"
     assert told == [
         f"batch 6 of query query: {sums}, 1,013 shed rows in quarantine among them: a note",
         f"batches 5 to 7 of query query: {sums}, 1,014 shed rows in quarantine among them: a note",

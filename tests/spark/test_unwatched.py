@@ -46,7 +46,7 @@ def test_a_guard_that_nobody_watches_is_told_of_once(told: pytest.LogCaptureFixt
     assert told.messages == []
     looks(reminder, clock, 2.0 * UNWATCHED_S)
     (line,) = told.messages
-    assert line.startswith("query query-2 passes the gate of guard 'mine', and nobody watches it")
+    assert line.startswith("query query-2 uses the gate of guard 'mine' but is not watched")
     assert line.endswith("call guard.watch(query)")
 
 

@@ -250,14 +250,14 @@ def test_a_batch_that_no_guard_reported_is_told(writer: Writer, reader: Reader) 
     writer.start()  # killed, and started again
     writer.batches += 1
     writer.batch()
-    said = "Batch 3 has no report, so sums are without it: it had no rows, or it ended while no guard watched."
+    said = "Batch 3 has no report, so totals omit it: it had no rows, or it ended while no guard was watching."
     assert reader.one()["head"]["alarms"] == [said]
     writer.start()
-    writer.missing(5, 6, "Spark had forgotten it before the guard looked")
+    writer.missing(5, 6, "Spark had discarded its progress before the guard read it")
     writer.batches += 2
     writer.batch()
     (told,) = reader.one()["head"]["alarms"]
-    assert told.startswith("3 batches have no report, so sums are without them. The last is batch 6: Spark had")
+    assert told.startswith("3 batches have no report, so totals omit them. The last is batch 6: Spark had")
 
 
 def test_a_log_that_is_gone_is_told_and_what_was_known_stays(writer: Writer, reader: Reader) -> None:
@@ -496,7 +496,7 @@ class TestWhy:
     def test_a_batch_whose_plan_is_gone_is_not_said_to_keep_every_row(self, writer: Writer, board: Board) -> None:
         for path in (writer.folder / "plans").iterdir():
             path.unlink()
-        with pytest.raises(PenstockError, match="plan 1, which judged batch 1, is gone"):
+        with pytest.raises(PenstockError, match="plan 1, which judged batch 1, is missing"):
             why(self.query(board), ["42"], batch=1)
 
     def test_a_key_tells_nothing_if_the_source_decides(self, tmp_path: Path) -> None:
@@ -509,7 +509,7 @@ class TestWhy:
         query, _ = self.backlog(tmp_path)
         for claim in (Claim("guard", cost_column="cost_s"), Claim("guard", value=("cost_s", ()))):
             (query.folder / "guard.json").write_text(claim.to_json())
-            with pytest.raises(PenstockError, match="goes by column cost_s of a row"):
+            with pytest.raises(PenstockError, match="also uses column cost_s"):
                 why(query, ["5"])
 
 

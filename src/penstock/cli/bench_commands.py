@@ -216,10 +216,10 @@ def bench_federation(
     settle: Learn = 40.0,
     measure: Measure = 60.0,
     kafka: Annotated[
-        str | None, typer.Option(help="A Kafka broker between the sites, in place of a folder.", metavar="HOST:PORT")
+        str | None, typer.Option(help="Connect the sites by a Kafka broker instead of a folder.", metavar="HOST:PORT")
     ] = None,
     faults: Annotated[
-        bool, typer.Option("--faults", help="A site killed, the transport away, bad messages, a clock that is off.")
+        bool, typer.Option("--faults", help="Kill a site, cut the transport, send bad messages, shift a clock.")
     ] = False,
     json_file: Json = None,
 ) -> None:

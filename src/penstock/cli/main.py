@@ -127,7 +127,7 @@ def demo(
     log.clear()
     write_files({**contents, **log_files})
     print_files(contents)
-    SCREEN.print(f"To look into the guarded run: {log.command}", highlight=False, markup=False, soft_wrap=True)
+    SCREEN.print(f"To inspect the guarded run: {log.command}", highlight=False, markup=False, soft_wrap=True)
 
 
 @app.command()
@@ -185,7 +185,7 @@ def run_network(  # noqa: PLR0913 - one argument an option
     *,
     seconds: RunSeconds = None,
     batches: Batches = None,
-    once: Annotated[bool, typer.Option("--once", help="Work off what is there now, and end.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Process the available rows, then end.")] = False,
     kind: RunKind = None,
     cores: Cores = 2,
     shed: Annotated[bool, typer.Option(help="Drop rows when overloaded.")] = True,
@@ -227,7 +227,7 @@ def run_network(  # noqa: PLR0913 - one argument an option
 def show_dashboard(
     checkpoints: Checkpoints = None,
     *,
-    sample: Annotated[bool, typer.Option("--sample", help="Show a simulated query in place of a log.")] = False,
+    sample: Annotated[bool, typer.Option("--sample", help="Show a simulated query instead of a log.")] = False,
     wait: Annotated[
         bool, typer.Option("--wait", help="Show the page before a query has written its first plan.")
     ] = False,
@@ -259,7 +259,8 @@ def replay_quarantine(
     pipeline: Annotated[
         str | None,
         typer.Option(
-            help="What the guarded query does behind the gate; else rows as they are.", metavar="MODULE:FUNCTION"
+            help="What the guarded query does behind the gate; by default rows stay as they are.",
+            metavar="MODULE:FUNCTION",
         ),
     ] = None,
     when_calm: Annotated[
@@ -327,7 +328,7 @@ def main() -> None:
     except OSError as error:
         _fail(f"cannot write the output: {error.strerror}", status=1)
     except BrokenProcessPool:
-        _fail("a worker process died, perhaps for want of memory: try again with fewer --jobs", status=1)
+        _fail("a worker process died, perhaps out of memory: try again with fewer --jobs", status=1)
     except SystemError as error:
         # So Numba puts a Ctrl-C that reached compiled code.
         if not isinstance(error.__cause__ or error.__context__, KeyboardInterrupt):

@@ -344,7 +344,7 @@ Cores = Annotated[
 Folder = Annotated[
     Path | None,
     typer.Option(
-        help="Keep checkpoints, plans and bindings here, so that a later run goes on; else they are deleted.",
+        help="Keep checkpoints, plans and bindings here, so that a later run resumes; by default they are deleted.",
         metavar="DIR",
     ),
 ]
@@ -356,9 +356,7 @@ Checkpoints = Annotated[
     typer.Argument(help="Checkpoints of guarded queries, folders of penstock run, or folders with such in them."),
 ]
 Dashboard = Annotated[bool, typer.Option("--dashboard", help="Show a live page in the browser while it runs.")]
-Host = Annotated[
-    str, typer.Option(help="Address to be reached at; beyond this machine a token is asked for.", metavar="H")
-]
+Host = Annotated[str, typer.Option(help="Address to listen on; beyond this machine a token is required.", metavar="H")]
 Port = Annotated[
     int,
     typer.Option(
@@ -370,7 +368,7 @@ Port = Annotated[
 Token = Annotated[
     str | None,
     typer.Option(
-        help="What opens the page; made and printed if it is needed and not given.",
+        help="Token that opens the page; generated and printed if needed and not given.",
         metavar="T",
         envvar="PENSTOCK_TOKEN",
     ),
@@ -387,7 +385,9 @@ def _spark_setting(text: str) -> str:
 SitePath = Annotated[Path | None, typer.Argument(help="A site file.", metavar="[FILE]", show_default=False)]
 SiteFolder = Annotated[
     Path | None,
-    typer.Option(help="Keep checkpoint, boxes, plans and accounts here, and not where the file says.", metavar="DIR"),
+    typer.Option(
+        help="Keep checkpoint, boxes, plans and accounts here instead of the folder in the file.", metavar="DIR"
+    ),
 ]
 SiteAccounts = Annotated[
     list[Path] | None,

@@ -44,7 +44,7 @@ def run(
                 done = replay(spark, folder, into, function, when=when)
         except PySparkException as error:
             line = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
-            raise PenstockError(f"the replay of {folder} has failed and can be started again: {line}") from None
+            raise PenstockError(f"the replay of {folder} failed and can be started again: {line}") from None
         finally:
             spark.stop()
     told = f"Replayed {counted(done.rows, 'row')} in {counted(done.batches, 'batch', 'batches')} into {into}."

@@ -70,12 +70,12 @@ def reproduce_las(  # noqa: PLR0913 - one argument an option
     key: Annotated[str | None, typer.Option(help="Figure 7: its key column.", metavar="COLUMN")] = None,
     cost: Annotated[
         str | None,
-        typer.Option(help="Figure 7: its column of costs in ms; without it keys get 1, 5 or 25 ms.", metavar="COLUMN"),
+        typer.Option(help="Figure 7: its column of costs in ms; by default keys get 1, 5 or 25 ms.", metavar="COLUMN"),
     ] = None,
     arrival: Annotated[
         str | None,
         typer.Option(
-            help="Figure 7: its column of arrival times, timestamps or seconds; else rows come at the mean cost.",
+            help="Figure 7: its column of arrival times (timestamps or seconds); by default at the mean cost.",
             metavar="COLUMN",
         ),
     ] = None,

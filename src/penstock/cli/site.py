@@ -73,7 +73,7 @@ def run(
         spark = local_session(folder / "spark", cores=settings.cores, app=f"penstock site {file.site}", settings=conf)
     except ConnectionError:  # Ctrl-C reaches Java as well
         raise PenstockError(
-            f"Spark ended while site {file.site} was starting: nothing was done; start it again"
+            f"Spark stopped while site {file.site} was starting: no rows were processed; start it again"
         ) from None
     # PySpark's own handler cancels jobs from within whatever call is under way, which breaks that call.
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -72,8 +72,8 @@ def answer(path: Path, settings: Settings, done: Callable[[], None] = lambda: No
     recording = read(path, settings.query)
     if any(progress.real_time for progress in recording.progress):
         raise PenstockError(
-            f"{path} is of real-time mode, in which batches last as long as their trigger says and tell nothing of "
-            "costs: give the log of micro-batches"
+            f"{path} is from real-time mode, in which batches last as long as their trigger and do not show costs: "
+            "give a log of micro-batches"
         )
     batches, measured, unread = _measured(recording)
     if not batches:
@@ -127,7 +127,7 @@ def _batch(progress: Progress) -> Batch:
 def _keys(measured: BucketCosts, settings: Settings) -> tuple[Keys, str]:
     """How rows differ in cost: as a guard measured it, as was asked, or not at all."""
     if settings.spread > 1.0:
-        assumed = f"assumed: Zipf-1 keys, the dearest at {settings.spread:g} times the cheapest's cost (--spread)"
+        assumed = f"assumed: Zipf-1 keys, max/min cost ratio {settings.spread:g} (--spread)"
         return Keys.spread(settings.spread, settings.seed), assumed
     if measured.known:
         shares, costs_s = measured.frequencies(), measured.costs_s()
@@ -139,7 +139,7 @@ def _guard(recording: Recording, settings: Settings) -> tuple[GuardCost, str]:
     """What a guard would cost: as was said, or as it was measured elsewhere; nothing if it is in the log already."""
     seen = any(name.startswith(_GATE) for progress in recording.progress for name in progress.observed)
     if seen and settings.guard_s is None and not settings.quarantine:
-        return GuardCost(0.0), "the log is of a guarded query, so a guard costs nothing more"
+        return GuardCost(0.0), "the log is of a guarded query, so its times include the guard"
     guard = GuardCost() if settings.guard_s is None else GuardCost(settings.guard_s)
     if not settings.quarantine:
         return guard, f"assumed: a guard takes {1e3 * guard.batch_s:.0f} ms a batch (--guard-overhead)"
@@ -155,7 +155,7 @@ def _notes(batches: list[Batch], query: Recorded, outcomes: list[Outcome], *, gi
     notes = [
         "assumed: the rows of a batch came evenly between the start of the batch before it and its own",
         (
-            f"estimated: a batch takes {query.overhead_s:.2f} s and the work of its rows, "
+            f"estimated: a batch takes {query.overhead_s:.2f} s plus the work of its rows, "
             f"{1e3 * query.stream.mean_cost_s / query.rows_each:.3g} ms each, all cores together"
         ),
     ]
@@ -169,8 +169,8 @@ def _notes(batches: list[Batch], query: Recorded, outcomes: list[Outcome], *, gi
         notes.append(f"found: the source hands out {cap} rows at most; only '{NOTHING}' is replayed with that limit")
     elif _looks_capped(batches):
         notes.append(
-            "doubtful: batches are all of one size and the source does not say what it held back; if a limit such as "
-            "maxOffsetsPerTrigger was set, more came, and waited longer, than is replayed here"
+            "doubtful: all batches have the same size and the source does not report its backlog; if a limit such as "
+            "maxOffsetsPerTrigger was set, more rows arrived, and waited longer, than this replay assumes"
         )
     if query.batches < _FEW_BATCHES:
         notes.append(f"doubtful: {query.batches} batches are few to tell overhead and work apart, or to learn from")
@@ -179,7 +179,9 @@ def _notes(batches: list[Batch], query: Recorded, outcomes: list[Outcome], *, gi
     replayed_s, recorded_s = outcomes[0].facts["whole_mean_s"], query.mean_wait_s
     check = f"the recorded batches give a mean latency of {recorded_s:.2f} s, their replay {replayed_s:.2f} s"
     close = abs(replayed_s - recorded_s) <= _TRUSTED * max(recorded_s, 0.1)
-    notes.append(f"checked: {check}" if close else f"doubtful: {check}; trust what follows as far as these agree")
+    notes.append(
+        f"checked: {check}" if close else f"doubtful: {check}; trust the following figures as far as these agree"
+    )
     return notes
 
 

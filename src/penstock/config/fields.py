@@ -183,7 +183,7 @@ def _located(document: Document, error: ErrorDetails) -> tuple[int, PenstockErro
     if error["type"] == "missing":
         return line, document.missing(where, told["accepted"])
     if error["type"] == "empty":
-        return line, PenstockError(f"{document.at(where)} is empty: give a value, or take the key out")
+        return line, PenstockError(f"{document.at(where)} is empty: give a value, or remove the key")
     if "[key]" in error["loc"]:
         return line, PenstockError.setting(document.at(where), where[-1], told["accepted"])
     return line, document.refused(where, told["accepted"], told["fix"])

@@ -265,7 +265,7 @@ def _check_arcs(document: Document, keys: NetworkKeys) -> None:
     for name in producers:
         if name not in taken:
             raise PenstockError(
-                f"{document.at(places[name])} leads nowhere: give it as from of a box or an output, or take it out"
+                f"{document.at(places[name])} leads nowhere: use it as from of a box or an output, or remove it"
             )
 
 

@@ -315,7 +315,7 @@ def _check_order(document: Document, site: str, fragments: Mapping[str, Fragment
         circle = error.args[1]
         told = " to ".join(circle)
         raise PenstockError(
-            f"{document.at(('fragments', circle[0]))} feeds itself, from {told}: take one of these links out"
+            f"{document.at(('fragments', circle[0]))} feeds itself, from {told}: remove one of these links"
         ) from None
 
 
@@ -367,10 +367,10 @@ def _check_queries(document: Document, given: SiteKeys) -> None:
     for name, query in given.queries.items():
         own = [one for one in given.fragments.values() if one.query == name]
         if not own:
-            raise PenstockError(f"{document.at(('queries', name))} has no fragment here: take it out, or add one")
+            raise PenstockError(f"{document.at(('queries', name))} has no fragment here: remove it, or add one")
         sources = sum(one.format is not None for fragment in own for one in fragment.inputs.values())
         if sources > query.sources:
-            raise document.refused(("queries", name, "sources"), f"at least {sources}, for so many are read here")
+            raise document.refused(("queries", name, "sources"), f"at least {sources}, because {sources} are read here")
         if query.weight is not None and "importance" in query.model_fields_set:
             raise document.refused(("queries", name, "weight"), "importance alone: weight is its old name")
         if sum(one.to is not None for one in own) > 1:

@@ -193,7 +193,7 @@ class _Builder:
         """The value of a node; one that has several names is made once."""
         key = id(node)
         if key in self._within:
-            raise self._error(node, where, "contains itself: take the alias out")
+            raise self._error(node, where, "contains itself: remove the alias")
         if key not in self._made:
             self._within.add(key)
             self._made[key] = self._new(node, where)

@@ -88,7 +88,7 @@ def notes(result: Facts) -> list[str]:
     if not (means := _means(guarded)) or means[-1] > result["target_s"]:
         longest = max(guarded["batches"], key=lambda batch: batch["end_s"] - batch["start_s"])
         found.append(
-            f"The target was not held in the last window. The longest batch took "
+            "The target was missed in the last window. The longest batch took "
             f"{longest['end_s'] - longest['start_s']:.1f} s, in which each core worked on rows for "
             f"{longest['busy_s'] / result['workload']['cores']:.1f} s; the rest went to Spark and to what else runs on "
             "this machine. Try again when it is idle, or give a longer --target."

@@ -138,7 +138,7 @@ class Exchange:
     def _failed(self, error: Exception) -> None:
         self.counts["transport errors"] += 1
         if self.counts["transport errors"] == 1:
-            _logger.warning("site %s: %s; it goes on alone, and tries again", self._file.site, error)
+            _logger.warning("site %s: %s; it continues alone and retries", self._file.site, error)
 
     def _tell(self) -> None:
         with self._lock:
@@ -170,7 +170,7 @@ class Exchange:
                     messages = outbox.messages(path)
                 except PenstockError as error:
                     _logger.warning(
-                        "site %s: batch %s is set aside, for it cannot be sent: %s", self._file.site, path, error
+                        "site %s: batch %s is set aside, because it cannot be sent: %s", self._file.site, path, error
                     )
                     outbox.set_aside(path)
                     self.counts["batches set aside"] += 1

@@ -224,8 +224,8 @@ def join(
     makers = [maker(df, weight) for df in (left, right)]
     if makers[0] is not None and makers[0] == makers[1]:
         warnings.warn(
-            f"answers.join multiplies weights that guard {makers[0]!r} made on both sides: rows that are equal in what "
-            "tells rows apart toss one coin there; give each side's guard a name of its own",
+            f"answers.join multiplies weights that guard {makers[0]!r} made on both sides: rows with equal identity "
+            "hash alike there; give each side's guard its own name",
             PenstockWarning,
             stacklevel=2,
         )

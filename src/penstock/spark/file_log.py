@@ -44,7 +44,7 @@ def _shorten(source: Path) -> None:
     try:
         kept = [line for line in lines if _needed(json.loads(line), _number(newest) - BATCHES)]
     except (ValueError, KeyError, TypeError) as error:
-        _logger.warning("%s is left as it is, because it is not as expected: %s", newest, error)
+        _logger.warning("%s is left unchanged, because it is not as expected: %s", newest, error)
         return
     if len(kept) < len(lines) / 2:
         _replace(newest, "\n".join([version, *kept]))

@@ -180,19 +180,19 @@ def arrival_trouble(progress: Progress, gates: Iterable[str], probe: str) -> str
     # In real-time mode rows arrive long after the batch has begun.
     if ahead > STRANGE_SHARE * rows and not progress.real_time:
         return (
-            f"arrival lies ahead of the workers' clock in {ahead} of {rows} rows, so their wait is not measured: give "
-            "timestamps or seconds since 1970, not milliseconds, and set the clocks alike"
+            f"arrival is ahead of the workers' clock in {ahead} of {rows} rows, so their wait is not measured: give "
+            "timestamps or seconds since 1970, not milliseconds, and synchronize the clocks"
         )
     if ancient > STRANGE_SHARE * rows:
         return (
-            f"arrival lies more than 30 days back in {ancient} of {rows} rows, so their wait is not measured: name the "
-            "column with a row's time of arrival, not that of its event, in timestamps or seconds since 1970"
+            f"arrival is more than 30 days old in {ancient} of {rows} rows, so their wait is not measured: name the "
+            "column with the arrival time of rows, not their event time, as timestamps or seconds since 1970"
         )
     early_s = max((own.newest_s - progress.read_s for _, own in ages if own.newest_s is not None), default=0.0)
     if early_s > CLOCKS_DIFFER_S and not progress.real_time:
         return (
-            f"arrival lies up to {early_s:.1f} s ahead of the time at which its batch was read, so rows seem to wait "
-            "less than they do: set the clocks of this machine and of those that stamp rows alike"
+            f"arrival is up to {early_s:.1f} s ahead of the time at which its batch was read, so measured waits are "
+            "too short: synchronize the clocks of this machine and of those that stamp rows"
         )
     if rows and not timed and not ahead:
         return "arrival is null in every row, so no wait can be measured: name the column with a row's time of arrival"
@@ -244,7 +244,7 @@ def report_of(
     table = plan.gate(SOURCE) if plan else None
     names = dict(enumerate(reasons(table) if table else ())) | {BACKLOG_NUMBER: TOO_OLD, SIZE_NUMBER: TOO_MANY}
     shed = {
-        names.get(number, "a plan that cannot be read any more"): rows
+        names.get(number, "a plan that can no longer be read"): rows
         for number in range(MOST_REASONS)
         if (rows := counts.get(f"shed_{number}") or 0)
     }

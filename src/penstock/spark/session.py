@@ -43,7 +43,7 @@ def local_session(
 ) -> SparkSession:
     """A session on this machine that writes nothing outside `folder`; the embedded source is registered in it."""
     if not (os.environ.get("JAVA_HOME") or shutil.which("java")):
-        raise PenstockError("Java is missing: install Java 17 or later, or run `make setup`, which brings it")
+        raise PenstockError("Java is missing: install Java 17 or later, or run `make setup`")
     # Workers would otherwise start the system's python3, which lacks the packages of this environment.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     from pyspark.sql import SparkSession  # noqa: PLC0415 - after the environment is set

@@ -58,7 +58,7 @@ class Journal:
                 file.write((b"\n" if torn else b"") + line.replace("\n", " ").encode(errors="replace") + b"\n")
         except OSError as error:
             if not self.lost:
-                _logger.warning("%s cannot be written, so pages will not show it: %s", self.path, error.strerror)
+                _logger.warning("%s cannot be written, so the dashboard lacks it: %s", self.path, error.strerror)
             self.lost += 1
             return False
         return True

@@ -57,7 +57,7 @@ class Door:
         headers = Headers(scope=scope)
         if not self._is_ours(headers.get("host", "")):
             refused = PlainTextResponse(
-                "This page does not go by that name: open the address it was started with.", 403
+                "The page does not answer to this host name: open the address that was printed at the start.", 403
             )
             await refused(scope, receive, sealed)
             return
@@ -74,7 +74,7 @@ class Door:
         elif self._is_token(self._carried(HTTPConnection(scope))):
             await self._app(scope, receive, sealed)
         else:
-            refused = PlainTextResponse("A token is needed: open the address that was printed when this began.", 401)
+            refused = PlainTextResponse("A token is needed: open the address that was printed at the start.", 401)
             await refused(scope, receive, sealed)
 
     @property

@@ -32,7 +32,7 @@ MOST_STARTS, MOST_MISSING = 50, 1_000
 #: What the verdict looks back on.
 RECENT_S = 10.0
 #: Why there may be no report of a batch between those of two guards.
-UNSEEN = "it had no rows, or it ended while no guard watched"
+UNSEEN = "it had no rows, or it ended while no guard was watching"
 
 
 class GuardedQuery(Followed):
@@ -93,7 +93,7 @@ class GuardedQuery(Followed):
             self._follow()
             self._gone = ""
         except PenstockError:
-            self._gone = f"The log {self.folder} is gone or cannot be read. What is shown is the last that was known."
+            self._gone = f"The log {self.folder} is missing or cannot be read. The page shows the last known state."
         self._show(self._shown(now_s))
 
     def _follow(self) -> None:

@@ -71,9 +71,7 @@ class FollowedNetwork(Followed):
                 self._take(text)
             self._gone = ""
         except (OSError, ValueError):
-            self._gone = (
-                f"The run in {self.folder} is gone or cannot be read. What is shown is the last that was known."
-            )
+            self._gone = f"The run in {self.folder} is missing or cannot be read. The page shows the last known state."
         self._show(self._shown(now_s))
 
     def _draw(self) -> None:

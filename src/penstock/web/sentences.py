@@ -60,14 +60,14 @@ def missing(found: Sequence[Missing]) -> list[str]:
     >>> missing([Missing(0.0, 13, 13, "it was not run again")])
     ['Batch 13 has no report, so sums are without it: it was not run again.']
     >>> missing([Missing(0.0, 13, 13, "it was not run again"), Missing(0.0, 20, 29, "it was forgotten")])
-    ['11 batches have no report, so sums are without them. The last is batch 29: it was forgotten.']
+    ['11 batches have no report, so totals omit them. The last is batch 29: it was forgotten.']
     """
     if not found:
         return []
     count, last = sum(one.last - one.first + 1 for one in found), found[-1]
     if count == 1:
-        return [f"Batch {last.last} has no report, so sums are without it: {last.note}."]
-    return [f"{count} batches have no report, so sums are without them. The last is batch {last.last}: {last.note}."]
+        return [f"Batch {last.last} has no report, so totals omit it: {last.note}."]
+    return [f"{count} batches have no report, so totals omit them. The last is batch {last.last}: {last.note}."]
 
 
 def target(watch: Watch | None) -> str:

@@ -51,9 +51,9 @@ def why(
     """
     watch = query.watch if batch is None else query.watch_of(batch)
     if watch is None:
-        raise PenstockError("no guard has signed this log yet: ask again when its query runs")
+        raise PenstockError("no guard has written to this log yet: ask again when its query runs")
     if watch.key and len(watch.key_types) != len(watch.key):
-        raise PenstockError("this guard left no types of its key columns, so a key cannot be looked up")
+        raise PenstockError("this guard recorded no types of its key columns, so a key cannot be looked up")
     claim = _claim(query)
     hashed = _hash("key", watch.key, watch.key_types, key)
     number = bucket(hashed, BUCKETS) if watch.key else 0
@@ -100,9 +100,9 @@ def _claim(query: GuardedQuery) -> Claim | None:
         return None
     column = claim.cost_column or (claim.value[0] if claim.value else None)
     if column:
-        raise PenstockError(f"this guard goes by column {column} of a row, so its key alone tells nothing")
+        raise PenstockError(f"this guard also uses column {column}, so the key alone decides nothing")
     if not claim.key and len(claim.sources) > 1:
-        raise PenstockError("this query's gates keep a share of each source, so a key alone tells nothing")
+        raise PenstockError("this query's gates keep a share of each source, so the key alone decides nothing")
     return claim
 
 
@@ -138,7 +138,7 @@ def _plan_of(query: GuardedQuery, batch: int | None) -> Plan | None:
         return None
     plan = query.plans.log.get(point["plan"])
     if plan is None:
-        raise PenstockError(f"plan {point['plan']}, which judged batch {batch}, is gone: ask for a newer batch")
+        raise PenstockError(f"plan {point['plan']}, which judged batch {batch}, is missing: ask for a newer batch")
     return plan
 
 
@@ -172,7 +172,7 @@ def _sentences(answer: Json, mode: str) -> list[str]:
         times = answer["cost_s"] / answer["mean_cost_s"]
         said.append(f"A row of its bucket costs {seconds(answer['cost_s'])}, {times:.2g} times the mean.")
     else:
-        said.append("No row of its bucket was measured lately.")
+        said.append("No row of its bucket was measured recently.")
     if answer["must_keep"]:
         said.append(f"A row with {answer['must_keep']} must be kept: it is, whatever its key.")
     return said

@@ -10,21 +10,20 @@ def why_out_of_reach(target: Target, known: Knowledge) -> str:
     old_s = known.lateness_s + pace.error_s
     if old_s > known.interval_s and (old_s > known.fixed_s or not known.recent):
         return (
-            f"target = {target} is out of reach, so nothing is shed for it: rows are {old_s:.0f} s old when "
-            "their batch starts, before any work; give as arrival the column with the time at which rows came to "
-            "the source, or a longer target"
+            f"target = {target} is out of reach, so no rows are shed: rows are {old_s:.0f} s old when their batch "
+            "starts, before any work; set arrival to the column with the time at which rows reached the source, or "
+            "raise the target"
         )
     wait_s = target.wait_s(pace._replace(lag_s=0.0), 0.0) or 0.0
     if known.interval_s > known.fixed_s:
         return (
-            f"target = {target} is out of reach, so nothing is shed for it: a batch starts only every "
-            f"{known.interval_s:.1f} s, and rows wait {wait_s:.2f} s however few there are; give a longer target, "
-            "or a shorter trigger"
+            f"target = {target} is out of reach, so no rows are shed: a batch starts only every {known.interval_s:.1f} "
+            f"s, and rows wait {wait_s:.2f} s even if few are kept; give a longer target or a shorter trigger"
         )
     fewest, most = (choose(known.recent, key=lambda one: one.rows_kept) for choose in (min, max))
     return (
-        f"target = {target} is out of reach, so nothing is shed for it: a batch takes {known.fixed_s:.2f} s "
-        f"whatever is shed ({fewest.rows_kept} rows took {fewest.duration_s:.2f} s, {most.rows_kept} rows "
-        f"{most.duration_s:.2f} s), and rows wait {wait_s:.2f} s however few there are; give a longer target, or "
-        "make batches shorter, for example by a lower spark.sql.shuffle.partitions"
+        f"target = {target} is out of reach, so no rows are shed: a batch takes {known.fixed_s:.2f} s whatever is shed "
+        f"({fewest.rows_kept} rows took {fewest.duration_s:.2f} s, {most.rows_kept} rows {most.duration_s:.2f} s), and "
+        f"rows wait {wait_s:.2f} s even if few are kept; give a longer target, or shorten batches, for example with a "
+        "lower spark.sql.shuffle.partitions"
     )

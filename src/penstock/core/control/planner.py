@@ -43,7 +43,9 @@ FITS_BAND = 3.0
 #: as long. While it is in doubt what they bring, less counts as little: work that is not seen yet must show.
 LIGHT_LOAD, LIGHT_IN_DOUBT = 0.3, 0.2
 #: What helps where nothing is shed, since rows are not what takes the time.
-SHORTER = "make batches shorter, for example by a lower spark.sql.shuffle.partitions: their time is not for rows"
+SHORTER = (
+    "shorten batches, for example with a lower spark.sql.shuffle.partitions, because most of their time is overhead"
+)
 #: What is noted on a plan that follows from what an earlier run measured.
 RECALLED = "by what the last run learned"
 #: A batch fits a plan if it is up to so many times as large as planned for: rows never come quite evenly.
@@ -290,20 +292,20 @@ class BatchPlanner:
         elif known.settled and known.capped and missed and known.late and report.lag_s > report.duration_s:
             # Younger ones need not have waited: some sources date rows a second back.
             found.append(
-                f"rows are {report.lag_s:.0f} s old when their batch starts, before any work: a backlog waits at the "
-                "source; let a batch read more of it, or begin with the latest rows"
+                f"rows are {report.lag_s:.0f} s old when their batch starts: the source has a backlog; read more rows "
+                "per batch, or start from the latest rows"
             )
         elif known.misses_for_long and report.queuing is not None:
             found.append(
                 f"target = {self.target} is missed in {known.misses} batches in a row: rows waited "
                 f"{report.queuing.mean_s:.2f} s in the last one, which took {report.duration_s:.2f} s for "
                 f"{report.rows_in} rows, {report.rows_kept} of them kept; give a longer target, or "
-                + ("add cores: rows that are shed have to be read, too" if report.shed_total else SHORTER)
+                + ("add cores, because shed rows must be read too" if report.shed_total else SHORTER)
             )
         if must_keep_s > known.capacity * known.pace.cycle_s > 0.0:
             found.append(
-                f"keep matches {report.rows_must_keep} of {report.rows_in} rows, which alone are more work than "
-                "capacity: the target cannot be held; narrow keep or add cores"
+                f"keep matches {report.rows_must_keep} of {report.rows_in} rows, which alone exceed capacity, so the "
+                "target is missed; narrow keep or add cores"
             )
         return found
 

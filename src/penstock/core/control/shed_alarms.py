@@ -43,7 +43,7 @@ class ShedAlarms:
         enough = len(self._recent) >= LEAST_BATCHES or (rows_in >= MANY_ROWS and not old)  # old ones are told of above
         if enough and rows_in >= LEAST_ROWS and kept < LITTLE * rows_in:
             found.append(
-                f"next to nothing is kept: {kept} of the last {rows_in} rows; a longer target, a higher rate or more "
-                "cores keep more, and mode='off' keeps every row"
+                f"almost no rows are kept: {kept} of the last {rows_in} rows; raise the target or add cores to keep "
+                "more; mode='off' keeps every row"
             )
         return found

@@ -358,8 +358,8 @@ class FairPlanner:
         found, batches = self._reasons(name, report, present), self.members[name].batches
         if not found and batches.misses_for_long and report.queuing is not None:
             found.append(
-                f"query {name!r}: rows wait longer than the target of {self.target_s:g} s in {batches.misses} batches "
-                f"in a row, {report.queuing.mean_s:.2f} s in the last one; give a longer target, or add cores"
+                f"query {name!r}: the mean wait exceeds the {self.target_s:g} s target in {batches.misses} batches in "
+                f"a row, {report.queuing.mean_s:.2f} s in the last one; raise the target or add cores"
             )
         return found
 
@@ -369,8 +369,8 @@ class FairPlanner:
         found = []
         if own.known.wait_s > self.target_s >= own.known.queued_s:
             found.append(
-                f"rows of query {name!r} wait {own.known.wait_s:.2f} s, most of it before their batch is triggered, "
-                f"which shedding cannot shorten: give it a shorter trigger, or a target above {self.target_s:g} s"
+                f"query {name!r}: mean wait {own.known.wait_s:.2f} s, most of it before the batch starts, which "
+                f"shedding cannot shorten: give a shorter trigger, or a target above {self.target_s:g} s"
             )
         elif own.batches.out_of_reach and own.known.wait_s > self.target_s:
             found.append(f"query {name!r}: {why_out_of_reach(MeanQueueLatency(self.target_s), own.batches)}")
@@ -383,13 +383,13 @@ class FairPlanner:
         )
         if must_be_done > budget and own.known.must_keep > 0.0:
             found.append(
-                f"keep of query {name!r} matches {report.rows_must_keep} of {report.rows_in} rows, and the rows that "
-                "queries must keep are more work together than the application can do: narrow keep or add cores"
+                f"query {name!r}: keep matches {report.rows_must_keep} of {report.rows_in} rows, and the must-keep "
+                "rows of all queries exceed capacity; narrow keep or add cores"
             )
         elif must_be_done <= budget and self.budget.at_least and own.known.queued_s > self.target_s:
             found.append(
-                f"rows of query {name!r} wait {own.known.queued_s:.2f} s though as much is shed as ever will be: they "
-                f"are old when they come, or a batch alone takes that long; give a target above {self.target_s:g} s"
+                f"query {name!r}: mean wait {own.known.queued_s:.2f} s exceeds the {self.target_s:g} s target at the "
+                "maximum shed rate: rows are old on arrival, or one batch takes that long; raise the target"
             )
         return found
 

@@ -224,8 +224,8 @@ def costs(batches: Sequence[Batch]) -> tuple[float, NDArray[np.float64]]:
         line = theilslopes(took_s[some], rows[some])
         if line.slope <= 0.0:
             raise PenstockError(
-                "batches with more rows do not take longer in this log, so a row has no cost that can be told: give a "
-                "longer log, with the overload in it; if there is none, fewer rows would not make batches shorter"
+                "batches with more rows do not take longer in this log, so the cost of a row is unknown: give a "
+                "longer log that includes the overload; without one, fewer rows would not shorten batches"
             )
         overhead_s = float(line.intercept)
     overhead_s = min(max(overhead_s, 0.0), float(took_s.min()))

@@ -229,7 +229,7 @@ class Grouping(Watcher):
         """
         if self._guard is not None or self._exact is not None:
             why = "its guard learns for it, from a stream" if self._guard is not None else "cost says what rows cost"
-            raise PenstockError(f"grouping {self.name!r} has nothing to learn from a batch: {why}")
+            raise PenstockError(f"grouping {self.name!r} cannot learn from a batch: {why}")
         if self._observation is None:
             raise PenstockError("nothing was measured in a batch: put .transform(grouping.measured(...)) into it first")
         tasks = _within(self._observation, timeout_s)

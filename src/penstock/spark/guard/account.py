@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 #: Why a batch has no report. A sink that keeps its own account, such as that of files, may have a batch although the
 #: query was killed before Spark noted its end. Spark then ends it without running it, and nothing is counted.
-NOT_RUN_AGAIN = "it was replayed and Spark counted no row of it, as it does where the sink had the batch already"
-FORGOTTEN = "Spark had forgotten it before the guard looked"
+NOT_RUN_AGAIN = "it was replayed and Spark counted no rows, as it does if the sink already had the batch"
+FORGOTTEN = "Spark had discarded its progress before the guard read it"
 NOT_WATCHED = "it ran while no guard watched the query, or its report was lost"
 #: How its alarms begin, and how long they last after the last batch that they count.
 ACCOUNT, ALARM_S = "the account of query", 3600.0
@@ -114,7 +114,7 @@ class Account:
         which = f"batch {first}" if first == last else f"batches {first} to {last}"
         shed = sum(self._shed(batch) or 0 for batch in range(max(first, last + 1 - LOOKED_UP), last + 1))
         told = f", {counted(shed, 'shed row')} in quarantine among them" if shed else ""
-        self._tell(f"{which} of query {self._query}: no report, so these rows are in no sum{told}: {note}")
+        self._tell(f"{which} of query {self._query}: no report, so totals omit these rows{told}: {note}")
         self._keep(Missing(self._clock(), first, last, note))
 
     def miss_gate(self, progress: Progress) -> None:

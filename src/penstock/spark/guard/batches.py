@@ -106,12 +106,12 @@ class Batches:
         probe = self._reading.probe
         if probe not in progress.observed and any(name.startswith(PROBE) for name in progress.observed):
             self._teller.tell(
-                f"query {self._query} is measured by another guard: take admit and measured of the same one"
+                f"query {self._query} is measured by another guard: use admit and measured of the same guard"
             )
         try:
             report = self._reading.report(progress, before, self._judged_by(progress))
         except Exception as error:
-            self.account.miss(progress.batch, progress.batch, f"the guard met an error over it: {line_of(error)}")
+            self.account.miss(progress.batch, progress.batch, f"the guard caught an error in it: {line_of(error)}")
             raise
         if report is not None:
             self.reports.append(report)
@@ -126,7 +126,7 @@ class Batches:
             self.account.miss_gate(progress)
         else:
             self._teller.tell(
-                f"query {self._query} measures nothing for this grouping, so rows are dealt in turn: put "
+                f"query {self._query} measures nothing for this grouping, so rows are dealt round-robin: add "
                 ".transform(grouping.measured(...)) behind it"
             )
 
@@ -151,7 +151,7 @@ class Batches:
         plan = self._driver.plan(version)
         if plan is None:
             self._teller.error(
-                f"query {self._query}: plan {version} is gone from its log, so its reasons cannot be told"
+                f"query {self._query}: plan {version} is missing from its log, so its reasons are unknown"
             )
         return plan
 
@@ -163,6 +163,6 @@ class Batches:
         bound = self._bindings.get(batch)
         if bound and bound.bound_s - self._driver.loop.renewed_s > LEASE_S:
             self._teller.error(
-                f"query {self._query} kept every row of a batch because its plan was older than {LEASE_S:.0f} s by "
-                "the executor's clock: set the clocks of driver and executors alike"
+                f"query {self._query} kept every row of a batch because its plan was older than {LEASE_S:.0f} s by the "
+                "executor's clock: synchronize the clocks of driver and executors"
             )

@@ -98,11 +98,11 @@ def _line(node: Node, row: set[str], weight: str) -> str | None:
         return _about_duplicates(node, row, weight)
     if node.operator == "Aggregate" and _SESSION in node.columns:
         keys = tuple(name for name in node.columns if name != _SESSION)
-        what = "a shed row splits or ends a session, and the number of sessions is wrong"
+        what = "a shed row splits or ends a session, so the number of sessions is wrong"
         return None if _together(row, keys) else f"session windows behind the gate: {what}; {_fix(keys, told_by)}"
     if _STATE.fullmatch(node.operator):
         keys = _state_keys(node)
-        what = "states miss the shed rows, and no weight can put them right"
+        what = "states miss the shed rows, and weights cannot correct them"
         return None if _together(row, keys) else f"{node.operator} behind the gate: {what}; {_fix(keys, told_by)}"
     return None
 
@@ -118,7 +118,7 @@ def _about_duplicates(node: Node, row: set[str], weight: str) -> str | None:
         )
     if _together(row, others):
         return None
-    what = "two deliveries of a row are kept or shed independently, and rows count too often"
+    what = "two deliveries of a row are kept or shed independently, so rows are counted too often"
     return f"{by} behind the gate: {what}; {_fix(others, ', '.join(sorted(row)))}, or drop duplicates before admit"
 
 
@@ -131,8 +131,8 @@ def _about_join(node: Node) -> str | None:
         return f"a {kind} join behind the gate shows rows without a partner whose partner may have been shed"
     if sides == (True, True) and not any(_MULTIPLIED in one.text for one in node.walk()):
         return (
-            "a join of two gated streams: a pair is there only if both of its rows were kept; multiply their weights, "
-            "as answers.join does, and give each side's guard a name of its own"
+            "a join of two gated streams: a pair exists only if both rows were kept; multiply their weights as "
+            "answers.join does, and give each side's guard its own name"
         )
     return None
 

@@ -44,8 +44,8 @@ LOOK_SHARE, QUIET_SHARE, QUIET_POLL_S = 0.02, 0.8, 0.25
 RETRY_S = 1.0
 #: What is told when batches last as long as their trigger says, so that no plan can be made of how long they took.
 REAL_TIME = (
-    "in real-time mode nothing tells how long rows wait or what they cost, so this target cannot be held and every row "
-    "is kept: take Throughput as the target, or another trigger"
+    "real-time mode reports neither waits nor costs of rows, so this target cannot be held and every row is kept: use "
+    "Throughput as the target, or another trigger"
 )
 #: A query about which nothing can be learned for so many looks in a row is lost.
 LOST_AFTER = 120
@@ -132,7 +132,7 @@ class Controller:
         try:
             self._driver.begin(self._teller.kept_in.recent())
         except Exception as error:  # noqa: BLE001 - whatever it is, the query must not suffer
-            self._teller.error(f"the last reports of query {self._query.id} cannot be learned from: {line_of(error)}")
+            self._teller.error(f"the last reports of query {self._query.id} cannot be used: {line_of(error)}")
 
     def stop(self) -> None:
         """End within a few seconds, also while Spark does not answer; the query then keeps every row."""
@@ -166,12 +166,12 @@ class Controller:
                 wait_s = self._until_next_look_s()
             except Exception as error:  # noqa: BLE001 - whatever it is, the query must not suffer
                 self._teller.error(
-                    f"the controller of query {self._query.id} met an error and goes on: {line_of(error)}"
+                    f"the controller of query {self._query.id} caught an error and continues: {line_of(error)}"
                 )
                 wait_s = RETRY_S
             if unanswered >= LOST_AFTER:
                 self._teller.tell(
-                    f"query {self._query.id} has not answered {unanswered} times in a row and is given up"
+                    f"query {self._query.id} has not answered {unanswered} times in a row; the guard stops watching it"
                 )
                 break
             self._stopping.wait(wait_s)
@@ -180,7 +180,7 @@ class Controller:
             self.step()  # A batch may have ended since the last look.
         except Exception as error:  # noqa: BLE001 - whatever it is, the query must not suffer
             self._teller.error(
-                f"the controller of query {self._query.id} met an error at its last look: {line_of(error)}"
+                f"the controller of query {self._query.id} caught an error at its last poll: {line_of(error)}"
             )
 
     def _until_next_look_s(self) -> float:

@@ -151,7 +151,7 @@ class Guard(Watcher, Metered):
         self.target = usable_target(target)
         if self.backlog == "thin" and self.target.fresh_s is None:
             raise PenstockError.setting(
-                "backlog", backlog, "'keep' with Throughput", "it does not go by the age of rows"
+                "backlog", backlog, "'keep' with Throughput", "it does not depend on the age of rows"
             )
         self._policy = LoadAware() if policy is None else usable_policy(policy, row_gate=row_gate)
         if arrival is not None and not isinstance(arrival, str):
@@ -178,7 +178,9 @@ class Guard(Watcher, Metered):
         if self._quarantine is not None:
             self._quarantine.refuse_inside(checkpoint)
             if row_gate:
-                raise PenstockError("quarantine does not go with row_gate=True: what is shed row by row is not caught")
+                raise PenstockError(
+                    "quarantine cannot be combined with row_gate=True: it does not catch what the row gate sheds"
+                )
         self._row: Sequence[str] = ()
         self._grouped: tuple[str, int] | None = None
         self._forward: Forward | None = None
@@ -321,7 +323,7 @@ class Guard(Watcher, Metered):
         self._controller.start()
         self._start_forward()
         if not query.isActive:
-            logging.getLogger("penstock").warning("query %s has ended already: there is nothing to guard", query.id)
+            logging.getLogger("penstock").warning("query %s has already ended: nothing to guard", query.id)
         return self
 
     def _made_controller(self, query: StreamingQuery, on_report: Callable[[Report], None]) -> Controller:

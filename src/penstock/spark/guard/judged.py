@@ -40,8 +40,8 @@ class Judged:
         """What a person should hear of, as of the last batch."""
         own = () if self._trouble is None else (self._trouble,)
         return own + tuple(
-            f"query {other} reads rows that this guard admits for query {self._query}: it keeps every one, and no "
-            "report counts them; give it a guard of its own"
+            f"query {other} reads rows that this guard admits for query {self._query}: it keeps every row, and no "
+            "report counts them; give it its own guard"
             for other in self._others
         )
 
@@ -63,8 +63,8 @@ class Judged:
             self._unjudged = 0
         if self._unjudged >= UNJUDGED_BATCHES:
             self._trouble = (
-                f"query {self._query} keeps every row although a plan that sheds is in force: see that executors see "
-                f"the folder {folder} of the driver, and that clocks are alike"
+                f"query {self._query} keeps every row although a plan that sheds is in force: check that executors can "
+                f"read the driver's folder {folder}, and that clocks are synchronized"
             )
         self._watch_shedding(plan)
         self._look_for_others(now_s)
@@ -88,7 +88,7 @@ class Judged:
         try:
             found = self._store.bound()
         except Exception as error:  # noqa: BLE001 - whatever it is, planning goes on
-            _logger.warning("it cannot be told whether another query has this guard's gate: %s", error)
+            _logger.warning("cannot check whether another query uses this guard's gate: %s", error)
             return
         for query, bound_s in found.items():
             # One that has ended, perhaps under another identity, binds nothing any more.

@@ -68,15 +68,15 @@ def check_frame(df: DataFrame, guard: str, decisive: tuple[str, ...], own: str =
     found = next((_result(node) for node in plan.walk() if _result(node) and _streams(node)), None)
     if found is not None:
         _logger.warning(
-            "guard %r stands behind %s, so it sheds results, not rows: put .transform(guard.admit) in front of it",
+            "guard %r is behind %s, so it sheds results, not rows: put .transform(guard.admit) in front of it",
             guard,
             found,
         )
     anew = sorted(set(decisive) & {name for node in plan.walk() for name in _made_anew(node)})
     if anew:
         _logger.warning(
-            "guard %r chooses rows by %s, which has another value when a batch is run again: give as row columns of "
-            "the source that tell rows apart",
+            "guard %r chooses rows by %s, whose value changes when a batch is rerun: set row to columns of the source "
+            "that identify rows",
             guard,
             ", ".join(anew),
         )
@@ -108,13 +108,13 @@ def refuse_choice(df: DataFrame, guard: str, row: tuple[str, ...], decisive: tup
                 "row",
                 ", ".join(row) or None,
                 f"{', '.join(node.columns)}, as dropDuplicates has in front of the gate",
-                "with a quarantine the source is read twice, and another of the duplicates may be taken",
+                "with a quarantine the source is read twice, and the second read may keep another duplicate",
             )
         others = sorted({one.strip("`") for one in decisive} - by)
         if others:
             _logger.warning(
-                "guard %r has a quarantine and goes by %s, which must be the same for all duplicates that "
-                "dropDuplicates by %s takes one of: with a quarantine the source is read twice",
+                "guard %r has a quarantine and uses %s, which must be equal for all duplicates that dropDuplicates by "
+                "%s removes: with a quarantine the source is read twice",
                 guard,
                 ", ".join(others),
                 ", ".join(node.columns),
@@ -137,8 +137,8 @@ def is_gate_of(guard: str | None, counts: Mapping[str, Any] | None) -> bool:
 def warn_of_temporary_folder(guard: str) -> None:
     """Warn that plans are lost at the end of the program."""
     _logger.warning(
-        "guard %r has no checkpoint, so its plans are in a temporary folder: a batch that is run again after a restart "
-        "may keep other rows; give checkpoint, the checkpoint folder of the query",
+        "guard %r has no checkpoint, so its plans are in a temporary folder: a batch rerun after a restart may keep "
+        "other rows; set checkpoint to the checkpoint folder of the query",
         guard,
     )
 
@@ -152,8 +152,8 @@ def check_checkpoint(store: Store, guard: str, query: StreamingQuery) -> None:
         )
     if owner is None:
         _logger.warning(
-            "checkpoint = %r of guard %r is not the checkpoint folder of query %s: give the folder that "
-            "checkpointLocation names, so that plans and offsets are kept and deleted together",
+            "checkpoint = %r of guard %r is not the checkpoint folder of query %s: give the folder of "
+            "checkpointLocation, so that plans and offsets are stored and deleted together",
             folder,
             guard,
             query.id,

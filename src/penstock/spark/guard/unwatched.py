@@ -78,8 +78,8 @@ class Reminder:
             since_s = self._since_s.setdefault(token, {}).setdefault(str(query.id), self._clock())
             if self._clock() - since_s >= UNWATCHED_S:
                 _logger.warning(
-                    "query %s passes the gate of guard %r, and nobody watches it, so nothing is planned and nothing is "
-                    "reported: call guard.watch(query)",
+                    "query %s uses the gate of guard %r but is not watched, so nothing is planned or reported: call "
+                    "guard.watch(query)",
                     query.id,
                     gate.guard,
                 )

@@ -229,7 +229,7 @@ def _within(seconds: float, seen: dict[str, Observation]) -> dict[str, dict[str,
     if failed:
         raise failed[0]
     if len(found) < len(seen):
-        raise PenstockError(f"Spark has not told what it counted within {seconds:g} s")
+        raise PenstockError(f"Spark has not reported its counts within {seconds:g} s")
     return found
 
 

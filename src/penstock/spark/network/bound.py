@@ -35,7 +35,7 @@ class ReusedError(PenstockError):
         """Say whose it is, and what to do."""
         super().__init__(
             f"batch {batch} of {stage} is not the batch of that number that was run before, because Spark's checkpoint "
-            "was deleted or changed: rows would be lost or replaced; begin anew in another folder (--folder)"
+            "was deleted or changed: rows would be lost or replaced; start over in another folder (--folder)"
         )
 
 
@@ -100,7 +100,7 @@ class BoundPlans:
             raise ReusedError(stage, batch)
         plan = self._plans.get(bound.plan_version or 0)
         if plan is None:
-            raise PenstockError(f"plan {bound.plan_version} is gone, so batch {batch} keeps every row")
+            raise PenstockError(f"plan {bound.plan_version} is missing, so batch {batch} keeps every row")
         return plan
 
     def _remember(self, stage: str, batch: int, version: int) -> None:

@@ -105,7 +105,7 @@ def _refuse_missing(unfinished: Path, rows: int | None) -> None:
     found = sum(pq.read_metadata(path).num_rows for path in unfinished.glob("part-*.parquet")) if rows else 0
     if rows and found < rows:
         raise PenstockError(
-            f"{rows - found} of {rows} rows are not in {unfinished.parent}: executors do not see the driver's folder; "
+            f"{rows - found} of {rows} rows are not in {unfinished.parent}: executors cannot read the driver's folder; "
             "mount it there under the same path"
         )
 

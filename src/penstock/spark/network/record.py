@@ -39,7 +39,7 @@ class Record:
         try:
             FolderStore(folder).replace("network.json", json.dumps(drawn(name, network)).encode())
         except StoreError as error:
-            _logger.warning("the drawing of %s cannot be written, so no page will show it: %s", name, error.why)
+            _logger.warning("the drawing of %s cannot be written, so the dashboard lacks it: %s", name, error.why)
 
     def add(self, snapshot: Snapshot) -> None:
         """Keep a snapshot if that is possible."""

@@ -371,11 +371,11 @@ class NetworkRun:
     def _let_flow(self, error: Exception) -> None:
         self.errors += 1
         self.planner.forget()
-        _logger.warning("the network %s met an error and lets rows flow: %s", self._file.name, line_of(error))
+        _logger.warning("the network %s caught an error and keeps every row: %s", self._file.name, line_of(error))
         try:
             self._plans.let_flow("rows flow")
         except (OSError, PenstockError) as again:
-            _logger.warning("nor can that be put into its log: %s", line_of(again))
+            _logger.warning("that error cannot be written to its log either: %s", line_of(again))
         self._entry, self._entries = nothing_dropped(self.network), 0
 
 
@@ -443,7 +443,7 @@ def _refuse_other_network(network: Network, folder: Path) -> None:
 def _biased(network: Network) -> tuple[str, ...]:
     """Aggregates that are off when rows are dropped, one line each."""
     return tuple(
-        f"boxes.{box.name}: {', '.join(found)} cannot be put right by weights when rows are dropped"
+        f"boxes.{box.name}: {', '.join(found)} cannot be corrected by weights when rows are dropped"
         for box in network.boxes
         if box.op == "aggregate" and (found := [name for text in box.select.values() for name in unweighted(text)])
     )

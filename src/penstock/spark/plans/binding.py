@@ -219,7 +219,7 @@ class _Logs:
             fits = share(start, batch.query, newest, listed, now_s)
         except Exception as error:  # noqa: BLE001 - rows must flow whatever happened here
             plan, note = None, " ".join(str(error).split()) or type(error).__name__
-            _logger.warning("the plans in %s cannot be read, so rows pass: %s", self._options.folder, note)
+            _logger.warning("the plans in %s cannot be read, so every row is kept: %s", self._options.folder, note)
         return Binding(
             batch.number,
             batch.query,

@@ -36,9 +36,9 @@ UNREADABLE, ELSEWHERE, UNBOUND, REUSED, UNKNOWN_RULES = UNJUDGED = -2, -3, -4, -
 WHY = {
     UNUSABLE: "its plan could not be read",
     UNREADABLE: "its plan could not be read",
-    ELSEWHERE: "executors do not see {folder}: mount the driver's folder there, under the same path",
-    UNBOUND: "it could not be bound to a plan: see to the disk of {folder}, and whether it can be written",
-    REUSED: "its number was used before, for other offsets: stop the query and delete {folder}/bindings",
+    ELSEWHERE: "executors cannot read {folder}: mount the driver's folder there under the same path",
+    UNBOUND: "it could not be bound to a plan: check that the disk of {folder} has space and can be written",
+    REUSED: "its number was used before with other offsets: stop the query and delete {folder}/bindings",
     UNKNOWN_RULES: "it was bound by a guard with other settings: stop the query and start it from a new guard.admit",
 }
 

@@ -161,7 +161,7 @@ def _unless_unjudged(threshold: Column, folder: str) -> Column:
     version = _row().version
     found = F.when(version >= F.lit(NO_PLAN), threshold)
     for code in UNJUDGED:
-        why = f"{folder}: a batch stops before rows are lost or doubled, because {WHY[code].format(folder=folder)}"
+        why = f"{folder}: the batch fails before rows are lost or doubled: {WHY[code].format(folder=folder)}"
         found = found.when(version == F.lit(code), F.raise_error(F.lit(why)))
     return found.otherwise(threshold)
 

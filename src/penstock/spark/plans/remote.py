@@ -65,7 +65,7 @@ def connect_session(spark: SparkSession | None = None) -> SparkSession | None:
     """The session, or else the active one, if it is a client of Spark Connect; None on classic Spark."""
     found = spark or SparkSession.getActiveSession()
     if found is None and is_remote():
-        raise PenstockError("there is no Spark session yet: connect to the server first, plans are kept there")
+        raise PenstockError("there is no Spark session yet: connect to the server first, which stores the plans")
     return found if on_connect(found) else None
 
 
@@ -317,5 +317,5 @@ def _why(error: PySparkException) -> str:
     """What went wrong on the server, in one line."""
     text = " ".join(str(error).split("JVM stacktrace")[0].split())
     if "No module named 'penstock" in text:
-        return "penstock is missing on the server of Spark Connect: install it in the Python that PYSPARK_PYTHON names"
-    return f"the server of Spark Connect could not do an errand of the guard: {text[:300]}"
+        return "penstock is missing on the Spark Connect server: install it in the Python of PYSPARK_PYTHON"
+    return f"the Spark Connect server failed to serve the guard: {text[:300]}"

@@ -92,10 +92,10 @@ def judging(columns: RowColumns, df: DataFrame, salt: int, mode: str) -> Judging
 def judging_of_old(columns: RowColumns, df: DataFrame, old: Open, now: Rules) -> Judging:
     """The rules that a batch is bound under; one line if they cannot be made again."""
     rules = old.rules
-    fix = "start the query with those once, until that batch is done, and change them then"
+    fix = "start the query with them once, until that batch is done, then change them"
     if rules is None:
         raise PenstockError(
-            f"batch {old.batch} was bound under settings that cannot be read any more, so nobody knows which of its "
+            f"batch {old.batch} was bound under settings that can no longer be read, so it is unknown which of its "
             "rows are in quarantine: delete that batch's files there, and its binding in the checkpoint's folder "
             "penstock/bindings"
         )
@@ -116,7 +116,7 @@ def judging_of_old(columns: RowColumns, df: DataFrame, old: Open, now: Rules) ->
     except (AnalysisException, PenstockError) as error:
         why = " ".join(str(error).split())[:200]
         raise PenstockError(
-            f"batch {old.batch} was judged by columns that the stream lacks now: {fix}; {why}"
+            f"batch {old.batch} was judged by columns that the stream no longer has: {fix}; {why}"
         ) from None
 
 
@@ -137,7 +137,7 @@ def begin(folder: Path, gate: str, own: Rules) -> list[Open]:
     """
     log = RulesLog(folder / "rules" / gate)
     if not log.add(own.number, own) and log.get(own.number) != own:
-        raise PenstockError(f"rules {own.number} are there already in {log.folder}: make the guard anew")
+        raise PenstockError(f"rules {own.number} already exist in {log.folder}: create a new guard")
     query = query_id(folder.parent)
     if query is not None:
         _forget(_bindings(folder, query), newest_planned(folder.parent), own, query)
@@ -192,13 +192,13 @@ def _forget(bindings: BindingLog, planned: int, own: Rules, query: str) -> None:
     if kept:
         raise PenstockError(
             f"Spark's checkpoint {bindings.folder.parents[2]} no longer has batch {kept[0]}, of which rows are in "
-            f"quarantine {own.quarantine}: its number would be used again and they would be there twice; delete the "
+            f"quarantine {own.quarantine}: its number would be reused and these rows would be there twice; delete the "
             f"files {query}-{kept[0]:012d}-* and later ones there, and {bindings.folder}"
         )
     for one in batches:
         bindings.remove(one)
     _logger.warning(
-        "Spark's checkpoint %s no longer has batches %s of query %s: they are judged anew",
+        "Spark's checkpoint %s no longer has batches %s of query %s: they are judged again",
         bindings.folder.parents[2],
         which,
         query,

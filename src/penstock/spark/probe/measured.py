@@ -72,7 +72,7 @@ def measured(  # noqa: PLR0913 - a function over rows, and all that is to be kno
         weight_column = next((name for name in df.columns if name.lower() == columns.weight.lower()), None)
         if row_gate is not None and weight_column is None:
             raise PenstockError(
-                f"the column {columns.weight} is missing: the row gate puts its weights there; do not drop it"
+                f"the column {columns.weight} is missing: the row gate writes its weights there; do not drop it"
             )
         late = None if row_gate is None else probe.RowGateSpec(guard, row_gate, weight_column)
         out = given.mapInArrow(probe.MeasuredRows(function, _arrow_schema(df, results), late, apart), with_sums)

@@ -78,7 +78,7 @@ class Forward:
             return None
         error = self._query.exception()
         why = "" if error is None else f": {_first_line(error)}"
-        return f"shed rows wait in {self._folder}, because they are no longer brought to {self._place.name}{why}"
+        return f"shed rows stay in {self._folder}, because they are no longer forwarded to {self._place.name}{why}"
 
     def stop(self) -> None:
         """Bring on what is there, and end; what takes longer than `STOP_S` goes on without being waited for."""
@@ -87,8 +87,7 @@ class Forward:
         ending.join(STOP_S)
         if ending.is_alive():
             _logger.warning(
-                "shed rows in %s are still being brought to %s: those left when the program ends follow when the guard "
-                "watches again",
+                "shed rows in %s are still being forwarded to %s: the rest follow when the guard watches again",
                 self._folder,
                 self._place.name,
             )

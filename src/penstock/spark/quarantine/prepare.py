@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def prepared(place: Place, df: DataFrame, store: Store, weight: str, guard: str) -> Writer:
     """What writes the shed rows of a stream, in a place that is known to be usable."""
     if on_connect(df.sparkSession):
-        raise PenstockError("quarantine needs classic Spark: a client of Spark Connect cannot look after the folder")
+        raise PenstockError("quarantine needs classic Spark: a Spark Connect client cannot manage the folder")
     if not df.isStreaming:
         raise PenstockError("quarantine needs a stream: rows of a batch have no batch number to be written once by")
     taken = next((name for name in df.columns if name in ADDED), None)

@@ -85,12 +85,12 @@ class Place(NamedTuple):
         if checkpoint is None:
             raise PenstockError(
                 "quarantine is given without checkpoint: give the query's checkpoint folder as well, or a restarted "
-                "query would shed other rows than those in quarantine"
+                "query may shed other rows than those in quarantine"
             )
         folder = local_folder("checkpoint", checkpoint)
         if self.kind == "folder" and (Path(self.name).resolve() / "x").is_relative_to(folder.resolve()):
             raise PenstockError.setting(
-                "quarantine", self.name, "a folder outside the checkpoint", "it would go when the checkpoint goes"
+                "quarantine", self.name, "a folder outside the checkpoint", "it would be deleted with the checkpoint"
             )
 
 
@@ -289,8 +289,8 @@ class _Part:
         before = (found.metadata or {}).get(FINGERPRINT, f"{found.num_rows}".encode())
         if self._fingerprint != before and self._fingerprint.partition(b"-")[0] != before:
             raise PenstockError(
-                f"quarantine: {final} has other rows of a batch with the same number, so that offsets must have "
-                "been wound back: move it, and those of later batches, out of the folder and start the query again"
+                f"quarantine: {final} holds other rows of a batch with the same number, so offsets were reset: move it "
+                "and the files of later batches out of the folder and restart the query"
             )
 
     def discard(self) -> None:

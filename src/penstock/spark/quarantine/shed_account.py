@@ -46,7 +46,7 @@ class ShedAccount:
             self.alarm = (
                 f"the gate counted {counted} shed rows in batch {report.sequence} of query {self._query}, and {found} "
                 f"are in quarantine {folder}: rows may be lost or in both places if the source, or a function in front "
-                "of the gate, gives other rows when it is read again"
+                "of the gate, returns other rows at the second read"
             )
             if first:
                 _logger.warning("%s", self.alarm)

@@ -30,7 +30,7 @@ def refuse_shared(spark: SparkSession, name: str, checkpoint: Path, setting: str
     if about.get("Provider", "").lower() not in FILES:
         return
     if _filled_by_a_stream(spark, about["Location"]):
-        told = "another stream fills this one, and Spark would pass over rows"
+        told = "another stream fills this one, and Spark would skip rows"
     elif not spark.table(name).isEmpty():
         told = "Spark would no longer show the rows that are in this one"
     else:

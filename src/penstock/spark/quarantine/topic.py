@@ -71,7 +71,7 @@ class Topic:
             finally:
                 consumer.close()
         except kafka.KafkaException as error:
-            raise PenstockError(f"Kafka does not take rows for topic {self._topic}: {_line(error)}") from None
+            raise PenstockError(f"Kafka rejects rows for topic {self._topic}: {_line(error)}") from None
 
     def _write(self, producer: Any, df: DataFrame, mark: Any, group: Any) -> None:  # noqa: ANN401 - Kafka has no types
         producer.begin_transaction()

@@ -190,8 +190,8 @@ class SiteRun:
             if name not in self._blank:
                 self._blank.add(name)
                 _logger.warning(
-                    "site %s: %d rows of input %s have no column of its schema, so all are null: "
-                    "give the columns that the sender's sql gives",
+                    "site %s: %d rows of input %s have no column of its schema, so all values are null: give the "
+                    "columns of the sender's sql",
                     self._file.site,
                     rows,
                     name,
@@ -203,15 +203,15 @@ class SiteRun:
         plan = self._plans.get(number)
         if plan is None and self._plans.taken(number):
             raise PenstockError(
-                f"the plan of batch {number} in {self._plans.folder} cannot be read, and what was sent by it would "
-                "differ: delete its file there to plan the batch anew"
+                f"the plan of batch {number} in {self._plans.folder} cannot be read, and rows already sent under it "
+                "could differ: delete its file there to plan the batch again"
             )
         if plan is None:
             return self._new_plan(batch, number, own_id)
         if is_another(plan.batch_id, own_id):
             raise PenstockError(
                 f"batch {number} is not the batch of that number that was run before, because {self._checkpoint} was "
-                "changed: rows sent would not be read; delete it to begin anew"
+                "changed: rows sent would not be read; delete it to start over"
             )
         return plan
 
@@ -379,7 +379,7 @@ def _started(file: SiteFile, folder: Path) -> Start:
     checkpoint = folder / "checkpoint"
     if last is not None and checkpoint.exists() and last.made_of != made_of:
         raise PenstockError(
-            f"{folder} holds the checkpoint of other inputs: delete {checkpoint} to begin anew, or give another folder"
+            f"{folder} holds the checkpoint of other inputs: delete {checkpoint} to start over, or give another folder"
         )
     reset = last is None or not checkpoint.exists()
     if last is None:
