@@ -71,7 +71,7 @@ def test_a_gate_behind_an_aggregation_is_told(
     counts = rows(spark).withWatermark("arrival", "1 minute").groupBy(F.window("arrival", "1 second"), "value").count()
     counts.withColumn("arrival", F.col("window.end")).transform(guard(tmp_path).admit)
     (line,) = told.messages
-    assert line.startswith("guard 'guard' stands behind an aggregation, so it sheds results, not rows: put ")
+    assert line.startswith("guard 'guard' is behind an aggregation, so it sheds results, not rows: put ")
 
 
 def test_a_table_that_was_aggregated_may_be_joined_in_front_of_the_gate(
