@@ -175,7 +175,7 @@ class SiteProcess:
             self.kill()
 
     def check(self) -> None:
-        """An error if it has ended by itself."""
+        """Raise an error if it has ended early."""
         if self._process is not None and self._process.poll() is not None:
             end = (self.folder / "site.log").read_text(encoding="utf-8", errors="replace")[-1000:]
             raise PenstockError(f"site {self.folder.name} has ended: {' '.join(end.split())[-400:]}")

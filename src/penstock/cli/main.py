@@ -340,6 +340,6 @@ def main() -> None:
 
 
 def _fail(message: str, status: int = 2) -> NoReturn:
-    if message:  # without one, help was printed in its place
+    if message:  # without a command, help was printed instead
         sys.stderr.write(f"penstock: {' '.join(message.split())}\n")
     sys.exit(status)

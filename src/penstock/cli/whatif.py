@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 #: Names of what a guard observes.
 _GATE, _PROBE = "penstock_gate_", "penstock_probe_"
-#: The replay of what was recorded must come this close to it, or it is told.
+#: If the replay differs from the recording by more than this, a note says so.
 _TRUSTED = 0.25
 _CAPPED_BATCHES, _FEW_BATCHES = 5, 10
 #: A query without a name has a long id.

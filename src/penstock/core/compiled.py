@@ -9,7 +9,7 @@ _F = TypeVar("_F", bound=Callable[..., object])
 
 
 def compiled(function: _F) -> _F:
-    """The function as machine code; compiled anew in each process if no cache folder can be written."""
+    """The function as machine code; compiled again in each process if no cache folder can be written."""
     try:
         return cast("_F", njit(cache=True, nogil=True)(function))
     except RuntimeError:  # Numba found no writable place for its cache

@@ -65,7 +65,7 @@ def written(parcel: Parcel, lines: Sequence[str]) -> bytes:
 
 
 def parts(lines: Sequence[str], most_bytes: int = MOST_BYTES - _HEAD_BYTES) -> Iterator[list[str]]:
-    """The rows of a batch in pieces that fit a message; at least one, though it be empty.
+    """The rows of a batch in pieces that fit a message; at least one, even if empty.
 
     >>> list(parts(["aaa", "bbb", "ccc"], most_bytes=8)), list(parts([]))
     ([['aaa', 'bbb'], ['ccc']], [[]])

@@ -1,8 +1,8 @@
 """Recorded progress of a streaming query, read from a file: JSON lines, a JSON array, or Spark's event log.
 
 A recording may hold the progress of several queries, and much else if it is an event log: of its lines only those of
-progress events are parsed. Files may be compressed with gzip or zstd, as Spark compresses its event logs. What cannot
-be read is left out and told: whoever is killed while writing leaves a torn line.
+progress events are parsed. Files may be compressed with gzip or zstd, as Spark compresses its event logs. Unreadable
+lines are skipped and reported: a writer killed while writing leaves a torn line.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def read(path: Path, query: str | None = None) -> Recording:
             unread.append(f"{place}: a progress that cannot be read ({error})")
             continue
         name, key, run = (str(given.get(field) or "") for field in ("name", "id", "runId"))
-        # Spark keeps the last ones only, so whoever records for long asks again and again: some come twice.
+        # Spark keeps only the last ones, so a long recording polls repeatedly and has some twice.
         found.setdefault(name or key, {})[run, progress.batch, progress.start_s] = progress
         called.setdefault(name or key, set()).update({name, plain(name), key, run})
     if not found:

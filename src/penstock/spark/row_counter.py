@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     )
     from pyspark.sql.streaming.query import StreamingQuery
 
-#: Longest wait for what Spark has still to tell of a run that has ended.
+#: Longest wait for the last progress of a run that has ended.
 WAIT_S = 30.0
 
 
@@ -62,7 +62,7 @@ class RowCounter(StreamingQueryListener):
             self._rows[str(told.runId), told.batchId] = told.numInputRows
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark's name
-        """No more will be told of this run."""
+        """Spark reports no more progress of this run."""
         with self._news:
             self._ended.add(str(event.runId))
             self._news.notify_all()

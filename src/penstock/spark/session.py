@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-#: What a guarded stream gains from, whoever makes the session.
+#: Settings that help a guarded stream in any session.
 RECOMMENDED = {
     # Over TCP each call of a Python worker waits 40 ms for a delayed acknowledgement; the control table is one a batch.
     "spark.python.unix.domain.socket.enabled": "true",

@@ -77,7 +77,7 @@ _HORIZON_S = 1e9
 
 
 def register(spark: SparkSession) -> None:
-    """Make `format("penstock")` known to a session that has not found it by itself."""
+    """Register `format("penstock")` in a session that did not discover it."""
     spark.dataSource.register(PenstockSource)
 
 
@@ -112,7 +112,7 @@ def _keys(keys: int, skew: float, uniform: NDArray[np.float64]) -> NDArray[np.in
     return drawn
 
 
-# These are kept from task to task of a worker process, since each task gets its reader anew.
+# A worker process keeps these between tasks, because each task gets a new reader.
 @lru_cache(maxsize=4)
 def _key_of_cell(keys: int, skew: float) -> NDArray[np.int64]:
     edges = np.arange(_CELLS + 1) / _CELLS

@@ -82,7 +82,7 @@ class Log(Generic[_M]):
     def __init__(self, place: str | os.PathLike[str] | Store, *, make: bool = True) -> None:
         """Open the log in a store or in a folder, which is made if it is missing; a `file:` address is a folder too.
 
-        With `make=False` no folder is made: whoever only looks, or runs on another machine, must not leave one behind.
+        With `make=False` no folder is made: readers, and processes on other machines, must not create one.
         """
         self.store: Store = FolderStore(place, make=make) if isinstance(place, str | os.PathLike) else place
         self._warned: set[str] = set()
@@ -237,7 +237,7 @@ class PlanLog(Log[Plan]):
 
 
 class BindingLog(Log[Binding]):
-    """Batches by number, each bound for good to the plan that judges it."""
+    """Batches by number, each bound permanently to the plan that judges it."""
 
     _kind, _word, _number, _time = Binding, "binding", "batch", "bound_s"
 

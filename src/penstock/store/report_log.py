@@ -1,4 +1,4 @@
-"""A query's reports on disk, beside its plans: for the dashboard, and for whoever asks later what happened.
+"""A query's reports on disk, beside its plans: for the dashboard and for later analysis.
 
 One journal a query, under `reports` in the guard's folder. A line is a word and a message: `watch` when a guard began
 to plan for the query, `report` for each batch, `missing` for one that none can be made of, `alarms` when they have
@@ -39,7 +39,7 @@ class Watch(Message):
         target: What is held, in words.
         target_s: The latency to hold, if it is one.
         target_rows_per_s: The rate to hold, if it is one.
-        key: Columns by which costs are told apart.
+        key: Columns that determine a row's cost.
         key_types: Their types, as Spark spells them; empty if not known.
         row: Columns that tell rows apart, if some were named.
         row_types: Their types.
@@ -70,7 +70,7 @@ class Watch(Message):
 
 @dataclass(frozen=True, slots=True)
 class Alarms(Message):
-    """What a person should hear of from now on, and how many errors the guard has met and survived."""
+    """The alarms from now on, and how many errors the guard has caught."""
 
     told_s: Seconds
     alarms: tuple[Text, ...] = ()

@@ -29,12 +29,12 @@ class Totals:
     queued_s: float = 0.0  #: their latency, summed
     busy_s: float = 0.0
     control_s: float = 0.0
-    batches_missing: int = 0  #: batches that no report tells of, so that the sums are without them
-    rows_missing: int = 0  #: their rows by Spark's count, where it is known
+    batches_missing: int = 0  #: batches without a report, which the sums omit
+    rows_missing: int = 0  #: their rows by Spark's count, if known
     rows_unread: int = 0  #: rows that the gate counted beyond those that Spark has read
 
     def add(self, report: Report) -> None:
-        """Take in one Report."""
+        """Add one Report."""
         self.batches += 1
         self.rows_in += report.rows_in
         self.rows_kept += report.rows_kept

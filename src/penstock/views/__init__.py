@@ -1,1 +1,1 @@
-"""What is shown in a terminal or written as a page, for whoever runs a command."""
+"""What is shown in a terminal or written as a page by commands."""

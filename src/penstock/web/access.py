@@ -40,7 +40,7 @@ class Door:
     """Lets a request through to the page, or not."""
 
     def __init__(self, app: ASGIApp, *, host: str, port: int, token: str | None) -> None:
-        """Guard a page that is bound to this address; without a token whoever names it rightly may see it."""
+        """Guard a page bound to this address; without a token, any request with the right host name passes."""
         self._app, self._host, self._port, self._token = app, host, port, token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -68,7 +68,7 @@ class Door:
         if scope["path"] == "/" and self._is_token(given):
             # The token leaves the address, so that it is in no history and on no screen.
             moved = RedirectResponse("/", 303)
-            # Not "strict": whoever follows a link in a chat or a notebook would be sent on without the cookie.
+            # Not "strict": a link from a chat or a notebook would arrive without the cookie.
             moved.set_cookie(self._cookie, given, httponly=True, samesite="lax", path="/")
             await moved(scope, receive, sealed)
         elif self._is_token(self._carried(HTTPConnection(scope))):

@@ -41,7 +41,7 @@ class Balanced:
     Attributes:
         alpha: How much the poorest query counts, where several share work: 0, only the sum of utilities; 1,
             proportional fairness; infinity, only the poorest. A query alone is not touched by it.
-        key: Column or columns by which costs are told apart; the guard's own if not given.
+        key: Column or columns that determine a row's cost; the guard's if not given.
         value: What rows are worth: a column of utilities from 0 to 1, or `Worth`. All alike if not given.
         min_keep: The least share kept of any class of rows, so that none disappears from the answers.
         seed: Seed of the gate's coins.

@@ -73,7 +73,7 @@ class Worth:
             raise PenstockError.setting("intervals", list(intervals), "a utility above 0 for some values")
         steps = tuple(number / (LEVELS - 1) for number in range(LEVELS))
         middles = tuple((low + high) / 2.0 for low, high in pairwise(steps))
-        # A row that is worth something is never taken for one that is worth nothing.
+        # A row with a small positive worth is never rounded to zero.
         rounded = (0.0, *middles[1:])
         object.__setattr__(self, "intervals", intervals)
         object.__setattr__(self, "ends", tuple(high for _, high, _ in intervals[:-1]) if intervals else rounded)

@@ -109,7 +109,7 @@ class OffsetRatio:
         self._recent = deque[tuple[int, int]](maxlen=RATIO_BATCHES)
 
     def learn(self, rows: int, offsets: int | None) -> None:
-        """Take in a batch; nothing is learned if its offsets count no rows."""
+        """Learn from a batch, unless its offsets count no rows."""
         if offsets:
             self._recent.append((rows, offsets))
             came, counted = (sum(each) for each in zip(*self._recent, strict=True))

@@ -66,13 +66,13 @@ class BucketCosts(Learned):
     def add(
         self, buckets: NDArray[np.integer[Any]], costs_s: NDArray[np.float64], weights: NDArray[np.float64]
     ) -> None:
-        """Take in executed rows."""
+        """Add executed rows."""
         self.rows += np.bincount(buckets, minlength=BUCKETS)
         self.weight += np.bincount(buckets, weights, minlength=BUCKETS)
         self.work_s += np.bincount(buckets, costs_s, minlength=BUCKETS)
 
     def merge(self, other: BucketCosts) -> None:
-        """Take in what another one has learned."""
+        """Merge what another one has learned."""
         self.rows += other.rows
         self.weight += other.weight
         self.work_s += other.work_s

@@ -33,7 +33,7 @@ from penstock.errors import PenstockError
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-#: No class is given up entirely: what is shut out cannot be weighted back, and its cost would never be learned anew.
+#: No class is given up entirely: what is shut out cannot be weighted back, and its cost would never be learned again.
 MIN_KEEP = 0.01
 #: Densities that differ by less, as a share, are the same: sums of floats tell apart what is alike.
 _ALIKE = 1e-9

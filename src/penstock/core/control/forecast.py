@@ -59,7 +59,7 @@ TRY_SHARE, IN_DOUBT = 0.5, 0.1
 SURE_ERRORS, VARIED = 2.0, 4.0
 #: Once a target is out of reach, a batch that takes so many times as long as expected shows that something has changed.
 CHANGED = 1.5
-#: A target that every batch misses for so long is missed for good, unless something changes.
+#: A target that every batch misses for so long stays missed unless something changes.
 MISSED_S = 10.0
 #: If the target is out of reach, batches may work this share of the time: with more, they would take ever longer.
 KEEP_UP = 0.8
@@ -121,7 +121,7 @@ class Knowledge(Learned):
         self.missed = self.recent = self._intervals = self._delays = self._errors = ()
 
     def learn(self, report: Report) -> None:
-        """Take in one batch."""
+        """Process the report of one batch."""
         again = self._last is not None and report.start_s <= self._last.start_s
         self.batches += not again
         self.until_s = report.end_s
@@ -329,7 +329,7 @@ class Knowledge(Learned):
 
     @property
     def shrinking(self) -> bool:
-        """Whether batches become smaller by themselves while little is known: nothing need be shed to learn that."""
+        """Whether batches shrink without shedding while little is known, so that nothing need be shed to learn."""
         last = self._last
         if last is None or self.measured or self.capped or not self.in_doubt or last.shed_total:
             return False

@@ -120,7 +120,7 @@ class BatchPlanner:
         utilities: What a row of each bucket is worth: most utility for its work first, instead of all rows alike.
         min_keep: With utilities, the least share kept of a bucket.
         grid: With utilities, places for keys and grades of worth (`core.control.bucket_costs`).
-        alarms: What a person should hear of, one line each, as of the last report.
+        alarms: Alarms, one line each, as of the last report.
     """
 
     policy: str
@@ -169,8 +169,8 @@ class BatchPlanner:
     def _keeps_up(self, forecast: Forecast) -> bool:
         """Whether rows wait for something else than the work on rows before them.
 
-        The query stood still, or its first batch was slow: that ends by itself. Or batches are long whatever is in
-        them. Shedding is no cure for either.
+        The query stood still, or its first batch was slow: that ends without help. Or batches are long whatever their
+        rows. Shedding helps in neither case.
         """
         if self.target.fresh_s is None:
             return False
@@ -191,7 +191,7 @@ class BatchPlanner:
     def recall(self, reports: Sequence[Report], now_s: float) -> Plan | None:
         """Learn from reports of an earlier run; a plan that says what fits, or None if that is not known.
 
-        It sheds nothing by itself: of the load now, nothing is known yet.
+        It sheds nothing, because the current load is not known yet.
         """
         for report in reports:
             if report.end_s > self._known.until_s:
@@ -255,8 +255,8 @@ class BatchPlanner:
             return np.full(BUCKETS, self.mean_cost_s)
         if self.recent_mean:
             return np.full(BUCKETS, self._known.last_mean_s)
-        # A bucket never seen is taken for free, that is, first: at the floor it would take long to learn its cost. It
-        # brings no work to the forecast either way.
+        # A bucket never seen is assumed to be free, that is, kept first: at the floor learning its cost would take
+        # long. It brings no work to the forecast either way.
         level = self._known.surprise * self._known.reach
         return np.where(self._known.costs.rows > 0.0, level * self._known.costs.costs_s(), 0.0)
 
@@ -283,7 +283,7 @@ class BatchPlanner:
         return abs(old_work - new_work) > DEAD_BAND * new_work or new > (1.0 + DEAD_BAND) * old
 
     def _alarms(self, report: Report, must_keep_s: float) -> list[str]:
-        """What a person should hear of, one line each."""
+        """Alarms, one line each."""
         found = []
         known, ratio = self._known, self.target.ratio(report)
         missed = ratio is not None and ratio > 1.0

@@ -41,7 +41,7 @@ class Planner(Protocol):
 
     @property
     def alarms(self) -> tuple[str, ...]:
-        """What a person should hear of, one line each, as of the last report."""
+        """Alarms, one line each, as of the last report."""
 
 
 @runtime_checkable

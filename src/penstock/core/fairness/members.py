@@ -49,7 +49,7 @@ class SharedKnowledge(Learned):
 
     _batches: tuple[_Batch, ...]
     _paused_s: Number | None  # when it began another run, of which it has not reported yet
-    #: Work of a row that is kept, by what its operator told; what was known last if no row of late was kept.
+    #: Work of a row that is kept, as its operator measured it; the last known value if no row was kept recently.
     cost_s: Number
     #: Whether an operator tells how long it works; otherwise the length of batches is all that is known.
     measured: Flag
@@ -60,7 +60,7 @@ class SharedKnowledge(Learned):
         self._batches, self._paused_s, self.cost_s, self.measured = (), None, 0.0, False
 
     def learn(self, report: Report) -> None:
-        """Take in one batch."""
+        """Process the report of one batch."""
         if self._paused_s is not None:
             self.forget()
         before = self._batches[-1] if self._batches else None
@@ -127,12 +127,12 @@ class SharedKnowledge(Learned):
 
     @property
     def kept_per_s(self) -> float:
-        """Rows that were worked off a second, of late."""
+        """Rows processed per second, over recent batches."""
         return self._per_s([batch.kept for batch in self._batches])
 
     @property
     def busy_per_s(self) -> float:
-        """Work that operators did a second, of late."""
+        """Work of operators per second, over recent batches."""
         return self._per_s([batch.busy_s for batch in self._batches])
 
     @property
@@ -142,7 +142,7 @@ class SharedKnowledge(Learned):
 
     @property
     def at_work(self) -> float:
-        """The share of the time in which a batch ran, of late."""
+        """The share of recent time in which a batch ran."""
         return min(self._per_s([batch.end_s - batch.start_s for batch in self._batches]), 1.0)
 
     @property
@@ -153,7 +153,7 @@ class SharedKnowledge(Learned):
 
     @property
     def wait_s(self) -> float:
-        """Mean wait of the rows of a batch, of late: the median of three batches."""
+        """Mean wait of the rows of a batch: the median of the last three batches."""
         return self._of_late([batch.wait_s for batch in self._batches])
 
     @property
@@ -166,7 +166,7 @@ class SharedKnowledge(Learned):
 
     @property
     def cycle_s(self) -> float:
-        """Time from batch to batch, of late."""
+        """Time from batch to batch, over recent batches."""
         return self._of_late([max(batch.came_s, batch.end_s - batch.start_s) for batch in self._batches])
 
     @property

@@ -107,7 +107,7 @@ class Member:
 
     @property
     def held(self) -> bool:
-        """Whether its waits become shorter if rows are shed, and do not end by themselves."""
+        """Whether shedding shortens its waits, and they would not end otherwise."""
         return not (self.batches.out_of_reach or self.batches.catching_up)
 
 
@@ -156,7 +156,7 @@ class FairPlanner:
         self.members: dict[str, Member] = {}  #: by name
 
     def join(self, name: str, terms: Terms) -> None:
-        """Let a query take part; one that did before begins anew, as if nothing were known of it."""
+        """Add a query; one that took part before starts over without knowledge."""
         batches = Knowledge(MeanQueueLatency(self.target_s), triggered=False)
         self.members[name] = Member(terms, SharedKnowledge(terms.sources, self.window_s), batches)
 
@@ -169,7 +169,7 @@ class FairPlanner:
         return self.members[name].plan
 
     def alarms(self, name: str) -> tuple[str, ...]:
-        """What a person should hear of the query, one line each, as of its last report."""
+        """The alarms of the query, one line each, as of its last report."""
         return self.members[name].alarms
 
     def decide(self, name: str, report: Report, now_s: float) -> Plan | None:
@@ -221,7 +221,7 @@ class FairPlanner:
     def recall(self, name: str, reports: Sequence[Report], now_s: float) -> Plan | None:
         """Learn from reports of an earlier run; a plan that says what fits, or None if that is not known.
 
-        It sheds nothing by itself, and rows carry what they carried then.
+        It sheds nothing, and rows carry the same SIC as then.
         """
         own = self.members[name]
         for report in reports:
@@ -240,7 +240,7 @@ class FairPlanner:
         )
 
     def learn(self, name: str, report: Report) -> None:
-        """Take in a batch of the query; a planner that knows more extends it."""
+        """Process a batch of the query; a planner that knows more extends it."""
         self.members[name].known.learn(report)
         self.members[name].batches.learn(report)
 

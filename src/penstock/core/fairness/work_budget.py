@@ -124,7 +124,7 @@ class WorkBudget(Learned):
         pace_per_s: float,
         in_vain: bool = False,
     ) -> None:
-        """Take in how it goes.
+        """Process how it goes.
 
         Args:
             now_s: The time.

@@ -79,7 +79,7 @@ class Scheduler(Protocol):
         """Say where one row goes."""
 
     def receive(self, event: Received) -> None:
-        """Take in one message of an instance."""
+        """Process one message of an instance."""
 
 
 class Instance(Protocol):
@@ -90,4 +90,4 @@ class Instance(Protocol):
         """Size of what the machine has learned."""
 
     def executed(self, row: Done) -> list[Send]:
-        """Take in one executed row; answer with the messages to send."""
+        """Process one executed row; answer with the messages to send."""

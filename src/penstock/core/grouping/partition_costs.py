@@ -131,7 +131,7 @@ class PartitionCosts:
         return factors
 
     def learn(self, parts: Mapping[int, BucketCosts]) -> None:
-        """Take in what one batch cost, partition by partition; others than those that rows are dealt to are ignored."""
+        """Process what one batch cost, partition by partition; others than those that rows are dealt to are ignored."""
         found = {part: own for part, own in parts.items() if 0 <= part < self.partitions and own.work_s.sum() > 0.0}
         if not found:
             return
@@ -160,7 +160,7 @@ class PartitionCosts:
         return _together(own for other, own in found.items() if other != part).costs_s()
 
     def _learn_factors(self, done_s: Mapping[int, float], due_s: Mapping[int, float]) -> None:
-        """Take in the work done and the work expected, by partition."""
+        """Process the work done and the work expected, by partition."""
         parts = np.array([part for part, time_s in due_s.items() if time_s > 0.0], np.intp)
         if len(parts) < 2:  # noqa: PLR2004 - one alone cannot be compared
             return

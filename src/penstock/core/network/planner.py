@@ -102,7 +102,7 @@ class NetworkPlanner:
         return self._histograms.subjects if self._histograms else {}
 
     def decide(self, batch: Measured, quantiles: Mapping[str, list[float]] | None = None) -> Decision:
-        """Take in a batch; decide for the next."""
+        """Process a batch; decide for the next."""
         self.known.learn(batch)
         if self._histograms:
             self._histograms.learn(quantiles or {})

@@ -107,7 +107,7 @@ class NetworkStatistics:
             self._calibrated = True
 
     def learn(self, batch: Measured) -> None:
-        """Take in one batch of the inputs."""
+        """Process one batch of the inputs."""
         if batch.elapsed_s > 0.0:
             self._recent.append((batch.elapsed_s, batch.rows))
         for box in self._given.boxes:
@@ -125,7 +125,7 @@ class NetworkStatistics:
             self._pace.learn(self._work_s(batch.arcs, self._first), batch.duration_s)
 
     def learn_stage(self, stage: str, arcs: Mapping[str, int], duration_s: float) -> None:
-        """Take in one batch of a further stage: rows on the arcs into its boxes, and how long it took."""
+        """Process one batch of a further stage: rows on the arcs into its boxes, and how long it took."""
         self._paces[stage].learn(self._work_s(arcs, self._stages[stage]), duration_s)
 
     def _work_s(self, arcs: Mapping[str, int], boxes: frozenset[str]) -> float:

@@ -132,7 +132,7 @@ class CostModel:
         return self._drift * (self._sketch.estimate(key) if exact is None else exact)
 
     def learn(self, keys: Sequence[Key], costs: Sequence[float]) -> None:
-        """Take in a batch of executed rows: first the drift of all costs, then the costs themselves.
+        """Process a batch of executed rows: first the drift of all costs, then the costs themselves.
 
         Costs must be finite and not negative; a batch with any other is refused whole.
         """

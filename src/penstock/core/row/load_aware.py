@@ -162,7 +162,7 @@ class LoadAwareShedder:
         return self._costs.memory_bytes + self._carry.memory_bytes + UNANSWERED_REQUESTS * 24
 
     def receive(self, message: object) -> None:
-        """Take in a reply, unless a newer one is in already."""
+        """Process a reply, unless a newer one is in already."""
         if not isinstance(message, Feedback):
             raise TypeError(f"not a message of the load-aware operator: {message!r}")
         if message.number <= self._answered:

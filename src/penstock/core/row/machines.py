@@ -117,7 +117,7 @@ class Shedder(Protocol):
         """Say what to do with one row."""
 
     def receive(self, message: object) -> None:
-        """Take in one message of the operator."""
+        """Process one message of the operator."""
 
 
 class Operator(Protocol):
@@ -128,4 +128,4 @@ class Operator(Protocol):
         """Size of what the machine has learned; it grows no more once the first messages are in."""
 
     def executed(self, row: Executed) -> list[Send]:
-        """Take in one executed row; answer with the messages to send."""
+        """Process one executed row; answer with the messages to send."""

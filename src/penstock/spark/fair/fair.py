@@ -140,7 +140,7 @@ class Fair(Metered):
             checkpoint: The query's checkpoint folder, under which its plans are kept.
             weight_column: Name of the column with each kept row's weight; `weight` if not given. A weight that rows
                 come with is multiplied: name its column here, unless Spark still knows that another guard made it.
-            key: With `Balanced`, column or columns by which costs are told apart.
+            key: With `Balanced`, column or columns that determine a row's cost.
             value: With `Balanced`, what rows are worth: a column of utilities from 0 to 1, or `Worth`.
             weight: The old name of `importance`; deprecated.
         """
@@ -181,11 +181,11 @@ class Fair(Metered):
             weight_column=weight_column,
         )
         self.join(made)
-        self.queries = {**self.queries, name: made}  # Whoever goes through them meanwhile sees those of before.
+        self.queries = {**self.queries, name: made}  # Concurrent readers iterate over the old dictionary.
         return made
 
     def join(self, query: FairQuery) -> None:
-        """Let a query begin anew, as if nothing were known of it; its `watch` does."""
+        """Let a query start over without knowledge; its `watch` does."""
         with self.lock:
             if isinstance(self.planner, BalancedPlanner):
                 self.planner.join(query.name, query.terms, worth=query.worth)

@@ -64,7 +64,7 @@ def by_cost(
     """Deal rows to partitions by what rows of their key have cost, for `DataFrame.transform`.
 
     Args:
-        key: Column or columns by which costs are told apart.
+        key: Column or columns that determine a row's cost.
         partitions: How many partitions there are to be, as many as tasks can run at once.
         checkpoint: Folder under which what was learned is kept: the query's checkpoint; with Spark Connect, a path of
             the server's. Without one it is kept in a temporary folder and forgotten at the end of the program.

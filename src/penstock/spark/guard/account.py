@@ -33,7 +33,7 @@ _MULTIPLY = ("Expand", "FlatMap", "Generate", "Join", "MapGroups", "MapIn", "Map
 
 
 class Account:
-    """Finds the batches of a query that no report tells of, and rows that Spark has not read, and says so."""
+    """Finds and reports batches of a query without a report, and rows that Spark has not read."""
 
     def __init__(  # noqa: PLR0913 - an account, and all that it is held against
         self,
@@ -88,7 +88,7 @@ class Account:
             self._counted_s = self._clock()
 
     def check(self, news: News) -> None:
-        """Find batches before those in the news that no report will be made of, though there were rows in them."""
+        """Find batches before those in the news that had rows but will have no report."""
         if news.forgotten:
             self.miss(news.forgotten[0], news.forgotten[-1], FORGOTTEN)
         if not news.first or news.newest is None:
@@ -101,7 +101,7 @@ class Account:
                 self.miss(first.batch, first.batch, NOT_RUN_AGAIN)
 
     def _check_earlier(self, first: int) -> None:
-        """Find batches that were bound before the first one that Spark tells of, and that no report tells of."""
+        """Find batches without a report that were bound before the first batch in Spark's progress."""
         if self._accounted is None or first <= self._accounted + 1:
             return
         lost = [batch for batch in self._bindings.versions() if self._accounted < batch < first]

@@ -87,7 +87,7 @@ def column_names(setting: str, given: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def guard_key(key: str | Sequence[str], policy: Policy) -> tuple[str, ...]:
-    """The columns by which costs are told apart: the guard's, or those of its policy."""
+    """The columns that determine a row's cost: the guard's, or those of its policy."""
     names = column_names("key", key)
     own = column_names("key", policy.key) if isinstance(policy, Balanced) else ()
     if names and own and names != own:

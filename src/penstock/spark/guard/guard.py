@@ -119,8 +119,8 @@ class Guard(Watcher, Metered):
         Args:
             target: What to hold: `MeanQueueLatency`, `MaxLag` or `Throughput`.
             policy: How to choose the rows to give up; `LoadAware()` if not given.
-            key: Column or columns by which costs are told apart; a policy of `Balanced` may name them in its place.
-                Without one, all rows are alike.
+            key: Column or columns that determine a row's cost; a `Balanced` policy may name them instead. Without one,
+                all rows are alike.
             arrival: Column with a row's time of arrival (timestamps, or seconds since 1970); if not given, `arrival` or
                 `timestamp`.
             keep: Rows that are never shed: a condition in SQL or a column.
@@ -348,7 +348,7 @@ class Guard(Watcher, Metered):
 
     @property
     def alarms(self) -> tuple[str, ...]:
-        """What needs a person: a target that cannot be held, say. As of the last batch."""
+        """Alarms that need an operator, such as a target that cannot be held. As of the last batch."""
         parts = self._forward, self._shed
         own = [part.alarm for part in parts if part is not None and part.alarm is not None]
         return (*(self._controller.alarms if self._controller else ()), *own)
@@ -410,7 +410,7 @@ class Guard(Watcher, Metered):
         return Start(time.time(), self.target.fresh_s if self.backlog == "thin" else None, rate)
 
     def _sign(self, query: str) -> Watch:
-        """What whoever reads its reports should know of this guard."""
+        """What readers of its reports must know about this guard."""
         keep = self._columns.keep
         return Watch(
             guard=self.name,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger("penstock")
 
-#: So many batches in a row that no plan has judged, although one was in force when they began, need a person.
+#: Raise an alarm after this many batches in a row without a plan, although one was in force when they began.
 UNJUDGED_BATCHES = 2
 #: A plan is on disk so long after it was decided.
 WRITTEN_S = 1.0
@@ -37,7 +37,7 @@ class Judged:
 
     @property
     def alarms(self) -> tuple[str, ...]:
-        """What a person should hear of, as of the last batch."""
+        """Alarms, as of the last batch."""
         own = () if self._trouble is None else (self._trouble,)
         return own + tuple(
             f"query {other} reads rows that this guard admits for query {self._query}: it keeps every row, and no "

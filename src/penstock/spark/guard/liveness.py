@@ -12,8 +12,7 @@ if TYPE_CHECKING:
 
 #: Input is over when no data has been there for so long.
 IDLE_S = 2.0
-#: A batch that takes so long, and so many times as long as the last one, is told of: a source that cannot be reached
-#: looks like that.
+#: A batch that takes this long, and this many times as long as the last one, raises an alarm.
 STALLED_S, STALLED_TIMES = 60.0, 3.0
 NO_BATCH = "no batch of query"
 
@@ -30,7 +29,7 @@ class Liveness:
         self._idle_since_s: float | None = None
 
     def saw(self, newest: Progress | None, now_s: float) -> None:
-        """Take in the newest trigger."""
+        """Process the newest trigger."""
         if newest is not None and (self._newest is None or newest.start_s != self._newest.start_s):
             self._newest, self._sign_s, self._active_since_s = newest, now_s, None
 

@@ -56,7 +56,7 @@ class Teller:
         self.kept_in.write(message)
 
     def keep_alive(self) -> None:
-        """Write that somebody watches, if nothing was written for a while."""
+        """Write an `alive` line if nothing was written for a while."""
         if not 0.0 <= self._clock() - self._kept_s < ALIVE_S:
             self.keep(Alive(self._clock()))
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger("penstock")
 
-#: A query that has passed a guard's gate for so long without being watched is told of; time between two looks.
+#: After this time a query that uses a guard's gate without being watched is logged; time between two checks.
 UNWATCHED_S, LOOK_S = 30.0, 5.0
 
 
@@ -36,7 +36,7 @@ class Gate(NamedTuple):
 
 
 class Reminder:
-    """Looks at the running queries, in one thread for all guards, until each guard watches or was told of."""
+    """Checks the running queries, in one thread for all guards, until each guard watches or was logged."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         """Wait for no guard yet."""

@@ -1,7 +1,7 @@
-"""What SQL boxes cost and what a batch without rows takes: each box is run by itself over a sample, and timed.
+"""What SQL boxes cost and what a batch without rows takes: each box runs alone over a sample and is timed.
 
 Python boxes measure themselves, and are not run here: what they do to the world outside, they do once for each row. A
-box behind one is timed if the rows of the Python box are kept for several consumers; else it counts as next to free.
+box behind one is timed if the rows of the Python box are kept for several consumers; otherwise it counts as free.
 """
 
 from __future__ import annotations

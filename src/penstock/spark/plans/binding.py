@@ -55,7 +55,7 @@ class GateOptions(NamedTuple):
 
     folder: str  #: where plans and bindings are
     place: str  #: whose table of a plan it is
-    store: str = ""  #: the folder's identity, so that another one under the same path is not taken for it
+    store: str = ""  #: the folder's identity, so that another folder at the same path is not mistaken for it
     rules: tuple[tuple[int, int], ...] = ()  #: numbers of rules, the gate's own first, each with its place in the gate
     start: Start | None = None
 
@@ -89,7 +89,7 @@ class UnjudgedError(PenstockError):
 
 
 def bindings_of(folder: str | Path, query: str, *, make: bool = True) -> BindingLog:
-    """The bindings of a query; one that begins anew, with another identity, binds its batches anew."""
+    """The bindings of a query. A query that starts over, with another identity, binds its batches again."""
     return BindingLog(Path(folder) / "bindings" / query, make=make)
 
 
@@ -190,7 +190,7 @@ class _Logs:
         return Binder(self._plans, bindings, _newest, lambda: time.sleep(_RETRY_S))
 
     def binding(self, batch: Batch) -> tuple[Binding, Plan | None]:
-        """By what the batch is judged, for good, from now on."""
+        """The binding by which the batch is judged permanently."""
         try:
             binder = self._binder(batch.query)
             bound = binder.bound(batch.number, lambda: self._new(batch, binder, time.time()))

@@ -27,7 +27,7 @@ _SIC_UNIT = 1e-18
 
 #: What stands in place of a version if no plan is in force; and if the plan in force is one for another query.
 NO_PLAN, ANOTHERS = -1, -6
-#: What stands there if the newest plan could not be used when the batch was bound, so that it keeps every row for good.
+#: The entry if the newest plan could not be used when the batch was bound, so that the batch keeps every row.
 UNUSABLE = -8
 #: What stands there if the batch cannot be judged as it should be. Every row is kept then, and may not be at a replay;
 #: with a quarantine the batch fails.

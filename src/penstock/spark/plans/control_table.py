@@ -1,7 +1,7 @@
-"""The control table: a live plan as one row that a running query reads anew at every micro-batch.
+"""The control table: a live plan as one row that a running query rereads at every micro-batch.
 
 A Python data source whose `read` runs on an executor when a batch starts; what it does there is in `binding`. Spark
-plans the table in a Python process of its own, which imports this module and no more: so it imports next to nothing.
+plans the table in a Python process of its own, which imports this module and no more: so it imports almost nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How old rows are when their batch starts: what the gate counts of times of arrival, and how that is read again.
 
 The gate counts in any stream that has times of arrival, whether or not an operator is measured. Times that cannot be
-right are counted by themselves and left out of everything else, as `core.control.backlog` has it.
+right are counted separately and excluded from everything else, as `core.control.backlog` has it.
 """
 
 from __future__ import annotations

@@ -94,11 +94,11 @@ class Meter:
         return self._rows
 
     def shed(self, rows: int) -> None:
-        """Take in rows that the row gate shed."""
+        """Count rows that the row gate shed."""
         self._late += rows
 
     def executed(self, rows: Rows, sizes: list[int], starts_s: list[float], costs_s: list[float]) -> None:
-        """Take in the rows of a batch, slice by slice: all rows of a slice take an equal part of its cost."""
+        """Count the rows of a batch, slice by slice: all rows of a slice share its cost equally."""
         if not sizes:
             return
         counts = np.array(sizes)
@@ -124,7 +124,7 @@ class Meter:
             self._newest_s = max(self._newest_s, float(arrivals_s[known].max()))
 
     def worked(self, start_s: float, cost_s: float) -> None:
-        """Take in work that belongs to no row."""
+        """Add work that belongs to no row."""
         self._start_s = start_s if self._start_s is None else self._start_s
         self._busy_s += cost_s
         self._end_s = start_s + cost_s

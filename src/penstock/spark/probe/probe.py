@@ -59,7 +59,7 @@ class Measured:
     function: Callable[[Iterator[Any]], Iterable[Any]]
     form: Form
     guard: str
-    apart: bool = True  #: whether the costs of each task are told apart
+    apart: bool = True  #: whether costs are recorded per task
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
         """The function's results, then the sums; nothing for a task without rows, for which it is not called.

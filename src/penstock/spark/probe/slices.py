@@ -1,6 +1,6 @@
-r"""How many rows to hand to a function at a time, so that their cost can be told apart without slowing it down.
+r"""How many rows to hand to a function at a time, so that costs can be distinguished without slowing it down.
 
-A call on $n$ rows takes about $F + n\,v$: a fixed part and a part for each row. Small slices tell costs apart; but a
+A call on $n$ rows takes about $F + n\,v$: a fixed part and a part for each row. Small slices distinguish costs, but a
 vectorised function pays $F$ for each. The sizer tries a few sizes, fits the line, and settles on the smallest slice in
 which the fixed part is at most 5 percent.
 """

@@ -37,7 +37,7 @@ FILES = 100
 STOP_S = 30.0
 #: The query's checkpoint; Spark takes no folder of such a name for data.
 MARK = "_forward"
-#: How a line of a trace begins that Penstock has written for people.
+#: The beginning of a trace line that Penstock wrote.
 _OWN = f"{PenstockError.__module__}.{PenstockError.__qualname__}: "
 
 

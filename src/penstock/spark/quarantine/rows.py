@@ -271,7 +271,7 @@ class _Part:
         self._refuse_others()
 
     def _refuse_others(self) -> None:
-        """Whoever wrote the file: the rows in it must be these."""
+        """The file must hold these rows, whichever writer was first."""
         import pyarrow as pa  # noqa: PLC0415 - on a worker
         import pyarrow.parquet as pq  # noqa: PLC0415
 

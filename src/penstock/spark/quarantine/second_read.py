@@ -1,8 +1,8 @@
 """The second read of a source: with a quarantine Spark reads it once for the rows that pass and once for the shed ones.
 
 Spark's checkpoint lists the source twice then, and Spark resumes a query only with as many sources as it began with. So
-a query that began with a quarantine reads twice for good, also when its guard sheds nothing any more or has no
-quarantine; what is read the second time is dropped.
+a query that began with a quarantine always reads twice, even if its guard no longer sheds or has no quarantine; what is
+read the second time is dropped.
 """
 
 from __future__ import annotations

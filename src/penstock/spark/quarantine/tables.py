@@ -1,7 +1,8 @@
 """Tables of files that a stream fills: such a table must be the stream's own, or rows would be lost from sight.
 
-Spark keeps a log of what a stream has written beside the table's files. A batch whose number is in that log already is
-passed over, whoever wrote it; and files that are not in it, such as those of an INSERT, are not read any more.
+Spark keeps a log of what a stream has written beside the table's files. Spark skips a batch whose number is already in
+that log, even if another stream wrote it. Files that are not in the log, such as those of an INSERT, are no longer
+read.
 """
 
 from __future__ import annotations

@@ -331,7 +331,7 @@ class SiteRun:
         return found
 
     def _forget(self, number: int) -> None:
-        """The batch before is done for good: what it has read can go, and what is long past."""
+        """The batch before is complete: delete what it has read, and old entries."""
         last = self._log.get(number - 1)
         for name, one in last.total_inputs.items() if last else ():
             link = self._file.inputs[name][1].link

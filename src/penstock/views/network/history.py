@@ -38,7 +38,7 @@ class Numbers:
     last: float | None = None
 
     def add(self, number: float) -> None:
-        """Take in the number of one batch."""
+        """Add the number of one batch."""
         self.count += 1
         self.total += number
         self.least = number if self.least is None else min(self.least, number)
@@ -104,7 +104,7 @@ class Sums:
         return dict(self._alarms.values())
 
     def add(self, one: Snapshot) -> None:
-        """Take in the snapshot of the next batch."""
+        """Add the snapshot of the next batch."""
         self.batches += 1
         self.seconds += period_s(self.last, one)
         self.overloaded += one.load > fmt.limit(one)
@@ -133,7 +133,7 @@ class History(Sequence["Snapshot"]):
         self.sums = Sums()
 
     def append(self, snapshot: Snapshot) -> None:
-        """Take in the newest."""
+        """Add the newest."""
         self.sums.add(snapshot)
         self._last.append(snapshot)
         while self._last[0].time_s < snapshot.time_s - AGE_S:

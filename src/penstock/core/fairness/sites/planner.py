@@ -141,7 +141,7 @@ class SitePlanner:
 
     @property
     def alarms(self) -> tuple[str, ...]:
-        """What a person should hear of, one line each."""
+        """Alarms, one line each."""
         fixed_s, may_s = self._fixed_s, self._busy_share * self._elapsed_s
         if self._rows_per_s is not None or self._took_s <= may_s or fixed_s <= (1.0 - LEAST_FOR_ROWS) * may_s:
             return ()
@@ -224,7 +224,7 @@ class SitePlanner:
         return dict(zip(here, shares.round(12).tolist(), strict=True))
 
     def learn(self, seconds: Mapping[str, float], kept: Mapping[str, int], other_s: float) -> None:
-        """Take in what a batch took.
+        """Learn from the times of a batch.
 
         Args:
             seconds: Time for each fragment.

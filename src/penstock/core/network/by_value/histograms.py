@@ -39,7 +39,7 @@ class Histograms:
         return {place: judged.subject for place, judged in self._judged.items()}
 
     def learn(self, quantiles: Mapping[str, Sequence[float]]) -> None:
-        """Take in the quantiles of a batch, in equal steps from the least to the greatest value."""
+        """Process the quantiles of a batch, in equal steps from the least to the greatest value."""
         for place, values in quantiles.items():
             if place in self._seen and len(values) > 1 and all(math.isfinite(value) for value in values):
                 self._seen[place].append(list(values))
