@@ -1,1 +1,1 @@
-"""What is kept beside a query: logs of plans and bindings, journals of reports, and how much of the past stays."""
+"""Stores in folders and in memory, with the logs of plans and bindings, journals of reports, and retention."""

@@ -1,4 +1,4 @@
-"""Binds batches to plans, put-if-absent: a batch is judged by one plan for ever, and that plan was durable before."""
+"""Binds batches to plans, put-if-absent: a batch is always judged by one plan, and that plan was durable before."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from penstock.messages.plan import Binding, Plan
     from penstock.store.logs import BindingLog, PlanLog
 
-#: How often a binder deletes what is old, in batches. The loop does so more often.
+#: How often a binder deletes old entries, in batches. The loop deletes more often.
 PURGE_EVERY = 1_000
 
 _T = TypeVar("_T")
@@ -33,8 +33,8 @@ class Binder:
     ) -> None:
         """Bind to the plans of this log.
 
-        `seen` remembers the newest version by log, so that a long log is read as fast as a short one. What fails is
-        tried again once, after a `pause`.
+        `seen` caches the newest version by log, so that a long log is read as fast as a short one. A failed write is
+        retried once, after a `pause`.
         """
         self._plans, self._bindings = plans, bindings
         self._seen = {} if seen is None else seen
@@ -64,7 +64,7 @@ class Binder:
         return Newest(plan, self._plans.renewed_s(newest))
 
     def bound(self, batch: int, new: Callable[[], Binding]) -> Binding | None:
-        """By what a batch is judged from now on: as it was bound before, or by a `new` binding; None if it is damaged.
+        """The binding of a batch: the existing one, or `new`; None if it is damaged.
 
         Raises:
             PenstockError: If the batch cannot be bound.
@@ -74,10 +74,10 @@ class Binder:
             return found
         made = new()
         self._twice(lambda: self._bindings.add(batch, made))
-        if batch % PURGE_EVERY == 0:  # A query goes on binding its batches when its guard has stopped.
+        if batch % PURGE_EVERY == 0:  # A query continues to bind its batches after its guard has stopped.
             with suppress(Exception):
                 retention.purge(self._plans, self._bindings, batch, made.bound_s)
-        return self._bindings.get(batch)  # Another one may have been first.
+        return self._bindings.get(batch)  # Another writer may have been first.
 
     def last_bound_s(self, batch: int) -> float | None:
         """When the batch before this one was bound; None if there was none."""

@@ -27,7 +27,7 @@ _LOCK_NAME = ".lock"
 #: After so long a file that was never published is assumed to be left by a dead writer.
 STALE_S = 3600.0
 _NO_HARD_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
-#: Ends well if it gets the lock that another process holds.
+#: Succeeds if it gets the lock that another process holds.
 _TAKE_LOCK = "import fcntl, sys; fcntl.flock(open(sys.argv[1], 'ab'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
 _NO_FOLDER_SYNC = {errno.EBADF, errno.EINVAL}
 
@@ -35,15 +35,15 @@ _NO_FOLDER_SYNC = {errno.EBADF, errno.EINVAL}
 class FolderStore:
     """A file a name.
 
-    A new file is written and synced under a name of its own. Then it is linked to its final name, which fails if that
-    name is taken: a rename would replace what is there. Where files cannot be linked, one writer at a time looks and
-    renames, under a lock that the system frees when its holder dies.
+    A new file is written and synced under a temporary name, then linked to its final name. The link fails if that name
+    is taken; a rename would replace the file. Without hard links, one writer at a time checks and renames, under a lock
+    that the system frees when its holder dies.
     """
 
     def __init__(self, folder: str | os.PathLike[str], *, make: bool = True) -> None:
         """Open the store in this folder, which is made if it is missing; a `file:` address is a folder too.
 
-        With `make=False` no folder is made and nothing is cleaned up: for readers, and for other machines.
+        With `make=False` no folder is made and nothing is deleted: for readers, and for other machines.
         """
         self.folder = local_folder("folder", folder)
         if not make:
@@ -61,7 +61,7 @@ class FolderStore:
         return str(self.folder)
 
     def create(self, name: str, content: bytes) -> bool:
-        """Keep the content under a name and return true; false if the name is taken. Durable when it returns."""
+        """Store the content under a name and return true; false if the name is taken. Durable on return."""
         temp = self.unfinished(name)
         with self._telling("written"):
             try:
@@ -77,7 +77,7 @@ class FolderStore:
         return self.folder / f".{name}.{uuid.uuid4().hex}.tmp"
 
     def adopt(self, finished: Path, name: str) -> bool:
-        """Keep a finished file under a name, as `create` does."""
+        """Store a finished file under a name, as `create` does."""
         with self._telling("written"):
             try:
                 with finished.open("rb") as file:
@@ -87,7 +87,7 @@ class FolderStore:
                 self._discard(finished)
 
     def replace(self, name: str, content: bytes, *, durable: bool = False) -> None:
-        """Keep the content under a name, instead of what was there. Unless it is durable, a crash may lose it."""
+        """Store the content under a name, replacing the old content. Unless `durable`, a crash may lose it."""
         temp = self.unfinished(name)
         with self._telling("written"):
             try:
@@ -120,7 +120,7 @@ class FolderStore:
             return sorted(one.name for one in found if one.name != _LOCK_NAME and not _UNFINISHED.fullmatch(one.name))
 
     def remove(self, name: str) -> None:
-        """Delete what is kept under a name, if it is taken."""
+        """Delete a name, if it is taken."""
         with self._telling("written"):
             (self.folder / name).unlink(missing_ok=True)
 
@@ -154,7 +154,7 @@ class FolderStore:
             )
 
     def _sweep(self) -> None:
-        """Delete what dead writers have left. A writer that is only slow is told, and may try again."""
+        """Delete files of dead writers. A slow writer gets an error and may try again."""
         with os.scandir(self.folder) as found:
             for one in found:
                 with suppress(OSError):
@@ -163,7 +163,7 @@ class FolderStore:
 
     def _published(self, temp: Path, name: str) -> bool:
         won = self._publish(temp, self.folder / name)
-        # Also for the loser: the winner may have published and not yet synced, or have died there.
+        # The loser syncs too: the winner may have died between publishing and syncing.
         _sync_folder(self.folder)
         return won
 
@@ -175,11 +175,11 @@ class FolderStore:
         os.fsync(file.fileno())
 
     def _publish(self, temp: Path, final: Path) -> bool:
-        """Give the finished file its name in one step that fails if the name is taken."""
+        """Publish the finished file in one step that fails if the name is taken."""
         try:
             os.link(temp, final)
         except FileExistsError:
-            # Over NFS a link whose answer got lost is tried again, and meets itself.
+            # Over NFS a link whose answer is lost is retried and finds its own file.
             return temp.samefile(final)
         except OSError as error:
             if error.errno not in _NO_HARD_LINKS:
@@ -188,7 +188,7 @@ class FolderStore:
         return True
 
     def _publish_locked(self, temp: Path, final: Path) -> bool:
-        """Publish where files cannot be linked: look and rename, one writer at a time."""
+        """Publish without hard links: check and rename, one writer at a time."""
         with (self.folder / _LOCK_NAME).open("ab") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if final.exists():
@@ -201,7 +201,7 @@ class FolderStore:
 
     @contextmanager
     def _telling(self, deed: str) -> Iterator[None]:
-        """Say in one line what the system does not allow."""
+        """Turn an error of the system into one line."""
         try:
             yield
         except OSError as error:
@@ -216,7 +216,7 @@ def _sync_folder(folder: Path) -> None:
     try:
         os.fsync(descriptor)
     except OSError as error:
-        # Some file systems cannot sync a folder and say so; there is nothing more to be done then.
+        # Some file systems cannot sync a folder; nothing more can be done then.
         if error.errno not in _NO_FOLDER_SYNC:
             raise
     finally:
@@ -239,7 +239,7 @@ def local_folder(setting: str, folder: str | os.PathLike[str]) -> Path:
 
 
 def scheme_of(given: str) -> str | None:
-    """What an address begins with, up to its colon; `None` if it is a path.
+    """The scheme of an address; `None` if it is a path.
 
     >>> scheme_of("dbfs:/x"), scheme_of("/data/a:b")
     ('dbfs', None)

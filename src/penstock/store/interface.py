@@ -1,4 +1,4 @@
-"""What a store can do. Everything that Penstock keeps below a checkpoint goes through it."""
+"""The interface of stores. Everything that Penstock writes below a checkpoint goes through it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from penstock.errors import PenstockError
 
 
 class StoreError(PenstockError):
-    """A store could not do what it was asked to.
+    """An operation of a store failed.
 
     Attributes:
         why: What the system says.
@@ -22,8 +22,8 @@ class Store(Protocol):
 
     A piece is whole or absent, whenever its writer dies. `create` is the one operation that decides races: of several
     writers of a name, in threads, processes or on machines, exactly one gets `True`. Each operation raises
-    `StoreError`, in one line, if the store cannot do it; a `create` that raised may or may not have happened, and doing
-    it again tells.
+    `StoreError`, in one line, if the store cannot do it; a `create` that raised may or may not have succeeded; calling
+    it again shows which.
     """
 
     @property
@@ -31,10 +31,10 @@ class Store(Protocol):
         """Where it is, for messages."""
 
     def create(self, name: str, content: bytes) -> bool:
-        """Keep the content under a name and return true; false if the name is taken. Durable when it returns."""
+        """Store the content under a name and return true; false if the name is taken. Durable on return."""
 
     def replace(self, name: str, content: bytes, *, durable: bool = False) -> None:
-        """Keep the content under a name, instead of what was there. Unless it is durable, a crash may lose it."""
+        """Store the content under a name, replacing the old content. Unless `durable`, a crash may lose it."""
 
     def read(self, name: str) -> bytes | None:
         """The content of a name; `None` if it is not taken."""
@@ -46,4 +46,4 @@ class Store(Protocol):
         """Every name that is taken, ascending."""
 
     def remove(self, name: str) -> None:
-        """Delete what is kept under a name, if it is taken."""
+        """Delete a name, if it is taken."""

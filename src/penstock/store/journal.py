@@ -1,8 +1,8 @@
-"""Journals: lines that are only ever appended, for people to follow while they are written and to read afterwards.
+"""Journals: append-only lines, to be followed while they are written and read afterwards.
 
-A journal is a convenience beside what must be durable. So it is never in the way: a line that cannot be written is
-lost, told of once and counted. Its size is bounded: a full file becomes the older one of two. A reader may start, stop
-and resume at any moment; a line without an end is not there yet.
+A journal is not durable state and never blocks its writer: a line that cannot be written is lost, logged once and
+counted. Its size is bounded: a full file becomes the older one of two. A reader may start, stop and resume at any
+moment; it ignores a line without an end.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
-#: A file of so many bytes is put aside, and the one that was put aside before is deleted.
+#: A file of this many bytes is rotated, and the one rotated before is deleted.
 MOST_BYTES = 16 * 2**20
-#: At most so much is read at a time, so that a look at a long journal stays short.
+#: The most bytes read at a time, so that a poll of a long journal stays short.
 _READ_BYTES = 4 * 2**20
 
 
 def older(path: Path) -> Path:
-    """Where a full file is put aside."""
+    """The path of the rotated file."""
     return path.with_name(f"{path.name}.old")
 
 
@@ -46,7 +46,7 @@ class Journal:
         self._most_bytes = most_bytes
 
     def append(self, line: str) -> bool:
-        """Write a line; false if that could not be done."""
+        """Write a line; false if that failed."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with suppress(FileNotFoundError):
@@ -70,10 +70,10 @@ class Journal:
 
 
 class Tail:
-    """Reads a journal from its oldest line on, and each time what has come since.
+    """Reads a journal from its oldest line on, and at each call the new lines.
 
-    A file that was put aside is read to its end before the new one. One that was replaced or cut short is another
-    journal: `restarts` counts that, and reading begins anew.
+    A rotated file is read to its end before the new one. A replaced or truncated file is another journal: `restarts`
+    counts it, and reading starts over.
     """
 
     def __init__(self, path: Path) -> None:
@@ -84,7 +84,7 @@ class Tail:
         self._offset = 0
 
     def news(self) -> list[str]:
-        """Whole lines that have come since the last call, oldest first; empty if the file is not there."""
+        """Whole lines since the last call, oldest first; empty if there is no file."""
         found: list[str] = []
         if self._file is None:
             found += self._read(older(self.path), 0)[0]
@@ -103,7 +103,7 @@ class Tail:
         return found + lines
 
     def _read(self, path: Path, offset: int) -> tuple[list[str], int]:
-        """Whole lines from there on, and where the next one begins."""
+        """Whole lines from an offset on, and the offset of the next one."""
         found: list[str] = []
         try:
             with path.open("rb") as file:

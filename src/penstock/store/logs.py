@@ -1,7 +1,7 @@
-"""Logs under a query's checkpoint: the plans that were in force, and which batch was judged by which plan.
+"""Logs under a query's checkpoint: plans, and which batch was judged by which plan.
 
-An entry is written once and never changes: the first writer wins and all others are told so. After a crash at any
-moment an entry is either whole or absent. Old entries may be purged.
+An entry is written once and never changes: the first writer wins and `add` returns false to all others. After a crash
+an entry is whole or absent. Old entries may be purged.
 """
 
 import logging
@@ -30,7 +30,7 @@ _LEASE_NAME = ".lease"
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """Something in a log that holds no readable entry, and why not."""
+    """An unreadable file of a log, and why it is unreadable."""
 
     path_name: str
     why: str
@@ -40,7 +40,7 @@ class PlanStore(Protocol):
     """What a plan log is, wherever it keeps its plans: put-if-absent by version, never changed."""
 
     def add(self, version: int, plan: Plan) -> bool:
-        """Keep the plan and return true; false if that version was already taken."""
+        """Store the plan and return true; false if that version is taken."""
 
     def get(self, version: int) -> Plan | None:
         """The plan of that version; `None` if there is none to read."""
@@ -58,10 +58,10 @@ class PlanStore(Protocol):
         """The version after the newest one taken."""
 
     def skipped(self) -> list[Skipped]:
-        """What lies in the log and cannot be read."""
+        """Unreadable files of the log."""
 
     def renew(self, version: int, now_s: float) -> None:
-        """Let the plan of that version act for another lease from now on."""
+        """Renew the lease of the plan of that version."""
 
     def renewed_s(self, version: int) -> float:
         """When the plan of that version was last renewed; 0 if it never was."""
@@ -70,8 +70,8 @@ class PlanStore(Protocol):
 class Log(Generic[_M]):
     """Entries of one kind in a store, which readers and writers of many processes may share.
 
-    Each entry has two lines: the xxHash64 of its JSON, and that JSON. One that does not check out is skipped, named by
-    `skipped` and warned about once; its number stays taken.
+    Each entry has two lines: the xxHash64 of its JSON, and that JSON. An entry whose checksum fails is skipped, listed
+    by `skipped` and logged once; its number stays taken.
     """
 
     _kind: type[_M]  #: what an entry is
@@ -93,10 +93,10 @@ class Log(Generic[_M]):
         return Path(self.store.where)
 
     def add(self, version: int, entry: _M) -> bool:
-        """Keep the entry and return true; false if that number was already taken.
+        """Store the entry and return true; false if that number is taken.
 
-        Either way the entry is durable when this returns. If it raises instead, the number may or may not
-        have been taken: adding it again tells.
+        Either way the entry is durable on return. If it raises, the number may or may not be taken; adding it again
+        shows which.
         """
         if (own := getattr(entry, self._number)) != version:
             raise PenstockError.setting(self._number, version, f"the {self._number} of the {self._word}, {own}")
@@ -169,7 +169,7 @@ class Log(Generic[_M]):
         self.store.remove(self._name(version))
 
     def skipped(self) -> list[Skipped]:
-        """Everything that is no readable entry, with the reason; not what a writer is still busy with."""
+        """Unreadable files with the reason, without those still being written."""
         found = [self._look(name) for name in self.store.names()]
         return [skipped for skipped in found if isinstance(skipped, Skipped)]
 
@@ -221,7 +221,7 @@ class PlanLog(Log[Plan]):
         return self.entries()
 
     def renew(self, version: int, now_s: float) -> None:
-        """Let the plan of that version act for another lease from now on.
+        """Renew the lease of the plan of that version.
 
         That is one small piece, replaced each time. It need not survive a crash: without it rows flow.
         """

@@ -6,7 +6,7 @@ import threading
 
 
 class MemoryStore:
-    """Lives and dies with its process.
+    """Its content is lost with the process.
 
     >>> store = MemoryStore()
     >>> store.create("a", b"first"), store.create("a", b"second"), store.read("a"), store.names()
@@ -21,12 +21,12 @@ class MemoryStore:
         self._lock = threading.Lock()
 
     def create(self, name: str, content: bytes) -> bool:
-        """Keep the content under a name and return true; false if the name is taken."""
+        """Store the content under a name and return true; false if the name is taken."""
         with self._lock:
             return name not in self._kept and not self._kept.update({name: content})
 
     def replace(self, name: str, content: bytes, *, durable: bool = False) -> None:
-        """Keep the content under a name, instead of what was there."""
+        """Store the content under a name, replacing the old content."""
         del durable
         with self._lock:
             self._kept[name] = content
@@ -45,6 +45,6 @@ class MemoryStore:
             return sorted(self._kept)
 
     def remove(self, name: str) -> None:
-        """Delete what is kept under a name, if it is taken."""
+        """Delete a name, if it is taken."""
         with self._lock:
             self._kept.pop(name, None)

@@ -1,4 +1,4 @@
-"""The reports of the last batches, in memory: as many as are kept, none that is too old, and few with their costs."""
+"""The reports of the last batches in memory: a bounded number, none too old, few with their costs."""
 
 from __future__ import annotations
 

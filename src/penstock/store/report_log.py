@@ -1,10 +1,10 @@
 """A query's reports on disk, beside its plans: for the dashboard and for later analysis.
 
 One journal a query, under `reports` in the guard's folder. A line is a word and a message: `watch` when a guard began
-to plan for the query, `report` for each batch, `missing` for one that none can be made of, `alarms` when they have
-changed, `alive` when there was nothing to write for a while, `end` when the guard has ended.
+to plan for the query, `report` for each batch, `missing` for a batch without one, `alarms` when they change, `alive`
+after a while without a line, `end` when the guard ends.
 
-Costs by class of keys are most of a report's bytes and change slowly, so only some reports bring them.
+Costs by class of keys are most of a report's bytes and change slowly, so only some reports have them.
 """
 
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ ENDING = ".journal"
 RECENT = 50
 #: Time between two reports with costs.
 COSTS_EVERY_S = 10.0
-#: A guard that has written nothing for so long writes that it lives: some 400 KB a day at most.
+#: After this time without a line a guard writes `alive`: at most 400 KB a day.
 ALIVE_S = 10.0
 
 
@@ -35,16 +35,16 @@ class Watch(Message):
         query: Identity of the query.
         began_s: When it began.
         mode: `enforce` or `dry_run`.
-        policy: What chooses the rows to give up.
-        target: What is held, in words.
+        policy: The policy that chooses the rows to shed.
+        target: The target, in words.
         target_s: The latency to hold, if it is one.
         target_rows_per_s: The rate to hold, if it is one.
         key: Columns that determine a row's cost.
         key_types: Their types, as Spark spells them; empty if not known.
-        row: Columns that tell rows apart, if some were named.
+        row: Columns that identify rows, if given.
         row_types: Their types.
         keep: Which rows must be kept; empty if none.
-        salt: Seed of the hash by which its gate chooses rows; `None` if a release wrote this that did not say.
+        salt: Seed of the hash by which its gate chooses rows; `None` if an older release wrote the record.
     """
 
     guard: Name
@@ -79,7 +79,7 @@ class Alarms(Message):
 
 @dataclass(frozen=True, slots=True)
 class Missing(Message):
-    """Batches from one number to another have no report, and why: sums are without their rows."""
+    """Batches from one number to another have no report, and why; totals omit their rows."""
 
     told_s: Seconds
     first: Count
@@ -89,7 +89,7 @@ class Missing(Message):
 
 @dataclass(frozen=True, slots=True)
 class Alive(Message):
-    """The guard looks at its query and has nothing else to tell.
+    """The guard watches its query and has nothing else to report.
 
     Attributes:
         told_s: When it looked.
@@ -126,10 +126,10 @@ _WORDS = {kind: word for word, kind in _KINDS.items()}
 
 
 class ReportSink(Protocol):
-    """Where a controller puts what happens."""
+    """Where a controller writes its messages."""
 
     def write(self, message: Line) -> None:
-        """Keep a message if that is possible; never raises."""
+        """Write a message if possible; never raises."""
 
     def accounted(self) -> int | None:
         """The newest batch that the messages account for, -1 if there is none; None if no messages are kept."""
@@ -158,7 +158,7 @@ class ReportLog:
         self._costs_s: float | None = None  # when costs were written last
 
     def write(self, message: Line) -> None:
-        """Append a message; if that cannot be done it is lost, and the journal counts it."""
+        """Append a message; if that fails, the message is lost and the journal counts it."""
         if isinstance(message, Report) and message.cost_sketch:
             if self._costs_s is not None and 0.0 <= message.end_s - self._costs_s < COSTS_EVERY_S:
                 message = replace(message, cost_sketch=None)
@@ -180,7 +180,7 @@ class ReportLog:
 
 
 class NoReports:
-    """Keeps nothing: for folders that cannot be reached from here."""
+    """Writes nothing: for folders that this process cannot reach."""
 
     def write(self, message: Line) -> None:
         """Forget it."""

@@ -1,7 +1,7 @@
-"""How much of the past is kept beside a query: the last batches, and none that is too old.
+"""How much of the past is kept beside a query: the last batches, unless they are too old.
 
-Spark replays the batch that was not committed, and its checkpoint holds the last 100 (`minBatchesToRetain`), so nobody
-can go further back. More is kept only for people to look at.
+Spark replays the batch that was not committed, and its checkpoint holds the last 100 (`minBatchesToRetain`), so nothing
+older can be replayed. More is kept only for inspection.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 #: Batches whose bindings, plans, accounts and reports are kept.
 BATCHES = 1_000
-#: Batches that are kept however old they are.
+#: Batches that are kept regardless of age.
 LEAST_BATCHES = 200
-#: What is older is deleted even if there are fewer batches.
+#: Older entries are deleted even if there are fewer batches.
 AGE_S = 7 * 24 * 3600.0
 #: How often old entries are looked for, in batches.
 PURGE_EVERY = 50
@@ -48,7 +48,7 @@ def oldest_kept(entries: Entries, batch: int, now_s: float, batches: int | None 
 
 
 def purge_bindings(bindings: Bindings, batch: int, now_s: float) -> None:
-    """Delete the bindings of batches long done."""
+    """Delete old bindings."""
     bindings.purge(oldest_kept(bindings, batch, now_s))
 
 
@@ -66,6 +66,6 @@ def purge_plans(plans: Entries, oldest: Binding | None) -> None:
 
 
 def purge(plans: Entries, bindings: Bindings, batch: int, now_s: float) -> None:
-    """Delete the bindings of batches long done, and the plans that only they needed."""
+    """Delete old bindings, and the plans that only they needed."""
     purge_bindings(bindings, batch, now_s)
     purge_plans(plans, bindings.oldest())

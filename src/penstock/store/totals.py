@@ -1,4 +1,4 @@
-"""What a query's Reports add up to since its guard began to watch."""
+"""The sums of a query's Reports since its guard began to watch."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from penstock.messages.report import Report
 
 @dataclass
 class Totals:
-    """Sums over Reports, for counters that only ever rise.
+    """Sums over Reports, for counters that only rise.
 
     >>> totals = Totals()
     >>> for number in range(3):

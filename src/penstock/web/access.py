@@ -1,8 +1,8 @@
 """Who may see the page, and what a browser may do with it.
 
-Bound to loopback, the page is for this machine: a request must name it so, or a page elsewhere could have its own name
-lead here and read on (DNS rebinding). Bound elsewhere, a token is asked for. It comes once in the address and then as a
-cookie, which no script can read, and which goes along with a link from elsewhere but with no request made there.
+Bound to loopback, the page serves this machine only. A request must use a loopback host name, which prevents DNS
+rebinding. Bound elsewhere, the page asks for a token. The token arrives once in the address and then as a cookie that
+scripts cannot read and that other sites' requests do not carry.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ HEADERS = {
 
 
 class Door:
-    """Lets a request through to the page, or not."""
+    """Accepts or rejects requests to the page."""
 
     def __init__(self, app: ASGIApp, *, host: str, port: int, token: str | None) -> None:
         """Guard a page bound to this address; without a token, any request with the right host name passes."""
@@ -66,7 +66,7 @@ class Door:
             return
         given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
         if scope["path"] == "/" and self._is_token(given):
-            # The token leaves the address, so that it is in no history and on no screen.
+            # The token is removed from the address, so that neither history nor screen shows it.
             moved = RedirectResponse("/", 303)
             # Not "strict": a link from a chat or a notebook would arrive without the cookie.
             moved.set_cookie(self._cookie, given, httponly=True, samesite="lax", path="/")
@@ -79,21 +79,21 @@ class Door:
 
     @property
     def _cookie(self) -> str:
-        """Cookies of all ports share a jar."""
+        """Cookies of all ports are shared."""
         return f"penstock_{self._port}"
 
     def _carried(self, request: HTTPConnection) -> str:
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer":
             return given.strip()
-        # All that runs on this host shares its cookies: the standard library's reader gives up at the first odd one.
+        # All servers on this host share cookies, and the standard library's parser fails at the first invalid one.
         return request.cookies.get(self._cookie, "")
 
     def _is_token(self, given: str) -> bool:
         return hmac.compare_digest(given.encode(), (self._token or "").encode()) and bool(self._token)
 
     def _is_ours(self, header: str) -> bool:
-        """Whether the request names this server: by an address, or by a name that nobody else can hand out."""
+        """Whether the request names this server: by an address, or by a name that others cannot register."""
         try:
             name = urlsplit(f"//{header}").hostname or ""
         except ValueError:
@@ -104,7 +104,7 @@ class Door:
         except ValueError:
             known = {"localhost"} if loopback else {"localhost", self._host.lower(), socket.gethostname().lower()}
             return name in known
-        # An address is no name, so it cannot be made to lead here; but from elsewhere none does to loopback.
+        # An address cannot be rebound, and remote machines cannot reach loopback.
         return address.is_loopback or not loopback
 
 

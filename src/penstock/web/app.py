@@ -1,4 +1,4 @@
-"""The page and what it asks for: the state once, then what is new by server-sent events, and why a row was dropped."""
+"""The page and its requests: the state once, then updates as server-sent events, and why a row was dropped."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from penstock.web.board import Board
     from penstock.web.followed import Cursor
 
-#: Time between two looks at the logs.
+#: Time between two polls of the logs.
 LOOK_S = 0.5
-#: Without news for so many looks, a line is sent that says nothing, so that a lost connection is noticed.
+#: After this many polls without updates an empty line is sent, so that a lost connection is noticed.
 QUIET_LOOKS = 20
 #: The parts of the page, and what they are.
 PARTS = {
@@ -55,7 +55,7 @@ def app(
     token: str | None = None,
     closing: Callable[[], bool] = lambda: False,
 ) -> ASGIApp:
-    """The page over a board, behind its door; event streams end when `closing` says so."""
+    """The page over a board, behind its access control; event streams end when `closing` is true."""
     page = files("penstock.web") / "page"
     contents = {name: (page / name).read_bytes() for name in PARTS}
 
@@ -81,7 +81,7 @@ def app(
         return JSONResponse(found)
 
     async def events(_: Request) -> Response:
-        # A proxy in between would gather events before it hands them on; nginx is told not to by this.
+        # Tells nginx not to buffer events.
         at_once = {"X-Accel-Buffering": "no"}
         return StreamingResponse(_events(board, closing), media_type="text/event-stream", headers=at_once)
 
@@ -96,7 +96,7 @@ def app(
 
 
 async def _events(board: Board, closing: Callable[[], bool]) -> AsyncIterator[str]:
-    """What is new, again and again; everything at first."""
+    """Everything at first, then updates."""
     cursors: dict[str, Cursor] = {}
     yield "retry: 1000\n\n"
     quiet, first = 0, True
@@ -114,7 +114,7 @@ async def _events(board: Board, closing: Callable[[], bool]) -> AsyncIterator[st
 
 
 def _values(given: list[str], nulls: list[str]) -> list[str | None]:
-    """The values, of which those at the numbers in `nulls` are null: no text could say so, for it may be the key."""
+    """The values; those at the positions in `nulls` are null, because any text may be a key."""
     return [None if str(number) in nulls else value for number, value in enumerate(given)]
 
 

@@ -1,4 +1,4 @@
-"""Everything the page shows: what lies in the folders that were named, found again at every look."""
+"""Everything the page shows: the logs in the given folders, searched again at every poll."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from penstock.web.site import FollowedSite
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-#: How deep below a folder logs are looked for.
+#: How deep below a folder the search for logs goes.
 DEPTH = 3
-#: So many folders are looked through, and so many logs followed, at most.
+#: The most folders that are searched, and the most logs that are followed.
 MOST_FOLDERS, MOST_LOGS = 2000, 50
-#: Folders of a checkpoint in which no log lies.
+#: Folders of a checkpoint that hold no log.
 SPARKS_OWN = {"state", "offsets", "commits", "sources", "metadata"}
-#: Time between two searches for logs that were not there before.
+#: Time between two searches for new logs.
 SEARCH_S = 2.0
 
 
@@ -34,7 +34,7 @@ class Board:
     """Follows all logs below some folders."""
 
     def __init__(self, folders: Sequence[Path], clock: Callable[[], float] = time.time) -> None:
-        """Follow what is in these folders, and what will be."""
+        """Follow current and future logs in these folders."""
         self.folders = list(folders)
         self._clock = clock
         self._followed: dict[Path, Followed] = {}
@@ -43,11 +43,11 @@ class Board:
 
     @property
     def without_log(self) -> list[Path]:
-        """Those of the folders that have no log in them."""
+        """The folders without a log."""
         return [folder for folder in self.folders if next(_logs(folder.absolute()), None) is None]
 
     def refuse_nothing(self) -> None:
-        """Raise an error if one of the folders has no log in it."""
+        """Raise an error if one of the folders has no log."""
         for folder in self.without_log:
             raise PenstockError.setting(
                 "CHECKPOINT",
@@ -57,7 +57,7 @@ class Board:
             )
 
     def refuse_nowhere(self) -> None:
-        """Raise an error if one of the folders can hardly come to have a log in it."""
+        """Raise an error if a log cannot appear in one of the folders."""
         for folder in self.without_log:
             if not folder.is_dir() and (folder.exists() or not folder.absolute().parent.is_dir()):
                 raise PenstockError.setting(
@@ -68,7 +68,7 @@ class Board:
                 )
 
     def look(self) -> None:
-        """See what is new, once."""
+        """Poll once."""
         with self._lock:
             now_s = self._clock()
             if self._searched_s is None or not 0.0 <= now_s - self._searched_s < SEARCH_S:
@@ -91,7 +91,7 @@ class Board:
                     made.shown_as = shown_as
 
     def news(self, cursors: dict[str, Cursor]) -> list[Json]:
-        """What somebody has not seen yet, by their cursors, which move on."""
+        """What a reader has not seen yet, by its cursors, which advance."""
         with self._lock:
             found = [one.news(cursors.setdefault(one.identity, Cursor())) for one in self._followed.values()]
             return [one for one in found if one is not None]
@@ -105,7 +105,7 @@ class Board:
 
     @property
     def lock(self) -> threading.Lock:
-        """Held while what is followed changes."""
+        """Held while the followed logs change."""
         return self._lock
 
 
@@ -118,7 +118,7 @@ def _logs(root: Path) -> Iterator[tuple[Path, type[Followed]]]:
             seen += 1
             if seen > MOST_FOLDERS:
                 return
-            # A checkpoint has many folders of Spark's own, and one of the guard's.
+            # A checkpoint has many folders of Spark and one of the guard.
             own = next(((path, kind) for path in (folder, folder / "penstock") if (kind := _kind(path))), None)
             if own is not None:
                 yield own
@@ -145,11 +145,11 @@ def _kind(folder: Path) -> type[Followed] | None:
 
 
 def _name(folder: Path, root: Path) -> str:
-    """What tells a log from others: the checkpoint's name, or where it lies below the folder that was named."""
+    """What identifies a log: the checkpoint's name, or its path below the given folder."""
     below = _checkpoint(folder, root).relative_to(root).as_posix()
     return _checkpoint(folder).name if below == "." else below
 
 
 def _checkpoint(folder: Path, root: Path | None = None) -> Path:
-    """The checkpoint that a guard's folder lies under, unless that is above what was named."""
+    """The checkpoint that holds a guard's folder, unless it is above the given folder."""
     return folder.parent if folder.name == "penstock" and folder != root else folder

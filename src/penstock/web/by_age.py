@@ -1,4 +1,4 @@
-"""What thins a batch beside its plan, as its binding has it: ages at the start (`core.control.backlog`), its size."""
+"""What thins a batch besides its plan, by its binding: ages at the start (`core.control.backlog`), its size."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Thinned(NamedTuple):
-    """By what a batch thinned its rows.
+    """How a batch thinned its rows.
 
     >>> from penstock.core.control.backlog import rule
     >>> old = Thinned(rule(2.0), bound_s=1e9)
@@ -32,16 +32,16 @@ class Thinned(NamedTuple):
     bound_s: float  #: the age of rows is their age then
 
     def threshold(self, arrival_s: float) -> int:
-        """Up to which coin a row that came then is kept."""
+        """The largest hash at which a row of that arrival is kept."""
         return int(age_thresholds(self.backlog, np.array([arrival_s]), self.bound_s)[0])
 
     def share(self, arrival_s: float) -> float:
-        """What share is kept of rows that came then."""
+        """The keep share of rows of that arrival."""
         threshold = self.threshold(arrival_s)
         return 1.0 if threshold >= CERTAIN else (threshold + 1) / 2.0**63
 
     def oldest_s(self, coin: int) -> float:
-        """Up to which age a row with this coin is kept."""
+        """The greatest age at which a row with this hash is kept."""
         return max(self.backlog.grace_s, self.backlog.fresh_s * 2.0**63 / max(coin, 1))
 
     def to_json(self, arrival_s: float | None) -> Json:
@@ -57,7 +57,7 @@ def thinned(folder: Path, query: str, batch: int) -> Thinned | None:
 
 
 def share_that_fitted(folder: Path, query: str, batch: int) -> float:
-    """By what a batch of a guard's query multiplied all keep shares, because it was too large."""
+    """The factor on all keep shares of a batch that was too large."""
     bound = _binding(folder, query, batch)
     return 1.0 if bound is None else bound.share
 
@@ -67,7 +67,7 @@ def _binding(folder: Path, query: str, batch: int) -> Binding | None:
 
 
 def seconds_since_1970(text: str) -> float:
-    """A time as a person gives it.
+    """A time as typed by a user.
 
     >>> seconds_since_1970("2001-09-09T01:46:40"), seconds_since_1970("1e9")
     (1000000000.0, 1000000000.0)

@@ -1,7 +1,7 @@
-r"""What rows of each class of keys cost, how much of the work they are, and how many of them a plan keeps.
+r"""Cost, share of work and keep share of each class of keys.
 
-Key buckets are put together by what their rows cost, in octaves from a microsecond up:
-$k = \lfloor \log_2(w / 1\,\mu s) \rfloor$. A million keys make a dozen classes.
+Key buckets are grouped by cost per row, in octaves from a microsecond up: $k = \lfloor \log_2(w / 1\,\mu s) \rfloor$. A
+million keys make a dozen classes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def merged(sketches: Iterable[bytes]) -> BucketCosts:
-    """What several reports have measured, put together."""
+    """The merged measurements of several reports."""
     found = BucketCosts()
     for sketch in sketches:
         found.merge(BucketCosts.from_bytes(sketch))
@@ -36,7 +36,7 @@ def keep_shares(table: KeepTable | None) -> NDArray[np.float64]:
 
 
 def classes(costs: BucketCosts, table: KeepTable | None) -> list[dict[str, Any]]:
-    """The classes, cheapest first; none before anything was measured.
+    """The classes, cheapest first; none before the first measurement.
 
     >>> costs = BucketCosts()
     >>> costs.add(np.array([7, 9]), np.array([0.001, 0.004]), np.array([1.0, 1.0]))

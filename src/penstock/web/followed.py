@@ -1,7 +1,6 @@
-"""What every followed thing has in common: a list of points that grows, a head that changes, and what is new in both.
+"""The base of everything the page follows: a growing list of points, a changing head, and the updates of both.
 
-A reader of the page is sent what it has not seen. It says by a `Cursor` what that is; after a restart, when the log is
-another one, it gets everything again.
+A reader receives what it has not seen, as its `Cursor` says. If the log was replaced, it receives everything again.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ MOST_DECISIONS = 300
 
 @dataclass
 class Cursor:
-    """How much of a followed thing somebody has seen."""
+    """How much of a log a reader has seen."""
 
     generation: int = -1
     points: int = 0
@@ -31,7 +30,7 @@ class Cursor:
 
 
 class Growing:
-    """The newest so many of things that are only ever added, and how many there were in all.
+    """The newest entries of a list that only grows, and how many there were in all.
 
     >>> numbers = Growing(most=2)
     >>> for number in range(3):
@@ -51,7 +50,7 @@ class Growing:
         self.count += 1
 
     def since(self, seen: int) -> list[Json]:
-        """Those that were added since there were so many, as far as they are kept."""
+        """The entries added after the first `count`, as far as they are kept."""
         new = min(self.count - seen, len(self.kept))
         return list(self.kept)[len(self.kept) - new :] if new > 0 else []
 
@@ -62,28 +61,28 @@ class Growing:
 
 
 class Followed:
-    """Something the page shows, kept up to date by `look`.
+    """A log that the page shows, updated by `look`.
 
     Attributes:
         name: What to call it.
         points: One for each batch.
         decisions: What was decided, newest last.
-        generation: How often it turned out to be another log.
+        generation: How often the log was replaced.
     """
 
     kind = ""
 
     def __init__(self, identity: str, name: str, folder: Path) -> None:
-        """Follow what lies in this folder."""
+        """Follow the log in this folder."""
         self.identity, self.name, self.folder = identity, name, folder
-        self.shown_as = str(folder)  #: the folder as a person knows it
+        self.shown_as = str(folder)  #: the folder as the user named it
         self.points, self.decisions = Growing(MOST_POINTS), Growing(MOST_DECISIONS)
         self.generation = 0
         self._head: Json = {}
         self._revision = 0
 
     def look(self, now_s: float) -> None:
-        """See what is new."""
+        """Poll for updates."""
         raise NotImplementedError
 
     def _show(self, head: Json) -> None:
@@ -92,7 +91,7 @@ class Followed:
             self._revision += 1
 
     def news(self, cursor: Cursor) -> Json | None:
-        """What has not been seen, and moves the cursor; `None` if there is nothing."""
+        """The updates since the cursor, which advances; `None` if there are none."""
         reset = cursor.generation != self.generation
         if reset:
             cursor.generation, cursor.points, cursor.decisions, cursor.revision = self.generation, 0, 0, -1

@@ -21,17 +21,17 @@ if TYPE_CHECKING:
     from penstock.core.control.bucket_costs import BucketCosts
     from penstock.messages.plan import Plan
 
-#: Costs are those of so many of the last reports that bring some.
+#: Costs are merged over this many of the last reports with costs.
 COST_REPORTS = 6
-#: So many of the last reports are at hand.
+#: This many of the last reports are kept.
 RECENT_REPORTS = 40
-#: So many of the last watches are known, for questions about their batches.
+#: This many of the last watches are kept, for questions about their batches.
 MOST_WATCHES = 100
-#: So many of the last starts are shown, and of the last gaps between reports are told.
+#: This many of the last starts, and of the last gaps between reports, are shown.
 MOST_STARTS, MOST_MISSING = 50, 1_000
-#: What the verdict looks back on.
+#: The period that the verdict covers.
 RECENT_S = 10.0
-#: Why there may be no report of a batch between those of two guards.
+#: Why a batch between two guards may have no report.
 UNSEEN = "it had no rows, or it ended while no guard was watching"
 
 
@@ -48,21 +48,21 @@ class GuardedQuery(Followed):
         self._forget()
 
     def _forget(self) -> None:
-        """Begin anew: nothing is known."""
+        """Reset all state."""
         self.points.clear()
         self.decisions.clear()
         self._plans = PlanTail(self.folder / "plans")
         self._tail: Tail | None = None
-        self._replaced = False  # whether another query has begun to write
+        self._replaced = False  # whether another query has started to write
         self.plan, self.watch = None, None
         self._ended: End | None = None
         self._alarms = Alarms(0.0)
-        self._alive: Alive | None = None  # what the guard last said to that, since it began
+        self._alive: Alive | None = None  # the guard's last message on it since its start
         self._missing: deque[Missing] = deque(maxlen=MOST_MISSING)
-        self._newest: int | None = None  # the newest batch with a report, or of which is told that it has none
-        self._watched_anew = False  # whether a guard has begun since then
+        self._newest: int | None = None  # the newest batch with a report or a note that it has none
+        self._watched_anew = False  # whether a guard has started since then
         self._totals = Totals()
-        self._first_s: float | None = None  # when the first of the batches began that are summed up
+        self._first_s: float | None = None  # when the first of the summed batches began
         self._recent: deque[Report] = deque(maxlen=RECENT_REPORTS)
         self._sketches: deque[bytes] = deque(maxlen=COST_REPORTS)
         self._renewals = 0
@@ -79,16 +79,16 @@ class GuardedQuery(Followed):
 
     @property
     def known_costs(self) -> BucketCosts:
-        """What rows have cost lately."""
+        """Recent costs of rows."""
         return costs.merged(self._sketches)
 
     def watch_of(self, batch: int) -> Watch | None:
-        """What the guard said of itself when it reported this batch."""
+        """The watch under which this batch was reported."""
         earlier = [watch for first, watch in self._watches if first <= batch]
         return earlier[-1] if earlier else self.watch
 
     def look(self, now_s: float) -> None:
-        """See what is new."""
+        """Poll for updates."""
         try:
             self._follow()
             self._gone = ""
@@ -106,7 +106,7 @@ class GuardedQuery(Followed):
             self._take_plan(plan)
         for text in lines:
             self._take_line(text)
-        if plans or lines:  # to put reports together takes most of a look
+        if plans or lines:  # merging reports takes most of a poll
             self._classes = costs.classes(self.known_costs, self.plan.gate(SOURCE) if self.plan else None)
 
     def _read(self) -> tuple[list[str], list[Plan]]:
@@ -191,13 +191,13 @@ class GuardedQuery(Followed):
         )
 
     def _find_gap(self, batch: int, now_s: float) -> None:
-        """Note batches between those of two guards. Within the time of one, it is the guard that tells of them."""
+        """Record missing batches between two guards. A running guard reports its own gaps."""
         if self._watched_anew and self._newest is not None and self._newest < batch - 1:
             self._missing.append(Missing(now_s, self._newest + 1, batch - 1, UNSEEN))
         self._watched_anew = False
 
     def _shown(self, now_s: float) -> Json:
-        """What is not a list that grows."""
+        """The part of the state that is not a growing list."""
         last = self._recent[-1] if self._recent else None
         watch = self.watch
         recent = [one for one in self._recent if last and one.end_s >= last.end_s - RECENT_S]
@@ -237,7 +237,7 @@ class GuardedQuery(Followed):
         return sentences.state(self.watch, self._ended, last, self.plan, self._alarms, self._alive, now_s=now_s)
 
     def _since_s(self, recent: list[Report]) -> float:
-        """From when on rows could have been let through that went into these batches."""
+        """The time from which these batches could have let rows through."""
         if not recent:
             return 0.0
         earlier = list(self._recent)[: -len(recent)]
@@ -246,7 +246,7 @@ class GuardedQuery(Followed):
 
 
 def _newest(folder: Path) -> Path | None:
-    """The journal that was written last."""
+    """The journal written last."""
     found: list[tuple[int, Path]] = []
     try:
         found.extend((path.stat().st_mtime_ns, path) for path in folder.glob(f"*{ENDING}"))

@@ -19,7 +19,7 @@ _TOLD = {"rates", "flows", "loads", "drops", "delivered", "utilities", "entry", 
 
 
 def drawing(folder: Path) -> Json:
-    """The drawing of a network; raises an error of the system, or `ValueError` if something else goes by that name."""
+    """The drawing of a network; raises `OSError`, or `ValueError` if the file is no drawing."""
     found = json.loads((folder / DRAWING).read_text(encoding="utf-8"))
     if not isinstance(found, dict) or not found.keys() >= _DRAWN:
         raise ValueError(f"{folder / DRAWING} is no drawing of a network")
@@ -58,7 +58,7 @@ class FollowedNetwork(Followed):
         self._drops: Json = {}
 
     def look(self, now_s: float) -> None:
-        """See what is new."""
+        """Poll for updates."""
         try:
             self._draw()
             lines = self._tail.news()

@@ -1,4 +1,4 @@
-"""Follows a plan log that someone else writes, without ever changing it."""
+"""Follows a plan log that another process writes, read-only."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ if TYPE_CHECKING:
 
     from penstock.messages.plan import Plan
 
-#: Plans that are read of a log that is met for the first time: the newest so many.
+#: How many of the newest plans are read from a new log.
 MOST_PLANS = 300
 
 
 class PlanTail:
-    """The plans of a log, and each time those that have come since.
+    """The plans of a log, and at each call the new ones.
 
-    `restarts` counts how often the log turned out to be another one: deleted, and written anew.
+    `restarts` counts how often the log was deleted and rewritten.
     """
 
     def __init__(self, folder: Path) -> None:
         """Follow the log in this folder."""
-        self.log = PlanLog(folder, make=False)  # the folder of a log that is gone must stay gone
+        self.log = PlanLog(folder, make=False)  # a deleted folder must not be created again
         self.restarts = 0
         self._last: tuple[int, int] | None = None  # version, and what the system calls its file
 

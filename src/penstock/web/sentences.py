@@ -1,4 +1,4 @@
-"""What the page says in sentences, and the few numbers it works out itself."""
+"""The sentences of the page, and the few numbers that it computes."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from penstock.messages.report import Report
     from penstock.store.report_log import Alarms, Alive, End, Missing, Watch
 
-#: A guard that says that it lives, and has not for so long, is quiet.
+#: A guard without an `alive` line for this long is quiet.
 SILENT_S = 3.0 * ALIVE_S
-#: One that never has, because its journal is older or it never had to: so long, and so many of its query's batches.
+#: The limit for a guard that has never written `alive`: this long, and this many batches of its query.
 QUIET_S, QUIET_BATCHES = 60.0, 5.0
-#: So many different shares of one reason are listed one by one.
+#: Up to this many different shares of one reason are listed.
 MOST_SHARES = 3
-#: Above the target by more than this share is a miss, and not a wobble.
+#: Only a wait above the target by more than this share is a miss.
 MISS = 1.05
 
 
@@ -35,7 +35,7 @@ def state(
     *,
     now_s: float,
 ) -> str:
-    """One word: waiting, running, quiet or ended. It is about the guard; that no batch ends is an alarm of its own."""
+    """The guard's state: waiting, running, quiet or ended. A query without batches raises its own alarm."""
     if ended is not None:
         return "ended"
     if last is None and watch is None and plan is None:
@@ -54,11 +54,11 @@ def state(
 
 
 def missing(found: Sequence[Missing]) -> list[str]:
-    """That batches have no report, in a line; nothing if all have.
+    """One line about batches without a report; nothing if all have one.
 
     >>> from penstock.store.report_log import Missing
     >>> missing([Missing(0.0, 13, 13, "it was not run again")])
-    ['Batch 13 has no report, so sums are without it: it was not run again.']
+    ['Batch 13 has no report, so totals omit it: it was not run again.']
     >>> missing([Missing(0.0, 13, 13, "it was not run again"), Missing(0.0, 20, 29, "it was forgotten")])
     ['11 batches have no report, so totals omit them. The last is batch 29: it was forgotten.']
     """
@@ -71,7 +71,7 @@ def missing(found: Sequence[Missing]) -> list[str]:
 
 
 def target(watch: Watch | None) -> str:
-    """What is held, for people."""
+    """The target, in words."""
     if watch is None:
         return ""
     if watch.target_rows_per_s is not None:
@@ -83,9 +83,9 @@ def target(watch: Watch | None) -> str:
 
 
 def verdict(watch: Watch | None, recent: Sequence[Report], shown_state: str, since_s: float) -> dict[str, str]:
-    """How it goes, in a sentence, and whether that is good, bad or neither.
+    """The current state in a sentence, and whether it is good, bad or neither.
 
-    `since_s` is when the batch before the recent ones ended: time between batches counts where rows a second do.
+    `since_s` is when the batch before the recent ones ended, because rates include the time between batches.
     """
     if not recent:
         return {"level": "none", "text": "No batch with rows has ended yet."}
@@ -119,9 +119,9 @@ def _sentence(text: str) -> str:
 
 
 def reasons(table: KeepTable) -> list[dict[str, object]]:
-    """Why rows are shed, of how many buckets, and what share of those is kept: the same in all of them.
+    """Why rows are shed, from how many buckets, and the keep share of these buckets.
 
-    Of a reason with many shares only their mean is told, and called that.
+    For a reason with many shares only their mean is given.
     """
     keep = np.asarray(table.keep)
     found: dict[str, dict[float, list[float]]] = {}
@@ -142,7 +142,7 @@ def _reason(reason: str, kept: list[float]) -> dict[str, object]:
 
 
 def seconds(length_s: float) -> str:
-    """A length of time as a person reads it.
+    """A readable length of time.
 
     >>> seconds(0.00042), seconds(0.25), seconds(2.0), seconds(1.625), seconds(95.0)
     ('0.42 ms', '250 ms', '2 s', '1.62 s', '95 s')
@@ -153,7 +153,7 @@ def seconds(length_s: float) -> str:
 
 
 def share(part: float, whole: float) -> str:
-    """A share in percent; all is said only of all, and none of none.
+    """A share in percent; 100% only for all, 0% only for none.
 
     >>> share(999, 1000), share(1000, 1000), share(0, 10), share(1, 1000), share(0, 0)
     ('>99%', '100%', '0%', '<1%', '100%')

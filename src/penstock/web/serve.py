@@ -1,4 +1,4 @@
-"""Runs the page: binds its address, makes a token where one is needed, and serves, here or in a thread beside."""
+"""Runs the page: binds its address, makes a token if one is needed, and serves, here or in a thread."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from penstock.web.board import Board
 
-#: Where the page is unless another port is asked for.
+#: The default port of the page.
 PORT = 7410
 _PORTS = range(2**16)
 _LEAST_TOKEN = 16
@@ -30,7 +30,7 @@ _STOP_S = 5.0
 
 @dataclass(frozen=True)
 class Address:
-    """Where the page is, and the token that opens it."""
+    """The address of the page, and the token that opens it."""
 
     host: str
     port: int
@@ -56,7 +56,7 @@ class Page:
         token: str | None = None,
         any_port: bool = False,
     ) -> None:
-        """Bind the address; with `any_port`, to another port if this one is taken."""
+        """Bind the address; with `any_port`, another port if this one is in use."""
         if token is not None and len(token) < _LEAST_TOKEN:
             raise PenstockError.setting(
                 "--token", "...", f"one of at least {_LEAST_TOKEN} letters, or none to have one made"
@@ -85,7 +85,7 @@ class Page:
 
     @contextmanager
     def beside(self) -> Iterator[Address]:
-        """Serve from a thread as long as the block lasts."""
+        """Serve from a thread while the block runs."""
         thread = threading.Thread(target=self.serve, name="penstock-dashboard", daemon=True)
         thread.start()
         try:

@@ -1,6 +1,6 @@
 """A site of a federation as the page shows it: from the journal of reports in its folder.
 
-A site keeps a share of each input and looks at no key: there are no plans by key, and no question why to answer.
+A site keeps a share of each input regardless of keys, so there are no plans by key and no why-box.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class FollowedSite(GuardedQuery):
 
 
 class _NoPlans(PlanTail):
-    """A site's own plans are not shown; that its folder is gone is."""
+    """A site's plans are not shown; a missing folder is."""
 
     def news(self) -> list[Plan]:
         if not self.log.folder.is_dir():

@@ -1,4 +1,4 @@
-"""A value that a person has typed, as Spark hashes one of the column's type."""
+"""A value typed by a user, as Spark hashes a value of the column's type."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 _LETTERS = 200
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
-#: Decimals of so many digits fit a bigint, and Spark hashes them as such.
+#: Decimals of up to this many digits fit a bigint, and Spark hashes them as such.
 _BIGINT_DIGITS = 18
-#: More digits than any type of Spark has: nothing is rounded.
+#: More digits than any Spark type has, so nothing is rounded.
 _EXACT = decimal.Context(prec=100, traps=[decimal.InvalidOperation])
 
 
@@ -27,7 +27,7 @@ def _date(text: str) -> np.int32:
 
 
 def microseconds(text: str) -> int:
-    """Microseconds since 1970 of a time, which is in UTC if it does not say where."""
+    """Microseconds since 1970 of a time, in UTC unless it names a zone."""
     found = dt.datetime.fromisoformat(text)
     known = found if found.tzinfo else found.replace(tzinfo=dt.UTC)
     return (known - dt.datetime(1970, 1, 1, tzinfo=dt.UTC)) // dt.timedelta(microseconds=1)
@@ -48,7 +48,7 @@ def _decimal(text: str, digits: int, behind_point: int) -> int | bytes:
     return whole.to_bytes(bits // 8 + 1, "big", signed=True)
 
 
-#: How a value of each of Spark's types is read, so that it is hashed as Spark does.
+#: How a value of each Spark type is parsed, so that it hashes as in Spark.
 _READ: dict[str, Callable[[str], object]] = {
     "string": str,
     "binary": str.encode,

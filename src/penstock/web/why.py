@@ -1,7 +1,7 @@
-"""Why was this row dropped? The gate's own arithmetic, by key, and to the row where the row is named.
+"""Why was this row dropped? The gate's arithmetic, by key, and for one row if it is given.
 
-A row's bucket is the hash of its key, and what happens to it there stands in the plan. So the log of plans answers
-without any row having been stored.
+A row's bucket is the hash of its key, and the plan says what happens to each bucket. So the log of plans answers
+without stored rows.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from penstock.web.followed import Json
     from penstock.web.guarded import GuardedQuery
 
-#: Earlier plans that are looked at.
+#: How many earlier plans are searched.
 EARLIER = 40
 
 
@@ -40,14 +40,14 @@ def why(
     batch: int | None = None,
     arrived: str = "",
 ) -> Json:
-    """What happens to rows of a key, and to one of them if what tells rows apart is given.
+    """What happens to rows of a key, and to one of them if its identity is given.
 
     Args:
         query: Of which query.
         key: The key, one value a column; None is null.
-        row: What tells the row from others, one value a column, None is null; no value: any row of the key.
-        batch: Judged by the plan of that batch; None: by the newest plan.
-        arrived: When the row arrived, as a time or in seconds since 1970: it tells of a batch that met a backlog.
+        row: The columns that identify the row, one value a column, None is null; empty: any row of the key.
+        batch: Use the plan of that batch; None: the newest plan.
+        arrived: When the row arrived, as a time or in seconds since 1970; needed for a batch with a backlog.
     """
     watch = query.watch if batch is None else query.watch_of(batch)
     if watch is None:
@@ -93,7 +93,7 @@ def why(
 
 
 def _claim(query: GuardedQuery) -> Claim | None:
-    """What the guard says of itself, if it can be read; one line if it goes by more than the key."""
+    """The guard's watch record, if it can be read; raises one line if the guard uses more than the key."""
     try:
         claim = Claim.from_json((query.folder / "guard.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -107,7 +107,7 @@ def _claim(query: GuardedQuery) -> Claim | None:
 
 
 def _salt(watch: Watch, plan: Plan | None, claim: Claim | None) -> int:
-    """The salt of the gate's coins. Journals that do not tell it belong to plans, or to a claim, that do."""
+    """The salt of the gate's hash. If the journal lacks it, plans or the claim have it."""
     if watch.salt is not None:
         return watch.salt
     if plan is not None:
@@ -143,7 +143,7 @@ def _plan_of(query: GuardedQuery, batch: int | None) -> Plan | None:
 
 
 def _row_verdict(coin: int, limit: int, old: Thinned | None) -> Json:
-    """Kept or not; None if that depends on how old the row was, and then up to which age it is kept."""
+    """Kept or not; None if that depends on the row's age, with the greatest age that is kept."""
     kept = coin <= limit or limit >= CERTAIN
     verdict: Json = {"kept": kept, "coin": coin / 2.0**63}
     if old is not None and kept:
@@ -179,7 +179,7 @@ def _sentences(answer: Json, mode: str) -> list[str]:
 
 
 def _of_the_row(verdict: Json | None, keep: float, mode: str, must_keep: str) -> list[str]:
-    """The verdict on one row. Whether it is one of those that must be kept cannot be told: not all its columns are."""
+    """The verdict on one row. Whether it must be kept is unknown, because not all its columns are given."""
     if verdict is None:
         return []
     coin = f"its coin is {verdict['coin']:.4f}"
@@ -194,7 +194,7 @@ def _of_the_row(verdict: Json | None, keep: float, mode: str, must_keep: str) ->
 
 
 def _thinned_batches(query: GuardedQuery) -> list[str]:
-    """Which batches the newest plan does not speak for."""
+    """Batches that the newest plan does not cover."""
     numbers = [one["n"] for one in query.points.kept if one["shed"].get(TOO_OLD)]
     if not numbers:
         return []

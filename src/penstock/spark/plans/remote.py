@@ -155,7 +155,7 @@ class RemoteLog(Generic[_M]):
         self._recent: deque[tuple[int, _M]] = deque(maxlen=_REMEMBERED)
 
     def add(self, version: int, entry: _M) -> bool:
-        """Keep the entry and return true; false if that number was already taken."""
+        """Store the entry and return true; false if that number is taken."""
         added: bool = self._do("add", version, entry.to_json())
         if added:
             self._recent.append((version, entry))
@@ -215,7 +215,7 @@ class RemotePlans(RemoteLog[Plan]):
         return (plan for version in self.versions() if (plan := self.get(version)))
 
     def renew(self, version: int, now_s: float) -> None:
-        """Let the plan of that version act for another lease from now on."""
+        """Renew the lease of the plan of that version."""
         self._do("renew", version, now_s)
 
     def renewed_s(self, version: int) -> float:
