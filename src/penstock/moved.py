@@ -80,7 +80,7 @@ sim.themis_runs sim.themis.runs
 spark.controller spark.guard.controller
 spark.dealing spark.grouping.dealing
 spark.gate spark.plans.gate
-spark.network.plan messages.drop_plan
+spark.network.plan messages.plan
 spark.network.snapshot messages.snapshot
 spark.replay spark.quarantine.replay
 spark.sic spark.fair.sic_operators

@@ -52,9 +52,9 @@ class Machine:
         duration_s = level * (self.overhead_s + work_s / PACE)
         self.kept_load.append(work_s)
         by_value = frozenset(entry.predicates) if entry else frozenset()
-        batch = Measured(self._span_s, duration_s, rows, arcs, leaving, by_value=by_value)
         quantiles = {place: [float(100.0 * step) for step in STEPS] for place in self.planner.subjects}
-        self.decisions.append(self.planner.decide(batch, quantiles))
+        batch = Measured(self._span_s, duration_s, rows, arcs, leaving, by_value=by_value, quantiles=quantiles)
+        self.decisions.append(self.planner.learn(batch))
         self.durations_s.append(duration_s)
         self._span_s = max(TRIGGER_S, duration_s)
         return self.decisions[-1]
@@ -178,7 +178,7 @@ def test_twice_the_load_is_back_within_headroom_after_five_batches_and_drops_go_
 
 def test_nothing_is_shed_while_nothing_is_known() -> None:
     planner = NetworkPlanner(in_ms(), trigger_s=TRIGGER_S)
-    found = planner.decide(Measured(1.0, 50.0, {"I1": 10**6, "I2": 10**6}, {}, {}))
+    found = planner.learn(Measured(1.0, 50.0, {"I1": 10**6, "I2": 10**6}, {}, {}))
     assert (found.index, found.changed) == (0, False)
 
 

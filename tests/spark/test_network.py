@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from penstock.config.network_file import load
 from penstock.errors import PenstockError
-from penstock.messages.drop_plan import Drop, DropPlan
+from penstock.messages.plan import Drop, Plan
 from penstock.store.interface import StoreError
 from penstock.store.logs import BindingLog
 
@@ -95,7 +95,7 @@ class Static:
         self._rows = streams.tagged(frames).persist()
 
     def outputs(self, drops: Iterable[Drop] = ()) -> dict[str, set[str]]:
-        network, plan = self._file.network, DropPlan(0, 0.0, tuple(drops))
+        network, plan = self._file.network, Plan(0, "test", 0.0, 0, drops=tuple(drops))
         arcs: dict[str, DataFrame] = {}
         found = {}
         for stage in stages(network):

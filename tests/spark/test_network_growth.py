@@ -17,9 +17,11 @@ pytest.importorskip("pyspark")
 from pyspark.sql.types import StructType
 from tests.core.networks import figure_4
 
+from penstock.bench.growth_parts import Alternating
+from penstock.core.loop.events import BatchEnded
 from penstock.core.network.model import Box
+from penstock.core.network.statistics import Measured
 from penstock.errors import PenstockError
-from penstock.messages.drop_plan import Drop
 from penstock.messages.snapshot import Snapshot
 from penstock.spark import file_log
 from penstock.spark.network import feeds, streams
@@ -30,6 +32,9 @@ from penstock.views.network.summary import summary
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+BATCH = Measured(1.0, 1.0, {}, {}, {})
 
 
 @dataclass
@@ -200,28 +205,31 @@ def test_plans_of_several_stages_are_deleted_also_while_one_of_them_is_idle(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("penstock.store.retention.BATCHES", 20)
-    monkeypatch.setattr("penstock.store.retention.PURGE_EVERY", 10)
+    monkeypatch.setattr("penstock.core.loop.machine.PURGE_EVERY", 10)
     clock = ManualClock(1_800_000_000.0)
     stages = {"inputs": "inputs", "pairs": "pairs", "perkey": "perkey"}
-    plans = BoundPlans(tmp_path, stages, clock=clock)
+    plans = BoundPlans(tmp_path, stages, Alternating(), clock=clock)
     log = DropLog(tmp_path / "plans")
     first = plans.of("perkey", 0)
     for number in range(200):
-        plans.add((Drop("I1", keep=0.5 + number / 1000.0),))
+        plans.handle(BatchEnded(clock(), number, BATCH))
         for stage in ("inputs", "pairs"):
             assert plans.of(stage, number) == plans.newest
         clock.advance(1.0)
     assert len(log.versions()) <= 20 + 10 + NEWEST_PLANS + 1
     assert all(len(list((tmp_path / "bindings" / stage).iterdir())) <= 31 for stage in stages)
-    again = BoundPlans(tmp_path, stages, clock=clock)
+    again = BoundPlans(tmp_path, stages, Alternating(), clock=clock)
     assert again.of("perkey", 0) == first
-    assert again.of("pairs", 199).drops == plans.newest.drops
+    assert again.of("pairs", 199) == plans.newest
+    again.handle(BatchEnded(clock(), 200, BATCH))
     assert again.of("pairs", 200) == again.newest
 
 
 def test_a_plan_that_is_gone_is_told(tmp_path: Path) -> None:
-    plans = BoundPlans(tmp_path, {"inputs": "inputs"})
+    plans = BoundPlans(tmp_path, {"inputs": "inputs"}, Alternating())
+    plans.handle(BatchEnded(1.0, 0, BATCH))
     plans.of("inputs", 0)
+    plans = BoundPlans(tmp_path, {"inputs": "inputs"}, Alternating())
     for path in (tmp_path / "plans").iterdir():
         path.unlink()
     with pytest.raises(PenstockError, match="plan 0 is missing, so batch 0 keeps every row"):
@@ -250,7 +258,8 @@ def test_snapshots_are_bounded_and_their_sums_are_not() -> None:
 
 
 def test_a_batch_is_bound_for_its_offsets_and_a_damaged_binding_is_told(tmp_path: Path) -> None:
-    plans = BoundPlans(tmp_path, {"inputs": "inputs"}, (Drop("I1", keep=0.5),))
+    plans = BoundPlans(tmp_path, {"inputs": "inputs"}, Alternating())
+    plans.handle(BatchEnded(1.0, 0, BATCH))
     assert plans.of("inputs", 0, "query:offsets") == plans.of("inputs", 0, "query:offsets") == plans.newest
     with pytest.raises(PenstockError, match="batch 0 of inputs is not the batch of that number"):
         plans.of("inputs", 0, "another:offsets")

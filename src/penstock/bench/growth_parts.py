@@ -22,11 +22,13 @@ from penstock.core.control.bucket_costs import BUCKETS
 from penstock.core.control.planner import SOURCE
 from penstock.core.control.policies import LoadAware
 from penstock.core.control.targets import MeanQueueLatency
+from penstock.core.loop.events import BatchEnded
 from penstock.core.network.model import Box, Input, Network, Output
 from penstock.core.network.qos import LossTolerance
+from penstock.core.network.statistics import Measured
 from penstock.federation.account import AccountLog, BatchAccount, InputCount
 from penstock.messages.claim import Claim
-from penstock.messages.drop_plan import Drop
+from penstock.messages.plan import Drop, Plan
 from penstock.messages.site_plan import SitePlan
 from penstock.messages.snapshot import Snapshot
 from penstock.spark.guard.controller import Controller
@@ -177,6 +179,26 @@ class Frame:
             (Path(path) / f"part-{part}.parquet").write_bytes(self._content)
 
 
+class Alternating:
+    """A planner whose every decision is another than the last."""
+
+    alarms = ()
+
+    def __init__(self) -> None:
+        """Begin."""
+        self._decided = 0
+
+    def decide(self, batch: Measured, now_s: float) -> Plan:
+        """Drop another share."""
+        del batch
+        self._decided += 1
+        return Plan(0, "alternating", now_s, 0, drops=(Drop("I", keep=0.4 + 0.1 * (self._decided % 2)),))
+
+    def release(self, version: int, now_s: float, note: str) -> Plan:
+        """Keep everything."""
+        return Plan(version, "alternating", now_s, 0, note=note)
+
+
 class Networked:
     """A network with a join: three stages, whose feeds Spark empties."""
 
@@ -185,7 +207,7 @@ class Networked:
     def __init__(self, folder: Path, clock: Callable[[], float]) -> None:
         """Keep plans, bindings, feeds and snapshots in this folder."""
         self._folder, self._clock = folder, clock
-        self._plans = BoundPlans(folder, {name: name for name in self.STAGES}, clock=clock)
+        self._plans = BoundPlans(folder, {name: name for name in self.STAGES}, Alternating(), clock=clock)
         self._feed = folder / "feeds" / "hot-pairs" / "inputs"
         line = LossTolerance([(100, 1.0), (0, 0.0)])
         network = Network([Input("I", 100.0)], [Box("hot", "filter", ("I",), 1.0, 0.5)], [Output("O", "hot", line)])
@@ -207,7 +229,7 @@ class Networked:
         )
         self.snapshots.append(snapshot)
         self._record.add(snapshot)
-        self._plans.add((Drop("I", keep=0.4 + 0.1 * (number % 2)),))
+        self._plans.handle(BatchEnded(now_s, number, Measured(1.0, 1.0, rows, rows, rows)))
 
 
 class Quarantined:

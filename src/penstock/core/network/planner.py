@@ -6,7 +6,7 @@ which the road map has an entry. The map is made anew when what is known has dri
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from penstock.core.network import roadmap
 from penstock.core.network.admission_control import evenly
@@ -17,11 +17,14 @@ from penstock.core.network.map_upkeep import Keeper
 from penstock.core.network.model import Network
 from penstock.core.network.roadmap import Entry, Solver
 from penstock.core.network.statistics import Measured, NetworkStatistics
+from penstock.messages.plan import Drop, Plan
 
 Kind = Literal["random", "semantic", "input_uniform"]
 
 #: A plan stays in force while the work that it lets through is within the limit, and no less than it by this share.
 DEAD_BAND = 0.1
+#: At least this share of rows is kept by chance where a plan would keep none: of no row, nothing can be learned.
+LEAST_KEPT = 0.01
 
 
 class Map(Protocol):
@@ -63,9 +66,13 @@ class NetworkPlanner:
 
     Attributes:
         known: What was learned.
+        start: What is dropped from the first batch on, until something else is decided.
+        last: The last decision.
+        entry: The road map's entry in force.
+        entries: How many entries that map has.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is one setting of a user's
         self,
         network: Network,
         *,
@@ -76,6 +83,7 @@ class NetworkPlanner:
         objective: Objective = "sum",
         pace: float = 1.0,
         stages: Sequence[tuple[str, frozenset[str]]] = (),
+        shed: bool = True,
     ) -> None:
         """Plan for a network whose batches start every `trigger_s` seconds.
 
@@ -88,43 +96,74 @@ class NetworkPlanner:
             objective: What counts: the sum of utilities, a balance between outputs, or the worst of them.
             pace: A first guess, in seconds of work a second.
             stages: The box that begins each further stage, and all boxes of it.
+            shed: Whether rows are dropped when there are too many.
         """
         self.known = NetworkStatistics(network, trigger_s, pace, stages)
         self._headroom, self._kind, self._solver, self._objective = headroom, kind, solver, objective
         self._histograms = Histograms(network) if kind == "semantic" else None
         self._keeper: Keeper[Map] | None = None
         self._before = 0  # maps made by keepers before this one
-        self._last = Decision(nothing_dropped(network), 0, 0, 0.0, 0.0, changed=False)
+        self._shed = shed
+        self.start: tuple[Drop, ...] = ()
+        self.last = Decision(nothing_dropped(network), 0, 0, 0.0, 0.0, changed=False)
+        self.entry, self.entries = nothing_dropped(network), 0
 
     @property
     def subjects(self) -> dict[str, str]:
         """At which places the distribution of what expression is to be measured."""
         return self._histograms.subjects if self._histograms else {}
 
-    def decide(self, batch: Measured, quantiles: Mapping[str, list[float]] | None = None) -> Decision:
-        """Process a batch; decide for the next."""
+    def decide(self, batch: Measured, now_s: float) -> Plan | None:
+        """Learn from a batch; the plan for the next, or None to go on with the one in force."""
+        found = self.learn(batch)
+        if not (self._shed and found.changed):
+            return None
+        self.entry, self.entries = found.entry, found.entries
+        return Plan(0, self._kind, now_s, 0, drops=_drops(found.entry), entry=found.index)
+
+    def release(self, version: int, now_s: float, note: str) -> Plan:
+        """A plan that keeps every row; the next decision counts as new, whatever it is."""
+        network = self.known.network
+        self.last = Decision(nothing_dropped(network), 0, 0, 0.0, 0.0, changed=False)
+        self.entry, self.entries = nothing_dropped(network), 0
+        return Plan(version, self._kind, now_s, 0, note=note)
+
+    def recall(self, reports: Sequence[object], now_s: float) -> Plan:
+        """The plan for the first batch of a run."""
+        del reports
+        return Plan(0, self._kind, now_s, 0, drops=self.start, note="start")
+
+    def save(self) -> dict[str, Any]:
+        """Nothing: boxes are timed anew in the first batch."""
+        return {}
+
+    def restore(self, state: Mapping[str, Any], now_s: float) -> None:
+        """Begin anew."""
+
+    def learn(self, batch: Measured) -> Decision:
+        """Learn from a batch; what to drop of the next."""
         self.known.learn(batch)
         if self._histograms:
-            self._histograms.learn(quantiles or {})
+            self._histograms.learn(batch.quantiles)
         network, capacity = self.known.network, self.known.capacity
         if not self.known.enough:
-            self._last = Decision(nothing_dropped(network), 0, 0, 0.0, capacity, changed=False)
-            return self._last
+            self.last = Decision(nothing_dropped(network), 0, 0, 0.0, capacity, changed=False)
+            return self.last
         load, limit = network.load(), self._headroom * capacity
         if self._fits(network, load, limit):
-            self._last = replace(self._last, load=load, capacity=capacity, changed=False)
-            return self._last
+            self.last = replace(self.last, load=load, capacity=capacity, changed=False)
+            return self.last
         index, entries, entry = self._chosen(network, load, limit)
-        changed = entry.keep != self._last.entry.keep or entry.predicates != self._last.entry.predicates
-        self._last = Decision(entry, index, entries, load, capacity, changed)
-        return self._last
+        changed = entry.keep != self.last.entry.keep or entry.predicates != self.last.entry.predicates
+        self.last = Decision(entry, index, entries, load, capacity, changed)
+        return self.last
 
     def _fits(self, network: Network, load: float, limit: float) -> bool:
         """Whether the plan in force is still right: a new one for every row more would make Spark compile it anew."""
         rates = network.rates
-        if not self._last.index:
+        if not self.last.index:
             return False
-        saved = sum(rates[name] * saved for name, saved in self._last.entry.savings.items())
+        saved = sum(rates[name] * saved for name, saved in self.last.entry.savings.items())
         # What an entry saves is told in the work of the day on which its map was made.
         left = load - saved * (self._keeper.scale(network, rates) if self._keeper else 1.0)
         return (1.0 - DEAD_BAND) * limit <= left <= limit
@@ -137,7 +176,7 @@ class NetworkPlanner:
             return 1, 2, _input_uniform(network, excess)
         keeper = self._kept_fit(network)
         road_map = keeper.map(network, rates)
-        index = keeper.find(excess, network, rates, min(self._last.index, len(road_map) - 1))
+        index = keeper.find(excess, network, rates, min(self.last.index, len(road_map) - 1))
         return index, len(road_map), road_map.entry(index)
 
     def _kept_fit(self, network: Network) -> Keeper[Map]:
@@ -152,10 +191,6 @@ class NetworkPlanner:
         if self._histograms is None:
             return roadmap.build(network, rates, solver=self._solver, objective=self._objective)
         return semantic.build(network, rates, self._histograms.judged())
-
-    def forget(self) -> None:
-        """The last decision is not in force: the next one counts as new, whatever it is."""
-        self._last = Decision(nothing_dropped(self.known.network), 0, 0, 0.0, 0.0, changed=False)
 
     @property
     def alarms(self) -> tuple[str, ...]:
@@ -173,6 +208,16 @@ def nothing_dropped(network: Network) -> Entry:
     whole = {one.name: 100.0 for one in network.outputs}
     utility = sum(one.loss_tolerance.utility(100.0) for one in network.outputs)
     return Entry(savings={one.name: 0.0 for one in network.inputs}, keep={}, delivered=whole, utility=utility)
+
+
+def _drops(entry: Entry) -> tuple[Drop, ...]:
+    by_value = {place: one.sql() for place, one in entry.predicates.items()}
+    # A condition that no row meets is a share too: Spark would fold it away, and with it what is counted before it.
+    keep = entry.keep | {place: 0.0 for place, text in by_value.items() if text in ("false", "")}
+    return (
+        *(Drop(place, keep=max(share, LEAST_KEPT)) for place, share in keep.items()),
+        *(Drop(place, condition=text) for place, text in by_value.items() if place not in keep),
+    )
 
 
 def _input_uniform(network: Network, excess: float) -> Entry:

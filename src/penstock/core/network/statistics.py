@@ -42,6 +42,7 @@ class Measured:
         python_s: Seconds that each Python box took.
         by_value: Places at which rows were dropped by value.
         cold: Whether its length says nothing, as that of the first batch does.
+        quantiles: The distribution of some values, by place.
     """
 
     elapsed_s: float
@@ -52,6 +53,7 @@ class Measured:
     python_s: Mapping[str, float] = field(default_factory=dict)
     by_value: frozenset[str] = frozenset()
     cold: bool = False
+    quantiles: Mapping[str, list[float]] = field(default_factory=dict)
 
 
 class NetworkStatistics:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from penstock.core.network.model import Box, Network
-    from penstock.messages.drop_plan import DropPlan
+    from penstock.messages.plan import Plan
     from penstock.spark.network.stages import Stage
 
 #: Where on the way to 1 the values of a subject are read: what is known of their distribution.
@@ -68,7 +68,7 @@ class Batch:
         network: Network,
         stage: Stage,
         rows: DataFrame,
-        plan: DropPlan,
+        plan: Plan,
         subjects: Mapping[str, str],
         schemas: Mapping[str, StructType] | None = None,
     ) -> None:
@@ -129,7 +129,7 @@ class Batch:
         for root in roots:
             own = F.col(INPUT) == F.lit(root) if len(roots) > 1 else F.lit(True)  # noqa: FBT003 - a literal
             counts.append(F.count(F.when(own, 1)).alias(root))
-            drop = self._plan.at(root)
+            drop = self._plan.drop(root)
             if root in self._subjects:
                 subject = F.expr(within(self._subjects[root], root))
                 counts.append(_quantiles(F.when(own, subject)).alias(f"{root}|quantiles"))
@@ -144,7 +144,7 @@ class Batch:
         self.head = head
         for root in roots:
             df = root_rows(head, root, alone=len(roots) == 1)
-            drop = self._plan.at(root)
+            drop = self._plan.drop(root)
             if drop is not None:
                 df = weighed(df, drop)
             self._leave(root, df, counted=drop is not None)
@@ -157,7 +157,7 @@ class Batch:
         if len(arcs) > 1 and name in self._stage.boxes:
             df = self.shared[name] = self._shared(df)
         for arc in arcs:
-            before, drop = df, self._plan.at(arc.name)
+            before, drop = df, self._plan.drop(arc.name)
             if arc.name in self._subjects:
                 quantiles = _quantiles(F.expr(self._subjects[arc.name])).alias("quantiles")
                 before = self._observed(df, f"{arc.name}|quantiles", quantiles)

@@ -4,28 +4,33 @@ from __future__ import annotations
 
 import threading
 import time
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from penstock.core.loop.machine import Loop
 from penstock.errors import PenstockError
-from penstock.messages.drop_plan import Drop, DropPlan
-from penstock.messages.plan import Binding
+from penstock.messages.plan import Binding, Plan
 from penstock.spark.checkpoint import is_another
+from penstock.spark.driver import Driver
 from penstock.store import retention
-from penstock.store.logs import BindingLog, Log
+from penstock.store.binder import Binder
+from penstock.store.logs import BindingLog, PlanLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from penstock.core.loop.events import Event
+    from penstock.core.loop.machine import Decides
+    from penstock.core.network.statistics import Measured
+
 #: The newest plans, which a batch may be about to be bound to.
 NEWEST_PLANS = 10
 
 
-class DropLog(Log[DropPlan]):
-    """Plans by version."""
+class DropLog(PlanLog):
+    """Plans of a network by version."""
 
-    _kind, _word, _number, _time = DropPlan, "drops", "version", "decided_s"
+    _word = "drops"
 
 
 class ReusedError(PenstockError):
@@ -40,46 +45,39 @@ class ReusedError(PenstockError):
 
 
 class BoundPlans:
-    """Plans that batches are bound to before they run, so that a replay drops the same rows.
-
-    Attributes:
-        newest: The plan in force.
-    """
+    """The loop of a network, and the bindings of its stages: a batch is bound before it runs."""
 
     def __init__(
         self,
         folder: Path,
         stages: Mapping[str, str],
-        drops: tuple[Drop, ...] = (),
+        planner: Decides[Measured],
+        *,
+        tell: Callable[[str], None] = lambda _: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """Go on with the plans in this folder, from these drops on; `stages` have names of files."""
+        """Go on with the plans in this folder; `stages` have names of files, and `tell` warns."""
         self._plans, self._clock = DropLog(folder / "plans"), clock
         self._bindings = {name: BindingLog(folder / "bindings" / file) for name, file in stages.items()}
+        self._binders = {name: Binder(self._plans, log) for name, log in self._bindings.items()}
         #: By stage: the version of the plan that each batch is bound to.
         self._versions = {
-            name: {one.batch: one.plan_version or 0 for one in log.entries()} for name, log in self._bindings.items()
+            name: {one.batch: one.plan_version for one in log.entries()} for name, log in self._bindings.items()
         }
         self._lock = threading.Lock()
-        self.newest = DropPlan(self._plans.next_version(), clock(), drops, note="start")
-        self._plans.add(self.newest.version, self.newest)
+        self._driver = Driver(Loop(planner, ""), self._plans, clock, self._purge, tell)
+        self._driver.begin(())
 
-    def add(self, drops: tuple[Drop, ...] = (), entry: int = 0, note: str = "") -> None:
-        """Put a plan into the log; from then on it is in force."""
-        version = self.newest.version + 1
-        while not self._plans.add(version, plan := DropPlan(version, self._clock(), drops, entry, note)):
-            version += 1
-        self.newest = plan
+    @property
+    def newest(self) -> Plan | None:
+        """The plan in force."""
+        return self._driver.loop.in_force
 
-    def let_flow(self, note: str) -> None:
-        """Keep every row from now on, whether that can be put into the log or not."""
-        try:
-            self.add(note=note)
-        except (OSError, PenstockError):
-            self.newest = DropPlan(self.newest.version + 1, self._clock(), note=note)
-            raise
+    def handle(self, event: Event) -> None:
+        """Carry out what follows from an event."""
+        self._driver.handle(event)
 
-    def of(self, stage: str, batch: int, batch_id: str = "") -> DropPlan:
+    def of(self, stage: str, batch: int, batch_id: str = "") -> Plan:
         """The plan of a batch: that of its binding if it was run before, else the newest, bound before it acts.
 
         `batch_id` tells the batch from another one of the same number.
@@ -88,33 +86,31 @@ class BoundPlans:
             ReusedError: If the number was bound before, for another batch.
             PenstockError: If its plan is gone, or a log cannot be read or written.
         """
-        log = self._bindings[stage]
-        bound = log.get(batch)
+        version = None if self.newest is None else self.newest.version
+        new = Binding(batch, stage, self._clock(), version, offsets=batch_id)
+        bound = self._binders[stage].bound(batch, lambda: new)
         if bound is None:
-            newest = self.newest
-            if not log.add(batch, Binding(batch, stage, self._clock(), newest.version, offsets=batch_id)):
-                raise PenstockError(f"the binding of batch {batch} cannot be read, so it keeps every row")
-            self._remember(stage, batch, newest.version)
-            return newest
+            raise PenstockError(f"the binding of batch {batch} cannot be read, so it keeps every row")
         if is_another(bound.offsets, batch_id):
             raise ReusedError(stage, batch)
-        plan = self._plans.get(bound.plan_version or 0)
+        with self._lock:
+            self._versions[stage][batch] = bound.plan_version
+        if bound.plan_version is None:
+            return Plan.keep_all(0, "rows flow", bound.bound_s)
+        plan = self._driver.plan(bound.plan_version)
         if plan is None:
             raise PenstockError(f"plan {bound.plan_version} is missing, so batch {batch} keeps every row")
         return plan
 
-    def _remember(self, stage: str, batch: int, version: int) -> None:
-        with self._lock:
-            self._versions[stage][batch] = version
-            if batch % retention.PURGE_EVERY == 0:
-                with suppress(OSError, PenstockError):  # The batch is bound, and runs.
-                    self._purge(stage, batch)
-
-    def _purge(self, stage: str, batch: int) -> None:
+    def _purge(self, batch: int, now_s: float) -> None:
         """Delete bindings of batches long done, and plans that no binding of any stage needs."""
-        log, now_s = self._bindings[stage], self._clock()
-        first = retention.oldest_kept(log, batch, now_s)
-        log.purge(first)
-        self._versions[stage] = {one: plan for one, plan in self._versions[stage].items() if one >= first}
-        needed = {plan for bound in self._versions.values() for plan in bound.values()}
-        self._plans.retain(needed, self.newest.version - NEWEST_PLANS)
+        del batch  # Each stage has numbers of its own.
+        with self._lock:
+            for stage, bound in self._versions.items():
+                if bound:
+                    first = retention.oldest_kept(self._bindings[stage], max(bound), now_s)
+                    self._bindings[stage].purge(first)
+                    self._versions[stage] = {one: version for one, version in bound.items() if one >= first}
+            needed = {version or 0 for bound in self._versions.values() for version in bound.values()}
+        if self.newest is not None:
+            self._plans.retain(needed, self.newest.version - NEWEST_PLANS)

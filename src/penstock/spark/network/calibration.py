@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from penstock.core.network.model import Network
-    from penstock.messages.drop_plan import DropPlan
+    from penstock.messages.plan import Plan
     from penstock.spark.network.stages import Stage
 
 #: How much work a sample should be, roughly: less is lost in the noise of short jobs. The first try goes by how long
@@ -39,7 +39,7 @@ class Timed:
 
 
 def overhead_s(
-    network: Network, stage: Stage, empty: DataFrame, plan: DropPlan, schemas: Mapping[str, StructType]
+    network: Network, stage: Stage, empty: DataFrame, plan: Plan, schemas: Mapping[str, StructType]
 ) -> float:
     """How long a batch without rows takes, sinks left out."""
     least = float("inf")

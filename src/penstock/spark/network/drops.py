@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import DataType
 
-    from penstock.messages.drop_plan import Drop
+    from penstock.messages.plan import Drop
 
 #: Columns that every row carries through the network.
 INPUT, WEIGHT, ARRIVAL = "penstock_input", "penstock_weight", "penstock_arrival"

@@ -15,6 +15,8 @@ from penstock.spark.network.failures import SPARK_ERRORS, line_of
 from penstock.spark.network.python_box import BUSY
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
@@ -35,7 +37,7 @@ def schemas(spark: SparkSession, network: Network, inputs: StructType) -> dict[s
 
 
 def check_subjects(
-    spark: SparkSession, network: Network, known: dict[str, StructType], subjects: dict[str, str]
+    spark: SparkSession, network: Network, known: Mapping[str, StructType], subjects: dict[str, str]
 ) -> None:
     """Refuse value columns that rows do not have."""
     for place, subject in subjects.items():

@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 
 from penstock.errors import PenstockError
 from penstock.federation.account import InputCount
-from penstock.messages.drop_plan import Drop
+from penstock.messages.plan import Drop
 from penstock.spark.network.drops import INPUT, kept_by, quoted
 from penstock.spark.network.failures import SPARK_ERRORS, line_of
 from penstock.spark.site.streams import FILE, SIC, WEIGHT

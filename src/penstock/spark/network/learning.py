@@ -1,0 +1,163 @@
+"""What a network learns from its batches: what was measured, and when boxes are timed."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from penstock.core.loop.events import BatchEnded
+from penstock.core.network.statistics import Measured
+from penstock.messages.plan import Plan
+from penstock.messages.snapshot import Snapshot
+from penstock.spark.network import calibration
+from penstock.views.network.history import History
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.core.network.model import Network
+    from penstock.core.network.planner import NetworkPlanner
+    from penstock.spark.network.batch import Batch, Counts
+    from penstock.spark.network.bound import BoundPlans
+    from penstock.spark.network.layout import Layout
+    from penstock.spark.network.stages import Stage
+
+#: SQL boxes are timed again after this many batches.
+CALIBRATE_EVERY = 500
+#: They are timed again sooner if there was too little work for it, once so many times as many rows come.
+MANY_MORE = 4
+
+
+class Learning:
+    """Turns the batches of all stages into what the planner learns from.
+
+    Attributes:
+        snapshots: The state after each of the last 1,000 batches of the inputs, and what all batches add up to.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        planner: NetworkPlanner,
+        plans: BoundPlans,
+        headroom: float,
+        alarms: Callable[[], tuple[str, ...]],
+    ) -> None:
+        """Learn for this planner; `alarms` are what snapshots tell beside the planner's own."""
+        self._layout, self._planner, self._plans = layout, planner, plans
+        self._headroom, self._alarms = headroom, alarms
+        self._begun_s: dict[str, float] = {}
+        self._fed: dict[str, int] = {}
+        self._later: list[Counts] = []  # what stages behind the inputs have counted since the last batch of the inputs
+        self._timed: set[str] = set()  # stages whose boxes were timed
+        self._uncertain_rows: int | None = None
+        self._batches = 0
+        self._lock = threading.RLock()
+        self.snapshots = History()
+
+    def learn(self, stage: Stage, laid: Batch, number: int, plan: Plan, begun_s: float) -> Snapshot | None:
+        """Learn from a batch of a stage; after one of the inputs, plan for the next, and say how things are."""
+        counts, ended_s = laid.counts(), time.time()
+        with self._lock:
+            before_s = self._begun_s.get(stage.name)
+            self._begun_s[stage.name] = begun_s
+            for arc in stage.ends:
+                if self._layout.feeds(arc):
+                    self._fed[arc.name] = self._fed.get(arc.name, 0) + counts.arcs[arc.name]
+            if not self._layout.begins_with_inputs(stage):
+                self._later.append(counts)
+                self._learn_stage(stage, laid, counts, ended_s - begun_s)
+                return None
+            elapsed_s = begun_s - before_s if before_s else 0.0
+            batch = _measured(counts, self._later, plan, elapsed_s, ended_s - begun_s)
+            self._later = []
+            if sum(counts.came.values()):
+                if self._due_for_timing(sum(counts.came.values())):
+                    self._calibrate(stage, laid, ended_s - begun_s)
+                    # The first batch of a cold JVM says nothing about the pace of the others.
+                    batch = replace(batch, cold=not self._batches)
+                self._batches += 1
+            delivered, entries = self._planner.entry.delivered, self._planner.entries
+            self._plans.handle(BatchEnded(ended_s, number, batch))
+            snapshot = self._snapshot(number, batch, plan, ended_s)
+            outputs = self._planner.known.network.outputs
+            utilities = {one.name: one.loss_tolerance.utility(delivered.get(one.name, 100.0)) for one in outputs}
+            snapshot = replace(snapshot, delivered=delivered, utilities=utilities, entries=entries)
+            self.snapshots.append(snapshot)
+        return snapshot
+
+    def settle(self) -> None:
+        """What stages have counted after the last batch of the inputs belongs to that batch's snapshot."""
+        with self._lock:
+            if self.snapshots and self._later:
+                self.snapshots.add_rows(sum((Counter(one.arcs) for one in self._later), Counter()))
+                self._later = []
+
+    def _learn_stage(self, stage: Stage, laid: Batch, counts: Counts, duration_s: float) -> None:
+        """One batch of a stage that a box with a state begins."""
+        network, known = self._layout.network, self._planner.known
+        fed = {arc.name: self._fed.pop(arc.name, 0) for arc in network.into[stage.name]}
+        if sum(fed.values()):
+            known.learn_stage(stage.name, counts.arcs | fed, duration_s)
+        if sum(counts.came.values()) and stage.name not in self._timed:
+            known.calibrate(calibration.costs_s(network, stage, laid, self._layout.schemas, duration_s).costs_s)
+            self._timed.add(stage.name)
+
+    def _due_for_timing(self, rows: int) -> bool:
+        """Whether boxes are to be timed: at first, now and then, and when there were too few rows the last time."""
+        more = self._uncertain_rows is not None and rows >= MANY_MORE * self._uncertain_rows
+        return self._batches % CALIBRATE_EVERY == 0 or more
+
+    def _calibrate(self, stage: Stage, laid: Batch, duration_s: float) -> None:
+        network, schemas = self._layout.network, self._layout.schemas
+        timed = calibration.costs_s(network, stage, laid, schemas, duration_s)
+        empty = laid.head.sparkSession.createDataFrame([], laid.head.schema)
+        nothing = Plan.keep_all(0, "timing", 0.0)
+        self._planner.known.calibrate(timed.costs_s, calibration.overhead_s(network, stage, empty, nothing, schemas))
+        self._uncertain_rows = None if timed.certain else sum(laid.counts().came.values())
+
+    def _snapshot(self, number: int, batch: Measured, plan: Plan, ended_s: float) -> Snapshot:
+        network, span_s = self._planner.known.network, batch.elapsed_s or batch.duration_s or 1.0
+        flows = {name: rows / span_s for name, rows in batch.arcs.items()}
+        return Snapshot(
+            batch=number,
+            time_s=ended_s,
+            duration_s=batch.duration_s,
+            rows={**batch.arcs, **batch.rows},
+            rates={name: rows / span_s for name, rows in batch.rows.items()},
+            flows=flows,
+            loads={arc.name: flows.get(arc.name, 0.0) * arc.cost for arc in network.arcs},
+            load=self._planner.last.load,
+            capacity=self._planner.last.capacity,
+            headroom=self._headroom,
+            drops={drop.place: drop.words for drop in plan.drops},
+            shed={drop.place: _shed_at(drop.place, batch, network) for drop in plan.drops},
+            delivered={},
+            utilities={},
+            entry=plan.entry,
+            rebuilt=self._planner.rebuilt,
+            alarms=(*self._planner.alarms, *self._alarms()),
+        )
+
+
+def _measured(counts: Counts, later: list[Counts], plan: Plan, elapsed_s: float, duration_s: float) -> Measured:
+    """One batch of the inputs, with what other stages have counted in the meantime."""
+    arcs, leaving, busy_s = dict(counts.arcs), dict(counts.leaving), dict(counts.busy_s)
+    for one in later:
+        for mine, theirs in ((arcs, one.arcs), (leaving, one.leaving)):
+            for name, rows in theirs.items():
+                mine[name] = mine.get(name, 0) + rows
+        for name, seconds in one.busy_s.items():
+            busy_s[name] = busy_s.get(name, 0.0) + seconds
+    by_value = frozenset(drop.place for drop in plan.drops if drop.condition)
+    return Measured(elapsed_s, duration_s, counts.came, arcs, leaving, busy_s, by_value, quantiles=counts.quantiles)
+
+
+def _shed_at(place: str, batch: Measured, network: Network) -> int:
+    if place in batch.rows:
+        return batch.rows[place] - batch.leaving.get(place, 0)
+    source = next(arc.source for arc in network.arcs if arc.name == place)
+    return batch.leaving.get(source, 0) - batch.arcs.get(place, 0)
