@@ -22,6 +22,7 @@ from penstock.core.control.bucket_costs import BUCKETS
 from penstock.core.control.planner import SOURCE
 from penstock.core.control.policies import LoadAware
 from penstock.core.control.targets import MeanQueueLatency
+from penstock.core.fairness.sites.decisions import Arrivals
 from penstock.core.loop.events import BatchEnded
 from penstock.core.network.model import Box, Input, Network, Output
 from penstock.core.network.qos import LossTolerance
@@ -29,7 +30,6 @@ from penstock.core.network.statistics import Measured
 from penstock.federation.account import AccountLog, BatchAccount, InputCount
 from penstock.messages.claim import Claim
 from penstock.messages.plan import Drop, Plan
-from penstock.messages.site_plan import SitePlan
 from penstock.messages.snapshot import Snapshot
 from penstock.spark.guard.controller import Controller
 from penstock.spark.guard.reading import GuardReading
@@ -42,7 +42,7 @@ from penstock.spark.plans.places import LocalStore
 from penstock.spark.probe.meter import TaskSums
 from penstock.spark.quarantine import forwarded
 from penstock.spark.quarantine.rows import COIN, PART, PLAN_VERSION, REASON_NUMBER, Sign, Writer
-from penstock.spark.site.plans import SitePlanLog, purge
+from penstock.spark.site.plans import SitePlans
 from penstock.store.report_log import ReportLog
 from penstock.views.network.history import History
 
@@ -188,7 +188,7 @@ class Alternating:
         """Begin."""
         self._decided = 0
 
-    def decide(self, batch: Measured, now_s: float) -> Plan:
+    def decide(self, batch: object, now_s: float) -> Plan:
         """Drop another share."""
         del batch
         self._decided += 1
@@ -266,13 +266,13 @@ class Sited:
     def __init__(self, folder: Path, clock: Callable[[], float]) -> None:
         """Keep both in this folder."""
         self._clock = clock
-        self._plans, self._accounts = SitePlanLog(folder / "plans"), AccountLog(folder / "account")
+        self._accounts = AccountLog(folder / "account")
+        self._plans = SitePlans(folder, 1, Alternating(), self._accounts, clock=clock, tell=lambda _: None)
 
     def batch(self, number: int) -> None:
         """A batch is planned and accounted for."""
         now_s, shares = self._clock(), {"query": 0.5}
-        purge(self._plans, self._accounts, number, now_s)
-        self._plans.add(number, SitePlan(number, now_s, 1.0, shares, shares, shares, shares))
+        self._plans.of(number, "", lambda: Arrivals({"root.part": 100}, 1.0, {}), lambda _: None)
         counts = {"root.part": InputCount(100, 50, 50)}
         self._accounts.add(
             number, BatchAccount("west", 1, number, now_s, 1.0, counts, {}, counts, {}, shares, shares, shares)

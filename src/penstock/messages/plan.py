@@ -6,6 +6,9 @@ from typing import Any, Self
 
 from penstock.messages.codec import Count, Factor, Int64, Message, Name, Record, Seconds, Share, Text, refusal
 
+#: The query of a plan that a site of an earlier release wrote: its version is the number of the batch it is for.
+BY_BATCH = "by batch"
+
 
 @dataclass(frozen=True, slots=True)
 class KeepTable(Record):
@@ -376,6 +379,7 @@ def _of_site(document: dict[str, Any]) -> dict[str, Any]:
         "costs": [],
         "expected": None,
         "note": document["note"],
+        "query": BY_BATCH,
         "drops": [Drop(name, keep=share) for name, share in keep.items()],
         "sic": [RowSic(name, (share,)) for name, share in sic.items()],
         "queries": [QueryShare(name, share, levels.get(name, share)) for name, share in give.items()],

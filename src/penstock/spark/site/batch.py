@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from penstock.config.site_file import Fragment, SiteFile
-    from penstock.messages.site_plan import SitePlan
+    from penstock.messages.plan import Plan
 
 
 @dataclass
@@ -63,7 +63,7 @@ class Batch:
         found = self._rows.agg(*counts).first()
         return {name: int(found[n] or 0) for n, name in enumerate(self._file.inputs)} if found else {}
 
-    def counted(self, plan: SitePlan) -> tuple[dict[str, InputCount], dict[str, float]]:
+    def counted(self, plan: Plan) -> tuple[dict[str, InputCount], dict[str, float]]:
         """What the plan keeps: rows of each input, and the SIC that they bring."""
         columns = []
         for n, name in enumerate(self._file.inputs):
@@ -90,7 +90,7 @@ class Batch:
         return counts, sic
 
     def worked(
-        self, fragment: Fragment, plan: SitePlan, counts: Mapping[str, InputCount], sic: Mapping[str, float]
+        self, fragment: Fragment, plan: Plan, counts: Mapping[str, InputCount], sic: Mapping[str, float]
     ) -> Worked:
         """Run a fragment's SQL on the rows that are kept."""
         begun_s = time.monotonic()
@@ -126,20 +126,22 @@ class Batch:
         names = kind.names if isinstance(kind, StructType) else []
         return F.coalesce(*(F.col(f"{quoted(name)}.{quoted(column)}").cast("string") for column in names)).isNull()
 
-    def _kept(self, name: str, plan: SitePlan) -> Column:
+    def _kept(self, name: str, plan: Plan) -> Column:
         """Whether a row is kept; what only brings the SIC of an empty batch always is."""
-        keep = plan.keep.get(name, 1.0)
-        if keep >= 1.0:
+        drop = plan.drop(name)
+        if drop is None or drop.keep >= 1.0:
             return F.lit(True)  # noqa: FBT003 - a literal
         place = f"{self._file.site}.{name}"
-        return F.col(quoted(name)).isNull() | kept_by(Drop(place, keep=keep), self._rows, name)
+        return F.col(quoted(name)).isNull() | kept_by(Drop(place, keep=drop.keep), self._rows, name)
 
-    def _sic(self, name: str, plan: SitePlan) -> Column:
-        return F.lit(plan.sic[name]) if name in plan.sic else F.coalesce(F.col(SIC), F.lit(0.0))
+    def _sic(self, name: str, plan: Plan) -> Column:
+        carried = plan.sic_at(name)
+        return F.coalesce(F.col(SIC), F.lit(0.0)) if carried is None else F.lit(carried.sic[0])
 
-    def _view(self, name: str, plan: SitePlan) -> DataFrame:
+    def _view(self, name: str, plan: Plan) -> DataFrame:
         own = self._rows.filter(self._own(name) & self._kept(name, plan))
-        weight = 1.0 / plan.keep[name] if plan.keep.get(name) else 1.0
+        drop = plan.drop(name)
+        weight = 1.0 / drop.keep if drop is not None and drop.keep else 1.0
         return own.select(f"{quoted(name)}.*", F.lit(weight).alias(WEIGHT), self._sic(name, plan).alias(SIC))
 
 

@@ -1,22 +1,112 @@
-"""The plans of a site on disk, by batch, and how long plans and accounts stay."""
+"""The plans of a site on disk: a batch is bound to its own before it runs, so a replay keeps the same rows."""
 
-from penstock.federation.account import AccountLog
-from penstock.messages.site_plan import SitePlan
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.core.loop.events import BatchEnded
+from penstock.core.loop.machine import Loop
+from penstock.errors import PenstockError
+from penstock.messages.plan import BY_BATCH, Binding, Plan
+from penstock.spark.checkpoint import is_another
+from penstock.spark.driver import Driver
 from penstock.store import retention
-from penstock.store.logs import Log
+from penstock.store.binder import Binder
+from penstock.store.logs import BindingLog, PlanLog
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from penstock.core.fairness.sites.decisions import Arrivals
+    from penstock.core.loop.machine import Decides
+    from penstock.federation.account import AccountLog
 
 #: Batches whose accounts are kept: those of a sender must be there when a reader that was away has come back.
 ACCOUNTS = 10_000
 
 
-class SitePlanLog(Log[SitePlan]):
-    """Plans by batch, of one epoch."""
+class SitePlanLog(PlanLog):
+    """Plans of a site, of one epoch."""
 
-    _kind, _word, _number, _time = SitePlan, "siteplan", "batch", "decided_s"
+    _word = "siteplan"
 
 
-def purge(plans: SitePlanLog, accounts: AccountLog, number: int, now_s: float) -> None:
-    """Now and then delete plans and accounts of batches long done."""
-    if number % retention.PURGE_EVERY == 0:
-        plans.purge(retention.oldest_kept(plans, number, now_s))
-        accounts.purge(retention.oldest_kept(accounts, number, now_s, ACCOUNTS))
+class SitePlans:
+    """The loop of a site, and the bindings of its batches."""
+
+    def __init__(
+        self,
+        folder: Path,
+        epoch: int,
+        planner: Decides[Arrivals],
+        accounts: AccountLog,
+        *,
+        clock: Callable[[], float],
+        tell: Callable[[str], None],
+    ) -> None:
+        """Go on with the plans of this epoch in this folder; `tell` warns."""
+        self.plans, self._accounts, self._clock = SitePlanLog(folder / "plans" / f"{epoch:018d}"), accounts, clock
+        self._bindings = BindingLog(folder / "bindings" / f"{epoch:018d}")
+        self._binder = Binder(self.plans, self._bindings)
+        self._driver = Driver(Loop(planner, ""), self.plans, clock, self._purge, tell)
+        self._driver.begin(())
+        newest = self.plans.latest()
+        #: When the last plan of an earlier run was decided; None if there is none.
+        self.last_s = None if newest is None else newest.decided_s
+
+    def of(
+        self, batch: int, batch_id: str, came: Callable[[], Arrivals], unplanned: Callable[[Exception], None]
+    ) -> Plan:
+        """The plan of a batch: the one of its first attempt, or a new one by what `came`; both are durable.
+
+        `batch_id` tells the batch from another one of the same number. `unplanned` is told why a batch has no plan and
+        keeps every row; it may raise instead.
+
+        Raises:
+            PenstockError: If the batch is another than that of the first attempt, or its plan cannot be read.
+        """
+        bound = self._binder.bound(batch, lambda: self._new(batch, batch_id, came, unplanned))
+        if bound is not None and is_another(bound.offsets, batch_id):
+            raise PenstockError(
+                f"batch {batch} is not the batch of that number that was run before, because the site's checkpoint was "
+                "changed: rows sent would not be read; delete the checkpoint to start over"
+            )
+        if bound is not None and bound.plan_version is None:
+            return Plan.keep_all(0, "rows flow", bound.bound_s)
+        plan = None if bound is None or bound.plan_version is None else self._driver.plan(bound.plan_version)
+        if plan is None:
+            raise PenstockError(
+                f"the plan of batch {batch} in {self.plans.folder} cannot be read, and rows already sent under it "
+                "could differ: delete its file there, and its binding, to plan the batch again"
+            )
+        return plan
+
+    def bound(self, batch: int) -> bool:
+        """Whether a batch was bound before, or planned for by an earlier release."""
+        return self._bindings.taken(batch) or self._planned_by_number(batch)
+
+    def _planned_by_number(self, batch: int) -> bool:
+        """Whether an earlier release has planned for the batch: the plan of a batch had its number then."""
+        plan = self.plans.get(batch)
+        return plan is not None and plan.query == BY_BATCH
+
+    def _new(
+        self, batch: int, batch_id: str, came: Callable[[], Arrivals], unplanned: Callable[[Exception], None]
+    ) -> Binding:
+        now_s, version, note = self._clock(), None, ""
+        if self._planned_by_number(batch):
+            version = batch
+        else:
+            try:
+                self._driver.handle(BatchEnded(now_s, batch, came()))
+                version = None if self._driver.loop.in_force is None else self._driver.loop.in_force.version
+            except PenstockError as error:
+                unplanned(error)
+                note = str(error)
+        return Binding(batch, "", now_s, version, note=note, offsets=batch_id)
+
+    def _purge(self, batch: int, now_s: float) -> None:
+        """Delete plans, bindings and accounts of batches long done."""
+        retention.purge(self.plans, self._bindings, batch, now_s)
+        self._accounts.purge(retention.oldest_kept(self._accounts, batch, now_s, ACCOUNTS))

@@ -12,14 +12,13 @@ import logging
 import shutil
 import time
 from collections import deque
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import xxhash
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 from pyspark.sql.types import StructType
 
-from penstock.core.fairness.sites.peers import Known
+from penstock.core.fairness.sites.decisions import Arrivals, SiteDecisions
 from penstock.core.fairness.sites.planner import SitePlanner
 from penstock.errors import PenstockError
 from penstock.federation.account import (
@@ -39,15 +38,16 @@ from penstock.federation.exchange import Exchange
 from penstock.federation.folder_bus import FolderBus
 from penstock.federation.kafka_bus import KafkaBus
 from penstock.federation.site_report import report_of, watch_of
-from penstock.messages.site_plan import SitePlan
+from penstock.messages.plan import Plan
 from penstock.spark import file_log
-from penstock.spark.checkpoint import batch_id, is_another
+from penstock.spark.checkpoint import batch_id
 from penstock.spark.network.failures import SPARK_ERRORS, line_of
 from penstock.spark.network.sinks import Outputs
 from penstock.spark.site.batch import Batch, sql
-from penstock.spark.site.plans import SitePlanLog, purge
+from penstock.spark.site.plans import SitePlans
 from penstock.spark.site.streams import SIC, WEIGHT, inputs, together
 from penstock.store import retention
+from penstock.store.interface import StoreError
 from penstock.store.report_log import Alarms, End, ReportLog
 
 if TYPE_CHECKING:
@@ -102,8 +102,15 @@ class SiteRun:
         )
         self._frames = inputs(spark, file, {link: box.folder for link, box in self.exchange.inboxes.items()})
         _check_sql(spark, file, self._frames)
-        self._plans = SitePlanLog(folder / "plans" / f"{start.epoch:018d}")
         self._log = AccountLog(folder / ACCOUNT / f"{start.epoch:018d}")
+        self._plans = SitePlans(
+            folder,
+            start.epoch,
+            SiteDecisions(self.planner, file.policy),
+            self._log,
+            clock=time.time,
+            tell=lambda line: _logger.warning("site %s: %s", file.site, line),
+        )
         self._reports = ReportLog(folder, f"{start.epoch:018d}")
         self.outputs = Outputs(
             {name: one.sink for name, one in file.fragments.items() if one.sink is not None},
@@ -175,7 +182,7 @@ class SiteRun:
         took_s = time.monotonic() - begun_s
         seconds = {name: one.seconds for name, one in worked.items()}
         self.planner.learn(seconds, {name: one.kept for name, one in worked.items()}, took_s - sum(seconds.values()))
-        self.exchange.say(plan.give, account.sic)
+        self.exchange.say(account.give, account.sic)
         self.batches += 1
         self.accounts.append(account)
         if len(self.accounts) > 2 * retention.BATCHES:
@@ -197,43 +204,30 @@ class SiteRun:
                     name,
                 )
 
-    def _planned(self, batch: Batch, number: int) -> SitePlan:
+    def _planned(self, batch: Batch, number: int) -> Plan:
         """The plan of a batch: the one of its first attempt, or a new one, which is on disk before it acts."""
+        flow = Plan(0, self._file.policy, time.time(), 0, elapsed_s=self._file.interval_s, note="rows flow")
         own_id = batch_id(self._checkpoint, number)
-        plan = self._plans.get(number)
-        if plan is None and self._plans.taken(number):
-            raise PenstockError(
-                f"the plan of batch {number} in {self._plans.folder} cannot be read, and rows already sent under it "
-                "could differ: delete its file there to plan the batch again"
-            )
-        if plan is None:
-            return self._new_plan(batch, number, own_id)
-        if is_another(plan.batch_id, own_id):
-            raise PenstockError(
-                f"batch {number} is not the batch of that number that was run before, because {self._checkpoint} was "
-                "changed: rows sent would not be read; delete it to start over"
-            )
-        return plan
-
-    def _new_plan(self, batch: Batch, number: int, own_id: str) -> SitePlan:
-        flow = SitePlan(number, time.time(), self._file.interval_s, {}, {}, {}, {}, "rows flow", own_id)
-        if self._log.taken(number):
+        if self._log.taken(number) and not self._plans.bound(number):
             return flow  # It could not be planned the first time, and its rows are counted already.
+
+        def unplanned(error: Exception) -> None:
+            if isinstance(error, StoreError):
+                self._refuse_unwritten(number, error)
+            else:
+                self._alarm(f"batch {number} keeps every row: {error}", error=True)
+
         try:
-            plan = replace(self._decide(batch.came(), number), batch_id=own_id)
-        except PenstockError as error:
-            self._alarm(f"batch {number} keeps every row: {error}", error=True)
-            plan = flow
-        try:
-            self._plans.add(number, plan)
-        except (OSError, PenstockError) as error:
-            if self.exchange.outboxes:  # At a replay other rows would be sent, or other counts told.
-                raise PenstockError(f"the plan of batch {number} cannot be written: {line_of(error)}") from None
-            self._alarm(
-                f"batch {number} keeps every row, since its plan cannot be written: {line_of(error)}", error=True
-            )
+            plan = self._plans.of(number, own_id, lambda: self._arrivals(batch.came()), unplanned)
+        except (OSError, StoreError) as error:
+            self._refuse_unwritten(number, error)
             return flow
-        return plan
+        return plan if plan.elapsed_s else flow
+
+    def _refuse_unwritten(self, number: int, error: Exception) -> None:
+        if self.exchange.outboxes:  # At a replay other rows would be sent, or other counts told.
+            raise PenstockError(f"the plan of batch {number} cannot be written: {line_of(error)}") from None
+        self._alarm(f"batch {number} keeps every row, since its plan cannot be written: {line_of(error)}", error=True)
 
     def _alarm(self, line: str, *, error: bool = False) -> None:
         self.errors += error
@@ -249,30 +243,23 @@ class SiteRun:
             self._reports.write(Alarms(time.time(), found, self.errors))
         self._told = found
 
-    def _decide(self, came: Mapping[str, int], number: int) -> SitePlan:
+    def _arrivals(self, came: Mapping[str, int]) -> Arrivals:
+        """What came since the last batch, also since the last one of an earlier run."""
         now_s = time.time()
-        first, before = self._last_s is None, self._plans.get(number - 1)
+        first, before_s = self._last_s is None, self._plans.last_s
         if self._last_s is None:
-            self._last_s = now_s - self._file.interval_s if before is None else min(before.decided_s, now_s)
+            self._last_s = now_s - self._file.interval_s if before_s is None else min(before_s, now_s)
         elapsed_s = max(now_s - self._last_s, 1e-3)
         self._last_s = now_s
-        known = self.exchange.known()
         waited = self._file.backlog == "keep" and (first or self._once)
-        if waited and (before is None or self._once):  # Nothing tells over which time they came.
-            shares = self.planner.waiting(came)
-        else:
-            shares = self.planner.decide(came, elapsed_s, known, waited=waited)
-            if first and not waited and elapsed_s > self._file.window_s:
-                share = self._file.window_s / elapsed_s
-                self._alarm(
-                    f"{sum(came.values())} rows have waited for {elapsed_s:.0f} s, and backlog = 'thin' keeps at most "
-                    f"{share:.1%} of them"
-                )
-        levels = {
-            query: min(known.get(query, Known(0.0, 0.0)).sic + self.planner.parts[query] * give, 1.0)
-            for query, give in shares.give.items()
-        }
-        return SitePlan(number, now_s, elapsed_s, shares.keep, shares.sic, shares.give, levels, self._file.policy)
+        if first and not waited and elapsed_s > self._file.window_s:
+            share = self._file.window_s / elapsed_s
+            self._alarm(
+                f"{sum(came.values())} rows have waited for {elapsed_s:.0f} s, and backlog = 'thin' keeps at most "
+                f"{share:.1%} of them"
+            )
+        timed = not (waited and (before_s is None or self._once))  # Else nothing tells over which time they came.
+        return Arrivals(came, elapsed_s, self.exchange.known(), waited=waited, timed=timed)
 
     def _written(self, fragment: Fragment, made: Worked, number: int) -> list[int]:
         """Give a fragment's rows to its sink, or to its outbox: then, rows by part."""
@@ -289,7 +276,7 @@ class SiteRun:
     def _accounted(
         self,
         number: int,
-        plan: SitePlan,
+        plan: Plan,
         counts: dict[str, InputCount],
         worked: Mapping[str, Worked],
         parts: Mapping[str, list[int]],
@@ -309,9 +296,9 @@ class SiteRun:
             fragments,
             added(last.total_inputs if last else {}, counts),
             added_fragments(last.total_fragments if last else {}, fragments),
-            plan.give,
+            {one.query: one.give for one in plan.queries},
             self._measured(fragments, plan.elapsed_s),
-            plan.levels,
+            {one.query: one.level for one in plan.queries},
         )
         if not self._log.add(number, account):
             account = self._log.get(number) or account
@@ -337,7 +324,6 @@ class SiteRun:
             link = self._file.inputs[name][1].link
             if link is not None and one.mark:
                 self.exchange.inboxes[link].forget(one.mark)
-        purge(self._plans, self._log, number, time.time())
         if number % retention.PURGE_EVERY == 0:
             file_log.shorten(self._checkpoint)  # Spark waits for this batch.
 

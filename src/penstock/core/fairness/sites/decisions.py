@@ -1,0 +1,78 @@
+"""The planner of a site as the loop asks it: before each batch, by what came and by what peers have sent."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from penstock.core.fairness.sites.peers import Known
+from penstock.messages.plan import Drop, Plan, QueryShare, RowSic
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from penstock.core.fairness.sites.planner import SitePlanner
+
+
+class Arrivals(NamedTuple):
+    """What is about to run.
+
+    Attributes:
+        rows: Rows in, by input.
+        elapsed_s: Time over which they came.
+        known: What peers give, by query.
+        waited: Whether they waited because the site was stopped, and are not to be thinned for their age.
+        timed: Whether anything tells over which time they came.
+    """
+
+    rows: Mapping[str, int]
+    elapsed_s: float
+    known: Mapping[str, Known]
+    waited: bool = False
+    timed: bool = True
+
+
+class SiteDecisions:
+    """A plan for each batch.
+
+    >>> from penstock.core.fairness.sites.planner import SiteInput, SitePlanner, SiteQuery
+    >>> inputs = {"cpu": SiteInput("f", "cov", source=True)}
+    >>> planner = SitePlanner(inputs, {"cov": SiteQuery(sources=2)}, rows_per_s=100.0)
+    >>> plan = SiteDecisions(planner, "balance").decide(Arrivals({"cpu": 400}, 2.0, {}), 10.0)
+    >>> plan.drop("cpu").keep, plan.sic_at("cpu").sic, plan.queries[0].give
+    (0.5, (0.00025,), 0.5)
+    """
+
+    def __init__(self, planner: SitePlanner, policy: str) -> None:
+        """Ask this planner, and sign plans by this policy."""
+        self._planner, self._policy = planner, policy
+
+    @property
+    def alarms(self) -> tuple[str, ...]:
+        """What needs an operator."""
+        return self._planner.alarms
+
+    def decide(self, came: Arrivals, now_s: float) -> Plan:
+        """What to keep of a batch."""
+        if came.timed:
+            shares = self._planner.decide(came.rows, came.elapsed_s, came.known, waited=came.waited)
+        else:
+            shares = self._planner.waiting(came.rows)
+        nobody = Known(0.0, 0.0)
+        levels = {
+            query: min(came.known.get(query, nobody).sic + self._planner.parts[query] * give, 1.0)
+            for query, give in shares.give.items()
+        }
+        return Plan(
+            0,
+            self._policy,
+            now_s,
+            0,
+            drops=tuple(Drop(name, keep=share) for name, share in shares.keep.items()),
+            sic=tuple(RowSic(name, (share,)) for name, share in shares.sic.items()),
+            queries=tuple(QueryShare(name, give, levels[name]) for name, give in shares.give.items()),
+            elapsed_s=came.elapsed_s,
+        )
+
+    def release(self, version: int, now_s: float, note: str) -> Plan:
+        """A plan that keeps every row."""
+        return Plan(version, self._policy, now_s, 0, note=note)
