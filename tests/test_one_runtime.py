@@ -45,6 +45,7 @@ SPARK_ALONE = {
     "control.shed_alarms",
     "fairness.members",
     "fairness.planner",
+    "fairness.sites.decisions",
     "fairness.work_budget",
     "grouping.deal",
     "grouping.partition_costs",
