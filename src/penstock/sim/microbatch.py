@@ -1,4 +1,4 @@
-r"""A micro-batch query on virtual time, with a planner in its loop: what Spark does, reduced to what moves latency.
+r"""A micro-batch query on virtual time, with the loop of Spark: what Spark does, reduced to what moves latency.
 
 A batch takes in what has arrived when it starts, judges it by the plan in force, deals the kept rows out to its cores
 in turn, and ends when the slowest core has done its rows, the batch's overhead is spent and so is the time that each of
@@ -17,14 +17,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from penstock.core.control.batch_size import saved_up_s, share_that_fits
 from penstock.core.control.bucket_costs import BUCKETS, BucketCosts
 from penstock.core.control.gate import coins, judge
 from penstock.core.control.planner import SOURCE
 from penstock.core.hashing import bucket, xxhash64_ints
+from penstock.core.loop.binding import Planned
+from penstock.core.loop.events import BatchEnded, Passed
 from penstock.core.row.machines import Arrived, Drop, Executed
 from penstock.messages.plan import KeepTable
 from penstock.messages.report import Latency, Report
+from penstock.sim.driver import Driver
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -132,13 +134,13 @@ class _Batches:
     def __init__(
         self, planner: Planner, stream: Stream, query: Query, must_keep: NDArray[np.bool_] | None = None
     ) -> None:
-        self._planner, self._stream, self._query = planner, stream, query
+        self._stream, self._query = stream, query
         self._rng = np.random.default_rng(query.seed)
         self._hashes = query.gate_hashes(stream)
         self._must_keep = np.zeros(stream.rows, np.bool_) if must_keep is None else must_keep
-        self._in_force: Plan | None = None
-        self._late: Plan | None = None
-        self._out = Run(stream, np.full(stream.rows, np.nan))
+        self._driver = Driver(planner, query.first_start_s, counted=query.counted)
+        self._plan: Plan | None = None  # that judges the batch at hand
+        self._out = Run(stream, np.full(stream.rows, np.nan), plans=self._driver.written)
         self._machines: dict[int, Machines] = {}  # of each core, if there is a row gate
 
     def resume(self, reports: Sequence[Report], in_force: Plan | None) -> None:
@@ -164,7 +166,7 @@ class _Batches:
         """When the next batch starts: now, or at the trigger, and not before a row waits."""
         arrival_s = float(self._stream.arrivals_s[done])
         if arrival_s - now_s > self._query.idle_s:
-            self._adopt(self._planner.release(len(self._out.reports), now_s + self._query.idle_s, "no rows"))
+            self._look(self._driver.handle(Passed(now_s + self._query.idle_s, idle=True)))
         trigger_s, reports = self._query.trigger_s, self._out.reports
         if not trigger_s or not reports:
             return max(now_s, arrival_s)
@@ -203,7 +205,7 @@ class _Batches:
             rows_kept=int(kept.sum()),
             rows_shed=shed,
             rows_must_keep=int(self._must_keep[rows].sum()),
-            plan_version=None if self._in_force is None else self._in_force.version,
+            plan_version=None if self._plan is None else self._plan.version,
             backlog_rows=self._backlog_rows(start_s, end_s, rows),
             busy_s=float(costs_s.sum()),
             slots=slots,
@@ -218,8 +220,10 @@ class _Batches:
 
     def _judge(self, start_s: float, rows: slice) -> tuple[NDArray[np.bool_], NDArray[np.float64], dict[str, int]]:
         """Which rows are kept, the weights of those, and how many are shed for each reason."""
-        plan, count = self._in_force, rows.stop - rows.start
-        share = 1.0 if plan is None else self._share(plan, start_s, count)
+        count = rows.stop - rows.start
+        self._driver.pass_time(start_s)
+        plan, share = self._driver.bind(len(self._out.reports), self._planned(start_s, count))
+        self._plan = plan
         if plan is None or (plan.gate(SOURCE) is None and share >= 1.0):
             return np.ones(count, np.bool_), np.ones(count), {}
         table = plan.gate(SOURCE) or KeepTable(SOURCE, keep=(1.0,), reasons=("",))
@@ -233,15 +237,10 @@ class _Batches:
         )
         return verdicts.kept, verdicts.weights[verdicts.kept], verdicts.shed_by_reason(table)
 
-    def _share(self, plan: Plan, start_s: float, rows: int) -> float:
-        """What of a batch fits the plan, by its number of rows if the source says it."""
-        if plan.fits is None or not self._query.counted or not self._out.reports:
-            return 1.0
-        last = self._out.reports[-1]
-        if plan.fits.rows is not None:
-            return share_that_fits(plan.fits, rows, start_s - last.start_s)
-        usual_s = last.start_s - self._out.reports[-2].start_s if len(self._out.reports) > 1 else None
-        return share_that_fits(plan.fits, rows, saved_up_s(last.duration_s, start_s - last.end_s, usual_s))
+    def _planned(self, start_s: float, rows: int) -> Planned:
+        reports = self._out.reports
+        before_s, done_s = (reports[-1].start_s, reports[-1].end_s) if reports else (None, None)
+        return Planned(rows, start_s, before_s, reports[-2].start_s if len(reports) > 1 else None, done_s)
 
     def _through_row_gate(self, numbers: NDArray[np.int64], start_s: float, slots: int) -> NDArray[np.bool_]:
         """Which rows the machine of their core lets through when it comes to them."""
@@ -274,20 +273,18 @@ class _Batches:
 
     def _ask(self, report: Report) -> None:
         self._out.reports.append(report)
-        self._adopt(None)  # A plan that was late has come by now.
-        self._adopt(self._planner.decide(report, report.end_s))
-        self._out.alarms.append(self._planner.alarms)
+        self._driver.look()  # A plan that was late has come by now.
+        self._driver.pass_time(report.end_s)
+        offsets = report.rows_in if self._query.counted else None
+        ended = BatchEnded(report.end_s, report.sequence, report, rows=report.rows_in, offsets=offsets)
+        self._look(self._driver.handle(ended))
+        self._out.alarms.append(self._driver.loop.alarms)
 
-    def _adopt(self, plan: Plan | None) -> None:
-        if self._late is not None:
-            self._in_force, self._late = self._late, None
-        if plan is None:
-            return
-        self._out.plans.append(plan)
-        if self._rng.random() < self._query.late_plans:
-            self._late = plan
-        else:
-            self._in_force = plan
+    def _look(self, written: int) -> None:
+        """Find the plans just written, unless they are late."""
+        late = written > 0 and self._rng.random() < self._query.late_plans
+        if not late:
+            self._driver.look()
 
 
 def _by_length(report: Report, arrivals_s: NDArray[np.float64]) -> Report:

@@ -1,0 +1,83 @@
+"""The driver of a loop on virtual time: it carries the loop's instructions out on logs in memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from penstock.core.loop.binding import Newest, Planned, Start, share
+from penstock.core.loop.events import Began, Passed, Renewed, Stored, Taken
+from penstock.core.loop.instructions import Purge, Renew, Write
+from penstock.core.loop.leases import LEASE_S
+from penstock.core.loop.machine import Loop
+from penstock.messages.plan import Binding, Plan
+from penstock.store import retention
+from penstock.store.logs import BindingLog, PlanLog
+from penstock.store.memory import MemoryStore
+
+if TYPE_CHECKING:
+    from penstock.core.loop.events import Event
+    from penstock.core.loop.instructions import Instruction
+    from penstock.core.loop.machine import Decides
+
+#: How often a driver tells the loop that time passes.
+PASS_S = LEASE_S / 2.0
+
+
+class Driver:
+    """A query's loop, its plans and its bindings.
+
+    Attributes:
+        loop: The loop.
+        written: Every plan that was stored, in order.
+    """
+
+    def __init__(self, planner: Decides[Any], now_s: float, *, counted: bool = False, query: str = "simulated") -> None:
+        """Begin; `counted` says that the source tells how many rows a batch has before it runs."""
+        self.loop, self.written = Loop(planner, query), list[Plan]()
+        self._plans, self._bindings = PlanLog(MemoryStore()), BindingLog(MemoryStore())
+        self._query, self._start = query, Start(now_s, counted=counted)
+        self._passed_s = now_s
+        self._found: Plan | None = None  # the plan that batches are bound to
+        self.handle(Began(now_s))
+
+    def handle(self, event: Event) -> int:
+        """Carry out what follows from an event; how many plans were stored."""
+        before, todo = len(self.written), self.loop.handle(event)
+        while todo:
+            todo = [*self._carry_out(todo[0]), *todo[1:]]
+        return len(self.written) - before
+
+    def pass_time(self, until_s: float) -> None:
+        """Let time pass, in which the loop renews its plan."""
+        while self._passed_s + PASS_S < until_s:
+            self._passed_s += PASS_S
+            self.handle(Passed(self._passed_s))
+
+    def look(self) -> None:
+        """Find the newest plan; until then, batches are bound to the one that was found before."""
+        newest = self.loop.in_force
+        if newest is not None and (self._found is None or newest.version != self._found.version):
+            self._found = self._plans.get(newest.version)
+
+    def bind(self, batch: int, planned: Planned) -> tuple[Plan | None, float]:
+        """Bind a batch for good: the plan that judges it, and by what its keep shares are multiplied."""
+        now_s, found = planned.planned_s, self._found
+        newest = Newest(found, 0.0 if found is None else self._plans.renewed_s(found.version))
+        plan, fits = newest.acting(now_s), share(self._start, self._query, newest, planned, now_s)
+        version = None if plan is None else plan.version
+        self._bindings.add(batch, Binding(batch, self._query, now_s, version, share=fits))
+        return plan, fits
+
+    def _carry_out(self, instruction: Instruction) -> list[Instruction]:
+        match instruction:
+            case Write(plan):
+                if not self._plans.add(plan.version, plan):
+                    return self.loop.handle(Taken(plan.version))
+                self.written.append(plan)
+                return self.loop.handle(Stored(plan.version))
+            case Renew(version, now_s):
+                self._plans.renew(version, now_s)
+                return self.loop.handle(Renewed(version, now_s))
+            case Purge(batch, now_s):
+                retention.purge(self._plans, self._bindings, batch, now_s)
+        return []
