@@ -1,10 +1,10 @@
-"""The one error and the one warning a user meets, each told in one line."""
+"""The one error and the one warning of Penstock, each with a one-line message."""
 
 from typing import Self
 
 
 class PenstockError(ValueError):
-    """Something given to Penstock cannot be used; the message is one line that says how to mend it."""
+    """Penstock cannot use a given value; the message is one line with the fix."""
 
     @classmethod
     def setting(cls, name: str, value: object, accepted: str, fix: str = "") -> Self:
@@ -18,4 +18,4 @@ class PenstockError(ValueError):
 
 
 class PenstockWarning(UserWarning):
-    """What was asked for is given, and is not what it seems to be; the message is one line that says why."""
+    """A result needs care; the message is one line with the reason."""

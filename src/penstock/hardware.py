@@ -1,4 +1,4 @@
-"""The machine a number was measured on: what must stand beside every number."""
+"""The machine on which a number was measured."""
 
 import os
 import platform
@@ -12,7 +12,7 @@ Description = dict[str, str | int | float]
 
 
 def describe() -> Description:
-    """Processor, cores, memory and versions, as far as the system tells.
+    """Processor, cores, memory and versions, as far as known.
 
     >>> sorted(describe())[:4]
     ['cores', 'memory_gib', 'numba', 'numpy']
@@ -33,7 +33,7 @@ def describe() -> Description:
 
 
 def in_one_line(about: Description) -> str:
-    """The description as a sentence for people."""
+    """The description as a sentence."""
     return f"{about['processor']}, {about['cores']} cores, {about['memory_gib']} GiB, Python {about['python']}"
 
 

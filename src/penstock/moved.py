@@ -1,4 +1,4 @@
-"""Modules under the names that they had before: each still imports, with a warning, and goes with the next release."""
+"""Modules under their old names: each still imports, with a warning, until the next release."""
 
 import warnings
 from collections.abc import Callable, Sequence

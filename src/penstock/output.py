@@ -1,4 +1,4 @@
-"""Writing results: places are tried before the work, and files appear whole or not at all."""
+"""Writing results: paths are checked before the work, and files appear whole or not at all."""
 
 import os
 import tempfile

@@ -13,7 +13,7 @@ from penstock.store.memory import MemoryStore
 
 
 class ManualClock:
-    """A clock that stands still until it is told to move; call it for the time.
+    """A clock that moves only when it is set; call it for the time.
 
     >>> clock = ManualClock(start_s=10.0)
     >>> clock.advance(2.5)
@@ -30,7 +30,7 @@ class ManualClock:
         return self._now_s
 
     def advance(self, seconds: float) -> None:
-        """Move on by so many seconds."""
+        """Advance by seconds."""
         if not 0 <= seconds < math.inf:
             raise PenstockError.setting("seconds", seconds, "a finite number from 0 up", "set() can turn back")
         self._now_s += seconds
@@ -43,7 +43,7 @@ class ManualClock:
 
 
 class MemoryPlanLog(PlanLog):
-    """A plan log that lives and dies with its process; threads may share it.
+    """A plan log in memory; threads may share it.
 
     >>> from penstock import Plan
     >>> log = MemoryPlanLog()
@@ -68,7 +68,7 @@ class Step(Enum):
 
 
 class SimulatedCrash(BaseException):
-    """The process died here. No `except Exception` catches it, as none would catch the real thing."""
+    """The process died here. No `except Exception` catches it."""
 
 
 class CrashingStore(FolderStore):

@@ -1,8 +1,8 @@
-"""How numbers of things are written for people."""
+"""Counts with their nouns."""
 
 
 def counted(number: int, one: str, many: str | None = None) -> str:
-    """A number of things, with the noun that it takes.
+    """A count with its noun.
 
     >>> counted(1, "batch", "batches"), counted(2, "batch", "batches"), counted(12_000, "row")
     ('1 batch', '2 batches', '12,000 rows')

@@ -87,7 +87,7 @@ def progress(
 
 @dataclass
 class Query:
-    """What a controller asks of a streaming query."""
+    """A fake of a streaming query."""
 
     id: str = QUERY
     isActive: bool = True  # noqa: N815 - Spark's name

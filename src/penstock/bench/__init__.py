@@ -1,1 +1,1 @@
-"""Benchmarks: each compares with what a user would pick instead, interleaved in one run."""
+"""Benchmarks: each compares with the usual alternative, interleaved in one run."""

@@ -1,4 +1,4 @@
-"""How long a node takes to decide what it keeps: BALANCE-SIC, its exact counterpart, random shedding, our planner."""
+"""The decision time of a node: BALANCE-SIC, its exact counterpart, random shedding, our planner."""
 
 import statistics
 import time
@@ -22,11 +22,11 @@ _CAPACITY = 0.3
 
 
 def bench_balance(fragments: int, repeats: int, seed: int, done: Callable[[int], None] = lambda _: None) -> Row:
-    """Time all on the same buffers in turn, so that a busy moment hits all alike.
+    """Time all on the same buffers in turn, so that machine noise affects all equally.
 
     Each fragment is of another query and has all its tuples in one batch, as a node sees it that counts by fragment.
-    SIC of about 0.3 was told of each; `cold` is the first call, when nothing is known and all queries are equal. Times
-    are of the processor, so that other work on the machine counts little.
+    Each query has a known SIC of about 0.3; `cold` is the first call, when nothing is known and all queries are equal.
+    Times are processor times, so that other work on the machine matters little.
     """
     rng = np.random.default_rng(seed)
     sources = rng.choice(_SOURCES, fragments)

@@ -1,7 +1,7 @@
-"""What policies deliver to queries that share an overloaded application and differ in cost and in what rows are worth.
+"""The utility of policies for queries that share an overloaded application and differ in cost and worth of rows.
 
 Three queries bring twice the work that two cores can do, a third each. A row costs 1, 4 or 16 by its key, times a
-factor of its query's, and is worth more or less by its value. Each way of shedding runs all three for itself, in turn:
+factor of its query's, and is worth more or less by its value. Each policy runs all three in turn:
 
 - `random`: the same share of rows for all;
 - `load_aware`: each query with a guard of its own that knows costs (LAS);
@@ -9,7 +9,7 @@ factor of its query's, and is worth more or less by its value. Each way of shedd
 - `balance_sic`: equal shares of source information for all (THEMIS);
 - `balanced`: utility per cycle, alpha-fair across queries.
 
-A query's utility is what the rows it worked off are worth, of what all its rows that came are worth.
+A query's utility is the worth of its processed rows over that of all its incoming rows.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ WAYS: tuple[Way, ...] = ("random", "load_aware", "semantic", "balance_sic", "bal
 CORES, KEYS = 2, 60
 #: Cost of a row by its key, in units of its query's.
 COSTS = (1.0, 4.0, 16.0)
-#: So long is waited for the first batch of every query.
+#: The longest wait for the first batch of every query.
 FIRST_S = 180.0
-#: What is observed of rows that came begins so, and of those that were worked off.
+#: Prefixes of the metrics of incoming and of processed rows.
 CAME, DONE = "came_", "done_"
 
 
 @dataclass(frozen=True)
 class Shape:
-    """One query: what a unit of cost is, and what rows are worth."""
+    """One query: its unit of cost, and the worth of its rows."""
 
     name: str
     unit_ms: float
@@ -75,11 +75,11 @@ SHAPES = (
 
 @dataclass(frozen=True)
 class Effort:
-    """How long and how hard to try."""
+    """Length and load of the benchmark."""
 
     repeats: int = 3
     ways: Sequence[Way] = WAYS
-    overload: float = 2.0  #: times the work that cores could do
+    overload: float = 2.0  #: multiple of the cores' capacity
     settle_s: float = 45.0
     measure_s: float = 30.0
     target: str = "3 s"
@@ -88,7 +88,7 @@ class Effort:
 
     @property
     def steps(self) -> int:
-        """Runs that are told as done one by one: one warms up."""
+        """The number of progress steps, with the warm-up."""
         return 1 + self.repeats * len(self.ways)
 
     def rate(self, shape: Shape) -> float:
@@ -97,14 +97,14 @@ class Effort:
 
 
 def bench_balanced(folder: Path, effort: Effort, done: Callable[[], None]) -> dict[str, Any]:
-    """One row for each way, over all repeats; ratios are taken within a repeat."""
+    """One row per policy, over all repeats; ratios are taken within a repeat."""
     spark = local_session(folder, cores=CORES)
     run(spark, "random", replace(effort, settle_s=0.0), folder / "warm-up")
     done()
     runs: list[dict[Way, dict[str, Any]]] = []
     for repeat in range(effort.repeats):
         runs.append({})
-        first = repeat % len(effort.ways)  # The JVM gets faster for minutes: each way is to come sooner and later.
+        first = repeat % len(effort.ways)  # The JVM gets faster for minutes, so the order of policies alternates.
         for way in (*effort.ways[first:], *effort.ways[:first]):
             runs[-1][way] = run(spark, way, effort, folder / f"{repeat}-{way}")
             done()
@@ -135,13 +135,13 @@ def bench_balanced(folder: Path, effort: Effort, done: Callable[[], None]) -> di
 
 
 def run(spark: SparkSession, way: Way, effort: Effort, folder: Path) -> dict[str, Any]:
-    """All queries in one way: what each delivered, and how long rows waited."""
+    """All queries under one policy: their utilities and waits."""
     with ExitStack() as stack:
         running = _started(spark, way, effort, folder, stack)
-        # However long Spark takes to start: time is counted from when every query has done a batch.
+        # Time counts from when every query has completed a batch.
         _wait_for(running, lambda: all(guard.report() for _, guard, _ in running), FIRST_S)
         begin_s = time.time() + effort.settle_s
-        # One batch more than is measured, so that the last window is whole.
+        # One extra batch, so that the last window is complete.
         _wait_for(running, lambda: False, effort.settle_s + effort.measure_s + 3.0)
         progress = {shape.name: [Progress.of(one) for one in query.recentProgress] for shape, _, query in running}
         histories = [guard.history() for _, guard, _ in running]
@@ -213,7 +213,7 @@ def _worth(worth: Worth) -> Column:
 
 
 def utility(batches: Sequence[Progress], name: str, begin_s: float, end_s: float) -> float:
-    """What batches that began within a time delivered, of what came to them; 0 if none did."""
+    """The utility of batches that began within a time; 0 if none did."""
     came = done = 0.0
     for batch in batches:
         if begin_s <= batch.start_s < end_s:
@@ -223,7 +223,7 @@ def utility(batches: Sequence[Progress], name: str, begin_s: float, end_s: float
 
 
 def summed_up(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The repeats of one way as medians with their spread; waits of all windows together."""
+    """The repeats of one policy as medians with their spread, with the waits of all windows."""
     waits_s = [wait_s for one in runs for wait_s in one["wait_s"]]
     return {
         **{column: spread([one[column] for one in runs]) for column in ("mean", "worst", "jain")},
@@ -234,7 +234,7 @@ def summed_up(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def ratios(runs: Sequence[dict[Way, dict[str, Any]]]) -> dict[str, Any]:
-    """What `balanced` delivers over what others do, within each repeat."""
+    """The utility of `balanced` over that of the others, within each repeat."""
     found = {}
     for column, other in (("worst", "balance_sic"), ("mean", "random")):
         each = [

@@ -1,4 +1,4 @@
-"""How long it takes to allot work to many classes of rows, for each alpha."""
+"""The time to allot work to many classes of rows, for each alpha."""
 
 import math
 import statistics
@@ -13,12 +13,12 @@ from penstock.sim.figure import Row
 ALPHAS = (0.0, 1.0, 2.0, math.inf)
 #: Few queries with many classes each, and many with few.
 QUERIES = (20, 1_000, 20_000)
-#: The part of the work that fits.
+#: Capacity as a share of the work.
 CAPACITY = 0.3
 
 
 def bench_density(classes: int, repeats: int, seed: int, done: Callable[[int], None] = lambda _: None) -> Row:
-    """Each alpha and number of queries in turn, so that a busy moment hits all alike; and one sort, to compare with."""
+    """Each alpha and number of queries in turn, so that noise affects all equally; and one sort for comparison."""
     rng = np.random.default_rng(seed)
     numbers = sorted({min(queries, classes) for queries in QUERIES})
     given = {queries: _random(rng, classes, queries) for queries in numbers}

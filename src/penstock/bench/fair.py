@@ -1,16 +1,15 @@
-"""How even results are when queries share an overloaded application: `Fair` against what else there is, in turn.
+"""Fairness of results when queries share an overloaded application: `Fair` against the alternatives, in turn.
 
-Four queries with different rates, costs and numbers of sources bring twice the work that two cores can do. Each way of
-dealing with it runs all four for itself:
+Four queries with different rates, costs and numbers of sources bring twice the work that two cores can do. Each
+alternative runs all four:
 
-- `fair`: equal shares of source information, `Fair`;
-- `random`: the same share for all, of whole batches as sources send them, as the paper's random shedder does;
-- `random_rows`: the same share for all, of rows;
-- `alone`: each query with a guard of its own, which knows nothing of the others;
-- `pools`: nothing is shed, and Spark's FAIR scheduler has a pool for each query.
+- `fair`: equal shares of source information, `Fair`; - `random`: the same share for all, of whole batches as sources
+send them, as the paper's random shedder does; - `random_rows`: the same share for all, of rows; - `alone`: each query
+with its own guard, independent of the others; - `pools`: nothing is shed, and Spark's FAIR scheduler has a pool for
+each query.
 
-The measure is the paper's, and no way's own: of what a source sent in the last source time window, how much has been
-worked off by now. A query's SIC is the mean over its sources; it is taken once a second.
+The measure is the paper's: the share of a source's rows of the last source time window that have been processed. A
+query's SIC is the mean over its sources; it is taken once a second.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
 Way = Literal["fair", "random", "random_rows", "alone", "pools"]
 WAYS: tuple[Way, ...] = ("fair", "random", "random_rows", "alone", "pools")
 CORES = 2
-#: So long is waited for the first batch of every query.
+#: The longest wait for the first batch of every query.
 FIRST_S = 120.0
 #: With a lower mean SIC than this no result came in time.
 LEAST_SIC = 0.01
@@ -48,10 +47,10 @@ LEAST_SIC = 0.01
 
 @dataclass(frozen=True)
 class Effort:
-    """How long and how hard to try."""
+    """Length and load of the benchmark."""
 
     ways: Sequence[Way] = WAYS
-    overload: float = 2.0  #: times the work that cores could do
+    overload: float = 2.0  #: multiple of the cores' capacity
     settle_s: float = 30.0
     measure_s: float = 40.0
     target: str = "5 s"
@@ -66,7 +65,7 @@ class Effort:
 
     @property
     def steps(self) -> int:
-        """Runs that are told as done one by one: one warms up."""
+        """The number of progress steps, with the warm-up."""
         return 1 + len(self.ways)
 
 

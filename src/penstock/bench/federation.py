@@ -135,7 +135,7 @@ class Effort:
 
     @property
     def steps(self) -> int:
-        """How many runs it tells as done."""
+        """The number of progress steps."""
         return 2
 
 

@@ -94,7 +94,7 @@ CASES = (
 
 @dataclass(frozen=True)
 class Effort:
-    """How long and how hard to try."""
+    """Length and load of the benchmark."""
 
     repeats: int = 3
     learn: int = 10  #: batches before the first repeat
@@ -213,7 +213,7 @@ class _Runs:
             self.found[way].append(measured)
 
     def _batches(self, short: int) -> int:
-        """As many rows in long batches as in short ones, about."""
+        """About as many rows in long batches as in short ones."""
         return max(2, short // self.case.long)
 
     def _run_all(self, batches: int, ways: Sequence[Way] = WAYS) -> dict[Way, dict[str, float]]:
@@ -222,7 +222,7 @@ class _Runs:
         return {way: run(way, first) for way in ways}
 
     def _dealt(self, df: DataFrame, way: Way) -> DataFrame:
-        """The rows dealt in one way, and what the operator makes of them."""
+        """The rows of one grouping, and the operator's results."""
         df = df.withColumn("cost_s", F.col("cost_ms") / 1000.0)
         if way == "by_cost":
             own = self.groupings[way]
@@ -231,7 +231,7 @@ class _Runs:
         return unmeasured(dealt, self.operator, RESULT, "row")
 
     def _stream(self, way: Way, first: int) -> dict[str, float]:
-        """Go on with the stream of a way; what its batches took."""
+        """Continue the stream of a grouping; returns its batch times."""
         source = self.spark.readStream.format("penstock").options(
             **source_options(self.done_rows, constant=self.case.constant)
         )
@@ -255,7 +255,7 @@ class _Runs:
         return measures(table, batches, starts_s, {one.batch: one.duration_s for one in progress})
 
     def _batch(self, way: Way, first: int) -> dict[str, float]:
-        """One batch job over the rows from the first on; what it took. What it cost is learned for the next one."""
+        """One batch job over the rows from `first` on; returns its times. Its costs are learned for the next one."""
         df = (
             self.spark.read.format("penstock")
             .options(**source_options(self.done_rows, constant=self.case.constant))
@@ -292,7 +292,7 @@ def _ratios(base: list[dict[str, float]], own: list[dict[str, float]], name: str
 
 
 def finished(query: StreamingQuery) -> list[Progress]:
-    """The batches of a query that works off what is there, when it has done so."""
+    """The batches of a query over the available rows, when it has ended."""
     query.awaitTermination()
     if (error := query.exception()) is not None:
         raise error
@@ -300,7 +300,7 @@ def finished(query: StreamingQuery) -> list[Progress]:
 
 
 def written(spark: SparkSession, sink: Path, first: int) -> pa.Table:
-    """The rows from that number on, without those of a batch that was cut off."""
+    """The rows from that number on, without those of an incomplete batch."""
     return spark.read.parquet(str(sink)).filter(F.col("row") >= first).toArrow()
 
 

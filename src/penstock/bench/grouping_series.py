@@ -35,18 +35,18 @@ if TYPE_CHECKING:
 
 #: How many times as long each instance takes, in the first half of the stream and in the second.
 SPEEDS = ((1.05, 1.025, 1.0, 0.975, 0.95), (0.90, 0.95, 1.0, 1.05, 1.10))
-#: Rows that come over rows that all instances together can do.
+#: Load over the capacity of all instances.
 LOAD = 0.9
-#: What the paper says: where OSG first goes by costs, and where it does so again, of 150,000 tuples.
+#: From the paper: where OSG first uses costs, and where it does so again, of 150,000 tuples.
 PAPER_ROWS, PAPER_RUN_AT = 150_000, (20_978, 82_311)
-#: The JVM warms up on so many rows first.
+#: Rows to warm up the JVM.
 WARM_ROWS = 2000
 RESULT = "row bigint, arrival_s double, end_s double"
 
 
 @dataclass(frozen=True)
 class Series:
-    """How long the stream is, and how it is cut."""
+    """The length of the stream and of its batches."""
 
     rows: int = 15_000
     window_rows: int = 200
@@ -59,7 +59,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Instance:
-    """Waits as long as a row says, by the speed of its instance at that row of the stream."""
+    """Sleeps for a row's cost times the factor of its instance at that row of the stream."""
 
     change_at: int
 
@@ -72,7 +72,7 @@ class Instance:
 
 
 def bench_series(folder: Path, series: Series, done: Callable[[], None]) -> dict[str, Any]:
-    """Windows of both algorithms, and the rows at which costs are first gone by, and again after the change."""
+    """Windows of both algorithms, and the rows from which costs are used, first and after the change."""
     spark = local_session(folder, cores=len(SPEEDS[0]) + READERS)
     every_row = spark.read.format("penstock").options(**source_options(series.rows)).load()
     mean_s = float(every_row.agg(F.avg("cost_ms")).collect()[0][0]) / 1000.0
@@ -154,7 +154,7 @@ def _run(spark: SparkSession, folder: Path, series: Series, rate: float, *, cost
 
 
 def windows(completions_s: NDArray[np.float64], rows: int) -> list[dict[str, Any]]:
-    """Least, mean and greatest completion time of each so many rows.
+    """Minimum, mean and maximum completion time per window of rows.
 
     >>> windows(np.array([0.001, 0.003, 0.002]), 2)[0]
     {'row': 2, 'completion_ms': {'mean': 2.0, 'min': 1.0, 'max': 3.0}}

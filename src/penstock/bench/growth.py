@@ -1,8 +1,8 @@
-"""Growth: what a long run leaves behind, and whether its batches get slower.
+"""Growth: files and memory of a long run, and whether its batches get slower.
 
-Worlds of different age run side by side, each in a process of its own: a thousand, ten and a hundred thousand batches.
-When all have come to their age they take turns, so that a busy moment of the machine hits all alike. A world is all
-that keeps files and memory beside a query, on virtual time: see `growth_parts`.
+Worlds of different ages run side by side, each in its own process: a thousand, ten thousand and a hundred thousand
+batches. When all have reached their age they take turns, so that machine noise affects all equally. A world has all
+parts that keep files and memory for a query, on virtual time: see `growth_parts`.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ Facts = dict[str, Any]
 AGES = (1_000, 10_000, 100_000)
 #: Batches of each world that are timed, and how many in a row.
 TIMED, IN_A_ROW = 400, 20
-#: What may be added from the youngest world to the oldest, as a share.
+#: The accepted growth from the youngest world to the oldest, as a share.
 FLAT = 0.1
-#: Files that fill up to a size of their own, which more than the youngest world takes.
+#: Files with their own size limit, which the youngest world does not reach.
 BOUNDED = {"journals": ("*.journal*", 2 * 16 * 2**20), "accounts": ("*.account", 10_050)}
 _INTERVAL_S = 1.0
 
 
 def ram_disk() -> str | None:
-    """A folder in memory, if there is one: what is measured is not the disk."""
+    """A folder in memory, if there is one, to exclude the disk from the measurement."""
     return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108 - what is made in it has a name of its own
 
 
@@ -49,7 +49,7 @@ class Kept(NamedTuple):
 
     @classmethod
     def below(cls, folder: Path) -> Kept:
-        """All files below a folder, but for those that have bounds of their own."""
+        """All files below a folder, except those with their own bounds."""
         own = {path for pattern, _ in BOUNDED.values() for path in folder.rglob(pattern)}
         sizes = [path.stat().st_size for path in folder.rglob("*") if path.is_file() and path not in own]
         return cls(len(sizes), sum(sizes))
@@ -67,7 +67,7 @@ class World:
         self.parts = {name: make(folder / name, self._time_s) for name, make in PARTS.items()}
 
     def close(self) -> None:
-        """Give Spark and the clock back."""
+        """Restore Spark and the clock."""
         for patch in self._patches:
             patch.stop()
 
@@ -75,7 +75,7 @@ class World:
         return self._now_s
 
     def run(self, batches: int) -> dict[str, list[float]]:
-        """Run batches; how long each took in each part, in milliseconds of the processor."""
+        """Run batches; returns the processor time of each in each part, in milliseconds."""
         took_ms: dict[str, list[float]] = {name: [] for name in self.parts}
         for _ in range(batches):
             for name, part in self.parts.items():
@@ -87,7 +87,7 @@ class World:
         return took_ms
 
     def kept(self) -> Facts:
-        """What there is on disk and in memory."""
+        """Files on disk and memory in use."""
         _hand_back()
         pages = int(Path("/proc/self/statm").read_text().split()[1])
         found: Facts = {"memory_mib": pages * os.sysconf("SC_PAGE_SIZE") / 2**20}
@@ -100,14 +100,14 @@ class World:
 
 
 def _hand_back() -> None:
-    """Let go of memory that is free: how much of it is scattered over pages is the allocator's, and by chance."""
+    """Release free memory, because its fragmentation is random."""
     gc.collect()
-    with suppress(OSError, AttributeError):  # a system whose allocator cannot be asked
+    with suppress(OSError, AttributeError):  # not available with this allocator
         ctypes.CDLL(None).malloc_trim(0)
 
 
 def _sizes(files: Sequence[Path]) -> list[int]:
-    """Bytes of each journal together with the part of it that was put aside."""
+    """Bytes of each journal with its rotated part."""
     by_name: dict[Path, int] = {}
     for path in files:
         whole = path.with_name(path.name.removesuffix(".old"))
@@ -116,7 +116,7 @@ def _sizes(files: Sequence[Path]) -> list[int]:
 
 
 def _serve(folder: Path, orders: Connection) -> None:
-    """Run a world as told, until told to end."""
+    """Run a world by commands from a pipe."""
     world = World(folder)
     while (batches := orders.recv()) is not None:
         orders.send(world.run(batches) if batches else world.kept())
@@ -125,7 +125,7 @@ def _serve(folder: Path, orders: Connection) -> None:
 def bench_growth(
     folder: Path, ages: Sequence[int] = AGES, timed: int = TIMED, done: Callable[[], None] = lambda: None
 ) -> Facts:
-    """Run worlds of these ages; `done` is called when one has come to its age, and once more at the end."""
+    """Run worlds of these ages; `done` is called when one has reached its age, and once more at the end."""
     timed = min(timed, ages[0] // 2)
     spawn = multiprocessing.get_context("spawn")
     pipes, processes = [], []
@@ -187,7 +187,7 @@ def _row(age: int, kept: Facts, took_ms: dict[str, list[float]]) -> Facts:
 
 
 def _claims(rows: Sequence[Facts]) -> list[Facts]:
-    """Whether the oldest world is like the youngest."""
+    """Whether the oldest world is as small and fast as the youngest."""
     first = rows[0]
     words = {"files": "files", "bytes": "bytes of files", "memory_mib": "memory", "ms": "time a batch"}
     found = []

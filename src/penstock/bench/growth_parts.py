@@ -1,4 +1,4 @@
-"""What keeps files and memory beside a query for as long as it runs, on virtual time and without Spark.
+"""All parts that keep files and memory while a query runs, on virtual time and without Spark.
 
 Controller, logs, bindings, feeds, journals and the writer of a quarantine are the real ones and write real files. What
 Spark does is faked: its progress, the local properties of a task, and that it removes files that it has read.
@@ -52,21 +52,21 @@ if TYPE_CHECKING:
 QUERY = "00000000-0000-0000-0000-000000000000"
 #: Rows of a batch that come and that fit: an overload that changes from batch to batch, so that each has a plan.
 ROWS, FIT, COST_S = 3000, 500, 0.001
-#: Spark remembers so much progress.
+#: How much progress Spark remembers.
 _REMEMBERED = 100
-#: Files of a quarantine are brought on every so many batches.
+#: Batches between two forwards of quarantine files.
 _FORWARD_EVERY = 5
 
 
 class Part(Protocol):
-    """One of the things that must not grow."""
+    """A part that must not grow."""
 
     def batch(self, number: int) -> None:
         """Run a batch."""
 
 
 class Task:
-    """What a task knows of its batch: stands for Spark's `TaskContext`."""
+    """A fake of Spark's `TaskContext`."""
 
     number = 0
 
@@ -83,7 +83,7 @@ class Task:
 
 @dataclass
 class Query:
-    """What a controller asks of a streaming query."""
+    """A fake of a streaming query."""
 
     id: str = QUERY
     isActive: bool = True  # noqa: N815 - Spark's name
@@ -120,7 +120,7 @@ class Guarded:
         )
 
     def batch(self, number: int) -> None:
-        """A task binds the batch, Spark runs it, the controller takes it in."""
+        """A task binds the batch, Spark runs it, the controller processes it."""
         Task.number = number
         control_row(self._options)
         bound = bindings_of(self._options.folder, QUERY).get(number)
@@ -157,7 +157,7 @@ class Guarded:
 
 
 class Frame:
-    """As much of a data frame as a feed needs: two files."""
+    """A fake data frame for a feed: two files."""
 
     def __init__(self, content: bytes) -> None:
         """Files with this content."""
@@ -233,7 +233,7 @@ class Networked:
 
 
 class Quarantined:
-    """A quarantine that is brought to a table."""
+    """A quarantine that is forwarded to a table."""
 
     SCHEMA = json.dumps({"type": "struct", "fields": []})
 
@@ -251,7 +251,7 @@ class Quarantined:
         self._rows = pa.RecordBatch.from_pydict(columns)
 
     def batch(self, number: int) -> None:
-        """Shed rows are written; those of earlier batches are brought on and their files put aside, as Spark does."""
+        """Writes shed rows; forwards those of earlier batches and archives their files, as Spark does."""
         self._writer.write([self._rows], number, QUERY)
         if number % _FORWARD_EVERY == 0:
             aside = forwarded.kept_in(self._folder)
@@ -288,5 +288,5 @@ PARTS: dict[str, Callable[[Path, Callable[[], float]], Part]] = {
 
 
 def without_spark() -> Any:  # noqa: ANN401 - a patch has no public type
-    """Lets bindings meet a task of ours in place of Spark's, once it is started."""
+    """Replaces Spark's task context by ours for bindings."""
     return mock.patch.object(binding, "TaskContext", Task)

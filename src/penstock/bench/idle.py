@@ -1,12 +1,11 @@
-"""What a guard costs while there is nothing to guard against: a guarded pipeline against the bare one.
+"""The cost of a guard without overload: a guarded pipeline against the bare one.
 
 Both read the same rows in batches of the same size from Spark's own `rate-micro-batch` source, as fast as they can, and
-run the same operator. The guard's target is far off, so it should shed nothing. Beside that, what
-the gate adds to planning and running a micro-batch, from batches so small that nothing else counts. What a guard costs
-is so much a batch, whatever is in it; so throughput is taken with batches of 5 s, and again with short ones of 2 s.
+run the same operator. The guard's target is high, so it sheds nothing. Also the time that the gate adds to a
+micro-batch, measured on tiny batches. A guard has a fixed cost per batch, so throughput is measured with batches of 5 s
+and of 2 s.
 
-A stream runs for days, so both are measured warm: hundreds of small batches come first, in which the JVM compiles what
-it does once a batch.
+Both are measured warm: hundreds of small batches come first, so that the JVM has compiled its code.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""How well a target is held: each policy on the same overloaded stream, in turn.
+"""Latency under overload: each policy on the same overloaded stream, in turn.
 
-A stream brings 25, 50 and 100 percent more work than two cores can do. Each policy gets a query of its own, 20 s to
-learn, and is measured for 60 s: mean queuing latency in every window of 10 s, and rows kept. All of that is repeated,
-round by round.
+A stream brings 25, 50 and 100 percent more work than two cores can do. Each policy gets its own query, 20 s to learn,
+and is measured for 60 s: mean queuing latency in every window of 10 s, and rows kept. All of that is repeated, round by
+round.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 CORES = 2
 WINDOW_S = 10.0
-#: A run on a busy machine is waited for so long until its first batch has ended.
+#: The longest wait for the first batch of a run.
 PATIENCE_S = 60.0
 #: The stream: 1,024 Zipf keys, costs of 0.1 to 6.4 ms by key.
 OPTIONS = {"seed": 1, "keys": 1024, "skew": 1.0, "partitions": CORES}
@@ -39,10 +39,10 @@ OPTIONS = {"seed": 1, "keys": 1024, "skew": 1.0, "partitions": CORES}
 
 @dataclass(frozen=True)
 class Effort:
-    """How long and how hard to try."""
+    """Length and load of the benchmark."""
 
     repeats: int = 1
-    warm_s: float = 8.0  #: a query runs so long beforehand, for the JVM to warm up
+    warm_s: float = 8.0  #: the warm-up of the JVM
     overloads: Sequence[float] = (0.25, 0.5, 1.0)
     learn_s: float = 20.0
     measure_s: float = 60.0
@@ -114,7 +114,7 @@ def _run(spark: SparkSession, policy: Policy | None, effort: Effort, rate: float
         )
         try:
             guard.watch(query)
-            # One batch more, so that the last window is whole; without a guard that batch may never end.
+            # One extra batch, so that the last window is complete; without a guard that batch may never end.
             query.awaitTermination(int(effort.learn_s + effort.measure_s + 3.0))
             deadline_s = time.monotonic() + PATIENCE_S
             while query.isActive and not _with_rows(guard) and time.monotonic() < deadline_s:
@@ -124,7 +124,7 @@ def _run(spark: SparkSession, policy: Policy | None, effort: Effort, rate: float
             guard.stop()
         if (error := query.exception()) is not None:
             raise error
-        # Nothing is measured before the first row is taken up.
+        # The measurement starts with the first processed row.
         first_s = min((one.start_s + one.delay_s for one in _with_rows(guard)), default=begin_s)
         return guard.history(), max(begin_s, first_s)
 

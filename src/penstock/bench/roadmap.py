@@ -1,4 +1,4 @@
-"""How fast road maps of large random networks are built and read, against a linear program at every change."""
+"""The time to build and read road maps of large random networks, against a linear program at every change."""
 
 import statistics
 import time
@@ -18,7 +18,7 @@ SHARING = (0.0, 0.3)
 
 
 def bench_roadmap(boxes: int, repeats: int, seed: int, done: Callable[[int], None] = lambda _: None) -> Row:
-    """Build, read and ask in turn, so that a busy moment hits all alike."""
+    """Build, read and ask in turn, so that machine noise affects all equally."""
     rng = np.random.default_rng(seed)
     networks = {sharing: irregular(rng, boxes=boxes, sharing=sharing) for sharing in SHARING}
     cases: list[tuple[float, Solver]] = [(sharing, solver) for sharing in SHARING for solver in ("greedy", "exact")]
@@ -66,7 +66,7 @@ def bench_roadmap(boxes: int, repeats: int, seed: int, done: Callable[[int], Non
     return {
         "bench": "roadmap",
         "parameters": parameters,
-        # What a user gets for a network with some sharing, nothing else asked for.
+        # The default for a network with some sharing.
         **{name: default[name] for name in ("build_s", "look_up_us", "ask_us", "program_over_look_up")},
         "rows": rows,
     }

@@ -23,7 +23,7 @@ PAPER_RUNS = 5_000
 def bench_sim(runs: int, jobs: int, done: Callable[[int], None] = lambda _: None) -> Row:
     """Time each algorithm alone, interleaved run by run on one core, then all four together on `jobs` processes.
 
-    Processes that would find nothing to do are not counted.
+    Idle processes are not counted.
     """
     jobs = min(jobs, math.ceil(runs / BATCH))
     timed = (*ALGORITHMS, "penstock")
@@ -72,14 +72,14 @@ def _time_run(run: int, algorithms: tuple[str, ...]) -> dict[str, float]:
 
 
 def _memory_mib(workers: Workers) -> float:
-    """Memory of this process and its workers, shared pages counted once; the compiler's peak if that was higher."""
+    """Memory of this process and its workers, shared pages counted once; the compiler's peak if it was higher."""
     kib = 1 / 1024 if sys.platform == "darwin" else 1
     own_peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * kib
     return max(own_peak, sum(_proportional_kib(process) for process in (os.getpid(), *workers.processes()))) / 1024
 
 
 def _proportional_kib(process: int) -> float:
-    """What the system charges to a process; 0 where it does not tell."""
+    """The memory of a process; 0 if the system does not report it."""
     try:
         lines = Path(f"/proc/{process}/smaps_rollup").read_text(encoding="utf-8").splitlines()
     except OSError:

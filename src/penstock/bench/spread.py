@@ -1,4 +1,4 @@
-"""Repeated measurements told as median and spread."""
+"""Repeated measurements as median and spread."""
 
 import statistics
 from collections.abc import Sequence

@@ -19,7 +19,7 @@ _MEAN_ROWS = 1_000_000
 
 
 def busy(row: dict[str, Any]) -> dict[str, Any]:
-    """Keep a core busy for as long as the row says."""
+    """Keep a core busy for the row's cost."""
     end = time.perf_counter() + row["cost_ms"] / 1000.0
     while time.perf_counter() < end:
         pass

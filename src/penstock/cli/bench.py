@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def require_spark() -> None:
-    """Say in one line what is missing, before anything starts."""
+    """Raise one line if a package is missing, before anything starts."""
     for package in ("pyspark", "pandas"):
         if find_spec(package) is None:
             raise PenstockError(f"{package} is missing: run pip install 'penstock[spark]'")
@@ -66,7 +66,7 @@ def run_grouping(repeats: int, done: Callable[[], None]) -> dict[str, Any]:
 
 
 def grouping_steps(repeats: int) -> int:
-    """How many runs it tells as done."""
+    """The number of progress steps."""
     from penstock.bench.grouping import Effort  # noqa: PLC0415 - the other commands need no Spark
 
     return Effort(repeats).steps
@@ -90,14 +90,14 @@ def run_balanced(repeats: int, settle_s: float, measure_s: float, done: Callable
 
 
 def balanced_steps(repeats: int) -> int:
-    """How many runs it tells as done."""
+    """The number of progress steps."""
     from penstock.bench.balanced import Effort  # noqa: PLC0415 - the other commands need no Spark
 
     return Effort(repeats).steps
 
 
 def show_balanced(out: Console, result: dict[str, Any]) -> None:
-    """What each way delivered to the queries."""
+    """The utility that each policy delivered to the queries."""
     queries = list(result["parameters"]["queries"])
     columns = ("policy", "mean", "worst", "Jain", *queries, "held", "wait", "most")
     table = Table(*(Column(name, no_wrap=True) for name in columns), box=SIMPLE, padding=(0, 1, 0, 0))
@@ -119,7 +119,7 @@ def show_balanced(out: Console, result: dict[str, Any]) -> None:
 
 
 def run_growth(batches: int, done: Callable[[], None]) -> dict[str, Any]:
-    """Run the benchmark of what a long run leaves behind."""
+    """Run the benchmark of growth over a long run."""
     from penstock.bench.growth import bench_growth, ram_disk  # noqa: PLC0415 - the other commands need no Spark
 
     with tempfile.TemporaryDirectory(prefix="penstock-", dir=ram_disk(), ignore_cleanup_errors=True) as folder:
@@ -153,14 +153,14 @@ def run_fair(settle_s: float, measure_s: float, done: Callable[[], None]) -> dic
 
 
 def fair_steps() -> int:
-    """How many runs it tells as done."""
+    """The number of progress steps."""
     from penstock.bench.fair import Effort  # noqa: PLC0415 - the other commands need no Spark
 
     return Effort().steps
 
 
 def show_fair(out: Console, result: dict[str, Any]) -> None:
-    """How even the results of all queries were, in each way."""
+    """The fairness of all queries' results, by policy."""
     names = list(result["parameters"]["queries"])
     table = Table("way", "Jain", "by instant", "mean SIC", "poorest")
     by_query = Table("SIC", *names)
@@ -184,7 +184,7 @@ def run_federation(
         )
     if servers is not None:
         KafkaBus(servers, "penstock", {}).reach()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # or sites would go on for themselves
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # or the sites would keep running
     with tempfile.TemporaryDirectory(prefix="penstock-", ignore_cleanup_errors=True) as folder:
         wire = federation.FolderWire(Path(folder) / "wire") if servers is None else federation.KafkaWire(servers)
         run = federation.bench_faults if faults else federation.bench_federation
@@ -192,7 +192,7 @@ def run_federation(
 
 
 def show_federation(out: Console, result: dict[str, Any]) -> None:
-    """How even the SIC of queries was, and whether every row is accounted for."""
+    """The fairness of the queries' SIC, and whether every row is accounted for."""
     table = Table("", "Jain's index", "at each instant", "poorest query", "swing", *result["parameters"]["queries"])
     for row in result["rows"]:
         numbers = [row[name] for name in ("jain", "jain_instant", "poorest", "oscillation")]
@@ -213,7 +213,7 @@ def show_federation(out: Console, result: dict[str, Any]) -> None:
 
 
 def show_grouping(out: Console, result: dict[str, Any]) -> None:
-    """What each way of dealing took, and what it gained over round-robin."""
+    """The times of each grouping, and its gain over round-robin."""
     table = Table(
         "job", "k", "work", "costs", "dealt", "stage, s", "mean completion, s", "p99, s", "stage, gain", "mean"
     )
@@ -234,7 +234,7 @@ def show_grouping(out: Console, result: dict[str, Any]) -> None:
 
 
 def show_series(out: Console, result: dict[str, Any]) -> None:
-    """How both halves went, and where costs came into use."""
+    """The times of both halves, and from which row costs were used."""
     table = Table("rows", "round-robin, mean ms", "by cost, mean ms", "gain")
     given = result["parameters"]
     means = result["completion_mean_ms"]
@@ -263,7 +263,7 @@ def show_gate(out: Console, result: dict[str, Any]) -> None:
 
 
 def show_idle(out: Console, result: dict[str, Any]) -> None:
-    """Throughput with and without a guard, and what the control table takes."""
+    """Throughput with and without a guard, and the cost of the control table."""
     table = Table("pipeline", "batches of", "rows a second", "slowest to fastest")
     given = result["parameters"]
     for rows, own in ((given["rows_per_batch"], result), (given["short_batch_rows"], result["short_batches"])):
@@ -304,7 +304,7 @@ def run_balance(fragments: int, repeats: int, seed: int, done: Callable[[int], N
 
 
 def show_balance(out: Console, result: dict[str, Any]) -> None:
-    """How long each way of deciding takes."""
+    """The time of each algorithm."""
     table = Table("decided by", "ms", "fastest to slowest")
     for row in result["rows"]:
         took = row["decide_ms"]

@@ -1,4 +1,4 @@
-"""`penstock bench NAME`: the commands; what they run is in `cli_bench` and `cli_plus`."""
+"""`penstock bench NAME`: the commands; `cli.bench` runs them."""
 
 from collections.abc import Callable
 from functools import partial
@@ -38,7 +38,7 @@ from penstock.sim.grains import GRAIN_RUNS, bench_grains
 
 _GROUPING_REPEATS = 3
 
-#: Runs a benchmark, telling of each step that is done; and shows what came out.
+#: Runs a benchmark with a progress callback, and prints its result.
 _Run = Callable[[Callable[[], None]], dict[str, Any]]
 _Show = Callable[[Console, dict[str, Any]], None]
 
@@ -47,7 +47,7 @@ bench = typer.Typer(help="Measure speed on this machine.", no_args_is_help=True)
 
 @bench.command("sim")
 def bench_simulator(*, runs: Runs = 200, jobs: Jobs = 0, json_file: Json = None) -> None:
-    """Verdicts per second and core of the simulator, and the time that the paper's 5,000 runs take."""
+    """Verdicts per second and core of the simulator, and the time of the paper's 5,000 runs."""
     json_file = check_outputs(None, json_file)
     with progress_bar() as progress:
         task = progress.add_task("simulator", total=2 * runs)
@@ -73,7 +73,7 @@ def bench_simulator(*, runs: Runs = 200, jobs: Jobs = 0, json_file: Json = None)
 
 @bench.command("answers")
 def bench_answers(*, runs: Runs = 20_000, seed: Seed = 0, json_file: Json = None) -> None:
-    """How often intervals of 95 percent hold the true value, of groups that are drawn and shed by chance."""
+    """How often 95 percent intervals contain the true value, for groups drawn and shed at random."""
     json_file = check_outputs(None, json_file)
     with progress_bar() as progress:
         result = bench_coverage(runs, seed, partial(progress.advance, progress.add_task("answers", total=len(CASES))))
@@ -97,7 +97,7 @@ def bench_answers(*, runs: Runs = 20_000, seed: Seed = 0, json_file: Json = None
 
 @bench.command("grains")
 def bench_shedding_grains(*, seed: Seed = 0, json_file: Json = None) -> None:
-    """What the gate, the row-by-row machine, and both together do for a micro-batch query, on virtual time."""
+    """The gate, the row gate, and both together on a micro-batch query, on virtual time."""
     json_file = check_outputs(None, json_file)
     with progress_bar() as progress:
         result = bench_grains(seed, partial(progress.advance, progress.add_task("grains", total=GRAIN_RUNS)))
@@ -114,7 +114,7 @@ def bench_shedding_grains(*, seed: Seed = 0, json_file: Json = None) -> None:
 
 @bench.command("roadmap")
 def bench_roadmap(*, boxes: Boxes = 1000, repeats: Repeats = 9, seed: Seed = 0, json_file: Json = None) -> None:
-    """How long a road map of a random network takes to build and to read, against a linear program at every change."""
+    """Time to build and read a road map of a random network, against a linear program at every change."""
     run = partial(cli_aurora.bench, boxes, repeats, seed)
     _bench("road map", repeats, run, cli_aurora.show, json_file)
 
@@ -123,7 +123,7 @@ def bench_roadmap(*, boxes: Boxes = 1000, repeats: Repeats = 9, seed: Seed = 0, 
 def bench_density(
     *, classes: ClassCount = 100_000, repeats: Repeats = 9, seed: Seed = 0, json_file: Json = None
 ) -> None:
-    """How long Balanced takes to allot work to many classes of rows, for alpha 0, 1, 2 and infinity."""
+    """Time of Balanced to allot work to many classes of rows, for alpha 0, 1, 2 and infinity."""
     run = partial(cli_plus.bench_density, classes, repeats, seed)
     _bench("density", repeats, run, cli_plus.show_density, json_file)
 
@@ -137,7 +137,7 @@ def bench_gate(*, rows: GateRows = 60_000_000, repeats: Repeats = 7, json_file: 
 
 @bench.command("idle")
 def bench_idle(*, repeats: Repeats = 5, json_file: Json = None) -> None:
-    """What a guard costs on Spark while nothing is overloaded: a guarded pipeline against the bare one."""
+    """Cost of a guard on Spark without overload: a guarded pipeline against the bare one."""
     _bench_on_spark("idle", repeats + 1, partial(cli_bench.run_idle, repeats), cli_bench.show_idle, json_file)
 
 
@@ -164,7 +164,7 @@ def bench_grouping(
     repeats: GroupingRepeats = None,
     json_file: Json = None,
 ) -> None:
-    """What grouping by cost gains on Spark over repartition(k), and over knowing every cost; 40 minutes."""
+    """Gain of grouping by cost on Spark over repartition(k), and against known costs; 40 minutes."""
     if figure_12 and repeats is not None:
         raise PenstockError.setting("--repeats", repeats, "it without --figure-12, which is one run")
     if figure_12:
@@ -181,7 +181,7 @@ def bench_grouping(
 def bench_balanced(
     *, repeats: Repeats = 3, learn: Learn = 45.0, measure: Measure = 30.0, json_file: Json = None
 ) -> None:
-    """What policies deliver to three queries that differ in cost and worth, at twice the load; 8 minutes a repeat."""
+    """Utility of policies for three queries of different cost and worth, at twice the load; 8 minutes a repeat."""
     cli_bench.require_spark()
     run = partial(cli_bench.run_balanced, repeats, learn, measure)
     _bench_on_spark("balanced", cli_bench.balanced_steps(repeats), run, cli_bench.show_balanced, json_file)
@@ -189,13 +189,13 @@ def bench_balanced(
 
 @bench.command("growth")
 def bench_growth(*, batches: GrowthBatches = 100_000, json_file: Json = None) -> None:
-    """What a day of batches leaves in files and memory, and whether a batch gets slower; half an hour."""
+    """Growth of files, memory and batch time over a day of batches; 30 minutes."""
     _bench_on_spark("growth", 4, partial(cli_bench.run_growth, batches), cli_bench.show_growth, json_file)
 
 
 @bench.command("fair")
 def bench_fair(*, settle: Learn = 30.0, measure: Measure = 40.0, json_file: Json = None) -> None:
-    """How even the results of four overloaded queries are: Fair, random shedding, a guard each, and Spark's pools."""
+    """Fairness of four overloaded queries: Fair, random shedding, a guard each, and Spark's pools."""
     cli_bench.require_spark()
     run = partial(cli_bench.run_fair, settle, measure)
     _bench_on_spark("fair", cli_bench.fair_steps(), run, cli_bench.show_fair, json_file)
@@ -205,7 +205,7 @@ def bench_fair(*, settle: Learn = 30.0, measure: Measure = 40.0, json_file: Json
 def bench_balance(
     *, fragments: Fragments = 2000, repeats: Repeats = 101, seed: Seed = 0, json_file: Json = None
 ) -> None:
-    """How long an overloaded node takes to decide what it keeps, fairly and at random."""
+    """Time of an overloaded node to decide which tuples to keep, fairly and at random."""
     run = partial(cli_bench.run_balance, fragments, repeats, seed)
     _bench("balance", repeats, run, cli_bench.show_balance, json_file)
 
@@ -223,7 +223,7 @@ def bench_federation(
     ] = False,
     json_file: Json = None,
 ) -> None:
-    """How even three sites make the SIC of queries that they share, against random shedding; 5 minutes."""
+    """Fairness of the SIC of queries shared by three sites, against random shedding; 5 minutes."""
     run = partial(cli_bench.run_federation, settle, measure, kafka, faults=faults)
     _bench_on_spark("federation", 2, run, cli_bench.show_federation, json_file)
 

@@ -1,4 +1,4 @@
-"""`penstock bench density`: what is printed of it."""
+"""`penstock bench density`: its printed result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`penstock bench roadmap`: what is printed of it."""
+"""`penstock bench roadmap`: its printed result."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["bench", "show"]
 
 
 def show(out: Console, result: dict[str, Any]) -> None:
-    """Times with their spread, and what a look-up saves against a program solved afresh."""
+    """Times with their spread, and the gain of a look-up over solving a program."""
     given = result["parameters"]
     table = Table("shared", "solver", "entries", "build, s", "look-up, µs", "linear program, ms")
     for row in result["rows"]:

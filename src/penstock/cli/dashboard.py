@@ -1,4 +1,4 @@
-"""`penstock dashboard`, and the page beside other commands."""
+"""`penstock dashboard`, and the page of other commands."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def board(folders: Sequence[Path], *, sample: bool, wait: bool = False) -> Iterator[Board]:
-    """What to show: the logs in these folders, also those to come if they are waited for, or a simulation."""
+    """The logs to show: those in these folders, with `wait` also future ones, or a simulation."""
     if sample == bool(folders):
         raise PenstockError("give the checkpoint of a guarded query or the folder of penstock run, or --sample alone")
     if not sample:
@@ -39,7 +39,7 @@ def board(folders: Sequence[Path], *, sample: bool, wait: bool = False) -> Itera
 
 
 def state(shown: Board) -> list[dict[str, Any]]:
-    """All that the page would show now."""
+    """Everything that the page shows now."""
     shown.look()
     return shown.news({})
 
@@ -56,7 +56,7 @@ def serve(console: Console, shown: Board, *, host: str, port: int, token: str | 
 
 
 def beside(console: Console, folders: Sequence[Path], *, wanted: bool) -> AbstractContextManager[object]:
-    """The page as long as a command runs, if it is wanted; logs need not be there yet."""
+    """The page while a command runs, if requested; logs may appear later."""
     if not wanted:
         return nullcontext()
     page = Page(Board(folders), any_port=True)

@@ -1,4 +1,4 @@
-"""The `penstock` command: every command takes `--json FILE`, and a mistake in its use is one line and exit status 2."""
+"""The `penstock` command: every command accepts `--json FILE`; a usage error is one line and exit status 2."""
 
 import shlex
 import sys
@@ -101,7 +101,7 @@ def demo(
     dashboard: Dashboard = False,
     json_file: Json = None,
 ) -> None:
-    """An overloaded Spark query on this machine, first unguarded, then guarded; takes two minutes if it is idle."""
+    """Run an overloaded Spark query on this machine, first unguarded, then guarded; two minutes on an idle machine."""
     cli_bench.require_spark()
     json_file = check_outputs(out, json_file)
     from penstock.demo import page, report  # noqa: PLC0415 - the other commands need no Spark
@@ -141,7 +141,7 @@ def roadmap(
     step: Step = None,
     json_file: Json = None,
 ) -> None:
-    """The load of a query network, the plans that shed more and more of it, and the one for a given excess."""
+    """Show the load of a query network, its road map of drops, and the entry for a given excess."""
     json_file = check_outputs(None, json_file)
     found = cli_roadmap.answer(file, kind=kind, shed=shed, placement=placement, solver=solver, step=step)
     contents = {json_file: json_bytes(cli_roadmap.to_json(found))} if json_file else {}
@@ -166,7 +166,7 @@ def whatif(  # noqa: PLR0913 - one argument an option
     ] = None,
     json_file: Json = None,
 ) -> None:
-    """A recorded progress log of Spark, replayed under each policy: what would have been shed, and what latency."""
+    """Replay a recorded progress log of Spark under each policy: rows shed and latency."""
     json_file = check_outputs(out, json_file)
     settings = cli_whatif.Settings(target, query, spread, trigger, seed, guard_overhead, quarantine)
     with progress_bar() as bar:
@@ -195,7 +195,7 @@ def run_network(  # noqa: PLR0913 - one argument an option
     out: RunOut = None,
     json_file: Json = None,
 ) -> None:
-    """Run a query network on Spark: shared boxes once a batch, drops where they cost least utility; Ctrl-C ends it."""
+    """Run a query network on Spark: shared boxes run once per batch, drops cost the least utility; Ctrl-C ends it."""
     cli_bench.require_spark()
     json_file = check_outputs(out, json_file)
     if folder is not None:
@@ -236,7 +236,7 @@ def show_dashboard(
     token: Token = None,
     json_file: Json = None,
 ) -> None:
-    """A live page over the logs of guarded queries and networks; with --json, what it shows, once."""
+    """Serve a live page over the logs of guarded queries and networks; with --json, write its data once."""
     json_file = check_outputs(None, json_file)
     if wait and json_file is not None:
         raise PenstockError("--json writes what is there now: give it without --wait")
@@ -270,7 +270,7 @@ def replay_quarantine(
     cores: Cores = 2,
     json_file: Json = None,
 ) -> None:
-    """Feed the rows that a guard has shed through the pipeline, each once."""
+    """Replay the rows that a guard has shed through the pipeline, each once."""
     cli_bench.require_spark()
     json_file = check_outputs(None, json_file)
     result = cli_replay.run(folder, into, pipeline, when_calm, cores, SCREEN)
@@ -318,7 +318,7 @@ def run_site(  # noqa: PLR0913 - one argument an option
 
 
 def main() -> None:
-    """Run the command; a mistake in its use ends in one line on standard error and exit status 2."""
+    """Run the command; a usage error ends in one line on standard error and exit status 2."""
     try:
         code: int | None = app(standalone_mode=False)
     except typer.BadParameter as error:
@@ -330,7 +330,7 @@ def main() -> None:
     except BrokenProcessPool:
         _fail("a worker process died, perhaps out of memory: try again with fewer --jobs", status=1)
     except SystemError as error:
-        # So Numba puts a Ctrl-C that reached compiled code.
+        # How Numba reports a Ctrl-C in compiled code.
         if not isinstance(error.__cause__ or error.__context__, KeyboardInterrupt):
             raise
         code = _INTERRUPTED

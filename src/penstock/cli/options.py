@@ -1,4 +1,4 @@
-"""The options of the `penstock` command: what each accepts, and the line that says so otherwise."""
+"""The options of the `penstock` command, with their validation."""
 
 import math
 from collections.abc import Callable

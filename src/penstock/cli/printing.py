@@ -21,12 +21,12 @@ SCREEN = Console()
 
 
 def jobs_or_cores(jobs: int) -> int:
-    """So many processes; 0 stands for one a core."""
+    """The number of processes; 0 means one per core."""
     return jobs or int(hardware.describe()["cores"])
 
 
 def check_outputs(out: Path | None, json_file: Path | None) -> Path | None:
-    """Try both places before the work; JSON that goes to standard output gets it for itself."""
+    """Check both paths before the work; with JSON on standard output nothing else is printed there."""
     if out is not None:
         writable_folder("--out", out)
     if json_file in {Path("-"), Path("/dev/stdout")}:
@@ -36,7 +36,7 @@ def check_outputs(out: Path | None, json_file: Path | None) -> Path | None:
 
 
 class Paper(NamedTuple):
-    """What it is called, and how its figures are drawn."""
+    """A paper: its name, and how its figures are drawn."""
 
     name: str
     plot: Callable[[Figure], bytes]
@@ -70,7 +70,7 @@ def tell(
 
 
 def json_bytes(data: object) -> bytes:
-    """Results as other programs read them."""
+    """Results as JSON."""
     return (json.dumps(data, indent=2, allow_nan=False) + "\n").encode()
 
 
@@ -99,7 +99,7 @@ def command_line(command: str, given: Mapping[str, object]) -> str:
 
 @contextmanager
 def progress_bar() -> Iterator[Progress]:
-    """How far the work is, on a terminal."""
+    """A progress bar, on a terminal."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     console = Console(stderr=True)
     with Progress(*columns, console=console, disable=not console.is_terminal) as progress:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def run(
     folder: Path, into: str, pipeline: str | None, when_calm: Path | None, cores: int, console: Console
 ) -> dict[str, Any]:
-    """Replay, and say how much."""
+    """Replay and print the row count."""
     from pyspark.errors import PySparkException  # noqa: PLC0415 - other commands need no Spark
 
     from penstock.spark.expected_errors import quiet  # noqa: PLC0415

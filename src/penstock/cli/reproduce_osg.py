@@ -40,7 +40,7 @@ def names(figure: str | None) -> list[str]:
 def maker(
     figure: str, data: Path | None, key: str | None, cost: str | None, seed: int
 ) -> Callable[[osg.Effort], Figure]:
-    """What makes the figure: with the recorded stream in place of the synthetic one, if there is one."""
+    """The function that makes the figure, with a recorded stream instead of the synthetic one if given."""
     if data is None:
         return osg.FIGURES[figure]
     stream, origin = _recorded(figure, data, key, cost, seed)
@@ -48,7 +48,7 @@ def maker(
 
 
 def check_data(figure: str | None, data: Path | None, key: str | None, cost: str | None, rows: int | None) -> None:
-    """Refuse options that do not go together."""
+    """Refuse options that exclude each other."""
     applications = " or ".join(f"--figure {name}" for name in _RECORDED)
     if data is None and (key is not None or cost is not None):
         raise PenstockError("--key and --cost name columns of --data: give --data as well")

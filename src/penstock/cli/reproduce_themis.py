@@ -25,7 +25,7 @@ def names(figure: str | None) -> list[str]:
 
 
 def traces(figure: str | None, data: Path | None, node: str | None, cpu: str | None, seed: int) -> Traces | None:
-    """Recorded traces of machines, if a file is given; options that do not go together are refused."""
+    """Recorded traces of machines, if a file is given; refuses options that exclude each other."""
     reading = " or ".join(f"--figure {name}" for name in themis.WITH_TRACES)
     if data is None:
         if node is not None or cpu is not None:

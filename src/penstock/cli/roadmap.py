@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-#: How many rows a table has at most; all is in the JSON.
+#: The most rows of a printed table; the JSON has all.
 _MOST_ARCS, _MOST_ENTRIES, _MOST_NAMES = 40, 16, 4
 _ALL = 100.0
 
@@ -32,10 +32,10 @@ class Answer:
     Attributes:
         file: The network file.
         load: Work a second without drops.
-        excess: How much of it is to be shed.
+        excess: The work to shed.
         road: The road map.
-        chosen: The number of the entry for that.
-        optimum: The best there is, if it was asked for.
+        chosen: The entry for that excess.
+        optimum: The exact optimum, if requested.
     """
 
     file: NetworkFile
@@ -87,7 +87,7 @@ def answer(
 
 
 def _best(file: NetworkFile, road: roadmap.RoadMap, budget: float) -> dict[str, Any]:
-    """The best there is within a budget of work."""
+    """The exact optimum within a budget of work."""
     if not isinstance(road, semantic.SemanticRoadMap):
         best = exact.best(file.network, budget, objective=file.objective)
         return {"drops": _shares(best.keep), "delivered": best.delivered, "utility": best.utility}
@@ -95,7 +95,7 @@ def _best(file: NetworkFile, road: roadmap.RoadMap, budget: float) -> dict[str, 
     for name, rows in road.copy.outputs.items():
         got = sum(best.delivered[part] * each for part, each in rows.items())
         delivered[name] = got / sum(rows.values()) if sum(rows.values()) > 0.0 else _ALL
-    # Flows of cells say what the best is worth, not which of several drops brings them about.
+    # Flows of cells give the value of the optimum, but several sets of drops may achieve it.
     return {"delivered": delivered, "utility": best.utility}
 
 
@@ -123,7 +123,7 @@ def to_json(found: Answer) -> dict[str, Any]:
 
 
 def show(out: Console, found: Answer) -> None:
-    """Coefficients, the road map where it matters, and the entry chosen."""
+    """Coefficients, the relevant part of the road map, and the chosen entry."""
     _line(out, f"{found.file.name}: {_load(found)}.")
     out.print(_arcs(found))
     out.print(_entries(found))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from penstock.messages.snapshot import Snapshot
     from penstock.spark.network.run import NetworkRun
 
-#: Time between two looks at the queries.
+#: Time between two polls of the queries.
 LOOK_S = 0.2
 
 
@@ -36,8 +36,8 @@ class Settings:
     Attributes:
         seconds: For how long; None: until it is stopped.
         batches: For how many batches of the inputs; None: until it is stopped.
-        once: Whether to work off what is there now, and end.
-        kind: How rows are dropped, if not as the file says.
+        once: Whether to process the available rows and end.
+        kind: How rows are dropped, instead of the file's setting.
         cores: Cores of the local session.
         shed: Whether rows are dropped at all.
         explain: Whether to print Spark's plan of each output.
@@ -75,7 +75,7 @@ def run(
         silence_stacks()
         console.print(f"Starting Spark for network {file.name} ...", highlight=False)
         spark = local_session(folder / "spark", cores=settings.cores, app=file.name)
-        # PySpark's own handler cancels jobs from within whatever call is under way, which breaks that call.
+        # PySpark's handler cancels jobs from within the current call, which breaks that call.
         signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
             with watching(console, file.network) as update:
@@ -115,7 +115,7 @@ def _until_over(made: NetworkRun, settings: Settings) -> None:
             time.sleep(LOOK_S)
         made.refuse_failure()
     except KeyboardInterrupt:
-        # That is how a run without an end is ended; its report follows, and a second one shall not cut that off.
+        # The first Ctrl-C ends a run; a second one must not interrupt its report.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     finally:
         made.stop()

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from penstock.spark.site.run import SiteRun
 
 
-#: Time between two looks at the query.
+#: Time between two polls of the query.
 LOOK_S = 0.2
 
 
@@ -39,9 +39,9 @@ class Settings:
         seconds: For how long; None: until it is stopped.
         batches: For how many batches; None: until it is stopped.
         cores: Cores of the local session.
-        folder: Where checkpoint, boxes and accounts are kept, if not as the file says.
+        folder: Where checkpoint, boxes and accounts are kept, instead of the file's folder.
         conf: Further settings of Spark, such as `spark.jars`.
-        quiet: Whether to leave out the line for each batch.
+        quiet: Whether to omit the line for each batch.
     """
 
     seconds: float | None = None
@@ -75,7 +75,7 @@ def run(
         raise PenstockError(
             f"Spark stopped while site {file.site} was starting: no rows were processed; start it again"
         ) from None
-    # PySpark's own handler cancels jobs from within whatever call is under way, which breaks that call.
+    # PySpark's handler cancels jobs from within the current call, which breaks that call.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
@@ -99,7 +99,7 @@ def _until_over(made: SiteRun, settings: Settings) -> None:
             time.sleep(LOOK_S)
         made.refuse_failure()
     except KeyboardInterrupt:
-        # That is how a site without an end is ended, and a second one shall not cut that off.
+        # The first Ctrl-C ends a site; a second one must not interrupt that.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     finally:
@@ -169,7 +169,7 @@ def account(folders: Sequence[Path]) -> Federation:
 
 
 def show_account(console: Console, found: Federation) -> None:
-    """Where every row went."""
+    """The account of every row."""
     table = Table("input", "rows in", "kept", "shed")
     for name, one in found.inputs.items():
         table.add_row(name, f"{one.rows_in:,}", f"{one.kept:,}", f"{one.shed:,}")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from penstock.spark.progress import Progress
 
-#: Names of what a guard observes.
+#: Names of a guard's observed metrics.
 _GATE, _PROBE = "penstock_gate_", "penstock_probe_"
 #: If the replay differs from the recording by more than this, a note says so.
 _TRUSTED = 0.25
@@ -40,11 +40,11 @@ class Answer:
     """What the command found.
 
     Attributes:
-        log: Where the progress was read from, and of which query.
-        target: What was to be held.
+        log: The log file and the query.
+        target: The target.
         query: The recorded query.
-        outcomes: Each policy's, doing nothing first.
-        notes: What was assumed, and what a reader should know, one line each.
+        outcomes: The outcome of each policy, no shedding first.
+        notes: Assumptions and caveats, one line each.
     """
 
     log: str
@@ -56,7 +56,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Settings:
-    """What was asked: the options of the command."""
+    """The options of the command."""
 
     target_s: float
     query: str | None = None
@@ -91,7 +91,7 @@ def answer(path: Path, settings: Settings, done: Callable[[], None] = lambda: No
 
 
 def _measured(recording: Recording) -> tuple[list[Batch], BucketCosts, list[str]]:
-    """The batches, what a guard measured in them, and what could not be read of the log."""
+    """The batches, a guard's measurements in them, and unreadable parts of the log."""
     batches, measured, unread = [], BucketCosts(), list(recording.unread)
     for progress in recording.progress:
         try:
@@ -125,7 +125,7 @@ def _batch(progress: Progress) -> Batch:
 
 
 def _keys(measured: BucketCosts, settings: Settings) -> tuple[Keys, str]:
-    """How rows differ in cost: as a guard measured it, as was asked, or not at all."""
+    """The spread of row costs: measured by a guard, given as an option, or none."""
     if settings.spread > 1.0:
         assumed = f"assumed: Zipf-1 keys, max/min cost ratio {settings.spread:g} (--spread)"
         return Keys.spread(settings.spread, settings.seed), assumed
@@ -136,7 +136,7 @@ def _keys(measured: BucketCosts, settings: Settings) -> tuple[Keys, str]:
 
 
 def _guard(recording: Recording, settings: Settings) -> tuple[GuardCost, str]:
-    """What a guard would cost: as was said, or as it was measured elsewhere; nothing if it is in the log already."""
+    """The cost of a guard: as given, or as measured elsewhere; zero if the log includes it."""
     seen = any(name.startswith(_GATE) for progress in recording.progress for name in progress.observed)
     if seen and settings.guard_s is None and not settings.quarantine:
         return GuardCost(0.0), "the log is of a guarded query, so its times include the guard"
@@ -151,7 +151,7 @@ def _guard(recording: Recording, settings: Settings) -> tuple[GuardCost, str]:
 
 
 def _notes(batches: list[Batch], query: Recorded, outcomes: list[Outcome], *, given: bool) -> list[str]:
-    """What was assumed and found; `given` says that the trigger was."""
+    """Assumptions and findings; `given` is true if the trigger was given."""
     notes = [
         "assumed: the rows of a batch came evenly between the start of the batch before it and its own",
         (
@@ -204,7 +204,7 @@ def to_json(found: Answer) -> dict[str, Any]:
 
 
 def files(folder: Path, found: Answer) -> dict[Path, bytes]:
-    """The picture and the data, by the paths they are to have."""
+    """The plot and the data, by path."""
     from penstock.sim.whatif.plot import plot  # noqa: PLC0415 - drawing takes a second to load
 
     title = f"{found.log}: what if the target were {found.target.limit_s:g} s"
@@ -216,7 +216,7 @@ def files(folder: Path, found: Answer) -> dict[Path, bytes]:
 
 
 def show(out: Console, found: Answer) -> None:
-    """A table, and what it rests on."""
+    """A table, and its assumptions."""
     query, limit_s = found.query, found.target.limit_s
     _line(
         out,

@@ -1,6 +1,6 @@
-"""The words of files that a user writes: kinds of values, each with what an error says of it, and how errors are told.
+"""Field types of user files, each with its error message, and the formatting of errors.
 
-A file's model is made of `Keys`; `checked` holds a document against it, and `schema` is its JSON schema.
+A file's model consists of `Keys`; `checked` validates a document, and `schema` is its JSON schema.
 """
 
 from dataclasses import dataclass
@@ -28,18 +28,18 @@ def refused(accepted: str, *, fix: str = "", key: str = "") -> PydanticCustomErr
 
 @dataclass(frozen=True, slots=True)
 class Accepts:
-    """What a field accepts, in words: for errors, and as the description in the JSON schema."""
+    """What a field accepts: for errors, and as the description in the JSON schema."""
 
     text: str
 
     def __get_pydantic_core_schema__(self, source: object, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
-        """Whatever is wrong is told in these words."""
+        """Every error uses this text."""
         return core_schema.no_info_wrap_validator_function(self._check, handler(source))
 
     def __get_pydantic_json_schema__(
         self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        """The words are the description."""
+        """The text is the description."""
         return {**handler(schema), "description": self.text}
 
     def _check(self, value: object, handler: core_schema.ValidatorFunctionWrapHandler) -> object:
@@ -51,7 +51,7 @@ class Accepts:
 
 @dataclass(frozen=True, slots=True)
 class Holds(Accepts):
-    """The same for a list or mapping whose members speak for themselves."""
+    """The same for a list or mapping whose members have their own errors."""
 
     kind: type = dict
     least: int = 1
@@ -59,7 +59,7 @@ class Holds(Accepts):
     def __get_pydantic_json_schema__(
         self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        """The words are the description; names that do not fit are refused."""
+        """The text is the description; invalid names are refused."""
         made = {**handler(schema), "description": self.text}
         return made | ({"additionalProperties": False} if "patternProperties" in made else {})
 
@@ -71,7 +71,7 @@ class Holds(Accepts):
 
 @dataclass(frozen=True, slots=True)
 class Words(Accepts):
-    """The same for a list of words; if one will do, it need not be a list. A word may be a number."""
+    """The same for a list of words; one word may stand alone. A word may be a number."""
 
     least: int = 1
     most: int = 1000
@@ -163,7 +163,7 @@ _K = TypeVar("_K", bound=Keys)
 
 
 def checked(document: Document, model: type[_K]) -> _K:
-    """The file's content; what is wrong first in the file is the error."""
+    """The file's content; the first mistake in the file is the error."""
     try:
         return model.model_validate(document.data)
     except ValidationError as error:
@@ -174,7 +174,7 @@ def checked(document: Document, model: type[_K]) -> _K:
 def _located(document: Document, error: ErrorDetails) -> tuple[int, PenstockError]:
     where: Where = ()
     for part in error["loc"]:
-        if document.has((*where, part)):  # the rest is which of several types was tried
+        if document.has((*where, part)):  # the rest names the types that were tried
             where = (*where, part)
     told = error["ctx"]
     if told["key"]:
@@ -190,7 +190,7 @@ def _located(document: Document, error: ErrorDetails) -> tuple[int, PenstockErro
 
 
 class _Schema(GenerateJsonSchema):
-    """As the code has it: a key may be left out, but not empty."""
+    """A key may be omitted, but not empty."""
 
     def field_title_should_be_set(self, schema: object) -> bool:  # noqa: ARG002 - a title says what the key says
         return False

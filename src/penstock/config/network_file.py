@@ -1,4 +1,4 @@
-"""From a file to a network: arcs lead somewhere, statistics are there or are learned, graphs are sound."""
+"""From a file to a network: checks arcs, statistics and graphs."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -28,9 +28,9 @@ from penstock.errors import PenstockError
 Kind = Literal["random", "semantic"]
 
 _LINE = LossTolerance([(100.0, 1.0), (0.0, 0.0)])
-#: What stands in for a selectivity until it is learned; others are 1.
+#: The placeholder for a selectivity until it is learned; others are 1.
 _FILTER_SELECTIVITY = 0.5
-#: Options without which a sink has nowhere to write to.
+#: Options that a sink needs.
 SINK_NEEDS = {
     "parquet": ("path",),
     "json": ("path",),
@@ -46,7 +46,7 @@ class Source:
     Attributes:
         format: The format, such as `kafka`; None if the file does not say.
         options: Its options.
-        schema: The columns, as in SQL, for formats that must be told.
+        schema: The columns, as in SQL, for formats that need it.
         arrival: The column with the time at which a row came in.
     """
 
@@ -84,7 +84,7 @@ class NetworkFile:
         kind: Whether rows are dropped at random or by their values.
         solver: How a road map of drops by chance is made.
         objective: What counts: the sum of the outputs' utilities, a balance between them, or the worst of them.
-        missing: Statistics that were not there, such as `boxes.hot.cost`, for which placeholders stand in.
+        missing: Missing statistics, such as `boxes.hot.cost`, which have placeholders.
         document: The file, to name a line in further errors.
     """
 
@@ -118,7 +118,7 @@ def load(path: str | Path, *, complete: bool = True, runnable: bool = False) -> 
         path: The file.
         complete: Whether rates, costs, selectivities and histograms must all be there. If not, placeholders stand in
             for them: a rate and cost of 1, a selectivity of 0.5 for a filter and 1 for others, equal frequencies.
-        runnable: Whether it must say all that Spark needs to know, such as the format of inputs and what filters ask.
+        runnable: Whether it must have everything that Spark needs, such as formats of inputs and conditions of filters.
     """
     document = read(path, "network file", "inputs, boxes and outputs")
     keys = checked(document)
@@ -159,7 +159,7 @@ def load(path: str | Path, *, complete: bool = True, runnable: bool = False) -> 
 
 
 class _Statistics:
-    """Numbers that must be there, or are learned."""
+    """Numbers that are required or learned."""
 
     def __init__(self, document: Document, *, complete: bool) -> None:
         self._document, self._complete = document, complete
@@ -169,7 +169,7 @@ class _Statistics:
         return placeholder if given is None and self.lacks(where, what) else given or 0.0
 
     def lacks(self, where: Where, what: str) -> bool:
-        """Note that a statistic is missing, if that may be."""
+        """Record a missing statistic, if it may be missing."""
         if self._complete:
             raise self._document.missing(where, f"{what}; only penstock run learns it")
         self.missing.append(dotted(where))
@@ -239,7 +239,7 @@ def _placed(document: Document, where: Where, error: PenstockError) -> PenstockE
 
 
 def _check_arcs(document: Document, keys: NetworkKeys) -> None:
-    """Every name stands for one thing, every arc begins at one, none leads back, and no rows get lost."""
+    """Names are unique, arcs start at a node, there is no cycle, and every node leads to an output."""
     parts: dict[str, Iterable[str]] = {"inputs": keys.inputs, "boxes": keys.boxes, "outputs": keys.outputs}
     places: dict[str, Where] = {}
     for part, members in parts.items():
@@ -270,7 +270,7 @@ def _check_arcs(document: Document, keys: NetworkKeys) -> None:
 
 
 def _check_keys(document: Document, keys: NetworkKeys, *, runnable: bool) -> None:
-    """Keys that go together do, and those that exclude each other do not."""
+    """Check keys that need or exclude each other."""
     if keys.objective != "sum" and keys.solver == "greedy":
         raise document.refused(("objective",), "sum, or solver: exact beside it: the greedy way only knows sums")
     for name, box in keys.boxes.items():

@@ -1,6 +1,6 @@
-"""What may stand in a network file: keys, types and ranges, each with the words that an error says.
+"""The schema of a network file: keys, types and ranges, each with its error message.
 
-Checks that take more than one value, such as where arcs lead, are made in `load`.
+`load` makes checks over several values, such as where arcs lead.
 """
 
 from typing import Annotated, Any, Literal
@@ -31,7 +31,7 @@ from penstock.config.yaml_lines import Document, nearest
 
 
 def column_names(columns: str | None) -> tuple[str, ...]:
-    """The names in a schema; none if it cannot be read, for Spark takes more forms than one.
+    """The names in a schema; none if this parser cannot read it, because Spark accepts several forms.
 
     >>> column_names("key bigint, value struct<a: int, b: double>")
     ('key', 'value')
@@ -138,7 +138,7 @@ _OPS = ("filter", "map", "union", "join", "aggregate")
 
 
 def _has_op(data: object) -> object:
-    """Which keys a box has follows from its op, so that is looked at first."""
+    """The op of a box determines its keys, so it is read first."""
     if not isinstance(data, dict):
         raise refused("a mapping with keys among op, from, cost, selectivity")
     if "op" not in data:
@@ -225,7 +225,7 @@ class NetworkKeys(Keys):
 
 
 def checked(document: Document) -> NetworkKeys:
-    """The file's content; what is wrong first in the file is the error."""
+    """The file's content; the first mistake in the file is the error."""
     return fields.checked(document, NetworkKeys)
 
 

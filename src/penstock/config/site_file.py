@@ -1,6 +1,6 @@
 """Site files: one autonomous site as YAML; a mistake is one line that names the file, the line and the field.
 
-A site trusts this file alone. What others may tell it, and what rows it takes from whom, follows from it.
+A site trusts only this file, which lists its peers and the rows that it accepts from each.
 """
 
 import itertools
@@ -25,7 +25,7 @@ from penstock.store.folder import scheme_of
 
 _LABEL = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,59}$"
 _NAME = "a name of up to 60 letters, digits, _ and -, with a letter or digit in front"
-#: They become folders and topics, so there is no dot in them.
+#: Names become folders and topics, so they contain no dot.
 Label = Annotated[str, Field(pattern=_LABEL), Accepts(_NAME)]
 _InputName = Annotated[
     str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,59}$"), Accepts("a name as SQL has it: letters, digits and _")
@@ -33,7 +33,7 @@ _InputName = Annotated[
 _Importance = Annotated[
     float, Field(gt=0.0), Accepts("the importance of the query, a number above 0: 2 asks for twice the SIC")
 ]
-#: Site names and their peers are few; a list without an end would be a mistake.
+#: The most sites of a federation.
 MOST_SITES = 1000
 
 
@@ -155,13 +155,13 @@ class SiteFile:
         site: The site's name.
         peers: The other sites.
         transport: How they are reached.
-        folder: Where the site keeps what it must remember.
+        folder: Where the site stores its state.
         interval_s: How often a batch starts: the shedding interval.
         window_s: The source time window.
         budget: The share of its time that the site may work.
-        capacity: Rows a second that it can take, in place of the budget.
+        capacity: Rows a second that it can process, instead of the budget.
         policy: How it sheds.
-        backlog: What becomes of rows that waited while the site was stopped.
+        backlog: Whether rows that waited while the site was stopped are kept or thinned.
         queries: The queries that it has fragments of.
         fragments: These fragments.
         document: The file, to name a line in further errors.
@@ -277,7 +277,7 @@ def _folder(document: Document, where: Where, given: str, beside: Path) -> Path:
 
 
 def _check_names(document: Document, given: SiteKeys) -> None:
-    """Names become folders, topics and columns, which do not all tell upper case from lower."""
+    """Names become folders, topics and columns, some of which ignore case."""
     named: list[tuple[Where, list[str]]] = [
         (("sites",), given.sites),
         (("queries",), list(given.queries)),
@@ -304,7 +304,7 @@ def _check_sinks(document: Document, fragments: Mapping[str, Fragment]) -> None:
 
 
 def _check_order(document: Document, site: str, fragments: Mapping[str, Fragment]) -> None:
-    """Rows that come back to where they came from would never end."""
+    """Refuse cycles of links."""
     feeds = {
         name: [link.fragment for link in (part.link for part in one.inputs.values()) if link and link.site == site]
         for name, one in fragments.items()
@@ -333,7 +333,7 @@ def _fragment(document: Document, name: str, given: FragmentKeys, site: SiteKeys
 
 
 def _absolute(options: Mapping[str, str], beside: Path) -> dict[str, str]:
-    """A path is one beside the file, as all others in it, unless it is absolute or has a scheme."""
+    """A path is relative to the file, unless it is absolute or has a scheme."""
     path = options.get("path")
     if path is None or "://" in path or path.startswith(("/", "file:")):
         return dict(options)

@@ -1,7 +1,7 @@
 """YAML whose values remember their lines, so that every error can name the file, the line and the field.
 
-Plain values are read by the rules of YAML 1.2: `on` is a word, not a truth value, and `1e3` is a number. A key is the
-text that stands there, and may stand there once.
+Plain values are read by the rules of YAML 1.2: `on` is a word, not a truth value, and `1e3` is a number. A key is its
+text, and may occur once.
 """
 
 import os
@@ -16,7 +16,7 @@ import yaml
 
 from penstock.errors import PenstockError
 
-#: Where a value stands: keys of mappings, positions in lists.
+#: The path of a value: keys of mappings, positions in lists.
 Where = tuple[str | int, ...]
 
 _TAG = "tag:yaml.org,2002:"
@@ -54,7 +54,7 @@ _shorten.maxdict, _shorten.maxlist, _shorten.maxlevel = 3, 8, 3
 
 @dataclass(frozen=True)
 class _Shown:
-    """A value as an error shows it: as it is, unless that takes up the whole screen."""
+    """A value as an error shows it, shortened if it is long."""
 
     value: object
 
@@ -64,7 +64,7 @@ class _Shown:
 
 @dataclass(frozen=True, repr=False)
 class Document:
-    """A file's values, and where each stands.
+    """A file's values with their positions.
 
     Attributes:
         file: The file's name, as it was given.
@@ -77,7 +77,7 @@ class Document:
     root: yaml.Node
 
     def line(self, where: Where) -> int:
-        """The line of a value; of what it would stand in, if it is not there."""
+        """The line of a value; if it is missing, of its parent."""
         node, line = self.root, self.root.start_mark.line
         for part in where:
             found = None
@@ -133,7 +133,7 @@ def dotted(where: Where) -> str:
 
 
 def nearest(word: str, known: Collection[str]) -> str:
-    """Words that point to the one that was meant, if any comes near.
+    """A hint to the nearest known word, if there is one.
 
     >>> nearest("Selectivty", ["op", "selectivity"]), nearest("x", ["op", "from"])
     ('selectivity comes nearest', '')
@@ -182,7 +182,7 @@ def parse(file: str, text: str, needs: str = "values") -> Document:
 
 
 class _Builder:
-    """Makes values of nodes."""
+    """Turns nodes into values."""
 
     def __init__(self, file: str) -> None:
         self._file = file
@@ -190,7 +190,7 @@ class _Builder:
         self._within: set[int] = set()
 
     def value(self, node: yaml.Node, where: Where) -> object:
-        """The value of a node; one that has several names is made once."""
+        """The value of a node; an aliased node is built once."""
         key = id(node)
         if key in self._within:
             raise self._error(node, where, "contains itself: remove the alias")

@@ -16,7 +16,7 @@ _LOG = "penstock"
 
 
 class KeptLog:
-    """A folder that looks like the checkpoint of the guarded query, with the guard's part of it alone."""
+    """A folder like the checkpoint of the guarded query, with only the guard's part."""
 
     def __init__(self, out: Path) -> None:
         """Refuse a folder whose `checkpoint` is that of a query: its plans would be lost."""

@@ -1,4 +1,4 @@
-"""The demo's numbers as one HTML file that needs no other."""
+"""The demo's numbers as one self-contained HTML file."""
 
 from __future__ import annotations
 

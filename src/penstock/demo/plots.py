@@ -1,4 +1,4 @@
-"""The demo's pictures: latency of both runs, what became of arrivals, and which keys were kept."""
+"""The demo's plots: latency of both runs, arrivals and kept rows, and kept keys."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _STYLE: dict[str, dict[str, Any]] = {
     "unguarded": {"color": "#7f7f7f", "marker": "v"},
     "guarded": {"color": "#6a3d9a", "marker": "o"},
 }
-#: The keep share of a key with fewer rows says little.
+#: Keys with fewer rows are not shown.
 _LEAST_ROWS = 20
 
 

@@ -1,4 +1,4 @@
-"""The demo's numbers as words and tables; the terminal shows them, and the page shows the same ones."""
+"""The demo's numbers as sentences and tables, for the terminal and the page."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Facts = dict[str, Any]
 
 
 class Table(NamedTuple):
-    """A table for people; `note` says what to know about it."""
+    """A table with a note."""
 
     title: str
     columns: tuple[str, ...]
@@ -46,7 +46,7 @@ def show(console: Console, result: Facts) -> None:
 
 
 def introduction(result: Facts) -> str:
-    """What was done, in a few sentences."""
+    """The setup, in a few sentences."""
     load = result["workload"]
     ends = " and ".join(f"{run['end_s']:.0f} s" for run in result["runs"])
     return (
@@ -63,7 +63,7 @@ def introduction(result: Facts) -> str:
 
 
 def verdicts(result: Facts) -> list[str]:
-    """What came of it: one sentence a run, with the account."""
+    """The result: one sentence a run, with the account."""
     target_s = result["target_s"]
     found = []
     for run in result["runs"]:
@@ -82,7 +82,7 @@ def verdicts(result: Facts) -> list[str]:
 
 
 def notes(result: Facts) -> list[str]:
-    """What went wrong, if anything did: the guard's alarms, and why the target was not held."""
+    """Problems: the guard's alarms, and why the target was missed."""
     guarded = result["runs"][-1]
     found = [f"The guard says: {alarm}" for alarm in guarded["alarms"]]
     if not (means := _means(guarded)) or means[-1] > result["target_s"]:
@@ -109,7 +109,7 @@ def tables(result: Facts) -> list[Table]:
 
 
 def latency(result: Facts) -> Table:
-    """Mean wait by window, run beside run."""
+    """Mean wait by window, for both runs."""
     runs, target_s = result["runs"], result["target_s"]
     rows = []
     for windows in zip(*(run["windows"] for run in runs), strict=True):
@@ -121,7 +121,7 @@ def latency(result: Facts) -> Table:
 
 
 def account(runs: list[Facts]) -> Table:
-    """Where every row went."""
+    """The account of every row."""
     lines: dict[str, list[str]] = {"rows in": [], "= kept": [], "+ shed": []}
     reasons = dict.fromkeys(reason for run in runs for reason in run["account"]["shed"])
     for reason in reasons:
@@ -186,7 +186,7 @@ def top_keys(run: Facts) -> Table:
 
 
 def _means(run: Facts) -> list[float]:
-    """Mean waits of the windows in which rows were taken up."""
+    """Mean waits by the window in which rows were processed."""
     return [window["mean_wait_s"] for window in run["windows"] if window["mean_wait_s"] is not None]
 
 

@@ -1,7 +1,7 @@
-"""The numbers of a finished run, as plain data: latency by window, the account, what was shed, what answers became.
+"""The numbers of a finished run, as plain data: latency by window, the account, what was shed, and the answers.
 
-Rows in are known exactly, because the source gives the same rows again; rows kept are read from the query's results. So
-the guard's own account can be checked batch by batch against both.
+Incoming rows are known exactly, because the source is deterministic; kept rows are read from the query's results. So
+the guard's account can be checked batch by batch.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 WINDOW_S = 10.0
 TOP_KEYS = 10
-#: Edges of the classes of cost in which rows are told apart.
+#: Edges of the cost classes.
 CLASSES_MS = (0.0, 0.8, 1.6, 3.2, 4.8, 6.4)
 
 
 def workload_facts(workload: Workload) -> dict[str, Any]:
-    """What arrived and what it cost, for a reader who wants to judge the rest."""
+    """The workload: what arrived and what it cost."""
     calm, overload = workload.profile.rows_per_s
     population = workload.population
     return {
@@ -67,7 +67,7 @@ class Outcome:
         self.waits_s = np.maximum(self.taken_s - self.arrivals_s[self.kept_rows], 0.0)
 
     def facts(self) -> dict[str, Any]:
-        """All that is told about the run."""
+        """The numbers of the run."""
         run = self.run
         return {
             "name": run.name,
@@ -136,7 +136,7 @@ class Outcome:
         ]
 
     def by_key(self) -> list[dict[str, Any]]:
-        """Every key that came, the one with most rows shed first."""
+        """Every key, the one with most shed rows first."""
         keys = self.run.workload.population.keys
         rows_in = np.bincount(self.keys, minlength=keys)
         kept = np.bincount(self.keys[self.kept_rows], minlength=keys)

@@ -1,4 +1,4 @@
-"""One run of the demo's query under a guard, and what it left: the guard's reports and every row kept."""
+"""One run of the demo's query under a guard, with the guard's reports and every kept row."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 
     from penstock.messages.report import Report
 
-#: The stream begins so long after the query is started, which by then runs and waits for it.
+#: The stream begins this long after the query is started.
 LEAD_S = 3.0
 LOOK_S = 0.25
-#: A batch with which a run ends late is waited for so long.
+#: The longest wait for the last batch of a run.
 PATIENCE_S = 120.0
 _WARM_UP_BATCHES, _WARM_UP_ROWS = 3, 150
 
 
 @dataclass
 class Run:
-    """A run, while it goes on and after.
+    """A run, during and after.
 
     Attributes:
         name: What to call it.
@@ -41,8 +41,8 @@ class Run:
         workload: What arrives.
         start_s: When its stream began, in seconds since 1970.
         reports: The guard's report of each batch that has ended.
-        alarms: What the guard says a person should hear of; while the run goes on, as of the last batch.
-        errors: Errors that the guard met and survived.
+        alarms: The guard's alarms; during the run, as of the last batch.
+        errors: Errors that the guard caught.
     """
 
     name: str
@@ -66,7 +66,7 @@ class Run:
 
     @property
     def rows_per_batch(self) -> int | None:
-        """The most rows that a batch takes in: a guard needs no such limit, and could not shed what it holds back."""
+        """The most rows of a batch: a guard needs no limit, and could not shed the rows behind it."""
         return self.workload.rows_per_batch if self.mode == "dry_run" else None
 
     @property
@@ -80,7 +80,7 @@ class Run:
         return bool(self.reports) and self.end_s >= self.workload.seconds
 
     def execute(self, spark: SparkSession, folder: Path, look: Callable[[], None]) -> None:
-        """Run the query until its time is up and the batch that then runs has ended; `look` is called all the time."""
+        """Run the query until its time is up and its last batch has ended; `look` is called repeatedly."""
         guard = self._guard(folder)
         self.start_s = time.time() + LEAD_S
         stream = self.workload.stream(spark, self.start_s, self.rows_per_batch)
@@ -93,11 +93,11 @@ class Run:
                     time.sleep(LOOK_S)
                 self.alarms = guard.alarms
             self.errors = guard.errors
-        # A batch may have slipped in after the last report.
+        # A batch may have ended after the last report.
         self.rows = spark.table(self.name).where(f"row < {self.rows_in}").toArrow()
 
     def warm_up(self, spark: SparkSession, folder: Path) -> None:
-        """Run the same query over a few rows, so that the JVM and its Python workers have done all this before."""
+        """Run the same query over a few rows, to warm up the JVM and its Python workers."""
         guard = self._guard(folder)
         stream = self.workload.short_stream(spark, _WARM_UP_BATCHES, _WARM_UP_ROWS)
         with _query(stream, guard, f"{self.name}_warm_up", folder) as query, guard.watch(query):

@@ -1,4 +1,4 @@
-"""A run as it goes on: a few lines that change in a terminal, or one line every few seconds elsewhere."""
+"""The live view of a run: a few changing lines in a terminal, or one line every few seconds elsewhere."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _WIDTH = 60
 
 @contextmanager
 def doing(console: Console, what: str) -> Iterator[None]:
-    """Say what is being done, in a terminal only as long as it takes."""
+    """Show what is being done; in a terminal, only while it runs."""
     if console.is_terminal:
         with _live(console, Spinner("dots", what), spins=True):
             yield
@@ -39,7 +39,7 @@ def doing(console: Console, what: str) -> Iterator[None]:
 
 @contextmanager
 def watching(console: Console, run: Run) -> Iterator[Callable[[], None]]:
-    """Gives what must be called again and again to keep the view up to date."""
+    """Yields the function to call repeatedly to update the view."""
     if console.is_terminal:
         with _live(console, panel(run)) as live:
             yield lambda: live.update(panel(run), refresh=True)
@@ -57,7 +57,7 @@ def watching(console: Console, run: Run) -> Iterator[Callable[[], None]]:
 
 
 def _live(console: Console, content: RenderableType, *, spins: bool = False) -> Live:
-    """Standard error is left alone: it leads to a file, and Rich would put it on the screen."""
+    """Standard error stays as it is: it goes to a file, and Rich would print it."""
     return Live(content, console=console, auto_refresh=spins, transient=spins, redirect_stderr=False)
 
 
@@ -75,7 +75,7 @@ def panel(run: Run) -> Group:
     head = Text(f"{run.name}, {min(elapsed_s, workload.seconds):.0f} of {workload.seconds:g} s, ", style="bold")
     head.append(f"arrivals at {load:.0%} of what {CORES} cores can do")
     lines = [head, _sparkline(run), Text(_rows(run)), Text(f"{_backlog(run)}, {_cost(run)}, {_plan(run)}")]
-    # A dry run cannot hold a target; that it says so is no news.
+    # A dry run cannot hold a target, so its alarms are not shown.
     alarms = run.alarms if run.mode == "enforce" else ()
     return Group(*lines, *(Text(alarm, style="yellow") for alarm in alarms))
 
@@ -113,7 +113,7 @@ def _rows(run: Run) -> str:
 
 
 def _backlog(run: Run) -> str:
-    """What has arrived and is in no finished batch: the source is known, so this is exact at any moment."""
+    """What has arrived and is in no finished batch: exact, because the source is known."""
     profile, elapsed_s = run.workload.profile, run.elapsed_s
     waiting = max(profile.rows_by(elapsed_s) - run.rows_in, 0)
     oldest_s = elapsed_s - float(profile.arrival_s(np.array([run.rows_in]))[0]) if waiting else 0.0

@@ -1,4 +1,4 @@
-"""The demo's stream: calm, then twice what the cores can do, with an operator that spins for what each row costs."""
+"""The demo's stream: calm, then twice what the cores can do, with an operator that spins for each row's cost."""
 
 from __future__ import annotations
 
@@ -21,21 +21,22 @@ if TYPE_CHECKING:
 
 #: Cores, and as many partitions: each task has one to itself.
 CORES = 2
-#: Arrivals as a multiple of what the cores get done if they do nothing else.
+#: Arrivals as a multiple of the cores' capacity.
 CALM_LOAD, OVERLOAD = 0.5, 2.0
 #: Part of a run that is calm.
 CALM_SHARE = 0.25
-#: One key in so many is never shed.
+#: One key in this many is never shed.
 KEEP_EVERY, KEEP_REST = 20, 7
 MUST_KEEP = f"key % {KEEP_EVERY} = {KEEP_REST}"
 RESULTS = "row bigint, key bigint, value double, weight double, taken_s double"
-#: Unguarded, no batch takes in more than arrives in so many targets, or each would be twice as long as the one before.
+#: Unguarded, a batch is limited to the arrivals of this many targets; otherwise each would be twice as long as the
+#: last.
 BATCH_TARGETS = 1.5
 _SAMPLE_ROWS = 50_000
 
 
 def enrich(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The expensive operator: notes when it took the row up, and spins for the row's cost."""
+    """The expensive operator: records when it started on the row, and spins for the row's cost."""
     taken_s = time.time()
     end_s = time.perf_counter() + row["cost_ms"] / 1e3
     while time.perf_counter() < end_s:
@@ -74,7 +75,7 @@ class Workload:
 
     @property
     def capacity(self) -> float:
-        """Rows a second that the cores get done if they do nothing else."""
+        """Rows a second that the cores can process."""
         return CORES / (self.mean_cost_ms / 1e3)
 
     @property
@@ -84,17 +85,17 @@ class Workload:
 
     @cached_property
     def profile(self) -> RateProfile:
-        """Arrivals; the overload goes on until the query is stopped."""
+        """Arrivals; the overload lasts until the query is stopped."""
         rates = (round(CALM_LOAD * self.capacity, 1), round(OVERLOAD * self.capacity, 1))
         return RateProfile((self.calm_s, self.seconds), rates)
 
     @property
     def rows_per_batch(self) -> int:
-        """The most rows that one batch takes in if nothing is shed."""
+        """The most rows of one batch if nothing is shed."""
         return max(round(BATCH_TARGETS * self.target_s * self.profile.rows_per_s[-1]), 100)
 
     def rows(self, count: int) -> pa.RecordBatch:
-        """The first rows of the stream as they are, but for their arrival times."""
+        """The first rows of the stream, without their arrival times."""
         return self.population.batch(np.arange(count, dtype=np.int64), np.zeros(count, np.int64))
 
     def must_keep(self, keys: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -102,7 +103,7 @@ class Workload:
         return np.equal(keys % KEEP_EVERY, KEEP_REST)
 
     def stream(self, spark: SparkSession, start_s: float, rows_per_batch: int | None) -> DataFrame:
-        """The stream, to begin at `start_s`, with so many rows a batch at most, or all that have come."""
+        """The stream from `start_s` on, with a limit of rows per batch or none."""
         phases = zip(self.profile.lengths_s, self.profile.rows_per_s, strict=True)
         text = ", ".join(f"{length} s: {rate}" for length, rate in phases)
         limit = {} if rows_per_batch is None else {"rows_per_batch": rows_per_batch}

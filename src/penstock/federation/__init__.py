@@ -1,1 +1,1 @@
-"""Federated sites: what goes between them and how, and the account over all of them. Nothing in here needs Spark."""
+"""Federated sites (THEMIS): transports, messages between sites, and the account over all of them; no Spark."""

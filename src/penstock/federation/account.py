@@ -1,8 +1,8 @@
-"""Where every row went: at each site, batch by batch, and over all sites together.
+"""The account of every row: at each site, batch by batch, and over all sites.
 
 At a site, rows in = kept + shed for each input. On a link, rows that the sender has sent up to the part that the reader
-has read last = rows in at the reader; what comes after that part is under way. Both are counted independently, by
-different processes, so what does not add up is lost or doubled, and is told.
+has read last = rows in at the reader; later parts are in transit. Different processes count both independently, so a
+difference means lost or duplicated rows and is reported.
 """
 
 import re
@@ -32,7 +32,7 @@ class InputCount(Record):
 
 @dataclass(frozen=True, slots=True)
 class FragmentCount(Record):
-    """What a fragment gave: rows, by part if they were sent, and the SIC of what it worked on."""
+    """The output of a fragment: rows, by part if they were sent, and the SIC of its input."""
 
     query: Name
     rows_out: Count = 0
@@ -57,7 +57,7 @@ class BatchAccount(Message):
         total_fragments: As `total_inputs`.
         give: The share of its rows that each query is given.
         sic: The SIC measured on results, by query whose root is here.
-        levels: The SIC of each query as the site sees it: what it gives and what others have told.
+        levels: The SIC of each query as the site sees it: its own share and that of its peers.
     """
 
     site: Name
@@ -93,7 +93,7 @@ class Start(Message):
         number: From 0 on.
         epoch: Grows when the site starts without its checkpoint.
         site: Its name.
-        made_of: A hash of what it runs: with another one a checkpoint cannot be used.
+        made_of: A hash of what it runs; a checkpoint is usable only with the same hash.
     """
 
     number: Count
@@ -132,7 +132,7 @@ def added_fragments(total: Mapping[str, FragmentCount], more: Mapping[str, Fragm
 
 @dataclass
 class LinkCount:
-    """A link: rows sent, read, under way, and those that do not add up."""
+    """A link: rows sent, read, in transit, and unaccounted for."""
 
     sent: int = 0
     read: int = 0
@@ -141,7 +141,7 @@ class LinkCount:
 
     @property
     def exact(self) -> bool:
-        """Whether each row that was sent was read once, or still may be."""
+        """Whether each row sent was read once or can still be read."""
         return self.lost == 0 and self.under_way >= 0
 
 
@@ -153,7 +153,7 @@ class Federation:
         inputs: By site and input.
         links: By sending site and fragment.
         results: Rows that roots have delivered, by query.
-        faults: What does not add up, in words.
+        faults: Faults in the account, one line each.
     """
 
     inputs: dict[str, InputCount] = field(default_factory=dict)
@@ -261,7 +261,7 @@ def _add_link(found: Federation, sites: Mapping[str, SiteAccount], key: str, one
     made = sites[sender].fragments().get(fragment, FragmentCount("?"))
     up_to = sites[sender].sent_up_to(fragment, one.mark)
     if up_to is None:
-        # It may be read before its sender has written the batch down.
+        # It may be read before its sender has recorded the batch.
         found.faults.append(f"{key}: it has read part {one.mark} of {one.link}, of which its sender has no account")
         return
     count = LinkCount(made.rows_out, one.rows_in, made.rows_out - up_to, up_to - one.rows_in)

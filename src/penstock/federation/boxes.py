@@ -1,8 +1,8 @@
-"""Where rows wait at a site: an outbox for each fragment whose rows others read, an inbox for each link that it reads.
+"""Boxes of a site: an outbox for each fragment that peers read, an inbox for each link that the site reads.
 
-A batch lies in the outbox before Spark counts it as done, and leaves it when the transport has it for good. The same
-batch may be sent twice: after a crash, or when an answer got lost. An inbox takes each part once, in order, and knows
-the last one it has taken for ever, so rows come through a link exactly once.
+A batch is in the outbox before Spark commits it, and is removed when the transport has stored it durably. A batch may
+be sent twice: after a crash, or when an answer was lost. An inbox accepts each part once, in order, and remembers the
+last one, so a link delivers rows exactly once.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ _PARCEL, _ROWS = ".parcel", ".json"
 
 
 class Outbox:
-    """The rows of one fragment that have yet to be sent."""
+    """The unsent rows of one fragment."""
 
     def __init__(self, folder: Path, site: str, fragment: str, epoch: int) -> None:
         """Keep them in a folder."""
@@ -25,7 +25,7 @@ class Outbox:
         folder.mkdir(parents=True, exist_ok=True)
 
     def put(self, batch: int, lines: Sequence[str], sic: float) -> list[int]:
-        """Take the rows of a batch, unless they are there already; how many rows each part of it has."""
+        """Store the rows of a batch, unless they are there already; returns the rows of each part."""
         whole = Parcel(self._site, self._fragment, self._epoch, batch, 0, 1, len(lines), sic)
         final = self._folder / f"{whole.key}{_PARCEL}"
         if final.exists():
@@ -43,7 +43,7 @@ class Outbox:
         return sorted(path for path in self._folder.iterdir() if path.suffix == _PARCEL)
 
     def set_aside(self, path: Path) -> None:
-        """Keep a batch that cannot be sent out of the way of the others."""
+        """Set aside a batch that cannot be sent, so that it does not block the others."""
         path.rename(path.with_suffix(".unreadable"))
 
     def messages(self, path: Path) -> list[bytes]:
@@ -69,7 +69,7 @@ class Outbox:
 
 
 class Inbox:
-    """The rows that have come by one link and wait for Spark, as files that it reads."""
+    """The rows that arrived by one link, as files for Spark to read."""
 
     def __init__(self, folder: Path) -> None:
         """Keep them in a folder."""
@@ -79,21 +79,21 @@ class Inbox:
 
     @property
     def mark(self) -> str:
-        """The last part that was taken; empty if none was."""
+        """The last part that was stored; empty if none was."""
         return self._mark
 
     @property
     def position(self) -> int:
-        """Where the transport was last read; at worst some parts come again."""
+        """The last position read from the transport; at worst some parts arrive again."""
         text = read_text(self.folder / ".position")
         return int(text) if text.isdecimal() else 0
 
     def read_up_to(self, position: int) -> None:
-        """Remember where the transport was read."""
+        """Store the position read from the transport."""
         place(self.folder / ".position", str(position).encode(), durable=False)
 
     def take(self, parcel: Parcel, lines: Sequence[str]) -> bool:
-        """Take a part and return true; false if it was taken before."""
+        """Store a part and return true; false if it was stored before."""
         if not is_after(parcel.key, self._mark):
             return False
         sic = repr(parcel.sic / max(len(lines), 1))
@@ -103,7 +103,7 @@ class Inbox:
         return True
 
     def forget(self, up_to: str) -> None:
-        """Delete what Spark has read for good."""
+        """Delete files that Spark has read and committed."""
         done = [path for path in self._files() if path.stem <= up_to]
         if done:
             place(self.folder / ".mark", self._mark.encode())
@@ -125,7 +125,7 @@ def is_after(key: str, mark: str) -> bool:
 
 
 def place(final: Path, content: bytes, *, durable: bool = True) -> None:
-    """Write a file that appears at one stroke."""
+    """Write a file that appears atomically."""
     try:
         FolderStore(final.parent, make=False).replace(final.name, content, durable=durable)
     except StoreError as error:
@@ -133,7 +133,7 @@ def place(final: Path, content: bytes, *, durable: bool = True) -> None:
 
 
 def read_text(path: Path) -> str:
-    """What is in a small file; nothing if it is not there."""
+    """The content of a small file; empty if it is missing."""
     try:
         return path.read_text().strip()
     except FileNotFoundError:

@@ -9,7 +9,7 @@ MOST_BYTES = 900_000
 
 
 class BusError(Exception):
-    """The transport cannot be reached, or does not do what it should; it is worth another try."""
+    """The transport is unreachable or failed; the operation may be retried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class Delivery:
 
     Attributes:
         channel: Where it was sent to.
-        position: Where to go on reading after it.
+        position: Where to continue reading after it.
         payload: The message; None if it is larger than is allowed.
     """
 
@@ -34,13 +34,13 @@ class Bus(Protocol):
         """Read these channels from now on: from a position, or only what comes later."""
 
     def poll(self, wait_s: float) -> list[Delivery]:
-        """What has come; waits a while if there is nothing."""
+        """New messages; waits briefly if there are none."""
 
     def send(self, channel: str, payload: bytes) -> None:
-        """Send a message that must not be lost: it is durable when this returns."""
+        """Send a message that must not be lost: it is durable on return."""
 
     def tell(self, channel: str, payload: bytes) -> None:
         """Send a message that may be lost."""
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Release all resources."""

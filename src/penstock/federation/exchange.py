@@ -1,8 +1,8 @@
-"""All that goes between a site and the others, in one thread: rows out of outboxes, rows into inboxes, and news.
+"""The exchange between a site and its peers, in one thread: rows from outboxes, rows into inboxes, and peer updates.
 
 Spark never waits for the transport: it reads inboxes and writes outboxes, which are folders of the site. While the
-transport is away, news expire, the site is fair among its own queries, and rows wait. What comes is held against the
-site's own file; what does not fit is refused and counted.
+transport is unreachable, peer updates expire, the site is fair among its own queries, and rows wait. Messages are
+checked against the site's own file; invalid ones are refused and counted.
 """
 
 import logging
@@ -22,13 +22,13 @@ from penstock.messages.site_news import News
 
 _logger = logging.getLogger("penstock")
 
-#: News are a few tens of bytes a field, with names of up to 60.
+#: Peer updates have a few tens of bytes a field, with names of up to 60.
 NEWS_BYTES = 600
-#: News are believed for so many intervals, but not less long than this.
+#: Peer updates are valid for this many intervals, and at least this long.
 EXPIRY_INTERVALS, EXPIRY_S = 5, 10.0
-#: An epoch is the second in which it began, by the clock of its site; so far ahead of ours that clock may be.
+#: An epoch is the second in which it began, by the clock of its site; that clock may be this far ahead of ours.
 EPOCH_AHEAD_S = 24 * 3600.0
-#: Starts of a site, each with numbers of its own.
+#: Starts of a site, each with its own numbers.
 _PER_START = 2**32
 
 
@@ -38,7 +38,7 @@ class Exchange:
     Attributes:
         inboxes: By link.
         outboxes: By fragment.
-        counts: Messages taken, refused and ignored, by what they were.
+        counts: Messages accepted, refused and ignored, by kind.
     """
 
     def __init__(
@@ -55,13 +55,13 @@ class Exchange:
         """Serve the site of a file.
 
         Args:
-            file: Whom it hears and whose rows it takes.
+            file: Its peers, and the links whose rows it accepts.
             bus: The transport.
             folder: Where boxes are kept.
             parts: The share of each query's sources that are read at the site.
             epoch: The site's epoch.
             start: How often it was started before.
-            clock: By which news grow old.
+            clock: The clock for the age of peer updates.
         """
         self._file, self._bus, self._parts, self._clock = file, bus, dict(parts), clock
         self._epoch, self._sequence = epoch, start * _PER_START
@@ -81,18 +81,18 @@ class Exchange:
         self._thread: threading.Thread | None = None
 
     def say(self, give: Mapping[str, float], sic: Mapping[str, float]) -> None:
-        """What the site gives its queries from now on, and the SIC of results of those whose root is here."""
+        """Set the shares that the site gives its queries, and the SIC of results whose root is here."""
         with self._lock:
             self._give, self._sic, self._told_s = dict(give), dict(sic), float("-inf")
 
     def known(self) -> dict[str, Known]:
-        """What others give, by query."""
+        """What peers give, by query."""
         with self._lock:
             now_s = self._clock()
             return {query: self._peers.known(query, now_s) for query in self._file.queries}
 
     def measured(self) -> dict[str, float]:
-        """The SIC measured on results, by query, as the sites of their roots have told."""
+        """The SIC measured on results, by query, as reported by the sites of their roots."""
         with self._lock:
             now_s = self._clock()
             told = {query: self._peers.sic(query, now_s) for query in self._file.queries}
@@ -104,19 +104,19 @@ class Exchange:
         self._thread.start()
 
     def stop(self) -> None:
-        """Send what waits, if the transport takes it at once, and end."""
+        """Send what is left, if the transport accepts it at once, and end."""
         self._over.set()
         if self._thread is not None:
             self._thread.join(30.0)
         self._bus.close()
 
     def round(self, wait_s: float = 0.0) -> None:
-        """Send what is to be sent, take what has come."""
+        """Send outgoing messages and process incoming ones."""
         if not self._listens:
             news: dict[str, int | None] = {_news_channel(peer): None for peer in self._file.peers}
             self._bus.listen(news | {link.channel: inbox.position for link, inbox in self.inboxes.items()})
             self._listens = True
-        # What cannot be sent must not keep from hearing.
+        # A failure to send must not prevent receiving.
         try:
             self._tell()
             self._forward()
@@ -127,7 +127,7 @@ class Exchange:
     def _serve(self) -> None:
         last = False
         while not last:
-            last = self._over.is_set()  # one more round for what came since
+            last = self._over.is_set()  # one more round for later messages
             try:
                 self.round(0.0 if last else 0.2)
             except Exception as error:  # noqa: BLE001 - whatever it is, the site goes on alone and tries again
@@ -149,7 +149,7 @@ class Exchange:
             give, sic = self._give, self._sic
         for query in self._file.queries:
             self._sequence += 1
-            # A site with a root but no source of a query has nothing to give, but its SIC to tell.
+            # A site with a root but no source of a query gives nothing, but reports its SIC.
             told = News(
                 self._file.site,
                 query,

@@ -1,6 +1,6 @@
 """A transport in a folder, for sites that share a file system: a channel is a folder, a message a numbered file.
 
-A message appears at one stroke, under the next free number. Nothing in a message is ever part of a path.
+A message appears atomically, under the next free number. No content of a message becomes part of a path.
 """
 
 import re
@@ -15,11 +15,11 @@ from penstock.store.folder import FolderStore
 from penstock.store.interface import StoreError
 
 _FILE = re.compile(r"[0-9]{20}\.message")
-#: Messages are kept for so long, as a broker does; a site that was away for longer finds them gone.
+#: Messages are kept this long, as on a broker; a site that was down longer misses them.
 RETENTION_S = 24 * 3600.0
-#: How often old ones are looked for, in messages sent, and how many that may be lost are kept.
+#: How often old ones are deleted, in messages sent, and how many lossy ones are kept.
 _CLEAN_EVERY, _KEPT_TOLD = 50, 50
-#: Time between two looks, and messages read at a look.
+#: Time between two polls, and messages read per poll.
 _LOOK_S, _AT_ONCE = 0.05, 200
 
 
@@ -49,7 +49,7 @@ class FolderBus:
         }
 
     def poll(self, wait_s: float) -> list[Delivery]:
-        """What has come; waits a while if there is nothing."""
+        """New messages; waits briefly if there are none."""
         until_s = time.monotonic() + wait_s
         while True:
             found = [one for channel in self._positions for one in self._new(channel)]
@@ -58,7 +58,7 @@ class FolderBus:
             time.sleep(min(_LOOK_S, wait_s))
 
     def send(self, channel: str, payload: bytes) -> None:
-        """Send a message: it is durable when this returns."""
+        """Send a message: it is durable on return."""
         self._put(channel, payload, durable=True)
 
     def tell(self, channel: str, payload: bytes) -> None:
@@ -71,9 +71,10 @@ class FolderBus:
     def _put(self, channel: str, payload: bytes, *, durable: bool) -> None:
         try:
             store = self._stores.get(channel) or self._stores.setdefault(channel, FolderStore(self._folder / channel))
-            # A channel begins at a number that grows with time, so who has read one that was deleted reads the new one.
+            # A channel starts at a number that grows with time, so readers of a deleted channel continue with the new
+            # one.
             number = self._sent.get(channel, 0) or self._end(channel) or int(time.time() * 1e3)
-            while not store.create(_name(number), payload):  # a second writer of the same site was quicker
+            while not store.create(_name(number), payload):  # a second writer of the same site was faster
                 number += 1
             self._sent[channel] = number + 1
             if number % _CLEAN_EVERY == 0:
@@ -89,7 +90,7 @@ class FolderBus:
             numbers = self._next(channel, position)
             found = [Delivery(channel, number + 1, _read(self._folder / channel / _name(number))) for number in numbers]
         except FileNotFoundError:
-            return []  # cleaned away just now
+            return []  # deleted in the meantime
         except OSError as error:
             raise BusError(f"transport folder {self._folder}: {error.strerror or error}") from None
         if numbers:
@@ -99,8 +100,8 @@ class FolderBus:
     def _next(self, channel: str, position: int) -> list[int]:
         """The next messages to read.
 
-        A channel holds those of a day, so it is listed only if need be: numbers follow one another, and old messages go
-        first. If the last message that was read is there and the next is not, nothing is new.
+        A channel holds those of a day, so it is listed only if necessary: numbers are consecutive, and old messages are
+        deleted first. If the last message that was read is there and the next is not, nothing is new.
         """
 
         def there(number: int) -> bool:
@@ -122,7 +123,7 @@ class FolderBus:
         return max(self._numbers(channel), default=-1) + 1
 
     def _clean(self, folder: Path, before: int | None) -> None:
-        """Delete what is too old, but never the last: its number is the channel's end."""
+        """Delete old messages, but never the last: its number is the channel's end."""
         oldest_s = time.time() - RETENTION_S
         for number in self._numbers(folder.name)[:-1]:
             path = folder / _name(number)
@@ -137,7 +138,7 @@ def _name(number: int) -> str:
 
 
 def _read(path: Path) -> bytes | None:
-    """A message; None for one that is too large, or no file at all."""
+    """A message; None if it is too large or not a file."""
     status = path.lstat()
     if not stat.S_ISREG(status.st_mode) or status.st_size > MOST_BYTES:
         return None

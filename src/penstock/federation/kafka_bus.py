@@ -1,7 +1,7 @@
 """A transport over Kafka: a channel is a topic with one partition, so messages stay in order.
 
-All options of the client pass through, those for security among them. The client is confluent-kafka's:
-`pip install 'penstock[kafka]'`.
+All client options pass through, including those for security. The client is confluent-kafka: `pip install
+'penstock[kafka]'`.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from penstock.federation.bus import MOST_BYTES, BusError, Delivery
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-#: A message is tried for so long before it counts as not sent.
+#: After this time a message counts as not sent.
 SEND_S = 5.0
 _ADMIN_S = 5.0
 _AT_ONCE = 200
-#: The client would tell each try to reach a broker that is away.
+#: The client would log each attempt to reach an unavailable broker.
 _SILENT = {"log_level": 0}
 
 
@@ -27,7 +27,7 @@ class KafkaBus:
     """Channels on a broker."""
 
     def __init__(self, servers: str, prefix: str, client: Mapping[str, str]) -> None:
-        """Speak to these brokers, with topics that begin with a prefix and with options of the client."""
+        """Connect to these brokers, with a topic prefix and client options."""
         try:
             import confluent_kafka  # noqa: PLC0415 - sites that share a folder do without
             from confluent_kafka import admin  # noqa: PLC0415
@@ -72,7 +72,7 @@ class KafkaBus:
             raise BusError(f"Kafka: {_line(error)}") from None
 
     def poll(self, wait_s: float) -> list[Delivery]:
-        """What has come; waits a while if there is nothing."""
+        """New messages; waits briefly if there are none."""
         try:
             first = self._consumer.poll(wait_s)
             records = [] if first is None else [first, *self._consumer.consume(_AT_ONCE, timeout=0.0)]
@@ -82,14 +82,14 @@ class KafkaBus:
         found = []
         for record in records:
             if record.error() is not None:
-                continue  # a broker that is away comes back; the client tries by itself
+                continue  # the client reconnects to the broker
             payload = record.value() or b""
             channel = record.topic().removeprefix(f"{self._prefix}.")
             found.append(Delivery(channel, record.offset() + 1, payload if len(payload) <= MOST_BYTES else None))
         return found
 
     def send(self, channel: str, payload: bytes) -> None:
-        """Send a message: it is durable when this returns."""
+        """Send a message: it is durable on return."""
         outcome: list[object] = []
         self._make([self._topic(channel)])
         self._produce(channel, payload, lambda error, _: outcome.append(error))
@@ -103,7 +103,7 @@ class KafkaBus:
         self._produce(channel, payload, None)
 
     def close(self) -> None:
-        """Send what is under way, and hang up."""
+        """Flush and disconnect."""
         self._producer.flush(2.0)
         self._consumer.close()
 
@@ -117,7 +117,7 @@ class KafkaBus:
         return f"{self._prefix}.{channel}"
 
     def _make(self, topics: list[str]) -> None:
-        """Make topics with one partition, once; who may not make any uses those that are there."""
+        """Create topics with one partition, once; a client without that right uses existing topics."""
         wanted = [name for name in topics if name not in self._made]
         if not wanted:
             return

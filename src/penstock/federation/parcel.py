@@ -1,4 +1,4 @@
-r"""A batch of derived rows on its way: a line that says whose, which and how much it is worth, then a row a line.
+r"""A batch of derived rows in transit: a header line with origin, batch and SIC, then one row per line.
 
 Each row is a JSON object as Spark writes it. All rows of a batch carry the same SIC, equation 3 of THEMIS: what came in
 divided by how many come out. A batch without rows still carries its SIC: a filter that nothing passes has read
@@ -24,7 +24,7 @@ _HEAD_BYTES = 1000
 
 @dataclass(frozen=True, slots=True)
 class Parcel(Message):
-    """What the first line says.
+    """The header line.
 
     Attributes:
         site: Who sends it.
@@ -54,7 +54,7 @@ class Parcel(Message):
 
     @property
     def key(self) -> str:
-        """A name that is in order, and says whether it is the last part."""
+        """A name that sorts in order and marks the last part."""
         last = "z" if self.part == self.parts - 1 else "a"
         return f"{self.epoch:018d}-{self.batch:018d}-{self.part:06d}{last}"
 
@@ -85,7 +85,7 @@ def parts(lines: Sequence[str], most_bytes: int = MOST_BYTES - _HEAD_BYTES) -> I
 
 
 def opened(message: bytes, site: str, fragment: str) -> tuple[Parcel, list[str]]:
-    """What is in a message that should come from a fragment of a site; an error if it is anything else."""
+    """The content of a message expected from a fragment of a site; anything else is an error."""
     try:
         head, *lines = message.decode().split("\n")
     except UnicodeDecodeError:
@@ -100,7 +100,7 @@ def opened(message: bytes, site: str, fragment: str) -> tuple[Parcel, list[str]]
             row = json.loads(line)
         except (ValueError, RecursionError):
             row = None
-        # A carriage return may stand between JSON's words, and whoever reads lines of a file may take it for an end.
+        # JSON allows a carriage return between tokens, but line readers treat it as an end of line.
         if not isinstance(row, dict) or "\r" in line:
             raise refusal("row", line, "a JSON object without line breaks")
     return parcel, lines

@@ -1,4 +1,4 @@
-"""What a site leaves for the dashboard: each batch's account as a `Report`, in a journal like that of a guard."""
+"""A site's journal for the dashboard: each batch's account as a `Report`, as a guard writes it."""
 
 from penstock.config.site_file import SiteFile
 from penstock.federation.account import BatchAccount
@@ -33,7 +33,7 @@ def report_of(account: BatchAccount) -> Report:
 
 
 def watch_of(file: SiteFile, query: str, began_s: float) -> Watch:
-    """What a site says of itself when it starts."""
+    """The watch record of a site."""
     return Watch(
         guard=file.site,
         query=query,

@@ -48,7 +48,7 @@ class GuardMetrics(Collector):
         yield self._counter("batches", "Micro-batches with rows.", totals.batches)
         yield self._counter("batches_missing", "Batches that no report covers.", totals.batches_missing)
         yield self._counter("busy_seconds", "Work of the measured operator.", totals.busy_s)
-        yield self._counter("controller_errors", "Errors that the guard met and survived.", self._guard.errors)
+        yield self._counter("controller_errors", "Errors that the guard caught.", self._guard.errors)
         yield self._summary(
             "queuing_latency_seconds",
             "Time from arrival to start, of processed rows.",

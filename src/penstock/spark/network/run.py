@@ -81,7 +81,7 @@ class NetworkRun:
             spark: The session.
             file: What to run.
             folder: Where the run keeps what it must remember.
-            kind: How rows are dropped, if not as the file says.
+            kind: How rows are dropped, instead of the file's setting.
             cores: A first guess of how many seconds of work get done in one.
             shed: Whether rows are dropped when there are too many.
             drops: What is dropped from the first batch on, until something else is decided.

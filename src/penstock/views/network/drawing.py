@@ -1,6 +1,6 @@
 """Pictures of a network as SVG: rates, loads and drops on its arcs, and each output's QoS graph with its cursor.
 
-Text is set in a font of fixed width, so that it is known how much room it takes.
+Text has a fixed-width font, so that its width is known.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NODE_LETTERS = 20
 _DROP_LETTERS = 24
 _DROP_LINES = 2
 _PAD = 8.0
-#: What a drop's symbol takes on an arc.
+#: The width of a drop's symbol on an arc.
 _SYMBOL = 18.0
 #: Where an arc's line runs, below the top of its label: under its first line of text.
 _RULE = LINE + 3.0
@@ -82,11 +82,11 @@ class _Writing:
         self.labels = {arc.name: self._label(arc) for arc in network.arcs}
 
     def dropped(self, place: str, letters: int = _DROP_LETTERS) -> list[str]:
-        """The words of the drop at a place, in lines."""
+        """The text of the drop at a place, in lines."""
         return fmt.folded(self.drops.get(place, ""), letters, _DROP_LINES)
 
     def _lines(self, arc: Arc) -> list[str]:
-        """What is written below an arc; the work of an output is none of ours."""
+        """The text below an arc; outputs have no work."""
         above = [] if arc.target in self._outputs else [f"load {fmt.load(fmt.known(self.loads, arc.name))}"]
         return above if self.snapshot else []
 
@@ -203,7 +203,7 @@ def _lines(written: Sequence[_Line], spot: Spot) -> list[str]:
 
 
 def graph(output: Output, last: tuple[float, float] | None, worst: tuple[float, float] | None) -> str:
-    """An output's loss tolerance, the cursor at the end, and where it was at worst: percent delivered and utility."""
+    """An output's loss tolerance, with the last and the worst cursor: percent delivered and utility."""
     width, height, left, top = 222.0, 180.0, 36.0, 38.0
     wide, high = 170.0, 100.0
 

@@ -1,4 +1,4 @@
-"""Numbers and names as they are shown, alike in the terminal and on the page."""
+"""Numbers and names as shown in the terminal and on the page."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from penstock.messages.snapshot import Snapshot
 
-#: Stands for a number that is not known.
+#: Shown for an unknown number.
 UNKNOWN = "-"
 _THOUSANDS, _MILLIONS = 1e5, 1e8
 _LEAST_LOAD = 0.01
@@ -22,7 +22,7 @@ _ALMOST_WHOLE = 99.95
 
 
 def plain(text: str) -> str:
-    r"""The text without what would move a terminal's cursor or hide in a page.
+    r"""The text without control characters.
 
     >>> plain("a\x1b[31mb")
     'a?[31mb'
@@ -31,7 +31,7 @@ def plain(text: str) -> str:
 
 
 def cut(text: str, cells: int) -> str:
-    """The text in so many columns at most; what tells names apart stands at both ends, so the middle goes.
+    """The text in a limited number of columns; the middle is cut, because names differ at both ends.
 
     >>> cut("temperature_of_hall_17", 12)
     'temper…ll_17'
@@ -49,7 +49,7 @@ def cut(text: str, cells: int) -> str:
 
 
 def folded(text: str, cells: int, lines: int) -> list[str]:
-    """The text in a few lines; the last one ends in a mark if there is more.
+    """The text in a few lines; the last one ends in an ellipsis if text is cut.
 
     >>> folded("keeps value >= 25 or urgent", 14, 2)
     ['keeps value >=', '25 or urgent']
@@ -86,7 +86,7 @@ def load(number: float | None) -> str:
 
 
 def percent(number: float | None) -> str:
-    """Percent delivered; 100% is said only of all rows.
+    """Percent delivered; 100% only for all rows.
 
     >>> percent(62.5), percent(40.0), percent(99.99), percent(100.0)
     ('62.5%', '40%', '>99.9%', '100%')

@@ -1,6 +1,6 @@
-"""A run of a network as it is remembered: the last snapshots, and what all snapshots add up to.
+"""The history of a network run: the last snapshots, and the sums of all.
 
-A network may run for months, so neither may grow with the number of batches.
+Neither grows with the number of batches, because a network may run for months.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Numbers:
-    """What is remembered of a number that each batch has.
+    """Statistics of a number that each batch has.
 
     >>> numbers = Numbers()
     >>> for number in (0.5, 1.0):
@@ -52,7 +52,7 @@ class Numbers:
 
 @dataclass
 class Drops:
-    """What is remembered of the drops at a place: in how many batches there was one, and the last in words."""
+    """The drops at a place: the number of batches with one, and the text of the last."""
 
     batches: int = 0
     words: str | None = None
@@ -60,11 +60,11 @@ class Drops:
 
 @dataclass
 class Sums:
-    """What all snapshots of a run add up to.
+    """The sums of all snapshots of a run.
 
     Attributes:
         batches: How many there were.
-        seconds: The time that they are counted over.
+        seconds: The time that they cover.
         overloaded: Batches whose load without drops is above headroom.
         above_headroom: Batches whose load with drops is.
         highest: The batch with the highest load.
@@ -92,7 +92,7 @@ class Sums:
 
     @classmethod
     def of(cls, snapshots: Sequence[Snapshot]) -> Sums:
-        """What these snapshots add up to."""
+        """The sums of these snapshots."""
         found = cls()
         for one in snapshots:
             found.add(one)
@@ -161,12 +161,12 @@ class History(Sequence["Snapshot"]):
 
 
 def load(snapshot: Snapshot) -> float:
-    """The load of a batch, for comparisons; one that is not known is the lowest."""
+    """The load of a batch, for comparisons; an unknown load is the lowest."""
     return snapshot.load if math.isfinite(snapshot.load) else -math.inf
 
 
 def period_s(before: Snapshot | None, after: Snapshot) -> float:
-    """The time that a snapshot's rates are counted over: since the batch before ended; of the first, its own."""
+    """The time that a snapshot's rates cover: since the previous batch ended; for the first, its own length."""
     gap_s = 0.0 if before is None else after.time_s - before.time_s
     return gap_s if gap_s > 0.0 else after.duration_s
 

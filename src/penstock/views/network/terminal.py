@@ -38,7 +38,7 @@ _POOR = 0.5
 def watching(console: Console, network: Network) -> Iterator[Callable[[Snapshot], None]]:
     """Gives what must be called with each new snapshot to keep the view up to date."""
     if console.is_terminal:
-        # Standard error is left alone: it leads to a file, and Rich would put it on the screen.
+        # Standard error stays as it is: it goes to a file, and Rich would print it.
         with Live(panel(network, None), console=console, auto_refresh=False, redirect_stderr=False) as live:
             yield lambda snapshot: live.update(panel(network, snapshot), refresh=True)
     else:
