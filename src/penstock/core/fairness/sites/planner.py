@@ -91,6 +91,9 @@ class SitePlanner:
     >>> shares = planner.decide({"cpu": 400}, elapsed_s=2.0, known={})
     >>> shares.keep, shares.sic
     ({'cpu': 0.5}, {'cpu': 0.00025})
+
+    Attributes:
+        parts: The share of each query's sources that are read at this site.
     """
 
     def __init__(
@@ -114,6 +117,7 @@ class SitePlanner:
             policy: `balance`, or `random` for a shedder that knows of no query.
         """
         self._inputs, self._queries = dict(inputs), dict(queries)
+        self.parts = _parts(self._inputs, self._queries)
         self._rows_per_s, self._busy_share = rows_per_s, busy_share
         self._window_s, self._policy = window_s, policy
         self._recent: deque[tuple[float, Counter[str]]] = deque()
@@ -130,14 +134,6 @@ class SitePlanner:
     def counts_rows(self) -> bool:
         """Whether capacity is given in rows, so that nothing is learned of their costs."""
         return self._rows_per_s is not None
-
-    @property
-    def parts(self) -> dict[str, float]:
-        """The share of each query's sources that are read at this site."""
-        own = dict.fromkeys(self._queries, 0)
-        for one in self._inputs.values():
-            own[one.query] += one.source
-        return {query: min(count / self._queries[query].sources, 1.0) for query, count in own.items()}
 
     @property
     def alarms(self) -> tuple[str, ...]:
@@ -306,3 +302,11 @@ class SitePlanner:
         work = sum(demands[query].work * share for query, share in step.items())
         budget = max(budget, 0.0)
         return step if work <= budget else {query: share * budget / work for query, share in step.items()}
+
+
+def _parts(inputs: Mapping[str, SiteInput], queries: Mapping[str, SiteQuery]) -> dict[str, float]:
+    """The share of each query's sources that the inputs are."""
+    own = dict.fromkeys(queries, 0)
+    for one in inputs.values():
+        own[one.query] += one.source
+    return {query: min(count / queries[query].sources, 1.0) for query, count in own.items()}
