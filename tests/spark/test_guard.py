@@ -21,7 +21,8 @@ from penstock import baselines, logs
 from penstock.core.control.backlog import age_thresholds
 from penstock.core.control.batch_size import TOO_MANY
 from penstock.core.control.gate import TOO_OLD, coins, gate_salt, judge
-from penstock.core.control.planner import SOURCE
+from penstock.core.control.memory import from_text
+from penstock.core.control.planner import RECALLED, SOURCE
 from penstock.core.hashing import xxhash64, xxhash64_ints
 from penstock.core.loop.leases import LEASE_S
 from penstock.core.rate_profile import RateProfile
@@ -205,6 +206,31 @@ def test_a_replayed_batch_is_judged_by_the_plan_of_its_first_attempt(spark: Spar
     after = sink(tmp_path)
     assert after.equals(before)
     assert bindings(own, query).get(last).plan_version == 0
+
+
+def test_a_query_that_is_started_again_goes_on_from_what_its_last_plan_remembers(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    def started(available: int) -> tuple[ps.Guard, StreamingQuery]:
+        guarding = guard(tmp_path, policy=ps.LoadAware(), target=ps.MeanQueueLatency("1 s"))
+        rows = source(spark, available=available, rows_per_batch=500).transform(guarding.admit)
+        return guarding, run(rows.transform(guarding.measured(passed_on, RESULT, form="row")), tmp_path, guarding)
+
+    first, query = started(ROWS)
+    remembered = first.plans().latest()
+    assert remembered is not None
+    learned = from_text(remembered.memory)["known"]
+    journal_path(first.folder, str(query.id)).unlink()  # Nothing but the plan says what was learned.
+    second, _ = started(2 * ROWS)
+    recalled = second.plans().get(remembered.version + 1)
+    assert recalled is not None
+    assert (recalled.note, recalled.gates) == (RECALLED, ())
+    assert recalled.fits is not None
+    again = from_text(recalled.memory)["known"]
+    assert [again[name] for name in ("costs", "_time", "recent")] == [
+        learned[name] for name in ("costs", "_time", "recent")
+    ]
+    assert sum(report.rows_in for report in second.reports) == ROWS
 
 
 def test_a_batch_that_its_sink_had_before_the_query_was_killed_is_told_to_have_no_report(
