@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from penstock.core.balanced.policy import Balanced
 from penstock.core.balanced.worth import Worth
+from penstock.core.control.allotment import POOR
 from penstock.core.control.bucket_costs import BUCKETS
-from penstock.core.control.planner import POOR
 from penstock.core.control.policies import LoadAware, Policy, RandomShed
 from penstock.core.control.targets import MeanQueueLatency, Throughput
 from penstock.core.hashing import xxhash64_ints

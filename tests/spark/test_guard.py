@@ -230,7 +230,7 @@ def test_a_query_that_is_started_again_goes_on_from_what_its_last_plan_remembers
     assert [again[name] for name in ("costs", "_time", "recent")] == [
         learned[name] for name in ("costs", "_time", "recent")
     ]
-    assert sum(report.rows_in for report in second.reports) == ROWS
+    assert sum(report.rows_in for report in second.history()) == ROWS
 
 
 def test_a_batch_that_its_sink_had_before_the_query_was_killed_is_told_to_have_no_report(

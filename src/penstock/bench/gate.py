@@ -15,9 +15,9 @@ import numpy as np
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 
 from penstock.bench.spread import spread
-from penstock.core.control.allotment import cheapest_first
+from penstock.core.control.allotment import DEAR, cheapest_first
 from penstock.core.control.bucket_costs import BUCKETS
-from penstock.core.control.planner import DEAR, SOURCE
+from penstock.core.control.planner import SOURCE
 from penstock.core.control.policies import LoadAware
 from penstock.core.control.targets import MeanQueueLatency
 from penstock.messages.plan import KeepTable, Plan

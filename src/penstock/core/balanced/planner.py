@@ -86,7 +86,7 @@ class BalancedPlanner(FairPlanner):
         keep, rows = self._keep(present, offers)[name], offers[name].rows
         table = KeepTable(SOURCE, tuple(keep.tolist()), (POOR_SHARED,)) if keep.min() < 1.0 else None
         share = float(rows @ keep / rows.sum()) if rows.sum() > 0.0 else 1.0
-        return Choice(table, min(share, 1.0), _differs(offers[name], self.members[name].table, table))
+        return Choice(table, min(share, 1.0), _differs(offers[name], self.members[name].in_force.table, table))
 
     def _offers(self, present: Mapping[str, Member]) -> dict[str, Offer]:
         """What comes a second, as operators tell of its costs; unless all of them do, by the length of batches."""

@@ -13,8 +13,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from penstock.core.balanced.worth import Worth
+from penstock.core.control.allotment import most_useful_first
 from penstock.core.control.bucket_costs import BUCKETS
 from penstock.core.control.density import MIN_KEEP
+from penstock.core.control.expected_costs import by_class
 from penstock.core.control.planner import BatchPlanner
 from penstock.core.control.targets import Target
 from penstock.core.network.qos import ValueQos
@@ -77,4 +79,5 @@ class Balanced:
         utilities, grid = np.ones(BUCKETS), (BUCKETS, 1)
         if self.worth is not None:
             utilities, grid = self.worth.by_bucket(), self.worth.grid
-        return BatchPlanner(self.name, target, self.seed, utilities=utilities, min_keep=self.min_keep, grid=grid)
+        rule = most_useful_first(utilities, self.min_keep)
+        return BatchPlanner(self.name, target, self.seed, rule, by_class(*grid))

@@ -11,14 +11,26 @@ Three rules spend the same budget $W$ on rows that come with frequencies $n_b$ a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import zlib
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from penstock.core.control.batch_size import TOO_MANY
+from penstock.core.control.bucket_costs import BUCKETS
 from penstock.core.control.density import Classes, allot
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
+
+    from penstock.messages.plan import KeepTable
+
+#: Why rows are shed.
+OVER_CAPACITY = "more work than capacity"
+DEAR = "costly keys, more work than capacity"
+POOR = "little utility for their cost, more work than capacity"
 
 #: Never keep less of a bucket for its work: a gate that is shut measures nothing and would never open again. A number
 #: of rows needs no measuring: it is held exactly, and floors are lowered until they take at most half of it.
@@ -102,3 +114,66 @@ def _filled(amounts: NDArray[np.float64], room: float) -> NDArray[np.float64]:
     parts = (before <= room).astype(np.float64)  # An amount of nothing fits as long as all before it do.
     np.divide(np.clip(room - before, 0.0, amounts), amounts, out=parts, where=amounts > 0.0)
     return parts
+
+
+class Forecast(NamedTuple):
+    """The next batch, kept whole, and what it may bring."""
+
+    rows: NDArray[np.float64]  #: rows by bucket
+    costs_s: NDArray[np.float64]  #: cost of a row by bucket
+    budget_s: float  #: work that fits
+    most_rows: float  #: rows that fit
+
+    @property
+    def work_s(self) -> float:
+        """Work that comes."""
+        return float(self.rows @ self.costs_s)
+
+    def reason(self, over_capacity: str) -> str:
+        """Why rows are shed: for their number, as in a batch that is too large, or for their work."""
+        return TOO_MANY if self.work_s <= self.budget_s else over_capacity
+
+    def let_through(self, table: KeepTable | None, utilities: NDArray[np.float64] | None = None) -> tuple[float, float]:
+        """Work and rows that a table keeps; in place of rows their utility, if they differ in it."""
+        rows = self.rows if table is None else self.rows * np.resize(np.asarray(table.keep), BUCKETS)
+        return float(rows @ self.costs_s), float(rows.sum() if utilities is None else rows @ utilities)
+
+    def without(self, share: float) -> Forecast:
+        """What is left when a share of the rows is kept in any case and paid for first."""
+        return Forecast(
+            rows=self.rows * (1.0 - share),
+            costs_s=self.costs_s,
+            budget_s=self.budget_s - share * self.work_s,
+            most_rows=self.most_rows - share * float(self.rows.sum()),
+        )
+
+
+class Rule(NamedTuple):
+    """A rule that spends what fits on the rows that come."""
+
+    reason: str  #: why rows are shed
+    shares: Callable[[Forecast], NDArray[np.float64]]  #: what to keep of each bucket, or one share for all
+    utilities: NDArray[np.float64] | None = None  #: what a row of each bucket is worth; None: all are alike
+
+    @property
+    def grades(self) -> str:
+        """How buckets stand for what rows are worth: what is learned under one division says nothing under another."""
+        return "all rows alike" if self.utilities is None else f"grades {zlib.crc32(self.utilities.tobytes()):08x}"
+
+
+def _alike(forecast: Forecast) -> NDArray[np.float64]:
+    by_rows = row_share(float(forecast.rows.sum()), forecast.most_rows)
+    return np.array([min(alike(forecast.work_s, forecast.budget_s), by_rows)])
+
+
+ALIKE = Rule(OVER_CAPACITY, _alike)
+CHEAPEST_FIRST = Rule(DEAR, lambda forecast: cheapest_first(*forecast))
+
+
+def most_useful_first(utilities: NDArray[np.float64], min_keep: float) -> Rule:
+    """Most utility for its work first, and of every bucket at least this share."""
+
+    def shares(forecast: Forecast) -> NDArray[np.float64]:
+        return densest_first(*forecast[:2], utilities, *forecast[2:], min_keep=min_keep)
+
+    return Rule(POOR, shares, utilities)

@@ -37,6 +37,7 @@ from penstock.core.control.capacity import Capacity
 from penstock.core.control.memory import Learned
 from penstock.core.control.targets import AIM, Pace, Target
 from penstock.messages.codec import Count, Flag, Number
+from penstock.messages.plan import Fits
 from penstock.messages.report import Report
 
 _T = TypeVar("_T")
@@ -65,6 +66,8 @@ MISSED_S = 10.0
 KEEP_UP = 0.8
 #: Two batches in a row whose rows differ by less, with older rows left behind, are as large as the source allows.
 SAME_SIZE = 0.01
+#: A batch fits a plan if it is up to so many times as large as planned for: rows never come quite evenly.
+SPARE = 1.25
 #: A source that says so is behind if it has left more than this share of a batch.
 BEHIND = 0.1
 
@@ -321,6 +324,13 @@ class Knowledge(Learned):
             fixed_s, limit_s = pace.overhead_s, self._target.fresh_s or 0.0
             return max(KEEP_UP * self.interval_s - fixed_s, KEEP_UP / (1.0 - KEEP_UP) * fixed_s, limit_s)
         return max(self._target.allowance(pace).span_s, self.least_span_s)
+
+    def fits(self, rows_per_s: float, spare: float = SPARE) -> Fits | None:
+        """Up to how many rows of a batch fit, if so many a second can be kept up with; None if that is not known."""
+        span_s = self.span_s(self.steady._replace(lag_s=0.0))
+        if self.catching_up or (self.in_doubt and not self.measured) or not 0.0 < span_s < np.inf:
+            return None
+        return Fits(rows_per_s, rows=spare * span_s * rows_per_s)
 
     @property
     def in_doubt(self) -> bool:

@@ -1,7 +1,41 @@
-"""Why a target cannot be held however much is shed, in words."""
+"""Why a target is missed, or cannot be held however much is shed, in words."""
 
 from penstock.core.control.forecast import Knowledge
 from penstock.core.control.targets import Target
+from penstock.messages.report import Report
+
+#: What helps where nothing is shed, since rows are not what takes the time.
+SHORTER = (
+    "shorten batches, for example with a lower spark.sql.shuffle.partitions, because most of their time is overhead"
+)
+
+
+def missed_target(target: Target, known: Knowledge, report: Report, must_keep_s: float) -> list[str]:
+    """Alarms after a report, one line each; rows that must be kept bring so much work."""
+    found = []
+    ratio = target.ratio(report)
+    missed = ratio is not None and ratio > 1.0
+    if known.out_of_reach and (missed or ratio is None) and not known.resumes:
+        found.append(why_out_of_reach(target, known))
+    elif known.settled and known.capped and missed and known.late and report.lag_s > report.duration_s:
+        # Younger ones need not have waited: some sources date rows a second back.
+        found.append(
+            f"rows are {report.lag_s:.0f} s old when their batch starts: the source has a backlog; read more rows "
+            "per batch, or start from the latest rows"
+        )
+    elif known.misses_for_long and report.queuing is not None:
+        found.append(
+            f"target = {target} is missed in {known.misses} batches in a row: rows waited "
+            f"{report.queuing.mean_s:.2f} s in the last one, which took {report.duration_s:.2f} s for "
+            f"{report.rows_in} rows, {report.rows_kept} of them kept; give a longer target, or "
+            + ("add cores, because shed rows must be read too" if report.shed_total else SHORTER)
+        )
+    if must_keep_s > known.capacity * known.pace.cycle_s > 0.0:
+        found.append(
+            f"keep matches {report.rows_must_keep} of {report.rows_in} rows, which alone exceed capacity, so the "
+            "target is missed; narrow keep or add cores"
+        )
+    return found
 
 
 def why_out_of_reach(target: Target, known: Knowledge) -> str:

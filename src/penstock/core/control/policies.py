@@ -9,7 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
+from penstock.core.control.allotment import ALIKE, CHEAPEST_FIRST
 from penstock.core.control.bucket_costs import class_costs_s
+from penstock.core.control.expected_costs import given, learned, recent_mean
 from penstock.core.control.memory import from_text, to_text
 from penstock.core.control.planner import BatchPlanner, FixedShare
 from penstock.core.control.targets import MeanQueueLatency, Target
@@ -25,6 +27,7 @@ from penstock.messages.plan import Plan
 from penstock.messages.report import Report
 
 _CHOICES = {"variant": ("penstock", "paper"), "prefer": ("any", "cheap"), "sending": ("printed", "first_check")}
+_RULES = {"any": ALIKE, "cheap": CHEAPEST_FIRST}
 _PAPER_ONLY = ("epsilon", "delta", "window_rows", "tolerance", "sending", "check")
 #: Any target will do to find out whether machines can be built from the settings.
 _SOME_TARGET = MeanQueueLatency(1.0)
@@ -157,7 +160,7 @@ class LoadAware:
 
     def planner(self, target: Target) -> Planner:
         """Keep the rows whose work fits before the target is broken: all alike, or the cheapest first."""
-        return BatchPlanner(self.name, target, self.seed, prefer_cheap=self.prefer == "cheap")
+        return BatchPlanner(self.name, target, self.seed, _RULES[self.prefer])
 
     def machines(self, target: MeanQueueLatency) -> Machines:
         """LAS's pair, or our own."""
@@ -193,7 +196,7 @@ class RandomShed:
 
     def planner(self, target: Target) -> Planner:
         """Keep the share of rows that fits if rows go on costing what they cost last."""
-        return BatchPlanner(self.name, target, self.seed, recent_mean=True)
+        return BatchPlanner(self.name, target, self.seed, expected=recent_mean)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -216,7 +219,7 @@ class StrawMan:
 
     def planner(self, target: Target) -> Planner:
         """Keep the share of rows whose work, by the mean cost given, fits before the target is broken."""
-        return BatchPlanner(self.name, target, self.seed, mean_cost_s=self.mean_cost_s)
+        return BatchPlanner(self.name, target, self.seed, expected=given(self.mean_cost_s))
 
     def machines(self, target: MeanQueueLatency) -> Machines:
         """A shedder that needs no feedback."""
@@ -250,9 +253,8 @@ class FullKnowledge:
 
     def planner(self, target: Target) -> Planner:
         """Keep the rows whose work fits before the target is broken, by their true costs if a column has them."""
-        true_costs_s = None if self.cost_column is None else (1.0 + self.epsilon) * class_costs_s()
-        cheap = self.prefer == "cheap"
-        return BatchPlanner(self.name, target, self.seed, prefer_cheap=cheap, true_costs_s=true_costs_s)
+        expected = learned if self.cost_column is None else given((1.0 + self.epsilon) * class_costs_s())
+        return BatchPlanner(self.name, target, self.seed, _RULES[self.prefer], expected)
 
     def machines(self, target: MeanQueueLatency) -> Machines:
         """A shedder that needs no feedback but the true cost with every row."""

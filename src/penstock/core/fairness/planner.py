@@ -23,10 +23,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from penstock.core.control.allotment import LEAST_SHARE, alike
-from penstock.core.control.forecast import Knowledge
+from penstock.core.control.forecast import SPARE, Knowledge
 from penstock.core.control.memory import Learned, restored, saved
 from penstock.core.control.out_of_reach import why_out_of_reach
-from penstock.core.control.planner import DEAD_BAND, RECALLED, SOURCE, SPARE, InForce, fits_else
+from penstock.core.control.planner import DEAD_BAND, RECALLED, SOURCE, InForce
 from penstock.core.control.targets import MeanQueueLatency
 from penstock.core.fairness.max_min import max_min
 from penstock.core.fairness.members import SharedKnowledge
@@ -78,11 +78,6 @@ class Member:
         return self.in_force.plan
 
     @property
-    def table(self) -> KeepTable | None:
-        """What of it is kept at the moment; None if everything is."""
-        return None if self.plan is None else self.plan.gate(SOURCE)
-
-    @property
     def cost_s(self) -> float:
         """Work of a row that is kept, by what its operator told, with what it costs outside the operator."""
         return self.known.cost_s + self.batches.outside_s
@@ -95,15 +90,10 @@ class Member:
     def fits(self, share: float, spare: float = SPARE) -> Fits | None:
         """Up to how many rows of a batch a plan that keeps this share is right; None if that is not known."""
         batches = self.batches
-        if batches.catching_up or (batches.in_doubt and not batches.measured):
-            return None
         # Rows that were kept may be cheaper than those that come.
         whole_s = (batches.reach * batches.costs.mean_s + batches.outside_s) / batches.capacity
         row_s = self.length_s * max(share, LEAST_SHARE) if share < 1.0 else max(self.length_s, whole_s)
-        span_s = batches.span_s(batches.steady._replace(lag_s=0.0))
-        if not (row_s > 0.0 and 0.0 < span_s < math.inf):
-            return None
-        return Fits(1.0 / row_s, rows=spare * span_s / row_s)
+        return batches.fits(1.0 / row_s, spare) if row_s > 0.0 else None
 
     @property
     def held(self) -> bool:
@@ -184,9 +174,7 @@ class FairPlanner:
         own.alarms = tuple(self._alarms(name, report, present))
         sic = RowSic(SOURCE, tuple(self._carried(own)))
         fits = own.fits(choice.share)
-        if own.plan is not None and not (
-            choice.moved or _carries_else(own.plan, sic) or fits_else(own.plan.fits, fits)
-        ):
+        if own.in_force.stays(fits, moved=choice.moved or _carries_else(own.plan, sic)):
             return None
         own.in_force.plan = Plan(
             report.sequence + 1,
@@ -249,7 +237,7 @@ class FairPlanner:
         own = self.members[name]
         shares = self._shares(present)[name]
         table = self._table(shares)
-        return Choice(table, self._expected(own, shares), _differs(own.table, table))
+        return Choice(table, self._expected(own, shares), _differs(own.in_force.table, table))
 
     def release(self, name: str, version: int, now_s: float, note: str) -> Plan | None:
         """A plan that keeps everything, for a query that stands still; it takes no part until its next report."""
@@ -420,9 +408,9 @@ def _differs(old: KeepTable | None, new: KeepTable | None) -> bool:
     return any(abs(after - before) > DEAD_BAND * after for before, after in zip(old.keep, new.keep, strict=True))
 
 
-def _carries_else(plan: Plan, sic: RowSic) -> bool:
+def _carries_else(plan: Plan | None, sic: RowSic) -> bool:
     """Whether rows are to carry something else than the plan in force says."""
-    carried = plan.sic_at(SOURCE)
+    carried = None if plan is None else plan.sic_at(SOURCE)
     if carried is None:
         return True
     return any(abs(new - before) > SIC_BAND * new for before, new in zip(carried.sic, sic.sic, strict=True))
