@@ -50,7 +50,7 @@ if [ "$(cat "$stamp" 2>/dev/null)" != "$wanted" ] || ! .venv/bin/python -c '' 2>
   "$python" -m venv .venv || die "could not make .venv with $python: see the message above"
   pip() { .venv/bin/python -m pip --quiet --disable-pip-version-check "$@"; }
   say "downloading and installing packages into .venv, Spark among them: a few minutes the first time"
-  { pip install 'pip>=25.1' && pip install --editable '.[spark]' --group dev; } ||
+  { pip install 'pip>=25.1' && pip install --editable '.[all]' --group dev; } ||
     die "could not install the packages: see pip's message above, check the network and pip's settings, then run make again"
   printf '%s\n' "$wanted" >"$stamp"
   say "set up, with the Java of $java_home"

@@ -339,7 +339,8 @@ def test_ctrl_c_in_a_terminal_reaches_every_process_and_is_one_line_all_the_same
 
 def commands(command: Any, name: str = "penstock") -> Iterator[tuple[str, Any]]:
     yield name, command
-    for part, below in getattr(command, "commands", {}).items():
+    for part in getattr(command, "commands", ()):
+        below = command.resolve_command(typer.Context(command), [part])[1]
         yield from commands(below, f"{name} {part}")
 
 

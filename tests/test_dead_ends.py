@@ -25,7 +25,7 @@ SURFACE = (
 )
 #: What Python and Spark find by name, what users implement, and what a script of this repository calls.
 STARTED = (
-    "penstock.cli.main.main",
+    "penstock.__main__.main",
     "penstock.config.network_schema.schema",
     "penstock.core.control.policies.RowPolicy",
     "penstock.moved.OldNames",
@@ -70,6 +70,7 @@ class Piece:
     owner: str = ""
     uses: set[str] = field(default_factory=set)  #: whole names
     words: set[str] = field(default_factory=set)  #: what stands after a dot, and the words of texts
+    named: set[str] = field(default_factory=set)  #: modules that are loaded by their names
     method: bool = False
     called_from_outside: bool = False
     imported: bool = False
@@ -89,6 +90,7 @@ class Piece:
                     self.words.add(name)
                 case ast.Constant(value=str(text)):
                     self.words.update(re.findall(r"\w+", text))
+                    self.named |= {text} if text.startswith("penstock.") else set()
             self.note(ast.iter_child_nodes(node), names)
 
 
@@ -108,8 +110,9 @@ def imports(tree: ast.AST) -> Names:
     """The names that a module and its functions import, and what they stand for."""
     found: Names = {}
     for node in ast.walk(tree):
-        for one in node.names if isinstance(node, ast.ImportFrom) else ():
-            found.setdefault(one.asname or one.name, set()).add(f"{node.module}.{one.name}")
+        for one in node.names if isinstance(node, ast.Import | ast.ImportFrom) else ():
+            home = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
+            found.setdefault(one.asname or one.name, set()).add(f"{home}{one.name}")
     return found
 
 
@@ -180,16 +183,17 @@ def documented() -> set[str]:
 def reached(roots: Iterable[str]) -> set[str]:
     """Everything that the roots use, that this uses, and so on; methods by their bare names."""
     known, public, told = pieces(), set(surface()), documented()
-    found, words, waiting = set[str](), set[str](), list(roots)
+    found, words, named, waiting = set[str](), set[str](), set[str](), list(roots)
     while waiting:
         while waiting:
             name = waiting.pop()
             if name in known and name not in found:
                 found.add(name)
                 words |= known[name].words
-                waiting += [known[name].owner, *known[name].uses]
+                named |= known[name].named
+                waiting += [known[name].owner, *known[name].uses, *known[name].named]
         for name, piece in known.items():
-            if piece.method and name not in found and piece.owner in found:
+            if name not in found and piece.owner in found and (piece.method or piece.owner in named):
                 own = name.rpartition(".")[2]
                 if piece.called_from_outside or own in words or (piece.owner in public and own in told):
                     waiting.append(name)

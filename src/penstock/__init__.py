@@ -4,6 +4,7 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from penstock.extras import missing
 from penstock.moved import OldNames, names_of
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ _MOVED = {
     "penstock.logs": ("KeepTable", "PlanLog"),
     "penstock.machines": ("Arrived", "CostSketch", "Drop", "Executed", "Forward"),
 }
+_ROOMS = {"answers", "grouping", "sic"}
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _MOVED_TO = {name: home for home, names in _MOVED.items() for name in names}
 sys.meta_path.append(OldNames())
@@ -73,13 +75,14 @@ sys.meta_path.append(OldNames())
 
 def __getattr__(name: str) -> object:
     """Look up a public name in its module."""
-    if name in {"answers", "grouping", "sic"}:
-        return import_module(f"penstock.{name}")
     if name in _MOVED_TO:
         return names_of(__name__, _MOVED_TO[name])(name)
-    if name not in _HOME_OF:
+    if name not in _HOME_OF and name not in _ROOMS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOME_OF[name]), name)
+    try:
+        return import_module(f"penstock.{name}") if name in _ROOMS else getattr(import_module(_HOME_OF[name]), name)
+    except ModuleNotFoundError as error:
+        raise missing(error) from None
 
 
 def __dir__() -> list[str]:

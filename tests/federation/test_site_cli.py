@@ -106,7 +106,7 @@ fragments:
 
 def test_the_page_beside_shows_the_site_while_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pyspark")
-    from penstock.cli.main import cli_dashboard  # noqa: PLC0415 - what the command does
+    from penstock.cli import dashboard as cli_dashboard  # noqa: PLC0415 - what the command does
     from penstock.spark import session  # noqa: PLC0415 - needs Spark
     from penstock.spark.site import run as site_run  # noqa: PLC0415
 

@@ -243,7 +243,7 @@ def test_without_pyspark_the_command_says_how_to_get_it(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("penstock.cli.bench.find_spec", lambda _: None)
+    monkeypatch.setattr("penstock.extras.find_spec", lambda _: None)
     monkeypatch.setattr(sys, "argv", ["penstock", "demo"])
     with pytest.raises(SystemExit) as stop:
         main()

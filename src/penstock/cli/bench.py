@@ -1,318 +1,242 @@
-"""`penstock bench` on Spark (gate, idle, latency, grouping, fair, federation); growth and balance need none."""
+"""`penstock bench NAME`: the commands; what runs on Spark is in `bench_on_spark`."""
 
-from __future__ import annotations
-
-import signal
-import tempfile
-from importlib.util import find_spec
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any
 
-from rich.box import SIMPLE
-from rich.table import Column, Table
+import typer
+from rich.console import Console
+from rich.table import Table
 
+from penstock import hardware
+from penstock.cli import bench_on_spark as on_spark
+from penstock.cli.options import (
+    Boxes,
+    ClassCount,
+    Fragments,
+    GateRows,
+    GroupingRepeats,
+    GrowthBatches,
+    Jobs,
+    Json,
+    Learn,
+    Measure,
+    PreferRows,
+    Repeats,
+    Runs,
+    Seed,
+)
+from penstock.cli.printing import SCREEN, check_outputs, jobs_or_cores, progress_bar, write_json
 from penstock.errors import PenstockError
-from penstock.federation.kafka_bus import KafkaBus
+from penstock.extras import require_spark
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+_GROUPING_REPEATS = 3
 
-    from rich.console import Console
+#: Runs a benchmark with a progress callback, and prints its result.
+_Run = Callable[[Callable[[], None]], dict[str, Any]]
+_Show = Callable[[Console, dict[str, Any]], None]
 
-    from penstock.core.row.load_aware import Prefer
-
-
-def require_spark() -> None:
-    """Raise one line if a package is missing, before anything starts."""
-    for package in ("pyspark", "pandas"):
-        if find_spec(package) is None:
-            raise PenstockError(f"{package} is missing: run pip install 'penstock[spark]'")
+group = typer.Typer(help="Measure speed on this machine.", no_args_is_help=True, add_completion=False)
 
 
-def run_gate(rows: int, repeats: int, done: Callable[[], None]) -> dict[str, Any]:
-    """Run the benchmark of the gate."""
-    from penstock.bench.gate import bench_gate  # noqa: PLC0415 - the other commands need no Spark
+@group.command("sim")
+def bench_simulator(*, runs: Runs = 200, jobs: Jobs = 0, json_file: Json = None) -> None:
+    """Verdicts per second and core of the simulator, and the time of the paper's 5,000 runs."""
+    from penstock.bench.simulator import PAPER_RUNS, bench_sim
 
-    with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
-        return bench_gate(Path(folder), rows, repeats, done)
-
-
-def run_idle(repeats: int, done: Callable[[], None]) -> dict[str, Any]:
-    """Run the benchmark of a guard with nothing to do."""
-    from penstock.bench.idle import bench_idle  # noqa: PLC0415 - the other commands need no Spark
-
-    with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
-        return bench_idle(Path(folder), repeats, done)
-
-
-def run_latency(
-    learn_s: float, measure_s: float, prefer: str, repeats: int, done: Callable[[], None]
-) -> dict[str, Any]:
-    """Run the benchmark of latency under overload."""
-    from penstock.bench.latency import Effort, bench_latency  # noqa: PLC0415 - the other commands need no Spark
-
-    preferred: Prefer = "cheap" if prefer == "cheap" else "any"
-    effort = Effort(repeats, learn_s=learn_s, measure_s=measure_s, prefer=preferred)
-    with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
-        return bench_latency(Path(folder), effort, done)
-
-
-def run_grouping(repeats: int, done: Callable[[], None]) -> dict[str, Any]:
-    """Run the benchmark of grouping by cost."""
-    from penstock.bench.grouping import Effort, bench_grouping  # noqa: PLC0415 - the other commands need no Spark
-
-    with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
-        return bench_grouping(Path(folder), Effort(repeats), done)
-
-
-def grouping_steps(repeats: int) -> int:
-    """The number of progress steps."""
-    from penstock.bench.grouping import Effort  # noqa: PLC0415 - the other commands need no Spark
-
-    return Effort(repeats).steps
-
-
-def run_series(done: Callable[[], None]) -> dict[str, Any]:
-    """Run OSG's figure 12."""
-    from penstock.bench.grouping_series import Series, bench_series  # noqa: PLC0415 - others need no Spark
-
-    with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
-        return bench_series(Path(folder), Series(), done)
-
-
-def run_balanced(repeats: int, settle_s: float, measure_s: float, done: Callable[[], None]) -> dict[str, Any]:
-    """Run the benchmark of utility per cycle across queries."""
-    from penstock.bench.balanced import Effort, bench_balanced  # noqa: PLC0415 - the other commands need no Spark
-
-    effort = Effort(repeats, settle_s=settle_s, measure_s=measure_s)
-    with tempfile.TemporaryDirectory(prefix="penstock-", ignore_cleanup_errors=True) as folder:
-        return bench_balanced(Path(folder), effort, done)
-
-
-def balanced_steps(repeats: int) -> int:
-    """The number of progress steps."""
-    from penstock.bench.balanced import Effort  # noqa: PLC0415 - the other commands need no Spark
-
-    return Effort(repeats).steps
-
-
-def show_balanced(out: Console, result: dict[str, Any]) -> None:
-    """The utility that each policy delivered to the queries."""
-    queries = list(result["parameters"]["queries"])
-    columns = ("policy", "mean", "worst", "Jain", *queries, "held", "wait", "most")
-    table = Table(*(Column(name, no_wrap=True) for name in columns), box=SIMPLE, padding=(0, 1, 0, 0))
+    json_file = check_outputs(None, json_file)
+    with progress_bar() as progress:
+        task = progress.add_task("simulator", total=2 * runs)
+        result = bench_sim(runs, jobs_or_cores(jobs), partial(progress.advance, task))
+    result["machine"] = hardware.describe()
+    table = Table("algorithm", "million verdicts per second and core", "slowest to fastest run")
     for row in result["rows"]:
-        own = [f"{row['utility'][name]['median']:.2f}" for name in queries]
-        waits = ["-"] * 2 if row["wait_s"] is None else [f"{row['wait_s'][one]:.1f} s" for one in ("median", "max")]
-        cells = [f"{row[name]['median']:.2f}" for name in ("mean", "worst", "jain")]
-        table.add_row(row["way"], *cells, *own, f"{row['windows_within_target']:.0%}", *waits)
-    out.print(table)
-    told = "Utility of queries: mean, worst, Jain's index, each; windows that held the target; waits by window."
-    out.print(told, highlight=False)
-    for name, words in (
-        ("worst_over_balance_sic", "Worst query, balanced over BALANCE-SIC"),
-        ("mean_over_random", "Mean, balanced over random"),
-    ):
-        if (ratio := result[name]) is not None:
-            spread = f"({ratio['min']:.2f} to {ratio['max']:.2f})"
-            out.print(f"{words}: {ratio['median']:.2f} {spread}.", highlight=False)
+        rate = {name: value / 1e6 for name, value in row["decisions_per_s_per_core"].items()}
+        table.add_row(row["algorithm"], f"{rate['mean']:.1f}", f"{rate['min']:.1f} to {rate['max']:.1f}")
+    SCREEN.print(table)
+    whole = result["whole_runs"]
+    SCREEN.print(
+        f"Streams and the paper's four algorithms together: {whole['decisions_per_s_per_core'] / 1e6:.1f} million "
+        f"verdicts per second and core; {PAPER_RUNS} runs take {whole['seconds_for_paper_runs']:.0f} s "
+        f"on {result['parameters']['jobs']} processes; peak memory {whole['peak_memory_mib']:.0f} MiB.",
+        highlight=False,
+    )
+    SCREEN.print(f"Measured on {hardware.in_one_line(result['machine'])}.", highlight=False)
+    write_json(json_file, result)
 
 
-def run_growth(batches: int, done: Callable[[], None]) -> dict[str, Any]:
-    """Run the benchmark of growth over a long run."""
-    from penstock.bench.growth import bench_growth, ram_disk  # noqa: PLC0415 - the other commands need no Spark
+@group.command("answers")
+def bench_answers(*, runs: Runs = 20_000, seed: Seed = 0, json_file: Json = None) -> None:
+    """How often 95 percent intervals contain the true value, for groups drawn and shed at random."""
+    from penstock.sim.coverage import CASES, LEAST, MOST, bench_coverage
 
-    with tempfile.TemporaryDirectory(prefix="penstock-", dir=ram_disk(), ignore_cleanup_errors=True) as folder:
-        return bench_growth(Path(folder), (batches // 100, batches // 10, batches), done=done)
-
-
-def show_growth(out: Console, result: dict[str, Any]) -> None:
-    """Files, bytes, memory and time by age, and whether they are flat."""
-    table = Table("after batches", "files", "MB", "memory, MiB", "ms a batch")
-    for row in result["rows"]:
-        cells = f"{row['files']:,}", f"{row['bytes'] / 1e6:.1f}", f"{row['memory_mib']:.0f}", f"{row['ms']:.2f}"
-        table.add_row(f"{row['batches']:,}", *cells)
-    out.print(table)
-    by_part = Table("files and ms a batch", *result["rows"][0]["parts"])
-    for row in result["rows"]:
-        own = [f"{one['files']:,}, {one['ms']:.2f}" for one in row["parts"].values()]
-        by_part.add_row(f"{row['batches']:,}", *own)
-    out.print(by_part)
-    for claim in result["claims"]:
-        goal, measured = (f"{claim[name]:,.4g}" for name in ("goal", "measured"))
-        holds = "holds" if claim["holds"] else "DOES NOT HOLD"
-        out.print(f"{claim['claim']}: {measured}, goal {goal}: {holds}.", highlight=False, soft_wrap=True)
-
-
-def run_fair(settle_s: float, measure_s: float, done: Callable[[], None]) -> dict[str, Any]:
-    """Run the benchmark of fair sharing."""
-    from penstock.bench.fair import Effort, bench_fair  # noqa: PLC0415 - the other commands need no Spark
-
-    with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
-        return bench_fair(Path(folder), Effort(settle_s=settle_s, measure_s=measure_s), done)
-
-
-def fair_steps() -> int:
-    """The number of progress steps."""
-    from penstock.bench.fair import Effort  # noqa: PLC0415 - the other commands need no Spark
-
-    return Effort().steps
-
-
-def show_fair(out: Console, result: dict[str, Any]) -> None:
-    """The fairness of all queries' results, by policy."""
-    names = list(result["parameters"]["queries"])
-    table = Table("way", "Jain", "by instant", "mean SIC", "poorest")
-    by_query = Table("SIC", *names)
-    for row in result["rows"]:
-        numbers = (row[name] for name in ("jain", "jain_instant", "sic_mean", "sic_min"))
-        table.add_row(row["way"], *("no result in time" if one is None else f"{one:.3f}" for one in numbers))
-        by_query.add_row(row["way"], *(f"{row['sic'][name]:.3f}" for name in names))
-    out.print(table)
-    out.print(by_query)
-
-
-def run_federation(
-    settle_s: float, measure_s: float, servers: str | None, done: Callable[[], None], *, faults: bool
-) -> dict[str, Any]:
-    """Run the benchmark of three federated sites."""
-    from penstock.bench import federation  # noqa: PLC0415 - the other commands need no Spark
-
-    if faults and servers is not None:
-        raise PenstockError.setting(
-            "--kafka", servers, "it without --faults", "examples/federation/run.py stops a broker"
-        )
-    if servers is not None:
-        KafkaBus(servers, "penstock", {}).reach()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # or the sites would keep running
-    with tempfile.TemporaryDirectory(prefix="penstock-", ignore_cleanup_errors=True) as folder:
-        wire = federation.FolderWire(Path(folder) / "wire") if servers is None else federation.KafkaWire(servers)
-        run = federation.bench_faults if faults else federation.bench_federation
-        return run(Path(folder), federation.Effort(settle_s, measure_s), wire, done)
-
-
-def show_federation(out: Console, result: dict[str, Any]) -> None:
-    """The fairness of the queries' SIC, and whether every row is accounted for."""
-    table = Table("", "Jain's index", "at each instant", "poorest query", "swing", *result["parameters"]["queries"])
-    for row in result["rows"]:
-        numbers = [row[name] for name in ("jain", "jain_instant", "poorest", "oscillation")]
+    json_file = check_outputs(None, json_file)
+    with progress_bar() as progress:
+        result = bench_coverage(runs, seed, partial(progress.advance, progress.add_task("answers", total=len(CASES))))
+    found = {(row["question"], row["case"]): row for row in result["rows"]}
+    table = Table("held, in percent", *(case.name for case in CASES))
+    for question in dict.fromkeys(row["question"] for row in result["rows"]):
+        cells = [found[question, case.name] for case in CASES]
+        told = [f"{100.0 * one['coverage']:.1f}" for one in cells]
         table.add_row(
-            row.get("policy") or row["when"],
-            *(f"{one:.3f}" for one in numbers),
-            *(f"{sic:.2f}" for sic in row["sic"].values()),
+            question, *(text if one["promised"] else f"({text})" for text, one in zip(told, cells, strict=True))
         )
-    out.print(table)
-    for account in [row["account"] for row in result["rows"] if "account" in row] + [result.get("account")]:
-        if account is not None:
-            balances = "balances" if account["balances"] else "DOES NOT BALANCE"
-            out.print(
-                f"Rows in: {account['rows_in']:,}, shed: {account['shed']:,}, under way on links: "
-                f"{account['under_way']:,}, lost: {account['lost']:,}; the account {balances}.",
-                highlight=False,
-            )
-
-
-def show_grouping(out: Console, result: dict[str, Any]) -> None:
-    """The times of each grouping, and its gain over round-robin."""
-    table = Table(
-        "job", "k", "work", "costs", "dealt", "stage, s", "mean completion, s", "p99, s", "stage, gain", "mean"
+    table.add_row("effective rows", *(f"{found['count', case.name]['effective_rows']:.0f}" for case in CASES))
+    SCREEN.print(table)
+    SCREEN.print(
+        f"In brackets: beyond what is promised, {100 * LEAST:.0f} to {100 * MOST:.0f} percent.", highlight=False
     )
+    write_json(json_file, result)
+
+
+@group.command("grains")
+def bench_shedding_grains(*, seed: Seed = 0, json_file: Json = None) -> None:
+    """The gate, the row gate, and both together on a micro-batch query, on virtual time."""
+    from penstock.sim.grains import GRAIN_RUNS, bench_grains
+
+    json_file = check_outputs(None, json_file)
+    with progress_bar() as progress:
+        result = bench_grains(seed, partial(progress.advance, progress.add_task("grains", total=GRAIN_RUNS)))
+    table = Table("scenario", "grain", "windows within target", "worst window", "rows kept", "shed by the machine")
     for row in result["rows"]:
-        gains = [row["speed_up"][name] for name in ("stage_s", "completion_mean_s")]
-        long = "" if row["batches_of_s"] == 1 else f", batches of {row['batches_of_s']} s"
-        slow = "" if row["slow_instance"] == 1.0 else f", one {row['slow_instance']:g} times slower"
-        table.add_row(
-            row["job"],
-            f"{row['k']}{slow}",
-            row["work"],
-            row["costs"] + long,
-            row["way"],
-            *(f"{row[name]['median']:.2f}" for name in ("stage_s", "completion_mean_s", "completion_p99_s")),
-            *(f"{gain['median']:.3f} ({gain['min']:.3f} to {gain['max']:.3f})" for gain in gains),
-        )
-    out.print(table)
+        worst, kept, late = row["worst_window_s"], row["kept_share"], row["shed_by_the_machine"]
+        within = f"{row['windows_within_target']:.0%}"
+        table.add_row(row["scenario"], row["grain"], within, f"{worst:.2f} s", f"{kept:.1%}", f"{late:.1%}")
+    SCREEN.print(table)
+    write_json(json_file, result)
 
 
-def show_series(out: Console, result: dict[str, Any]) -> None:
-    """The times of both halves, and from which row costs were used."""
-    table = Table("rows", "round-robin, mean ms", "by cost, mean ms", "gain")
-    given = result["parameters"]
-    means = result["completion_mean_ms"]
-    for half, (label, gain) in enumerate(zip(("first half", "second half"), result["speed_up"], strict=True)):
-        table.add_row(label, f"{means['round_robin'][half]:.0f}", f"{means['by_cost'][half]:.0f}", f"{gain:.3f}")
-    out.print(table)
-    first, again = ("never" if row is None else f"from row {row} on" for row in result["run_at"])
-    out.print(
-        f"Of {given['rows']} rows, costs are gone by {first}, and costs measured after the change at row "
-        f"{given['rows'] // 2} {again}.",
-        highlight=False,
+@group.command("roadmap")
+def bench_roadmap(*, boxes: Boxes = 1000, repeats: Repeats = 9, seed: Seed = 0, json_file: Json = None) -> None:
+    """Time to build and read a road map of a random network, against a linear program at every change."""
+    from penstock.cli import bench_roadmap as cli_aurora
+
+    run = partial(cli_aurora.bench, boxes, repeats, seed)
+    _bench("road map", repeats, run, cli_aurora.show, json_file)
+
+
+@group.command("density")
+def bench_density(
+    *, classes: ClassCount = 100_000, repeats: Repeats = 9, seed: Seed = 0, json_file: Json = None
+) -> None:
+    """Time of Balanced to allot work to many classes of rows, for alpha 0, 1, 2 and infinity."""
+    from penstock.cli import bench_density as cli_plus
+
+    run = partial(cli_plus.bench_density, classes, repeats, seed)
+    _bench("density", repeats, run, cli_plus.show_density, json_file)
+
+
+@group.command("gate")
+def bench_gate(*, rows: GateRows = 60_000_000, repeats: Repeats = 7, json_file: Json = None) -> None:
+    """Rows a second of the gate on Spark, against DataFrame.sample on the same rows."""
+    run = partial(on_spark.run_gate, rows, repeats)
+    _bench_on_spark("gate", repeats + 3, run, on_spark.show_gate, json_file)
+
+
+@group.command("idle")
+def bench_idle(*, repeats: Repeats = 5, json_file: Json = None) -> None:
+    """Cost of a guard on Spark without overload: a guarded pipeline against the bare one."""
+    _bench_on_spark("idle", repeats + 1, partial(on_spark.run_idle, repeats), on_spark.show_idle, json_file)
+
+
+@group.command("latency")
+def bench_latency(
+    *,
+    learn: Learn = 20.0,
+    measure: Measure = 60.0,
+    prefer: PreferRows = "cheap",
+    repeats: Repeats = 1,
+    json_file: Json = None,
+) -> None:
+    """How each policy holds a 2 s target on Spark at 25, 50 and 100 percent overload; 22 minutes a repeat."""
+    run = partial(on_spark.run_latency, learn, measure, prefer, repeats)
+    _bench_on_spark("latency", 15 * repeats, run, on_spark.show_latency, json_file)
+
+
+@group.command("grouping")
+def bench_grouping(
+    *,
+    figure_12: Annotated[
+        bool, typer.Option("--figure-12", help="OSG's figure 12 in its place: completion times as speeds change.")
+    ] = False,
+    repeats: GroupingRepeats = None,
+    json_file: Json = None,
+) -> None:
+    """Gain of grouping by cost on Spark over repartition(k), and against known costs; 40 minutes."""
+    if figure_12 and repeats is not None:
+        raise PenstockError.setting("--repeats", repeats, "it without --figure-12, which is one run")
+    if figure_12:
+        _bench_on_spark("figure 12", 3, on_spark.run_series, on_spark.show_series, json_file)
+        return
+    require_spark()
+    run = partial(on_spark.run_grouping, repeats or _GROUPING_REPEATS)
+    _bench_on_spark(
+        "grouping", on_spark.grouping_steps(repeats or _GROUPING_REPEATS), run, on_spark.show_grouping, json_file
     )
 
 
-def show_gate(out: Console, result: dict[str, Any]) -> None:
-    """Rows a second and their ratio."""
-    table = Table("", "million rows a second", "slowest to fastest", "rows kept")
-    for name, label in (("everything", "no gate"), ("sample", "sample(0.5)"), ("gate", "guard.admit")):
-        rate = {part: value / 1e6 for part, value in result["rows_per_s"][name].items()}
-        spread = f"{rate['min']:.1f} to {rate['max']:.1f}"
-        table.add_row(label, f"{rate['median']:.1f}", spread, f"{result['kept_share'][name]:.1%}")
-    out.print(table)
-    spread = result["ratio_spread"]
-    line = f"guard.admit over sample(0.5): {result['ratio']:.3f} ({spread['min']:.3f} to {spread['max']:.3f})."
-    out.print(line, highlight=False)
+@group.command("balanced")
+def bench_balanced(
+    *, repeats: Repeats = 3, learn: Learn = 45.0, measure: Measure = 30.0, json_file: Json = None
+) -> None:
+    """Utility of policies for three queries of different cost and worth, at twice the load; 8 minutes a repeat."""
+    require_spark()
+    run = partial(on_spark.run_balanced, repeats, learn, measure)
+    _bench_on_spark("balanced", on_spark.balanced_steps(repeats), run, on_spark.show_balanced, json_file)
 
 
-def show_idle(out: Console, result: dict[str, Any]) -> None:
-    """Throughput with and without a guard, and the cost of the control table."""
-    table = Table("pipeline", "batches of", "rows a second", "slowest to fastest")
-    given = result["parameters"]
-    for rows, own in ((given["rows_per_batch"], result), (given["short_batch_rows"], result["short_batches"])):
-        for name in ("bare", "guarded"):
-            rate = own["rows_per_s"][name]
-            table.add_row(name, f"{rows} rows", f"{rate['median']:.0f}", f"{rate['min']:.0f} to {rate['max']:.0f}")
-    out.print(table)
-    spread, short, control = result["ratio_spread"], result["short_batches"], result["control_table_ms"]
-    out.print(
-        f"guarded over bare: {result['ratio']:.3f} ({spread['min']:.3f} to {spread['max']:.3f}), in short batches "
-        f"{short['ratio']:.3f}; rows shed: {result['rows_shed']}; the gate adds {control['median']:.0f} ms to a "
-        f"micro-batch ({control['min']:.0f} to {control['max']:.0f}).",
-        highlight=False,
-    )
+@group.command("growth")
+def bench_growth(*, batches: GrowthBatches = 100_000, json_file: Json = None) -> None:
+    """Growth of files, memory and batch time over a day of batches; 30 minutes."""
+    _bench_on_spark("growth", 4, partial(on_spark.run_growth, batches), on_spark.show_growth, json_file)
 
 
-def show_latency(out: Console, result: dict[str, Any]) -> None:
-    """How each policy held the target."""
-    table = Table("overload", "policy", "windows within target", "rows kept", "mean queuing latency by window, s")
-    for row in result["rows"]:
-        latencies = ", ".join("-" if value is None else f"{value:.2f}" for value in row["queuing_latency_s"])
-        cells = (
-            f"{row['overload']:.0%}",
-            row["policy"],
-            f"{row['windows_within_target']:.0%}",
-            f"{row['kept']}",
-            latencies,
-        )
-        table.add_row(*cells)
-    out.print(table)
+@group.command("fair")
+def bench_fair(*, settle: Learn = 30.0, measure: Measure = 40.0, json_file: Json = None) -> None:
+    """Fairness of four overloaded queries: Fair, random shedding, a guard each, and Spark's pools."""
+    require_spark()
+    run = partial(on_spark.run_fair, settle, measure)
+    _bench_on_spark("fair", on_spark.fair_steps(), run, on_spark.show_fair, json_file)
 
 
-def run_balance(fragments: int, repeats: int, seed: int, done: Callable[[int], None]) -> dict[str, Any]:
-    """Run the benchmark of fair shedding."""
-    from penstock.bench.balance import bench_balance  # noqa: PLC0415 - the other commands need no simulator
+@group.command("balance")
+def bench_balance(
+    *, fragments: Fragments = 2000, repeats: Repeats = 101, seed: Seed = 0, json_file: Json = None
+) -> None:
+    """Time of an overloaded node to decide which tuples to keep, fairly and at random."""
+    run = partial(on_spark.run_balance, fragments, repeats, seed)
+    _bench("balance", repeats, run, on_spark.show_balance, json_file)
 
-    return bench_balance(fragments, repeats, seed, done)
+
+@group.command("federation")
+def bench_federation(
+    *,
+    settle: Learn = 40.0,
+    measure: Measure = 60.0,
+    kafka: Annotated[
+        str | None, typer.Option(help="Connect the sites by a Kafka broker instead of a folder.", metavar="HOST:PORT")
+    ] = None,
+    faults: Annotated[
+        bool, typer.Option("--faults", help="Kill a site, cut the transport, send bad messages, shift a clock.")
+    ] = False,
+    json_file: Json = None,
+) -> None:
+    """Fairness of the SIC of queries shared by three sites, against random shedding; 5 minutes."""
+    run = partial(on_spark.run_federation, settle, measure, kafka, faults=faults)
+    _bench_on_spark("federation", 2, run, on_spark.show_federation, json_file)
 
 
-def show_balance(out: Console, result: dict[str, Any]) -> None:
-    """The time of each algorithm."""
-    table = Table("decided by", "ms", "fastest to slowest")
-    for row in result["rows"]:
-        took = row["decide_ms"]
-        table.add_row(row["way"], f"{took['median']:.2f}", f"{took['min']:.2f} to {took['max']:.2f}")
-    out.print(table)
-    given = result["parameters"]
-    out.print(
-        f"One node, {given['fragments']} fragments of as many queries with {given['tuples']} tuples, of which "
-        f"{given['capacity']} can be kept; {given['repeats']} repeats.",
-        highlight=False,
-    )
+def _bench_on_spark(name: str, steps: int, run: _Run, show: _Show, json_file: Path | None) -> None:
+    require_spark()
+    _bench(name, steps, run, show, json_file)
+
+
+def _bench(name: str, steps: int, run: _Run, show: _Show, json_file: Path | None) -> None:
+    json_file = check_outputs(None, json_file)
+    with progress_bar() as progress:
+        result = run(partial(progress.advance, progress.add_task(name, total=steps)))
+    result["machine"] = hardware.describe()
+    show(SCREEN, result)
+    SCREEN.print(f"Measured on {hardware.in_one_line(result['machine'])}.", highlight=False)
+    write_json(json_file, result)

@@ -31,7 +31,7 @@ def board(folders: Sequence[Path], *, sample: bool, wait: bool = False) -> Itera
             found.refuse_nothing()
         yield found
         return
-    from penstock.sim.kept_run import sample as written  # noqa: PLC0415 - compiles loops, which takes a while
+    from penstock.sim.kept_run import sample as written
 
     with tempfile.TemporaryDirectory(prefix="penstock-sample-") as folder:
         written(Path(folder))

@@ -5,21 +5,15 @@ import sys
 import tempfile
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperGroup
 
 import penstock
 from penstock import hardware
-from penstock.cli import bench as cli_bench
-from penstock.cli import dashboard as cli_dashboard
-from penstock.cli import replay as cli_replay
-from penstock.cli import roadmap as cli_roadmap
-from penstock.cli import run as cli_run
-from penstock.cli import site as cli_site
-from penstock.cli import whatif as cli_whatif
-from penstock.cli.bench_commands import bench
 from penstock.cli.options import (
     Batches,
     Checkpoints,
@@ -61,24 +55,39 @@ from penstock.cli.printing import (
     json_bytes,
     print_files,
     progress_bar,
+    write_json,
 )
-from penstock.cli.reproduce import reproduce
 from penstock.errors import PenstockError
+from penstock.extras import missing, require_spark
 from penstock.output import writable_folder, write_files
-from penstock.web.serve import PORT
+from penstock.web import PORT
 
 #: What Typer returns after Ctrl-C, and what a shell expects.
 _INTERRUPTED = 130
 
+
+class _Commands(TyperGroup):
+    """Loads a group of commands when one of them is called: the simulator takes a second to load."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:  # noqa: ANN401 - Typer's own
+        name, command, rest = super().resolve_command(ctx, args)
+        if name in _GROUPS:
+            command = typer.main.get_command(import_module(f"penstock.cli.{name}").group)
+        return name, command, rest
+
+
 app = typer.Typer(
     name="penstock",
+    cls=_Commands,
     help="Keeps an overloaded stream within its latency target and says exactly what was dropped.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-app.add_typer(reproduce, name="reproduce")
-app.add_typer(bench, name="bench")
+#: Groups of commands, each a module here, and what they do.
+_GROUPS = {"reproduce": "Rerun a paper's experiments on virtual time.", "bench": "Measure speed on this machine."}
+for _name, _help in _GROUPS.items():
+    app.add_typer(typer.Typer(help=_help), name=_name)
 
 
 @app.callback(invoke_without_command=True)
@@ -102,11 +111,12 @@ def demo(
     json_file: Json = None,
 ) -> None:
     """Run an overloaded Spark query on this machine, first unguarded, then guarded; two minutes on an idle machine."""
-    cli_bench.require_spark()
+    require_spark()
     json_file = check_outputs(out, json_file)
-    from penstock.demo import page, report  # noqa: PLC0415 - the other commands need no Spark
-    from penstock.demo.both_runs import MODES, run_demo  # noqa: PLC0415
-    from penstock.demo.kept_log import KeptLog  # noqa: PLC0415
+    import penstock.cli.dashboard as cli_dashboard
+    from penstock.demo import page, report
+    from penstock.demo.both_runs import MODES, run_demo
+    from penstock.demo.kept_log import KeptLog
 
     log = KeptLog(out)
     with (
@@ -142,12 +152,12 @@ def roadmap(
     json_file: Json = None,
 ) -> None:
     """Show the load of a query network, its road map of drops, and the entry for a given excess."""
+    import penstock.cli.roadmap as cli_roadmap
+
     json_file = check_outputs(None, json_file)
     found = cli_roadmap.answer(file, kind=kind, shed=shed, placement=placement, solver=solver, step=step)
-    contents = {json_file: json_bytes(cli_roadmap.to_json(found))} if json_file else {}
     cli_roadmap.show(SCREEN, found)
-    write_files(contents)
-    print_files(contents)
+    write_json(json_file, cli_roadmap.to_json(found))
 
 
 @app.command()
@@ -167,6 +177,8 @@ def whatif(  # noqa: PLR0913 - one argument an option
     json_file: Json = None,
 ) -> None:
     """Replay a recorded progress log of Spark under each policy: rows shed and latency."""
+    import penstock.cli.whatif as cli_whatif
+
     json_file = check_outputs(out, json_file)
     settings = cli_whatif.Settings(target, query, spread, trigger, seed, guard_overhead, quarantine)
     with progress_bar() as bar:
@@ -196,7 +208,10 @@ def run_network(  # noqa: PLR0913 - one argument an option
     json_file: Json = None,
 ) -> None:
     """Run a query network on Spark: shared boxes run once per batch, drops cost the least utility; Ctrl-C ends it."""
-    cli_bench.require_spark()
+    require_spark()
+    import penstock.cli.dashboard as cli_dashboard
+    import penstock.cli.run as cli_run
+
     json_file = check_outputs(out, json_file)
     if folder is not None:
         writable_folder("--folder", folder)
@@ -211,7 +226,7 @@ def run_network(  # noqa: PLR0913 - one argument an option
     SCREEN.print(f"Measured on {machine}.", highlight=False)
     contents: dict[Path, bytes] = {}
     if out is not None:
-        from penstock.views.network.page import page  # noqa: PLC0415 - the other commands need no Spark
+        from penstock.views.network.page import page
 
         given = {"seconds": seconds, "batches": batches, "kind": kind, "cores": cores}
         made_by = command_line(f"penstock run {shlex.quote(str(file))}", given)
@@ -237,6 +252,8 @@ def show_dashboard(
     json_file: Json = None,
 ) -> None:
     """Serve a live page over the logs of guarded queries and networks; with --json, write its data once."""
+    import penstock.cli.dashboard as cli_dashboard
+
     json_file = check_outputs(None, json_file)
     if wait and json_file is not None:
         raise PenstockError("--json writes what is there now: give it without --wait")
@@ -271,12 +288,12 @@ def replay_quarantine(
     json_file: Json = None,
 ) -> None:
     """Replay the rows that a guard has shed through the pipeline, each once."""
-    cli_bench.require_spark()
+    require_spark()
+    import penstock.cli.replay as cli_replay
+
     json_file = check_outputs(None, json_file)
     result = cli_replay.run(folder, into, pipeline, when_calm, cores, SCREEN)
-    contents = {json_file: json_bytes(result)} if json_file else {}
-    write_files(contents)
-    print_files(contents)
+    write_json(json_file, result)
 
 
 @app.command("site")
@@ -293,6 +310,9 @@ def run_site(  # noqa: PLR0913 - one argument an option
     json_file: Json = None,
 ) -> None:
     """Run one site of a federation on Spark, until Ctrl-C; or, with --account, add up the accounts of several sites."""
+    import penstock.cli.dashboard as cli_dashboard
+    import penstock.cli.site as cli_site
+
     json_file = check_outputs(None, json_file)
     if (file is None) == (account is None):
         raise PenstockError("give either a site file, or --account with the folder of each site")
@@ -303,16 +323,14 @@ def run_site(  # noqa: PLR0913 - one argument an option
         cli_site.show_account(SCREEN, added)
         result = added.to_json()
     elif file is not None:
-        cli_bench.require_spark()
+        require_spark()
         if folder is not None:
             writable_folder("--folder", folder)
         settings = cli_site.Settings(seconds, batches, cores, folder, tuple(conf or ()))
         page_of = partial(cli_dashboard.beside, SCREEN, wanted=dashboard)
         result = cli_site.run(file, settings, SCREEN, lambda folder: page_of([folder]))
         cli_site.show(SCREEN, result)
-    contents = {json_file: json_bytes(result)} if json_file else {}
-    write_files(contents)
-    print_files(contents)
+    write_json(json_file, result)
     if result.get("balances") is False:
         sys.exit(1)
 
@@ -325,6 +343,8 @@ def main() -> None:
         _fail(error.format_message())
     except (typer.TyperException, PenstockError) as error:
         _fail(str(error))
+    except ModuleNotFoundError as error:
+        _fail(str(missing(error)))
     except OSError as error:
         _fail(f"cannot write the output: {error.strerror}", status=1)
     except BrokenProcessPool:

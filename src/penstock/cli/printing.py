@@ -2,8 +2,9 @@
 
 import json
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,9 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from penstock import (
-    hardware,
-)
+from penstock import hardware
 from penstock.output import writable_file, writable_folder, write_files
 from penstock.sim.figure import Figure, to_json, to_markdown
 
@@ -36,10 +35,10 @@ def check_outputs(out: Path | None, json_file: Path | None) -> Path | None:
 
 
 class Paper(NamedTuple):
-    """A paper: its name, and how its figures are drawn."""
+    """A paper: its name, and the module that draws its figures, which is loaded when they are drawn."""
 
     name: str
-    plot: Callable[[Figure], bytes]
+    plots: str
 
 
 def tell(
@@ -53,10 +52,11 @@ def tell(
     """Write the figures' files and print their claims."""
     contents: dict[Path, bytes] = {}
     if out is not None:
+        plot = import_module(paper.plots).plot
         for figure in figures:
             contents[out / f"{figure.name}.csv"] = figure.to_csv().encode()
             contents[out / f"{figure.name}.json"] = to_json([figure], about).encode()
-            contents[out / f"{figure.name}.png"] = paper.plot(figure)
+            contents[out / f"{figure.name}.png"] = plot(figure)
         title = f"{paper.name}: what the paper says, what was measured"
         page = to_markdown(title, figures, made_by, hardware.in_one_line(about))
         contents[out / ("claims.md" if len(figures) > 1 else f"{figures[0].name}.md")] = page.encode()
@@ -72,6 +72,13 @@ def tell(
 def json_bytes(data: object) -> bytes:
     """Results as JSON."""
     return (json.dumps(data, indent=2, allow_nan=False) + "\n").encode()
+
+
+def write_json(json_file: Path | None, result: object) -> None:
+    """The results as a file, if one is asked for."""
+    contents = {json_file: json_bytes(result)} if json_file else {}
+    write_files(contents)
+    print_files(contents)
 
 
 def print_claims(paper: str, figure: Figure) -> None:

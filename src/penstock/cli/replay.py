@@ -25,12 +25,12 @@ def run(
     folder: Path, into: str, pipeline: str | None, when_calm: Path | None, cores: int, console: Console
 ) -> dict[str, Any]:
     """Replay and print the row count."""
-    from pyspark.errors import PySparkException  # noqa: PLC0415 - other commands need no Spark
+    from pyspark.errors import PySparkException
 
-    from penstock.spark.expected_errors import quiet  # noqa: PLC0415
-    from penstock.spark.quarantine.replay import replay  # noqa: PLC0415
-    from penstock.spark.quarantine.rows import Place, Sign  # noqa: PLC0415
-    from penstock.spark.session import local_session  # noqa: PLC0415
+    from penstock.spark.expected_errors import quiet
+    from penstock.spark.quarantine.replay import replay
+    from penstock.spark.quarantine.rows import Place, Sign
+    from penstock.spark.session import local_session
 
     # Before Spark starts, which takes seconds.
     Sign.read(folder.absolute(), "DIR")
@@ -71,7 +71,7 @@ def _function(given: str) -> Callable[[Any], Any]:
 
 
 def _calm(checkpoint: Path) -> Callable[[], bool]:
-    from penstock.spark.quarantine.replay import calm  # noqa: PLC0415 - other commands need no Spark
+    from penstock.spark.quarantine.replay import calm
 
     plans = local_folder("--when-calm", checkpoint) / "penstock" / "plans"
     if not plans.is_dir():

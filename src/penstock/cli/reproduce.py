@@ -32,16 +32,11 @@ from penstock.cli.printing import (
 from penstock.errors import PenstockError
 from penstock.sim import workload
 from penstock.sim.aurora import figures as aurora
-from penstock.sim.aurora import plots as aurora_plots
 from penstock.sim.balanced import figures as plus
-from penstock.sim.balanced import plots as plus_plots
 from penstock.sim.las import figures as las
-from penstock.sim.las import plots as las_plots
 from penstock.sim.osg import figures as osg
-from penstock.sim.osg import plots as osg_plots
 from penstock.sim.parallel import Workers
 from penstock.sim.themis import figures as themis
-from penstock.sim.themis import plots as themis_plots
 from penstock.sim.workload import Stream
 
 if TYPE_CHECKING:
@@ -49,10 +44,10 @@ if TYPE_CHECKING:
 
     from penstock.sim.figure import Figure
 
-reproduce = typer.Typer(help="Rerun a paper's experiments on virtual time.", no_args_is_help=True)
+group = typer.Typer(help="Rerun a paper's experiments on virtual time.", no_args_is_help=True, add_completion=False)
 
 
-@reproduce.command("las")
+@group.command("las")
 def reproduce_las(  # noqa: PLR0913 - one argument an option
     *,
     figure: Annotated[
@@ -107,12 +102,12 @@ def reproduce_las(  # noqa: PLR0913 - one argument an option
             task = progress.add_task(f"figure {name}", total=las.tasks(name, runs))
             done = partial(progress.advance, task)
             figures.append(makers[name](replace(effort, done=done)))
-    about = hardware.describe()
     given = {"figure": figure, "runs": runs, "seed": seed, "eps": eps, **columns}
-    tell(Paper("LAS", las_plots.plot), figures, out, json_file, command_line("penstock reproduce las", given), about)
+    command = command_line("penstock reproduce las", given)
+    tell(Paper("LAS", "penstock.sim.las.plots"), figures, out, json_file, command, hardware.describe())
 
 
-@reproduce.command("aurora")
+@group.command("aurora")
 def reproduce_aurora(
     *,
     figure: Annotated[
@@ -134,10 +129,10 @@ def reproduce_aurora(
             done = partial(progress.advance, progress.add_task(f"figure {name}", total=aurora.tasks(name, runs)))
             figures.append(aurora.FIGURES[name](aurora.Effort(runs=runs, seed=seed, workers=workers, done=done)))
     command = command_line("penstock reproduce aurora", {"figure": figure, "runs": runs, "seed": seed})
-    tell(Paper("Aurora", aurora_plots.plot), figures, out, json_file, command, hardware.describe())
+    tell(Paper("Aurora", "penstock.sim.aurora.plots"), figures, out, json_file, command, hardware.describe())
 
 
-@reproduce.command("osg")
+@group.command("osg")
 def reproduce_osg(  # noqa: PLR0913 - one argument an option
     *,
     figure: Annotated[
@@ -175,10 +170,10 @@ def reproduce_osg(  # noqa: PLR0913 - one argument an option
             figures.append(make(osg.Effort(runs=runs, seed=seed, workers=workers, rows=rows, done=done)))
     given = {"figure": figure, "runs": runs, "seed": seed, "rows": rows, "data": data, "key": key, "cost": cost}
     command = command_line("penstock reproduce osg", given)
-    tell(Paper("OSG", osg_plots.plot), figures, out, json_file, command, hardware.describe())
+    tell(Paper("OSG", "penstock.sim.osg.plots"), figures, out, json_file, command, hardware.describe())
 
 
-@reproduce.command("plus")
+@group.command("plus")
 def reproduce_plus(
     *,
     figure: Annotated[
@@ -200,10 +195,10 @@ def reproduce_plus(
             done = partial(progress.advance, progress.add_task(f"figure {name}", total=plus.tasks(name, runs)))
             figures.append(plus.FIGURES[name](plus.Effort(runs=runs, seed=seed, workers=workers, done=done)))
     command = command_line("penstock reproduce plus", {"figure": figure, "runs": runs, "seed": seed})
-    tell(Paper("Balanced", plus_plots.plot), figures, out, json_file, command, hardware.describe())
+    tell(Paper("Balanced", "penstock.sim.balanced.plots"), figures, out, json_file, command, hardware.describe())
 
 
-@reproduce.command("themis")
+@group.command("themis")
 def reproduce_themis(  # noqa: PLR0913 - one argument an option
     *,
     figure: Annotated[
@@ -236,7 +231,7 @@ def reproduce_themis(  # noqa: PLR0913 - one argument an option
             figures.append(themis.FIGURES[name](effort))
     given = {"figure": figure, "runs": runs, "seed": seed, "data": data, "node": node, "cpu": cpu}
     command = command_line("penstock reproduce themis", given)
-    tell(Paper("THEMIS", themis_plots.plot), figures, out, json_file, command, hardware.describe())
+    tell(Paper("THEMIS", "penstock.sim.themis.plots"), figures, out, json_file, command, hardware.describe())
 
 
 def _recorded(data: Path, key: str, cost: str | None, arrival: str | None, seed: int) -> Stream:

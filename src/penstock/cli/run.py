@@ -67,10 +67,10 @@ def run(
         beside = str(path.absolute().parent)
         sys.path.insert(0, beside)
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [beside, os.environ.get("PYTHONPATH")]))
-        from penstock.spark.network.record import Record  # noqa: PLC0415 - other commands need no Spark
-        from penstock.spark.network.run import NetworkRun  # noqa: PLC0415
-        from penstock.spark.session import local_session, silence_stacks  # noqa: PLC0415
-        from penstock.views.network.terminal import watching  # noqa: PLC0415
+        from penstock.spark.network.record import Record
+        from penstock.spark.network.run import NetworkRun
+        from penstock.spark.session import local_session, silence_stacks
+        from penstock.views.network.terminal import watching
 
         silence_stacks()
         console.print(f"Starting Spark for network {file.name} ...", highlight=False)
@@ -140,7 +140,7 @@ def _folder(given: Path | None) -> Iterator[Path]:
 
 def facts(file: NetworkFile, made: NetworkRun) -> dict[str, Any]:
     """The run in numbers."""
-    from penstock.views.network.summary import summary  # noqa: PLC0415
+    from penstock.views.network.summary import summary
 
     return {"network": file.name, "errors": made.errors, **summary(file.network, made.snapshots)}
 

@@ -63,8 +63,8 @@ def run(
     folder = (settings.folder or file.folder).absolute()
     if settings.folder is None:
         writable_folder(file.document.at(("folder",)) if file.document.has(("folder",)) else "folder", folder)
-    from penstock.spark.session import local_session, silence_stacks  # noqa: PLC0415 - other commands need no Spark
-    from penstock.spark.site.run import SiteRun  # noqa: PLC0415
+    from penstock.spark.session import local_session, silence_stacks
+    from penstock.spark.site.run import SiteRun
 
     silence_stacks()
     conf = dict(_pair(one) for one in settings.conf)

@@ -205,7 +205,7 @@ def to_json(found: Answer) -> dict[str, Any]:
 
 def files(folder: Path, found: Answer) -> dict[Path, bytes]:
     """The plot and the data, by path."""
-    from penstock.sim.whatif.plot import plot  # noqa: PLC0415 - drawing takes a second to load
+    from penstock.sim.whatif.plot import plot
 
     title = f"{found.log}: what if the target were {found.target.limit_s:g} s"
     data = json.dumps(to_json(found), indent=2, allow_nan=False) + "\n"

@@ -10,6 +10,7 @@ import contextlib
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import PenstockError
+from penstock.extras import missing
 from penstock.federation.bus import MOST_BYTES, BusError, Delivery
 
 if TYPE_CHECKING:
@@ -31,8 +32,8 @@ class KafkaBus:
         try:
             import confluent_kafka  # noqa: PLC0415 - sites that share a folder do without
             from confluent_kafka import admin  # noqa: PLC0415
-        except ImportError:
-            raise PenstockError("confluent-kafka is missing: run pip install 'penstock[kafka]'") from None
+        except ModuleNotFoundError as error:
+            raise missing(error) from None
         self._kafka: Any = confluent_kafka
         self._admin: Any = admin
         self._prefix = prefix

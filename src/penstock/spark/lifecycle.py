@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Self
 
 from penstock.errors import PenstockError
+from penstock.extras import missing
 from penstock.spark.plans.remote import store_for
 from penstock.store.folder import local_folder
 
@@ -64,7 +65,10 @@ class Metered(Stoppable):
         Returns:
             The port.
         """
-        from penstock.spark.guard.metrics import serve  # noqa: PLC0415 - only this needs Prometheus' client
+        try:
+            from penstock.spark.guard.metrics import serve  # noqa: PLC0415 - only this needs Prometheus' client
+        except ModuleNotFoundError as error:
+            raise missing(error) from None
 
         self.stop_metrics()
         self._metrics_server = serve(self._measured_guards, port, address)

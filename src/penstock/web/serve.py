@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import uvicorn
 
 from penstock.errors import PenstockError
+from penstock.web import PORT
 from penstock.web.access import is_loopback
 from penstock.web.app import app
 
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 
     from penstock.web.board import Board
 
-#: The default port of the page.
-PORT = 7410
 _PORTS = range(2**16)
 _LEAST_TOKEN = 16
 _STOP_S = 5.0

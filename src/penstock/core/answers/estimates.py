@@ -54,9 +54,8 @@ The equations are written once, over any kind of `Numbers`: arrays here, columns
 from __future__ import annotations
 
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, NamedTuple
-
-from scipy.special import ndtri
 
 from penstock.core.settings import number
 
@@ -110,7 +109,7 @@ class Quantile:
     @property
     def normal(self) -> float:
         """That of the normal distribution."""
-        return float(ndtri(0.5 + self.confidence / 2.0))
+        return NormalDist().inv_cdf(0.5 + self.confidence / 2.0)
 
     def student(self, freedom: Any) -> Any:  # noqa: ANN401 - a number, an array or a column
         """That of Student's distribution, as a series (Abramowitz and Stegun, 26.7.5)."""

@@ -21,6 +21,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code u
 from pyspark.sql.types import BinaryType, StringType
 
 from penstock.errors import PenstockError
+from penstock.extras import missing
 from penstock.store.folder import FolderStore
 
 if TYPE_CHECKING:
@@ -151,8 +152,8 @@ def client() -> Any:  # noqa: ANN401 - a module
     """Kafka's client."""
     try:
         import confluent_kafka  # noqa: PLC0415 - only who writes to a topic has it
-    except ImportError:
-        raise PenstockError("confluent-kafka is missing: run pip install 'penstock[kafka]'") from None
+    except ModuleNotFoundError as error:
+        raise missing(error) from None
     return confluent_kafka
 
 
