@@ -123,7 +123,11 @@ def sources() -> list[Path]:
     [
         ("typer", ["--version"], "penstock: typer is missing: run pip install 'penstock[cli]'\n"),
         ("numba", ["reproduce", "las"], "penstock: numba is missing: run pip install 'penstock[sim]'\n"),
-        ("starlette", ["dashboard", "."], "penstock: starlette is missing: run pip install 'penstock[web]'\n"),
+        (
+            "starlette",
+            ["dashboard", ".", "--wait"],
+            "penstock: starlette is missing: run pip install 'penstock[web]'\n",
+        ),
         ("sqlglot", ["roadmap", "net.yaml"], "penstock: sqlglot is missing: run pip install 'penstock[network]'\n"),
         ("pyspark", ["demo"], "penstock: pyspark is missing: run pip install 'penstock[spark]'\n"),
         (

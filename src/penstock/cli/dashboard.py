@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.errors import PenstockError
 from penstock.web.board import Board
-from penstock.web.serve import Page
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from contextlib import AbstractContextManager
 
     from rich.console import Console
+
+    from penstock.web.serve import Page
 
 
 @contextmanager
@@ -46,6 +47,8 @@ def state(shown: Board) -> list[dict[str, Any]]:
 
 def serve(console: Console, shown: Board, *, host: str, port: int, token: str | None) -> None:
     """Show the page until Ctrl-C."""
+    from penstock.web.serve import Page
+
     page = Page(shown, host=host, port=port, token=token)
     _tell(console, page)
     for folder in shown.without_log:
@@ -59,6 +62,8 @@ def beside(console: Console, folders: Sequence[Path], *, wanted: bool) -> Abstra
     """The page while a command runs, if requested; logs may appear later."""
     if not wanted:
         return nullcontext()
+    from penstock.web.serve import Page
+
     page = Page(Board(folders), any_port=True)
     _tell(console, page)
     return page.beside()
