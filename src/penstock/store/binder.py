@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
-from penstock.core.loop.binding import Newest
+from penstock.core.loop.binding import Newest, share, thinned
 from penstock.errors import PenstockError
+from penstock.messages.plan import Binding
 from penstock.store import retention
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from penstock.messages.plan import Binding, Plan
+    from penstock.core.loop.binding import Planned, Start
+    from penstock.messages.plan import Plan
     from penstock.store.logs import BindingLog, PlanLog
 
 #: How often a binder deletes old entries, in batches. The loop deletes more often.
 PURGE_EVERY = 1_000
 
 _T = TypeVar("_T")
+_logger = logging.getLogger(__name__)
 
 
 class Binder:
@@ -79,7 +83,36 @@ class Binder:
                 retention.purge(self._plans, self._bindings, batch, made.bound_s)
         return self._bindings.get(batch)  # Another writer may have been first.
 
-    def last_bound_s(self, batch: int) -> float | None:
+    def new(
+        self,
+        batch: int,
+        query: str,
+        now_s: float,
+        usable: Callable[[Plan], object] = lambda _: None,
+        start: Start | None = None,
+        planned: Callable[[], Planned | None] = lambda: None,
+    ) -> Binding:
+        """A binding to the newest plan; to none if it cannot be used, so that a replay keeps every row too.
+
+        `usable` raises if a plan cannot be used. `start` is what the gate knew when it was made, and `planned` says how
+        large the batch is.
+        """
+        thin, fits = None, 1.0
+        try:
+            newest, note = self.newest(), ""  # Read once: the guard may write another one meanwhile.
+            plan = newest.acting(now_s)
+            if plan is not None:
+                usable(plan)
+            if start is not None and start.fresh_s is not None:
+                thin = thinned(start, self._last_bound_s(batch))
+            fits = share(start, query, newest, None if start is None else planned(), now_s)
+        except Exception as error:  # noqa: BLE001 - rows must flow whatever happened here
+            plan, note = None, " ".join(str(error).split()) or type(error).__name__
+            _logger.warning("the plans in %s cannot be read, so rows pass: %s", self._plans.store.where, note)
+        version = None if plan is None else plan.version
+        return Binding(batch, query, now_s, version, thin, note, share=fits)
+
+    def _last_bound_s(self, batch: int) -> float | None:
         """When the batch before this one was bound; None if there was none."""
         earlier = [number for number in self._bindings.versions() if number < batch]
         last = self._bindings.get(earlier[-1]) if earlier else None

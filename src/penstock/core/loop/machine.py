@@ -163,7 +163,10 @@ class Loop(Generic[R]):
         return self._write(released or Plan(0, self.in_force.policy, event.now_s, 0, note="rows flow"))
 
     def _try_again(self, now_s: float) -> list[Instruction]:
-        return [] if self._unwritten is None else self._write(replace(self._unwritten, decided_s=now_s))
+        """Write what could not be written; what sheds only as long as the loop understands what happens."""
+        if self._unwritten is None or (self._unwritten.leased and not self._understands):
+            return []
+        return self._write(replace(self._unwritten, decided_s=now_s))
 
     def _pass(self, event: Passed) -> list[Instruction]:
         plan = self.in_force

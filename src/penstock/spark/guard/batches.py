@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
     from penstock.messages.plan import Plan
     from penstock.messages.report import Report
-    from penstock.spark.driver import Driver
     from penstock.spark.guard.reading import Reading
     from penstock.spark.guard.teller import Teller
     from penstock.spark.plans.places import Bindings, Store
     from penstock.spark.progress import Progress
+    from penstock.store.driver import Driver
 
 #: What the names of probes begin with.
 PROBE = "penstock_probe_"

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 from penstock.core.loop.events import BatchEnded, Misread, Passed
 from penstock.core.loop.machine import Loop
-from penstock.spark.driver import Driver
 from penstock.spark.guard.account import ACCOUNT
 from penstock.spark.guard.batches import Batches
 from penstock.spark.guard.liveness import NO_BATCH, Liveness
 from penstock.spark.guard.teller import Teller, line_of
 from penstock.store import retention
+from penstock.store.driver import Driver
 from penstock.store.report_log import Alive, End
 
 if TYPE_CHECKING:

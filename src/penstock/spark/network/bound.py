@@ -10,9 +10,9 @@ from penstock.core.loop.machine import Loop
 from penstock.errors import PenstockError
 from penstock.messages.plan import Binding, Plan
 from penstock.spark.checkpoint import is_another
-from penstock.spark.driver import Driver
 from penstock.store import retention
 from penstock.store.binder import Binder
+from penstock.store.driver import Driver
 from penstock.store.logs import BindingLog, PlanLog
 
 if TYPE_CHECKING:

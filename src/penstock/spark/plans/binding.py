@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,9 +19,8 @@ from pyspark import TaskContext
 
 from penstock.core.control.bucket_costs import BUCKETS
 from penstock.core.control.gate import KEEP_ALL, scaled, thresholds
-from penstock.core.loop.binding import Start, share, thinned
+from penstock.core.loop.binding import Start
 from penstock.errors import PenstockError
-from penstock.messages.plan import Binding, Costs, Plan
 from penstock.spark.checkpoint import offsets_hash, planned, query_id
 from penstock.spark.plans.claim import store_id
 from penstock.spark.plans.control_row import (
@@ -41,6 +41,8 @@ from penstock.store.logs import BindingLog, PlanLog
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from penstock.messages.plan import Binding, Costs, Plan
 
 _logger = logging.getLogger(__name__)
 
@@ -193,7 +195,7 @@ class _Logs:
         """The binding by which the batch is judged permanently."""
         try:
             binder = self._binder(batch.query)
-            bound = binder.bound(batch.number, lambda: self._new(batch, binder, time.time()))
+            bound = binder.bound(batch.number, lambda: self._new(batch, binder))
             plan = binder.plan(bound.plan_version) if bound is not None and bound.plan_version is not None else None
         except Exception as error:  # noqa: BLE001 - whatever it is, the batch is not bound
             raise UnjudgedError(UNBOUND, self._options.folder, error) from None
@@ -204,33 +206,19 @@ class _Logs:
             raise UnjudgedError(UNREADABLE, self._options.folder, where)
         return bound, plan
 
-    def _new(self, batch: Batch, binder: Binder, now_s: float) -> Binding:
-        """To the newest plan; to none if it cannot be used, so that the batch keeps every row at a replay too."""
-        start, owner = self._options.start, query_id(self._checkpoint)
-        thin, fits = None, 1.0
-        try:
-            newest, note = binder.newest(), ""  # Read once: the guard may write another one meanwhile.
-            plan = newest.acting(now_s)
-            if plan is not None:
-                table_thresholds(plan, self._options.place)
-            if start is not None and start.fresh_s is not None and owner in (None, batch.query):
-                thin = thinned(start, binder.last_bound_s(batch.number))
-            listed = planned(self._checkpoint, batch.number) if start is not None and owner == batch.query else None
-            fits = share(start, batch.query, newest, listed, now_s)
-        except Exception as error:  # noqa: BLE001 - rows must flow whatever happened here
-            plan, note = None, " ".join(str(error).split()) or type(error).__name__
-            _logger.warning("the plans in %s cannot be read, so every row is kept: %s", self._options.folder, note)
-        return Binding(
+    def _new(self, batch: Batch, binder: Binder) -> Binding:
+        options, owner = self._options, query_id(self._checkpoint)
+        start = options.start if owner in (None, batch.query) else None
+        bound = binder.new(
             batch.number,
             batch.query,
-            microseconds(now_s) / 1e6,  # as it reaches the gate
-            None if plan is None else plan.version,
-            thin,
-            note,
-            rules=self._options.rules[0][0] if self._options.rules else None,
-            offsets=offsets_hash(self._checkpoint, batch.number),
-            share=fits,
+            microseconds(time.time()) / 1e6,  # as it reaches the gate
+            lambda plan: table_thresholds(plan, options.place),
+            start,
+            lambda: planned(self._checkpoint, batch.number) if owner == batch.query else None,
         )
+        rules = options.rules[0][0] if options.rules else None
+        return replace(bound, rules=rules, offsets=offsets_hash(self._checkpoint, batch.number))
 
     def newest_in_force(self) -> Plan | None:
         """The newest plan, unless it sheds and nobody has renewed it for too long."""

@@ -1,4 +1,4 @@
-"""The driver of a loop on Spark: it carries the loop's instructions out on the logs under a query's checkpoint."""
+"""The driver of a loop: it carries the loop's instructions out on a log, whether on Spark or on virtual time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from penstock.core.loop.machine import Loop
     from penstock.messages.plan import Plan
     from penstock.messages.report import Report
-    from penstock.spark.plans.places import Plans
+    from penstock.store.logs import PlanStore
 
 
 class Driver:
@@ -25,7 +25,7 @@ class Driver:
     def __init__(
         self,
         loop: Loop[Any],
-        plans: Plans,
+        plans: PlanStore,
         clock: Callable[[], float],
         purge: Callable[[int, float], None],
         tell: Callable[[str], None],
