@@ -366,6 +366,7 @@ def test_the_commands_are_the_documented_ones() -> None:
         "penstock bench balance",
         "penstock bench grouping",
         "penstock bench fair",
+        "penstock bench chaos",
         "penstock bench growth",
         "penstock bench gate",
         "penstock bench idle",

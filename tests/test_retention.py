@@ -6,7 +6,7 @@ import pytest
 
 from penstock.messages.plan import Binding
 from penstock.store import retention
-from penstock.store.retention import AGE_S, BATCHES, LEAST_BATCHES, SKEW_S, oldest_kept, purge_plans
+from penstock.store.retention import AGE_S, BATCHES, LEAST_BATCHES, NEWEST_PLANS, oldest_kept, purge_plans
 
 NOW_S = 1e9
 
@@ -19,6 +19,12 @@ class Entries:
 
     def made_before(self, time_s: float) -> int | None:
         return max((number for number, made_s in self.made_s.items() if made_s < time_s), default=None)
+
+    def versions(self) -> list[int]:
+        return sorted(self.made_s)
+
+    def next_version(self) -> int:
+        return max(self.made_s) + 1
 
     def purge(self, before: int) -> None:
         self.made_s = {number: made_s for number, made_s in self.made_s.items() if number >= before}
@@ -47,16 +53,34 @@ def test_more_can_be_kept_where_more_is_needed() -> None:
     assert oldest_kept(entries, 4_999, NOW_S, 3_000) == 1_999
 
 
-@pytest.mark.parametrize(("version", "kept"), [(7, 7), (None, 9), (20, 9)])
-def test_the_plan_in_force_when_the_oldest_batch_was_bound_is_kept(version: int | None, kept: int) -> None:
-    plans = Entries({number: NOW_S + 100.0 * number for number in range(30)})
-    bound_s = NOW_S + 950.0 + SKEW_S  # plan 9 was in force
-    purge_plans(plans, Binding(3, "query", bound_s, version))
-    assert min(plans.made_s) == kept
+@dataclass
+class Bound(Entries):
+    """Bindings by batch, with the version of the plan of each."""
+
+    version: dict[int, int | None] = field(default_factory=dict)
+
+    def get(self, batch: int) -> Binding | None:
+        return Binding(batch, "query", NOW_S, self.version[batch])
+
+    def oldest(self) -> Binding | None:
+        return self.get(min(self.version)) if self.version else None
+
+    def versions(self) -> list[int]:
+        return sorted(self.version)
 
 
-def test_without_a_binding_no_plan_is_deleted() -> None:
-    plans = Entries({0: 0.0, 1: 1.0})
-    purge_plans(plans, None)
-    assert len(plans.made_s) == 2
+def plans_left(many: int, bound: list[int | None]) -> int:
+    """The oldest plan that stays, of so many."""
+    plans = Entries(dict.fromkeys(range(many), NOW_S))
+    purge_plans(plans, Bound(version=dict(enumerate(bound))))
+    return min(plans.made_s)
+
+
+def test_plans_stay_that_a_binding_needs_and_the_newest() -> None:
+    assert plans_left(30, [7, 9]) == 7
+    assert plans_left(30, [29]) == 30 - NEWEST_PLANS, "a batch may be about to be bound to one of these"
+    assert plans_left(30, []) == 0
+    assert plans_left(30, [None, 9]) == 0, "there are not so many that it matters"
+    assert plans_left(BATCHES + 30, [None, 9, 12]) == 9
+    assert plans_left(BATCHES + 30, [None, None]) == BATCHES + 30 - NEWEST_PLANS
     assert retention.PURGE_EVERY < BATCHES

@@ -139,6 +139,14 @@ ClassCount = Annotated[
         parser=_number(int, "a whole number from 1 to 10000000", lambda classes: 1 <= classes <= _MOST_CLASSES),
     ),
 ]
+Schedules = Annotated[
+    int,
+    typer.Option(
+        help="How many schedules of faults, from the seed on.",
+        metavar="N",
+        parser=_number(int, "a whole number from 1 up", lambda schedules: schedules >= 1),
+    ),
+]
 GrowthBatches = Annotated[
     int,
     typer.Option(

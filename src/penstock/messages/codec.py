@@ -128,6 +128,8 @@ class _Several:
         return pa.list_(self.item.arrow)
 
     def accept(self, value: object, name: str) -> object:
+        if type(value) is tuple and not value:
+            return value
         if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
             raise refusal(name, value, "a sequence")
         return tuple(self.item.accept(item, f"{name}[{number}]") for number, item in enumerate(value))
@@ -253,16 +255,20 @@ class Record:
     __slots__ = ()
 
     kinds: ClassVar[Mapping[str, Kind]] = FrozenMap()
+    _accepts: ClassVar[tuple[tuple[str, Callable[[object, str], object]], ...]] = ()
 
     def __init_subclass__(cls) -> None:
         """Work out once what each field may hold."""
         own = {name: kind_of(hint) for name, hint in inspect.get_annotations(cls).items()}
         cls.kinds = FrozenMap({**cls.kinds, **own})
+        cls._accepts = tuple((name, kind.accept) for name, kind in cls.kinds.items())
 
     def __post_init__(self) -> None:
         """Store every field in its plain, immutable form, or refuse it."""
-        for name, kind in self.kinds.items():
-            object.__setattr__(self, name, kind.accept(getattr(self, name), name))
+        for name, accept in self._accepts:
+            given = getattr(self, name)
+            if (accepted := accept(given, name)) is not given:
+                object.__setattr__(self, name, accepted)
         self._check()
 
     def _check(self) -> None:

@@ -249,11 +249,6 @@ class Plan(Message):
         """Whether it sheds, or cuts batches that are too large: then it acts only as long as somebody renews it."""
         return bool(self.gates) or self.fits is not None
 
-    @property
-    def sheds(self) -> bool:
-        """Whether it sheds rows of batches of any size."""
-        return bool(self.gates or self.drops)
-
     def drop(self, place: str) -> Drop | None:
         """The drop at a place; `None` if there is none."""
         return next((drop for drop in self.drops if drop.place == place), None)

@@ -38,10 +38,18 @@ class Driver:
         self.loop, self.plans = loop, plans
         self._clock, self._purge, self._tell = clock, purge, tell
         self._lock = threading.RLock()
+        self._reports: Sequence[Report] = ()
+        self._begun = False
 
     def begin(self, reports: Sequence[Report]) -> None:
-        """Go on from the newest plan of the log, with what an earlier run reported."""
-        self.handle(Began(self._clock(), self.plans.latest(), reports))
+        """Go on from the newest plan of the log, with what an earlier run reported.
+
+        If that plan cannot be read now, nothing is written before it can.
+        """
+        self._reports = reports
+        began = Began(self._clock(), self.plans.latest(), reports)
+        self._begun = True
+        self.handle(began)
 
     def stop(self, note: str) -> None:
         """Keep every row from now on."""
@@ -55,6 +63,8 @@ class Driver:
         """
         met: Exception | None = None
         with self._lock:
+            if not self._begun:
+                self.begin(self._reports)
             todo = self.loop.handle(event)
             while todo:
                 try:
@@ -69,8 +79,7 @@ class Driver:
     def _carry_out(self, instruction: Instruction) -> list[Instruction]:
         match instruction:
             case Write(plan):
-                stored = self.plans.add(plan.version, plan)
-                return self.loop.handle((Stored if stored else Taken)(plan.version))
+                return self.loop.handle(self._added(plan))
             case Renew(version, now_s):
                 self.plans.renew(version, now_s)
                 return self.loop.handle(Renewed(version, now_s))
@@ -82,6 +91,13 @@ class Driver:
             case Tell(line):
                 self._tell(line)
         return []
+
+    def _added(self, plan: Plan) -> Stored | Taken:
+        version = plan.version
+        # Another driver may have written, and deleted, plans from this version on: a number is not used twice.
+        if version and self.plans.get(version - 1) is None and (after := self.plans.next_version()) > version:
+            return Taken(version, after - 1)
+        return Stored(version) if self.plans.add(version, plan) else Taken(version)
 
     def plan(self, version: int) -> Plan | None:
         """The plan of that version; None if it is gone."""

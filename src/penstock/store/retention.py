@@ -19,8 +19,8 @@ LEAST_BATCHES = 200
 AGE_S = 7 * 24 * 3600.0
 #: How often old entries are looked for, in batches.
 PURGE_EVERY = 50
-#: The clocks of driver and executors may differ by this much; with more, no plan that sheds acts.
-SKEW_S = 30.0
+#: The newest plans, which a batch may be about to be bound to.
+NEWEST_PLANS = 10
 
 
 class Entries(Protocol):
@@ -33,8 +33,24 @@ class Entries(Protocol):
         """Delete every entry with a lower number, except that the newest one always stays."""
 
 
+class Plans(Entries, Protocol):
+    """The plans of a query."""
+
+    def versions(self) -> list[int]:
+        """Every version taken, ascending."""
+
+    def next_version(self) -> int:
+        """The version after the newest one taken."""
+
+
 class Bindings(Entries, Protocol):
     """The bindings of a query."""
+
+    def get(self, batch: int, /) -> Binding | None:
+        """The binding of that batch; `None` if there is none to read."""
+
+    def versions(self) -> list[int]:
+        """The batches that are bound, ascending."""
 
     def oldest(self) -> Binding | None:
         """The oldest binding that can be read; `None` if there is none."""
@@ -52,20 +68,25 @@ def purge_bindings(bindings: Bindings, batch: int, now_s: float) -> None:
     bindings.purge(oldest_kept(bindings, batch, now_s))
 
 
-def purge_plans(plans: Entries, oldest: Binding | None) -> None:
-    """Delete the plans that no binding from the oldest one on can need.
+def purge_plans(plans: Plans, bindings: Bindings) -> None:
+    """Delete the plans that no binding needs.
 
-    A batch is bound to the newest plan of its time. So the plan that was the newest when the oldest binding was made
-    stays, with all later ones.
+    A batch is bound to the newest plan of its time, so versions ascend with batches, whatever clocks say. The newest
+    plans stay: a batch may be about to be bound to one of them.
     """
+    oldest = bindings.oldest()
     if oldest is None:
         return
-    needed = plans.made_before(oldest.bound_s - SKEW_S)
-    if needed is not None:
-        plans.purge(needed if oldest.plan_version is None else min(needed, oldest.plan_version))
+    needed, newest = oldest.plan_version, plans.next_version() - 1
+    if needed is None:
+        if len(plans.versions()) <= BATCHES:
+            return  # To look at all bindings has its price.
+        bound = (bindings.get(batch) for batch in bindings.versions())
+        needed = next((one.plan_version for one in bound if one and one.plan_version is not None), newest)
+    plans.purge(min(needed, newest + 1 - NEWEST_PLANS))
 
 
-def purge(plans: Entries, bindings: Bindings, batch: int, now_s: float) -> None:
+def purge(plans: Plans, bindings: Bindings, batch: int, now_s: float) -> None:
     """Delete old bindings, and the plans that only they needed."""
     purge_bindings(bindings, batch, now_s)
-    purge_plans(plans, bindings.oldest())
+    purge_plans(plans, bindings)

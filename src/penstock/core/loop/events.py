@@ -72,9 +72,10 @@ class Stored(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """The store has another plan of this version."""
+    """The store has another plan of this version, or had one; the newest version, as far as is known."""
 
     version: int
+    newest: int = 0
 
 
 class Failed(NamedTuple):

@@ -164,9 +164,10 @@ class Loop(Generic[R]):
 
     def _try_again(self, now_s: float) -> list[Instruction]:
         """Write what could not be written; what sheds only as long as the loop understands what happens."""
-        if self._unwritten is None or (self._unwritten.leased and not self._understands):
+        plan = self._unwritten
+        if plan is None or ((plan.leased or plan.drops) and not self._understands):
             return []
-        return self._write(replace(self._unwritten, decided_s=now_s))
+        return self._write(replace(plan, decided_s=now_s))
 
     def _pass(self, event: Passed) -> list[Instruction]:
         plan = self.in_force
@@ -219,6 +220,7 @@ class Loop(Generic[R]):
             return []  # after a failure it is tried again when time passes
         self._next = version + 1
         if isinstance(event, Taken):
+            self._next = max(version, event.newest) + 1
             return [Write(replace(self._unwritten, version=self._next))]
         self.in_force, self.renewed_s = replace(self._unwritten, version=version), self._unwritten.decided_s
         self._unwritten = None

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from penstock.messages.report import Report
     from penstock.spark.feed import News
     from penstock.spark.plan_text import Node
-    from penstock.spark.plans.places import Bindings
     from penstock.spark.progress import Progress
     from penstock.store.report_log import Line
+    from penstock.store.retention import Bindings
     from penstock.store.totals import Totals
 
 #: Why a batch has no report. A sink that keeps its own account, such as that of files, may have a batch although the

@@ -26,9 +26,10 @@ if TYPE_CHECKING:
     from penstock.messages.report import Report
     from penstock.spark.guard.reading import Reading
     from penstock.spark.guard.teller import Teller
-    from penstock.spark.plans.places import Bindings, Store
+    from penstock.spark.plans.places import Store
     from penstock.spark.progress import Progress
     from penstock.store.driver import Driver
+    from penstock.store.retention import Bindings
 
 #: What the names of probes begin with.
 PROBE = "penstock_probe_"

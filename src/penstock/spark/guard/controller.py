@@ -29,10 +29,11 @@ if TYPE_CHECKING:
     from penstock.core.control.policies import Planner
     from penstock.messages.report import Report
     from penstock.spark.guard.reading import Dealing, Reading
-    from penstock.spark.plans.places import Bindings, Plans, Store
+    from penstock.spark.plans.places import Plans, Store
     from penstock.spark.progress import Progress
     from penstock.store.recent_reports import Recent
     from penstock.store.report_log import ReportSink
+    from penstock.store.retention import Bindings
     from penstock.store.totals import Totals
 
 #: Time between two looks at the query: a batch's plan should be there before the next batch reads it, 0.1 s later.

@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from penstock.core.loop.machine import Decides
     from penstock.core.network.statistics import Measured
 
-#: The newest plans, which a batch may be about to be bound to.
-NEWEST_PLANS = 10
-
 
 class DropLog(PlanLog):
     """Plans of a network by version."""
@@ -113,4 +110,4 @@ class BoundPlans:
                     self._versions[stage] = {one: version for one, version in bound.items() if one >= first}
             needed = {version or 0 for bound in self._versions.values() for version in bound.values()}
         if self.newest is not None:
-            self._plans.retain(needed, self.newest.version - NEWEST_PLANS)
+            self._plans.retain(needed, self.newest.version - retention.NEWEST_PLANS)

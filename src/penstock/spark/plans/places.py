@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from penstock.messages.claim import Claim
-    from penstock.messages.plan import Binding, Rules
+    from penstock.messages.plan import Rules
     from penstock.spark.plans.rules import Open
     from penstock.store.logs import BindingLog
     from penstock.store.report_log import ReportSink
@@ -31,18 +31,8 @@ def on_connect(spark: SparkSession | None) -> bool:
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
-class Plans(PlanStore, retention.Entries, Protocol):
+class Plans(PlanStore, retention.Plans, Protocol):
     """The plans of a guard."""
-
-
-class Bindings(retention.Bindings, Protocol):
-    """What a controller asks of the bindings of a query."""
-
-    def get(self, batch: int, /) -> Binding | None:
-        """The binding of that batch; `None` if there is none to read."""
-
-    def versions(self) -> list[int]:
-        """The batches that are bound, ascending."""
 
 
 class Store(Protocol):
@@ -64,7 +54,7 @@ class Store(Protocol):
     def plans(self) -> Plans:
         """The plans in it."""
 
-    def bindings(self, query: str) -> Bindings:
+    def bindings(self, query: str) -> retention.Bindings:
         """The bindings of a query in it."""
 
     def bound(self) -> dict[str, float]:
