@@ -791,7 +791,7 @@ def test_a_function_that_another_guard_measures_is_told(bench: Bench, caplog: py
 def test_bindings_and_plans_of_long_ago_are_deleted(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("penstock.store.retention.BATCHES", 10)
     monkeypatch.setattr("penstock.core.loop.machine.PURGE_EVERY", 5)
-    monkeypatch.setattr("penstock.store.retention.SKEW_S", 0.0)
+    monkeypatch.setattr("penstock.store.retention.NEWEST_PLANS", 1)
     for number in range(41):
         bench.batch(3000, 300 + 200 * (number % 2))
     assert bench.bindings.versions() == list(range(30, 41))
@@ -822,7 +822,7 @@ def test_a_batch_without_a_binding_keeps_no_plan_from_being_deleted(
 ) -> None:
     monkeypatch.setattr("penstock.store.retention.BATCHES", 10)
     monkeypatch.setattr("penstock.core.loop.machine.PURGE_EVERY", 5)
-    monkeypatch.setattr("penstock.store.retention.SKEW_S", 0.0)
+    monkeypatch.setattr("penstock.store.retention.NEWEST_PLANS", 1)
     for number in range(41):
         bench.batch(3000, 300 + 200 * (number % 2))
         if number % 5 == 0:  # no row came, so nothing was judged

@@ -38,8 +38,8 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"penstock.{module}.PURGE_EVERY", EVERY)
         monkeypatch.setattr(f"penstock.{module}.LEAST_BATCHES", 10)
     monkeypatch.setattr("penstock.core.loop.machine.PURGE_EVERY", EVERY)
-    monkeypatch.setattr("penstock.store.retention.SKEW_S", 1.0)
-    monkeypatch.setattr("penstock.spark.network.bound.NEWEST_PLANS", 1)
+    monkeypatch.setattr("penstock.store.retention.NEWEST_PLANS", 1)
+    monkeypatch.setattr("penstock.store.retention.NEWEST_PLANS", 1)
     monkeypatch.setattr("penstock.spark.site.plans.ACCOUNTS", KEPT)
 
 

@@ -25,7 +25,8 @@ from penstock.errors import PenstockError
 from penstock.messages.snapshot import Snapshot
 from penstock.spark import file_log
 from penstock.spark.network import feeds, streams
-from penstock.spark.network.bound import NEWEST_PLANS, BoundPlans, DropLog
+from penstock.spark.network.bound import BoundPlans, DropLog
+from penstock.store.retention import NEWEST_PLANS
 from penstock.testing import ManualClock
 from penstock.views.network.history import History
 from penstock.views.network.summary import summary
