@@ -42,6 +42,7 @@ SPARK_ALONE = {
     "balanced.policy",
     "balanced.worth",
     "control.shed_alarms",
+    "fairness.by_source",
     "fairness.members",
     "fairness.planner",
     "fairness.sites.decisions",

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from penstock.core.balanced.planner import BalancedPlanner
+from penstock.core.balanced.planner import ByClass
 from penstock.core.balanced.policy import Balanced
 from penstock.core.control.planner import SOURCE
-from penstock.core.fairness.planner import FairPlanner, Terms
+from penstock.core.fairness.members import Terms
+from penstock.core.fairness.planner import FairPlanner
 from penstock.messages.report import Latency, Report
 
 Level = Callable[[float], float]  # of something, by the time
@@ -105,7 +106,7 @@ def run(
 
     If plans are late they act on the batch after the next, as with a query that starts the next one at once.
     """
-    balanced = BalancedPlanner(TARGET_S, Balanced(alpha=math.inf))
+    balanced = FairPlanner(TARGET_S, policy=ByClass(Balanced(alpha=math.inf)))
     planner = balanced if policy == "balanced" else FairPlanner(TARGET_S, policy=policy)  # type: ignore[arg-type]
     slots = capacity if callable(capacity) else lambda _now_s: capacity
     waiting, alive = list(queries), list[Query]()

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from penstock.core.balanced.planner import POOR_SHARED, BalancedPlanner
+from penstock.core.balanced.planner import POOR_SHARED, ByClass
 from penstock.core.balanced.policy import Balanced
 from penstock.core.balanced.worth import Worth
 from penstock.core.control.bucket_costs import BUCKETS, BucketCosts
 from penstock.core.control.density import Classes, allot
 from penstock.core.control.planner import SOURCE
-from penstock.core.fairness.planner import FairPlanner, Terms
+from penstock.core.fairness.members import Terms
+from penstock.core.fairness.planner import FairPlanner
 from penstock.messages.report import Latency, Report
 
 TARGET_S, STEP_S, CAPACITY = 2.0, 0.05, 2.0
@@ -106,10 +107,7 @@ def three() -> list[Query]:
 
 def joined(planner: FairPlanner, queries: list[Query]) -> FairPlanner:
     for query in queries:
-        if isinstance(planner, BalancedPlanner):
-            planner.join(query.name, Terms(("source",)), worth=WORTH)
-        else:
-            planner.join(query.name, Terms(("source",)))
+        planner.join(query.name, Terms(("source",), worth=WORTH))
     return planner
 
 
@@ -123,7 +121,7 @@ def utilities(queries: list[Query]) -> list[float]:
 
 def test_it_delivers_more_to_all_than_equal_shares_of_sources() -> None:
     balanced, fair = three(), three()
-    run(balanced, joined(BalancedPlanner(TARGET_S, Balanced(alpha="inf")), balanced), 120.0)
+    run(balanced, joined(FairPlanner(TARGET_S, policy=ByClass(Balanced(alpha="inf"))), balanced), 120.0)
     run(fair, joined(FairPlanner(TARGET_S), fair), 120.0)
     assert min(utilities(balanced)) > 1.5 * min(utilities(fair))
     assert max(utilities(balanced)) - min(utilities(balanced)) < 0.1
@@ -135,7 +133,7 @@ def test_alpha_decides_between_the_mean_and_the_worst() -> None:
     found = {}
     for alpha in (0.0, 1.0, "inf"):
         queries = three()
-        run(queries, joined(BalancedPlanner(TARGET_S, Balanced(alpha=alpha)), queries), 120.0)
+        run(queries, joined(FairPlanner(TARGET_S, policy=ByClass(Balanced(alpha=alpha))), queries), 120.0)
         found[alpha] = utilities(queries)
     assert min(found[0.0]) <= min(found[1.0]) + 0.02 <= min(found["inf"]) + 0.04
     assert np.mean(found[0.0]) >= np.mean(found["inf"])
@@ -143,7 +141,7 @@ def test_alpha_decides_between_the_mean_and_the_worst() -> None:
 
 def test_plans_are_those_of_the_exact_problem_and_keep_floors() -> None:
     queries = three()
-    planner = joined(BalancedPlanner(TARGET_S, Balanced(alpha=1.0, min_keep=0.02)), queries)
+    planner = joined(FairPlanner(TARGET_S, policy=ByClass(Balanced(alpha=1.0, min_keep=0.02))), queries)
     run(queries, planner, 60.0)
     tables = [planner.plan(query.name).gate(SOURCE) for query in queries]
     assert all(table is not None and table.reasons == (POOR_SHARED,) for table in tables)
@@ -163,7 +161,7 @@ def test_plans_are_those_of_the_exact_problem_and_keep_floors() -> None:
 
 def test_nothing_is_shed_when_everything_fits() -> None:
     queries = [Query("a", 20.0, 0.5), Query("b", 10.0, 1.0)]
-    planner = joined(BalancedPlanner(TARGET_S, Balanced()), queries)
+    planner = joined(FairPlanner(TARGET_S, policy=ByClass(Balanced())), queries)
     run(queries, planner, 40.0)
     assert [planner.plan(query.name).gates for query in queries] == [(), ()]
     assert planner.plan("a").policy == "balanced"
@@ -178,7 +176,7 @@ def test_an_overload_is_held_back_before_all_its_classes_were_seen() -> None:
         key = rng.integers(0, 300, rows)
         return rng.integers(0, 2, rows) * WORTH.keys + places[key], 0.006 * 4.0 ** (key % 3)
 
-    planner = joined(BalancedPlanner(TARGET_S, Balanced()), [Query("heavy", rate, 1.0)])
+    planner = joined(FairPlanner(TARGET_S, policy=ByClass(Balanced())), [Query("heavy", rate, 1.0)])
     for number, (start_s, end_s) in enumerate(((0.0, 2.0), (2.0, 5.0))):
         rows = round(2.0 * rate)
         costs = BucketCosts()
@@ -215,7 +213,7 @@ class Keyless(Query):
 
 def test_without_key_and_value_the_poorest_is_as_rich_as_by_equal_shares_of_sources() -> None:
     kept = []
-    for planner in (BalancedPlanner(TARGET_S, Balanced(alpha="inf")), FairPlanner(TARGET_S)):
+    for planner in (FairPlanner(TARGET_S, policy=ByClass(Balanced(alpha="inf"))), FairPlanner(TARGET_S)):
         queries = [Keyless("a", 500.0, 1.0), Keyless("b", 250.0, 2.0), Keyless("c", 250.0, 4.0)]
         for query, importance in zip(queries, (1.0, 1.0, 2.0), strict=True):
             planner.join(query.name, Terms(("source",), importance))
@@ -229,9 +227,9 @@ def test_without_key_and_value_the_poorest_is_as_rich_as_by_equal_shares_of_sour
 def test_a_query_whose_rows_are_all_worth_nothing_is_not_starved() -> None:
     """A column that is null, or of another scale: its rows are taken for alike."""
     queries = [Keyless("a", 500.0, 1.0), Keyless("b", 500.0, 1.0), Keyless("c", 500.0, 1.0)]
-    planner = BalancedPlanner(TARGET_S, Balanced(alpha="inf"))
+    planner = FairPlanner(TARGET_S, policy=ByClass(Balanced(alpha="inf")))
     for query, worth in zip(queries, (None, None, Worth("value", [(0, 1, 0.0), (1, 2, 1.0)])), strict=True):
-        planner.join(query.name, Terms(("source",)), worth=worth)
+        planner.join(query.name, Terms(("source",), worth=worth))
     run(queries, planner, 60.0)
     kept = [planner.plan(query.name).gate(SOURCE).keep[0] for query in queries]
     assert kept[2] == pytest.approx(kept[0], rel=0.15)

@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from penstock.core.balanced.planner import BalancedPlanner
+from penstock.core.balanced.planner import ByClass
 from penstock.core.balanced.policy import Balanced
 from penstock.core.balanced.worth import Worth
 from penstock.core.control.bucket_costs import BUCKETS, BucketCosts
 from penstock.core.control.memory import MOST, from_text, to_text
 from penstock.core.control.policies import FullKnowledge, LoadAware, RandomShed, Recalling, StrawMan
 from penstock.core.control.targets import MaxLag, MeanQueueLatency, Target, Throughput
-from penstock.core.fairness.planner import FairPlanner, Terms
+from penstock.core.fairness.members import Terms
+from penstock.core.fairness.planner import FairPlanner
 from penstock.errors import PenstockError
 from penstock.messages.plan import Plan
 from penstock.messages.report import Latency, Report
@@ -103,7 +104,7 @@ def test_a_restored_planner_decides_what_the_first_one_would_have(policy: str, t
 
 
 def shared(kind: str) -> FairPlanner:
-    planner = FairPlanner(1.0) if kind == "fair" else BalancedPlanner(1.0, Balanced(alpha=2))
+    planner = FairPlanner(1.0) if kind == "fair" else FairPlanner(1.0, policy=ByClass(Balanced(alpha=2)))
     for name in ("a", "b", "c"):
         planner.join(name, Terms(SOURCES))
     return planner

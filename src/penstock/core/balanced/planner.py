@@ -1,4 +1,4 @@
-r"""A planner for queries that share one application: work goes where it brings most, and no query falls far behind.
+r"""The rule for sharing work if rows differ in cost and worth: most for its work first, and no query far behind.
 
 `core.fairness.planner` shares an application by source information, all rows of a source alike. Here rows are told
 apart by bucket, that is, by what they cost and what they are worth. Of query $q$, $n_{qb}$ rows come a second to bucket
@@ -12,17 +12,17 @@ If an operator does not tell what its rows cost, its query's rows all cost the s
 """
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.balanced.policy import Balanced
-from penstock.core.balanced.worth import Worth
 from penstock.core.control.bucket_costs import BUCKETS, pooled
 from penstock.core.control.density import Classes, allot
 from penstock.core.control.planner import DEAD_BAND, SOURCE
-from penstock.core.fairness.planner import Choice, FairPlanner, Member, Terms
+from penstock.core.fairness.members import Choice, Member, told
+from penstock.core.fairness.work_budget import WorkBudget
 from penstock.messages.plan import KeepTable
 
 Floats = NDArray[np.float64]
@@ -44,68 +44,57 @@ class Offer(NamedTuple):
         return float(self.rows @ self.costs_s)
 
 
-class BalancedPlanner(FairPlanner):
-    """Plans for every query by the reports of all.
+class ByClass:
+    """Keeps shares of classes of rows, that is, of a key's place in a grade of worth.
 
-    >>> planner = BalancedPlanner(1.0, Balanced(alpha=1))
-    >>> planner.join("alerts", Terms(("events",)), worth=Worth("level", [(0, 2, 0.1), (2, 9, 1.0)]))
-    >>> planner.policy, planner.plan("alerts") is None
+    >>> from penstock.core.balanced.worth import Worth
+    >>> from penstock.core.fairness.members import Terms
+    >>> from penstock.core.fairness.planner import FairPlanner
+    >>> planner = FairPlanner(1.0, policy=ByClass(Balanced(alpha=1)))
+    >>> planner.join("alerts", Terms(("events",), worth=Worth("level", [(0, 2, 0.1), (2, 9, 1.0)])))
+    >>> planner.rule.name, planner.plan("alerts") is None
     ('balanced', True)
     """
 
-    def __init__(self, target_s: float, policy: Balanced, **settings: Any) -> None:  # noqa: ANN401 - as there
-        """Hold all queries to the target, by this policy; other settings are those of a `FairPlanner`."""
-        super().__init__(target_s, **settings)
-        self.policy = policy.name
-        self._balanced = policy
-        self._utilities: dict[str, Floats] = {}
-        self._grid: dict[str, tuple[int, int]] = {}  #: places for keys, and grades of worth
+    def __init__(self, policy: Balanced) -> None:
+        """Share by this policy."""
+        self.name, self._alpha, self._min_keep = policy.name, float(policy.alpha), policy.min_keep
 
-    def join(self, name: str, terms: Terms, *, worth: Worth | None = None) -> None:
-        """Let a query take part, whose rows are worth this."""
-        super().join(name, terms)
-        self._utilities[name] = np.ones(BUCKETS) if worth is None else worth.by_bucket()
-        self._grid[name] = (BUCKETS, 1) if worth is None else worth.grid
-
-    def follow(self, present: Mapping[str, Member], now_s: float) -> None:
-        """Move the budget.
+    def must_cover_per_s(self, present: Mapping[str, Member]) -> float:
+        """What each class brings.
 
         The rows that are kept are cheaper than those that come. So by their cost the budget seems to cover all that
-        comes before it does; it ends only when it covers what each class brings.
+        comes before it does.
         """
-        before = self.budget.per_s
-        super().follow(present, now_s)
-        comes_per_s = sum(offer.work_s for offer in self._offers(present).values())
-        ended = before is not None and self.budget.per_s is None and not self.budget.in_vain
-        if before is not None and ended and before < comes_per_s:
-            self.budget.per_s = before
+        return sum(offer.work_s for offer in self._offers(present).values())
 
-    def choose(self, name: str, present: Mapping[str, Member]) -> Choice:
+    def choose(self, name: str, present: Mapping[str, Member], budget: WorkBudget) -> Choice:
         """The query's part of what is best for all."""
         offers = self._offers(present)
-        keep, rows = self._keep(present, offers)[name], offers[name].rows
+        keep, rows = self._keep(present, offers, budget)[name], offers[name].rows
         table = KeepTable(SOURCE, tuple(keep.tolist()), (POOR_SHARED,)) if keep.min() < 1.0 else None
         share = float(rows @ keep / rows.sum()) if rows.sum() > 0.0 else 1.0
-        return Choice(table, min(share, 1.0), _differs(offers[name], self.members[name].in_force.table, table))
+        return Choice(table, min(share, 1.0), _differs(offers[name], present[name].in_force.table, table))
 
     def _offers(self, present: Mapping[str, Member]) -> dict[str, Offer]:
         """What comes a second, as operators tell of its costs; unless all of them do, by the length of batches."""
-        told = all(member.known.measured for member in present.values())
-        found = {}
+        by_operator, found = told(present), {}
         for name, member in present.items():
-            learned, rate = member.batches, sum(member.known.rates.values())
-            expected = pooled(learned.costs, *self._grid[name], came=learned.came)
+            learned, rate, worth = member.batches, sum(member.known.rates.values()), member.terms.worth
+            expected = pooled(learned.costs, *(worth.grid if worth else (BUCKETS, 1)), came=learned.came)
             by_key_s = learned.reach * expected.costs_s + learned.outside_s
-            costs_s = by_key_s if told else np.full(BUCKETS, member.length_s)
-            utilities = self._utilities[name]
+            costs_s = by_key_s if by_operator else np.full(BUCKETS, member.length_s)
+            utilities = worth.by_bucket() if worth else np.ones(BUCKETS)
             if not expected.shares @ utilities > 0.0:
                 utilities = np.ones(BUCKETS)  # None of its rows is worth anything, so all are alike.
             found[name] = Offer(rate * expected.shares, costs_s, utilities)
         return found
 
-    def _keep(self, present: Mapping[str, Member], offers: Mapping[str, Offer]) -> dict[str, Floats]:
+    def _keep(
+        self, present: Mapping[str, Member], offers: Mapping[str, Offer], budget: WorkBudget
+    ) -> dict[str, Floats]:
         """The share to keep of every bucket of every query."""
-        if self.budget.per_s is None:
+        if budget.per_s is None:
             return {name: np.ones(BUCKETS) for name in offers}
         must = [member.known.must_keep for member in present.values()]
         classes = Classes(
@@ -116,9 +105,7 @@ class BalancedPlanner(FairPlanner):
             must_rows=np.concatenate([one * offer.rows for one, offer in zip(must, offers.values(), strict=True)]),
             weights=np.array([member.terms.importance for member in present.values()]),
         )
-        policy = self._balanced
-        alpha = float(policy.alpha)
-        found = allot(classes, self.budget.now_per_s or 0.0, alpha=alpha, min_keep=policy.min_keep).keep
+        found = allot(classes, budget.now_per_s or 0.0, alpha=self._alpha, min_keep=self._min_keep).keep
         return dict(zip(offers, found.reshape(len(offers), BUCKETS), strict=True))
 
 

@@ -5,13 +5,22 @@ follow the load, and not the accidents of a batch.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
+from penstock.core.control.allotment import LEAST_SHARE
+from penstock.core.control.forecast import SPARE, Knowledge
 from penstock.core.control.memory import Learned
+from penstock.core.control.planner import InForce
+from penstock.core.fairness.work_budget import WorkBudget
 from penstock.messages.codec import Count, Flag, Name, Number, Record
+from penstock.messages.plan import Fits, KeepTable, Plan
 from penstock.messages.report import Report
+
+Prefer = Literal["any", "sic"]
 
 #: Batches that are remembered however long ago they were.
 LEAST_BATCHES = 3
@@ -183,3 +192,112 @@ class SharedKnowledge(Learned):
 
     def _of_late(self, values: Sequence[float]) -> float:
         return float(np.median(values[-LEAST_BATCHES:])) if values else 0.0
+
+
+class Graded(Protocol):
+    """What rows are worth, by their bucket."""
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Places for keys, and grades of worth."""
+
+    def by_bucket(self) -> NDArray[np.float64]:
+        """The utility of a row of each bucket."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """On what terms a query takes part.
+
+    Attributes:
+        sources: Names of its sources.
+        importance: What its SIC is divided by.
+        prefer: `any`: all sources alike; `sic`: those first that bring the most SIC for their work.
+        worth: What its rows are worth by their bucket; None: all alike.
+    """
+
+    sources: tuple[str, ...]
+    importance: float = 1.0
+    prefer: Prefer = "any"
+    worth: Graded | None = None
+
+
+@dataclass
+class Member:
+    """A query that takes part: its terms, what is known of it and of its batches, and its plan in force."""
+
+    terms: Terms
+    known: SharedKnowledge
+    batches: Knowledge
+    alarms: tuple[str, ...] = ()
+    in_force: InForce = field(default_factory=InForce)
+
+    @property
+    def plan(self) -> Plan | None:
+        """Its plan in force."""
+        return self.in_force.plan
+
+    def learn(self, report: Report) -> None:
+        """Process a batch."""
+        self.known.learn(report)
+        self.batches.learn(report)
+
+    @property
+    def cost_s(self) -> float:
+        """Work of a row that is kept, by what its operator told, with what it costs outside the operator."""
+        return self.known.cost_s + self.batches.outside_s
+
+    @property
+    def length_s(self) -> float:
+        """Work of a row that is kept, by the length of batches, less what a batch takes however few rows it has."""
+        return self.batches.row_span_s
+
+    def fits(self, share: float, spare: float = SPARE) -> Fits | None:
+        """Up to how many rows of a batch a plan that keeps this share is right; None if that is not known."""
+        batches = self.batches
+        # Rows that were kept may be cheaper than those that come.
+        whole_s = (batches.reach * batches.costs.mean_s + batches.outside_s) / batches.capacity
+        row_s = self.length_s * max(share, LEAST_SHARE) if share < 1.0 else max(self.length_s, whole_s)
+        return batches.fits(1.0 / row_s, spare) if row_s > 0.0 else None
+
+    @property
+    def held(self) -> bool:
+        """Whether shedding shortens its waits, and they would not end otherwise."""
+        return not (self.batches.out_of_reach or self.batches.catching_up)
+
+
+class Choice(NamedTuple):
+    """What to keep of a query."""
+
+    table: KeepTable | None  #: None keeps everything
+    share: float  #: of its rows that is expected to be kept
+    moved: bool  #: whether it is worth a new plan
+
+
+class Sharing(Protocol):
+    """A rule by which queries share the work that fits."""
+
+    @property
+    def name(self) -> str:
+        """The name under which plans are signed."""
+
+    def must_cover_per_s(self, present: Mapping[str, Member]) -> float:
+        """Work a second that the budget must cover before it ends."""
+
+    def choose(self, name: str, present: Mapping[str, Member], budget: WorkBudget) -> Choice:
+        """What to keep of one of the queries present, within the budget."""
+
+
+def told(present: Mapping[str, Member]) -> bool:
+    """Whether every query has an operator that tells how long it worked."""
+    return all(member.known.measured for member in present.values())
+
+
+def row_costs_s(present: Mapping[str, Member]) -> dict[str, float]:
+    """Work of a row of each query: as operators tell, or, unless all of them do, by the length of batches.
+
+    Lengths of batches that run side by side add up to more than the time there is. That is a factor common to all,
+    which neither the order of queries nor the share that fits depends on.
+    """
+    by_operator = told(present)
+    return {name: one.cost_s if by_operator else one.length_s for name, one in present.items()}

@@ -17,96 +17,25 @@ has it. The second makes the most of the work, and starves a join of its busy si
 """
 
 import copy
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
-from penstock.core.control.allotment import LEAST_SHARE, alike
-from penstock.core.control.forecast import SPARE, Knowledge
+from penstock.core.control.forecast import Knowledge
 from penstock.core.control.memory import Learned, restored, saved
 from penstock.core.control.out_of_reach import why_out_of_reach
-from penstock.core.control.planner import DEAD_BAND, RECALLED, SOURCE, InForce
+from penstock.core.control.planner import RECALLED, SOURCE
 from penstock.core.control.targets import MeanQueueLatency
-from penstock.core.fairness.max_min import max_min
-from penstock.core.fairness.members import SharedKnowledge
+from penstock.core.fairness.by_source import BySource, Policy
+from penstock.core.fairness.members import Member, SharedKnowledge, Sharing, Terms, row_costs_s, told
 from penstock.core.fairness.sic import STW_S, source_sic
 from penstock.core.fairness.work_budget import WorkBudget
-from penstock.messages.plan import Effect, Fits, KeepTable, Plan, RowSic
+from penstock.messages.plan import Effect, Plan, RowSic
 from penstock.messages.report import Report
 
-Prefer = Literal["any", "sic"]
-Policy = Literal["balance_sic", "random"]
-
-#: Why rows are shed.
-UNFAIR = "more work than the application can do, shared fairly"
-ALIKE = "more work than the application can do, the same share for all"
 #: Rates that differ by less than this share from what rows say they carry make no new plan.
 SIC_BAND = 0.1
 #: A query whose batches take this share of the time does not pause between them.
 WITHOUT_PAUSE = 0.9
-
-
-@dataclass(frozen=True)
-class Terms:
-    """On what terms a query takes part.
-
-    Attributes:
-        sources: Names of its sources.
-        importance: What its SIC is divided by.
-        prefer: `any`: all sources alike; `sic`: those first that bring the most SIC for their work.
-    """
-
-    sources: tuple[str, ...]
-    importance: float = 1.0
-    prefer: Prefer = "any"
-
-
-@dataclass
-class Member:
-    """A query that takes part: its terms, what is known of it and of its batches, and its plan in force."""
-
-    terms: Terms
-    known: SharedKnowledge
-    batches: Knowledge
-    alarms: tuple[str, ...] = ()
-    in_force: InForce = field(default_factory=InForce)
-
-    @property
-    def plan(self) -> Plan | None:
-        """Its plan in force."""
-        return self.in_force.plan
-
-    @property
-    def cost_s(self) -> float:
-        """Work of a row that is kept, by what its operator told, with what it costs outside the operator."""
-        return self.known.cost_s + self.batches.outside_s
-
-    @property
-    def length_s(self) -> float:
-        """Work of a row that is kept, by the length of batches, less what a batch takes however few rows it has."""
-        return self.batches.row_span_s
-
-    def fits(self, share: float, spare: float = SPARE) -> Fits | None:
-        """Up to how many rows of a batch a plan that keeps this share is right; None if that is not known."""
-        batches = self.batches
-        # Rows that were kept may be cheaper than those that come.
-        whole_s = (batches.reach * batches.costs.mean_s + batches.outside_s) / batches.capacity
-        row_s = self.length_s * max(share, LEAST_SHARE) if share < 1.0 else max(self.length_s, whole_s)
-        return batches.fits(1.0 / row_s, spare) if row_s > 0.0 else None
-
-    @property
-    def held(self) -> bool:
-        """Whether shedding shortens its waits, and they would not end otherwise."""
-        return not (self.batches.out_of_reach or self.batches.catching_up)
-
-
-class Choice(NamedTuple):
-    """What to keep of a query."""
-
-    table: KeepTable | None  #: None keeps everything
-    share: float  #: of its rows that is expected to be kept
-    moved: bool  #: whether it is worth a new plan
 
 
 class FairPlanner:
@@ -132,7 +61,7 @@ class FairPlanner:
         target_s: float,
         *,
         window_s: float = STW_S,
-        policy: Policy = "balance_sic",
+        policy: Policy | Sharing = "balance_sic",
         salt: int = 0,
         acts: bool = True,
     ) -> None:
@@ -140,7 +69,7 @@ class FairPlanner:
 
         In a dry run nobody `acts` on plans, and waits say nothing about them.
         """
-        self.policy: str = policy  #: the name under which plans are signed
+        self.rule = BySource(policy) if isinstance(policy, str) else policy  #: by which queries share what fits
         self.salt, self.window_s, self.target_s = salt, window_s, target_s
         self.budget = WorkBudget(target_s, acts=acts)
         self.members: dict[str, Member] = {}  #: by name
@@ -165,12 +94,12 @@ class FairPlanner:
     def decide(self, name: str, report: Report, now_s: float) -> Plan | None:
         """A plan for the query's next batch, or None to go on with the one in force."""
         own = self.members[name]
-        self.learn(name, report)
+        own.learn(report)
         if not own.known.ready:
             return None
         present = self._present(name, report)
-        self.follow(present, now_s)
-        choice = self.choose(name, present)
+        self._follow(present, now_s)
+        choice = self.rule.choose(name, present, self.budget)
         own.alarms = tuple(self._alarms(name, report, present))
         sic = RowSic(SOURCE, tuple(self._carried(own)))
         fits = own.fits(choice.share)
@@ -178,7 +107,7 @@ class FairPlanner:
             return None
         own.in_force.plan = Plan(
             report.sequence + 1,
-            self.policy,
+            self.rule.name,
             now_s,
             self.salt,
             gates=() if choice.table is None else (choice.table,),
@@ -200,7 +129,8 @@ class FairPlanner:
             self.budget = budget
 
     def _settings(self, name: str) -> str:
-        return f"{self.policy}, {self.target_s:g} s, sources {', '.join(self.members[name].terms.sources)}"
+        terms = self.members[name].terms
+        return f"{self.rule.name}, {self.target_s:g} s, sources {', '.join(terms.sources)}, {terms.worth}"
 
     def _learned(self, name: str) -> dict[str, Learned]:
         own = self.members[name]
@@ -214,7 +144,7 @@ class FairPlanner:
         own = self.members[name]
         for report in reports:
             if report.end_s > own.batches.until_s:
-                self.learn(name, report)
+                own.learn(report)
         fits = own.fits(1.0, spare=1.0)
         sic = (RowSic(SOURCE, tuple(self._carried(own))),) if own.known.ready else ()
         own.known.pause(now_s)
@@ -224,20 +154,8 @@ class FairPlanner:
             return None
         known_s = min(own.batches.until_s, now_s)
         return Plan(
-            0, self.policy, known_s, self.salt, sic=sic, expected=Effect(keep_share=1.0), note=RECALLED, fits=fits
+            0, self.rule.name, known_s, self.salt, sic=sic, expected=Effect(keep_share=1.0), note=RECALLED, fits=fits
         )
-
-    def learn(self, name: str, report: Report) -> None:
-        """Process a batch of the query; a planner that knows more extends it."""
-        self.members[name].known.learn(report)
-        self.members[name].batches.learn(report)
-
-    def choose(self, name: str, present: Mapping[str, Member]) -> Choice:
-        """What to keep of one of the queries present, within the budget; another planner puts its own rule here."""
-        own = self.members[name]
-        shares = self._shares(present)[name]
-        table = self._table(shares)
-        return Choice(table, self._expected(own, shares), _differs(own.in_force.table, table))
 
     def release(self, name: str, version: int, now_s: float, note: str) -> Plan | None:
         """A plan that keeps everything, for a query that stands still; it takes no part until its next report."""
@@ -247,7 +165,7 @@ class FairPlanner:
             return None
         own.in_force.plan = Plan(
             version,
-            self.policy,
+            self.rule.name,
             now_s,
             self.salt,
             sic=own.plan.sic,
@@ -263,13 +181,13 @@ class FairPlanner:
             one: member for one, member in self.members.items() if one == name or member.known.present(report.end_s)
         }
 
-    def follow(self, present: Mapping[str, Member], now_s: float) -> None:
-        """Move the budget to what the queries present tell; a planner that knows more extends it."""
-        by_length = not _told(present)
+    def _follow(self, present: Mapping[str, Member], now_s: float) -> None:
+        """Move the budget to what the queries present tell."""
+        by_length, before = not told(present), self.budget.per_s
         if self.budget.by_length is not None and by_length is not self.budget.by_length:
             self.budget.convert(_rate_of_exchange(present, by_length=by_length))
         self.budget.by_length = by_length
-        costs_s = self._costs_s(present)
+        costs_s = row_costs_s(present)
         held = [member.known for member in present.values() if member.held]
         self.budget.follow(
             now_s,
@@ -286,61 +204,14 @@ class FairPlanner:
             else max(member.known.pace_per_s for member in present.values()),
             in_vain=not held,
         )
-
-    def _costs_s(self, present: Mapping[str, Member]) -> dict[str, float]:
-        """Work of a row of each query: as operators tell, or, unless all of them do, by the length of batches.
-
-        Lengths of batches that run side by side add up to more than the time there is. That is a factor common to all,
-        which neither the order of queries nor the share that fits depends on.
-        """
-        told = _told(present)
-        return {name: one.cost_s if told else one.length_s for name, one in present.items()}
-
-    def _shares(self, present: Mapping[str, Member]) -> dict[str, list[float]]:
-        """The share to keep of every source of every query."""
-        everything = {name: [1.0] * len(member.terms.sources) for name, member in present.items()}
-        if self.budget.per_s is None:
-            return everything
-        costs_s = self._costs_s(present)
-        offers, known_sic = dict[str, list[tuple[float, float, float]]](), dict[str, float]()
-        budget = self.budget.now_per_s or 0.0
-        for name, member in present.items():
-            must, rates = member.known.must_keep, member.known.rates
-            works = [costs_s[name] * rates[source] for source in member.terms.sources]
-            budget -= must * sum(works)
-            known_sic[name] = must
-            sources = len(works)
-            # One batch of everything, or one of each source, of which the share kept is asked.
-            batches = [(1.0 / sources, work) for work in works] if member.terms.prefer == "sic" else [(1.0, sum(works))]
-            offers[name] = [(1.0 - must, sic, work) for sic, work in batches]
-        if self.policy == "random":
-            share = alike(sum(rest * work for offer in offers.values() for rest, _, work in offer), budget)
-            return {name: [share] * len(own) for name, own in everything.items()}
-        weights = {name: member.terms.importance for name, member in present.items()}
-        kept = max_min(max(budget, 0.0), offers, known_sic=known_sic, weights=weights).kept
-        return {
-            name: [max(share, LEAST_SHARE) for share in (kept[name] if len(kept[name]) > 1 else kept[name] * len(own))]
-            for name, own in everything.items()
-        }
-
-    def _table(self, shares: Sequence[float]) -> KeepTable | None:
-        """The shares, one bucket a source; None if everything is kept."""
-        if min(shares) >= 1.0:
-            return None
-        buckets = 2 ** math.ceil(math.log2(len(shares)))
-        padding = [1.0] * (buckets - len(shares))
-        reason = UNFAIR if self.policy == "balance_sic" else ALIKE
-        return KeepTable(SOURCE, keep=(*shares, *padding), reasons=(reason,))
+        ended = before is not None and self.budget.per_s is None and not self.budget.in_vain
+        if before is not None and ended and before < self.rule.must_cover_per_s(present):
+            self.budget.per_s = before
 
     def _carried(self, member: Member) -> list[float]:
         """What a row of each source carries; a source that brought nothing yet is taken to bring one row a window."""
         rows = [max(rate * self.window_s, 1.0) for rate in member.known.rates.values()]
         return [source_sic(one, len(rows)) for one in rows]
-
-    def _expected(self, member: Member, shares: Sequence[float]) -> float:
-        rates = list(member.known.rates.values())
-        kept = sum(rate * share for rate, share in zip(rates, shares, strict=True))
-        return min(kept / sum(rates), 1.0) if sum(rates) > 0.0 else 1.0
 
     def _alarms(self, name: str, report: Report, present: Mapping[str, Member]) -> list[str]:
         found, batches = self._reasons(name, report, present), self.members[name].batches
@@ -365,7 +236,7 @@ class FairPlanner:
         budget = self.budget.per_s
         if budget is None:
             return found
-        costs_s = self._costs_s(present)
+        costs_s = row_costs_s(present)
         must_be_done = sum(
             member.known.must_keep * costs_s[one] * sum(member.known.rates.values()) for one, member in present.items()
         )
@@ -382,11 +253,6 @@ class FairPlanner:
         return found
 
 
-def _told(present: Mapping[str, Member]) -> bool:
-    """Whether every query has an operator that tells how long it worked."""
-    return all(member.known.measured for member in present.values())
-
-
 def _done_per_s(member: Member) -> float:
     """Work that was done a second: in operators, and for the same rows outside them."""
     return member.known.busy_per_s + member.batches.outside_s * member.known.kept_per_s
@@ -399,13 +265,6 @@ def _rate_of_exchange(present: Mapping[str, Member], *, by_length: bool) -> floa
     if told <= 0.0 or lengths <= 0.0:
         return None
     return float(lengths / told if by_length else told / lengths)
-
-
-def _differs(old: KeepTable | None, new: KeepTable | None) -> bool:
-    """Whether a table keeps something else than the one in force."""
-    if old is None or new is None:
-        return old is not new
-    return any(abs(after - before) > DEAD_BAND * after for before, after in zip(old.keep, new.keep, strict=True))
 
 
 def _carries_else(plan: Plan | None, sic: RowSic) -> bool:

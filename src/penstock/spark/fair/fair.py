@@ -12,13 +12,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from penstock.core.balanced.planner import BalancedPlanner
+from penstock.core.balanced.planner import ByClass
 from penstock.core.balanced.policy import Balanced
 from penstock.core.control.gate import gate_salt
 from penstock.core.control.policies import LoadAware
 from penstock.core.control.targets import MeanQueueLatency
 from penstock.core.fairness.jain import jain
-from penstock.core.fairness.planner import FairPlanner, Policy, Prefer, Terms
+from penstock.core.fairness.members import Prefer, Terms
+from penstock.core.fairness.planner import FairPlanner
 from penstock.core.fairness.sic import STW_S
 from penstock.core.settings import duration_s, int64, number
 from penstock.errors import PenstockError
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from penstock.core.balanced.worth import Worth
+    from penstock.core.fairness.by_source import Policy
     from penstock.messages.report import Report
     from penstock.store.report_log import Watch
 
@@ -108,7 +110,7 @@ class Fair(Metered):
             raise PenstockError("key and value of Balanced differ from query to query: give them to fair.query")
         if policy.seed:
             raise PenstockError.setting("seed", policy.seed, "it to Fair: all its queries have one seed")
-        return BalancedPlanner(self.target.limit_s, policy, **common)
+        return FairPlanner(self.target.limit_s, policy=ByClass(policy), **common)
 
     def query(  # noqa: PLR0913 - each is one setting of a user's
         self,
@@ -167,8 +169,8 @@ class Fair(Metered):
             raise PenstockError.setting("sources", names, f"each name once, at most {MOST_SOURCES}")
         if one_of("prefer", prefer, ("any", "sic")) == "sic" and self.balanced is not None:
             raise PenstockError.setting("prefer", prefer, "it only together with policy='balance_sic'")
-        terms = Terms(names, float(importance), prefer)
         own = None if self.balanced is None else replace(self.balanced, key=key, value=value, seed=self.salt)
+        terms = Terms(names, float(importance), prefer, own.worth if own else None)
         made = FairQuery(
             self,
             name,
@@ -187,10 +189,7 @@ class Fair(Metered):
     def join(self, query: FairQuery) -> None:
         """Let a query start over without knowledge; its `watch` does."""
         with self.lock:
-            if isinstance(self.planner, BalancedPlanner):
-                self.planner.join(query.name, query.terms, worth=query.worth)
-            else:
-                self.planner.join(query.name, query.terms)
+            self.planner.join(query.name, query.terms)
 
     def __getitem__(self, name: str) -> FairQuery:
         """The query of that name."""
@@ -369,7 +368,7 @@ class FairQuery(Guard):
         )
 
     def _sign(self, query: str) -> Watch:
-        return replace(super()._sign(query), policy=self._fair.planner.policy)
+        return replace(super()._sign(query), policy=self._fair.planner.rule.name)
 
     def _claim_folder(self) -> str:
         columns, sources = self._columns, tuple(self.terms.sources)
