@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import pytest
 from tests.core.slots import TARGET_S, Level, Query, mixed, run, sic
 
 from penstock.core.fairness.jain import jain
@@ -61,31 +62,30 @@ class Scenario:
     late: bool = False
     after_s: float = 30.0
     highest_s: float = TARGET_S  #: of any query's mean wait in any window
-    sic: float = 0.0  #: of the poorest query, at least
-    jain: float = 0.99
+    sic: float = 0.0  #: of the poorest query, on average, at least
 
 
 SCENARIOS = [
-    Scenario("25 percent too much", changed(level=steady(0.625))),
-    Scenario("twice as much"),
-    Scenario("four times as much", changed(level=steady(2.0))),
-    Scenario("plans one batch late", late=True),
-    Scenario("four times as much, plans late", changed(level=steady(2.0)), late=True, after_s=70.0),
-    Scenario("nothing measured", changed(measured=False)),
-    Scenario("nothing measured, plans late", changed(measured=False), late=True),
-    Scenario("one query not measured", one_unmeasured),
-    Scenario("a slot lost for 50 s", slots=between(50, 100, 1.0, 2.0)),
-    Scenario("a slot lost for 50 s, plans late", slots=between(50, 100, 1.0, 2.0), late=True),
-    Scenario("all rows twice as dear for 50 s", changed(price=between(50, 100, 2.0))),
-    Scenario("overheads that vary by 80 percent", changed(noise=0.8)),
-    Scenario("overheads that vary, plans late", changed(noise=0.8), late=True),
-    Scenario("overheads from 0.1 to 1.2 s", overheads_differ),
-    Scenario("overheads of 1 s", changed(overhead_s=1.0)),
-    Scenario("a cold start of 8 s", changed(cold_s=8.0), after_s=50.0),
-    Scenario("a cold start of 8 s, plans late", changed(cold_s=8.0), late=True, after_s=70.0),
-    Scenario("one query begins, one ends", one_begins_and_one_ends),
-    Scenario("a burst of 5 s", changed(level=between(60, 65, 2.0, 0.25))),
-    Scenario("a sink behind each operator", changed(outside_s=0.002)),
+    Scenario("25 percent too much", changed(level=steady(0.625)), sic=0.69),
+    Scenario("twice as much", sic=0.43),
+    Scenario("four times as much", changed(level=steady(2.0)), sic=0.21),
+    Scenario("plans one batch late", late=True, sic=0.42),
+    Scenario("four times as much, plans late", changed(level=steady(2.0)), late=True, after_s=100.0, sic=0.2),
+    Scenario("nothing measured", changed(measured=False), sic=0.43),
+    Scenario("nothing measured, plans late", changed(measured=False), late=True, highest_s=2.4, sic=0.4),
+    Scenario("one query not measured", one_unmeasured, sic=0.43),
+    Scenario("a slot lost for 50 s", slots=between(50, 100, 1.0, 2.0), highest_s=3.2, sic=0.33),
+    Scenario("a slot lost for 50 s, plans late", slots=between(50, 100, 1.0, 2.0), late=True, highest_s=8.0, sic=0.3),
+    Scenario("all rows twice as dear for 50 s", changed(price=between(50, 100, 2.0)), highest_s=2.7, sic=0.31),
+    Scenario("overheads that vary by 80 percent", changed(noise=0.8), sic=0.41),
+    Scenario("overheads that vary, plans late", changed(noise=0.8), late=True, highest_s=2.25, sic=0.38),
+    Scenario("overheads from 0.1 to 1.2 s", overheads_differ, sic=0.33),
+    Scenario("overheads of 1 s", changed(overhead_s=1.0), sic=0.3),
+    Scenario("a cold start of 8 s", changed(cold_s=8.0), after_s=50.0, sic=0.42),
+    Scenario("a cold start of 8 s, plans late", changed(cold_s=8.0), late=True, after_s=100.0, sic=0.4),
+    Scenario("one query begins, one ends", one_begins_and_one_ends, highest_s=2.5, sic=0.45),
+    Scenario("a burst of 5 s", changed(level=between(60, 65, 2.0, 0.25)), highest_s=2.8, sic=0.91),
+    Scenario("a sink behind each operator", changed(outside_s=0.002), sic=0.37),
 ]
 
 
@@ -98,10 +98,13 @@ def windows_s(query: Query, after_s: float) -> list[float]:
     return [float(np.mean(waits_s)) for waits_s in found.values()]
 
 
-def held(scenario: Scenario) -> dict[str, float]:
-    """What was held: waits, SIC, fairness, and the share of the slots' time in which they worked."""
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.what)
+def test_queries_that_share_slots_hold_the_target_with_equal_shares(scenario: Scenario) -> None:
     queries = scenario.queries()
+    for query in queries:
+        query.noise = max(query.noise, 0.1)
     run(queries, END_S, capacity=scenario.slots, late=scenario.late)
-    waits_s = [one for query in queries for one in windows_s(query, scenario.after_s)]
     shares = [sic(query, scenario.after_s) for query in queries]
-    return {"highest_s": max(waits_s), "mean_s": float(np.mean(waits_s)), "sic": min(shares), "jain": jain(shares)}
+    assert max(one for query in queries for one in windows_s(query, scenario.after_s)) <= scenario.highest_s
+    assert min(shares) >= scenario.sic
+    assert jain(shares) >= 0.995

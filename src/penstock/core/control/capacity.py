@@ -8,6 +8,14 @@ $$p \left(1 - \frac{o}{T}\right)$$
 done a second. At least half of the pace is planned for, however long the overhead is: batches then take twice their
 overhead, and shedding more would gain little.
 
+Queries that share task slots of pace $p$ do not have it to themselves, nor do they use it all the time. Of $n$ alike,
+each works for the share $\varphi = 1 - o/T$ of its time, $1 + (n-1)\varphi$ of them work while one does, and together
+they get
+
+$$p\, \frac{n \varphi}{1 + (n - 1) \varphi}$$
+
+done a second. That is the equation above for $n = 1$.
+
 Both numbers change slowly and are only seen together, through noise. A Kalman filter follows them: each batch moves $o$
 and $W / p$ in proportion to how little is known of each, and what is known fades from batch to batch. Where work hardly
 varies, $T$ is followed and its division stays as it was; where it varies, the division is learned too. `doubt_s` is
@@ -112,7 +120,7 @@ class Capacity(Learned):
 
     def per_s(self, length_s: float) -> float:
         """Work a second that batches of this length get done, with at least half of the time for work."""
-        return work_share(self.overhead_s, length_s) / self.unit_s if self.unit_s else math.inf
+        return work_per_s(1.0 / self.unit_s, self.overhead_s, length_s) if self.unit_s else math.inf
 
     def calibrate(self, empty_s: float) -> None:
         """A batch without work takes so long."""
@@ -183,13 +191,28 @@ class Capacity(Learned):
         self._spread = self._spread / np.outer(over, over)
 
 
-def work_share(overhead_s: float, length_s: float) -> float:
-    """The share of batches of this length that is planned for work.
+def work_per_s(pace: float, overhead_s: float, length_s: float, queries: int = 1) -> float:
+    """Work a second that batches of this length get done, of so many queries that share task slots of this pace.
 
-    >>> work_share(0.5, 2.0), work_share(3.0, 2.0)
-    (0.75, 0.5)
+    At least half of the pace is planned for.
+
+    >>> work_per_s(2.0, 0.5, 2.0), work_per_s(2.0, 3.0, 2.0)
+    (1.5, 1.0)
+    >>> round(work_per_s(2.0, 0.5, 2.0, queries=4), 3)  # others work while one does not
+    1.846
     """
-    return max(1.0 - overhead_s / length_s, LEAST_SHARE) if length_s > 0.0 else LEAST_SHARE
+    share = max(1.0 - overhead_s / length_s, 0.0)
+    return pace * max(queries * share / (1.0 + (queries - 1) * share), LEAST_SHARE)
+
+
+def overhead_of(pace: float, per_s: float, length_s: float, queries: int = 1) -> float:
+    """The overhead with which batches of this length get so much work a second done.
+
+    >>> overhead_of(2.0, 1.5, 2.0), round(overhead_of(2.0, 1.846, 2.0, queries=4), 3)
+    (0.5, 0.5)
+    """
+    used = min(per_s / pace, 1.0)
+    return length_s * (1.0 - used / (queries - (queries - 1) * used))
 
 
 def _possible(state: np.ndarray, work: float, least_s: float, most_s: float) -> np.ndarray:

@@ -202,6 +202,7 @@ class FairPlanner:
             pace_per_s=sum(member.known.at_work for member in present.values() if member.known.at_work >= WITHOUT_PAUSE)
             if by_length
             else max(member.known.pace_per_s for member in present.values()),
+            queries=1 if by_length else len(present),
             in_vain=not held,
         )
         ended = before is not None and self.budget.per_s is None and not self.budget.in_vain

@@ -1,17 +1,15 @@
-r"""How much work a second an application can be given, so that rows of all its queries wait no longer than the target.
+r"""How much work a second an application is given, so that rows of all its queries wait no longer than the target.
 
-Nobody tells the capacity. Micro-batches that bring $W$ of work a second, each with an overhead $o$ that does not depend
-on its rows, have a length $T$ with $T = o + T\,W/C$. So what is done a second, $W = C (1 - o/T)$, is below the capacity
-$C$, and the more so the shorter batches are. The most that was done a second of late is taken for $C$, or the pace of
-operators while they work if that is higher; what a state $(W, T)$ then says about the overhead gives the work at which
-rows wait as long as they should, $T^*$:
+Nobody tells the capacity of an application. Its pace is the most work that was done a second recently, or the pace of
+operators while they work if that is higher. With it, what is done a second by batches of the length $T$ says what the
+overhead $o$ of a batch is, and that says what batches of the length $T^*$ get done, in which rows wait as long as they
+should (`core.control.capacity`). Queries share task slots, so a line through batches would not tell pace and overhead
+apart: the work of others is in the length of each.
 
-$$W^* = C - \frac{T}{T^*} (C - W)$$
-
-The budget goes half way there, once a cycle. Where $T = T^*$ it stays, whatever is wrong with $C$. Where $W$ is nearly
-all that is known of $C$ the equation asks for all but nothing, so while rows wait too long it is $W \sqrt{T^* / T}$ at
-most. And plans may let through more work than they were given, because they choose the rows that seem to cost least:
-what was done over what was planned, of late, is allowed for.
+The budget goes half way there, once a cycle. Where $T = T^*$ it stays, whatever is wrong with the pace. Where nearly
+all of the pace is used, hardly any overhead shows, so while rows wait too long the budget is $W \sqrt{T^* / T}$ at
+most, for work $W$ that is done. And plans may let through more work than they were given, because they choose the rows
+that seem to cost least: what was done over what was planned, recently, is allowed for.
 
 A batch that was too long lets too much wait for the next one, so until batches are short again less is kept: the share
 $T^* / T$ of the budget. Without it a single long batch would be felt for many. But where the overhead alone takes
@@ -26,20 +24,18 @@ more work comes than can be done.
 
 import math
 
+from penstock.core.control.capacity import LEAST_SHARE, overhead_of, work_per_s
 from penstock.core.control.memory import Learned
+from penstock.core.control.targets import AIM
 from penstock.core.settings import duration_s
 from penstock.messages.codec import Count, Flag, Number
 
-#: Share of the target that is aimed at, as in `core.control.targets`.
-AIM = 0.9
 #: How far the budget goes at a time to where it should be.
 GAIN = 0.5
 #: The capacity that was seen is believed a little less every second: machines may get slower.
 FORGET_PER_S = 0.003
 #: While waits are short more is tried, up to this share of what is done: machines may get faster.
 TRY_SHARE = 0.05
-#: However long rows wait, so much of the capacity is planned for.
-LEAST_SHARE = 0.5
 #: For a few cycles it may be this share of that, so that what waits is worked off.
 DRAIN_SHARE = 0.5
 #: How fast it is learned by how much plans overshoot, and how far that may go.
@@ -63,8 +59,8 @@ class WorkBudget(Learned):
     >>> round(budget.per_s, 3), round(budget.now_per_s, 3)  # twice the wait aimed at: half of the budget, for now
     (1.8, 0.9)
     >>> budget.follow(5.0, wait_s=0.9, cycle_s=0.9, done_per_s=1.2, comes_per_s=3.0, pace_per_s=1.8)
-    >>> round(budget.per_s, 3)  # half the wait aimed at, 0.6 below capacity, less done than planned: 0.25 below will do
-    1.676
+    >>> round(budget.per_s, 3)  # half the wait aimed at, 0.6 below capacity: 0.3 below will do, and half way there
+    1.65
     """
 
     _capacity: Number
@@ -122,6 +118,7 @@ class WorkBudget(Learned):
         done_per_s: float,
         comes_per_s: float,
         pace_per_s: float,
+        queries: int = 1,
         in_vain: bool = False,
     ) -> None:
         """Process how it goes.
@@ -133,6 +130,7 @@ class WorkBudget(Learned):
             done_per_s: Work that was done a second.
             comes_per_s: Work that came a second.
             pace_per_s: Work that operators got done a second while they worked.
+            queries: How many share the slots; 1 if their paces tell already what others leave them.
             in_vain: Whether shedding makes no wait short enough.
         """
         remembered = self._capacity * (1.0 - FORGET_PER_S) ** max(now_s - self.seen_s, 0.0)
@@ -152,15 +150,16 @@ class WorkBudget(Learned):
         self._drain = min(self._aim_s / max(cycle_s, 1e-9), 1.0)
         if now_s - self._moved_s >= cycle_s:
             ratio = wait_s / self._aim_s
-            wanted = self._capacity - ratio * (self._capacity - done_per_s)
+            overhead_s = overhead_of(self._capacity, done_per_s, wait_s, queries)
+            wanted = work_per_s(self._capacity, overhead_s, self._aim_s, queries)
             if ratio > 1.0:
-                wanted = min(wanted, done_per_s / math.sqrt(ratio))
-            least = done_per_s * (1.0 + TRY_SHARE * (1.0 - ratio)) if ratio < 1.0 else LEAST_SHARE * self._capacity
-            wanted = max(wanted, least)
+                wanted = max(min(wanted, done_per_s / math.sqrt(ratio)), LEAST_SHARE * self._capacity)
+            else:
+                wanted = max(wanted, done_per_s * (1.0 + TRY_SHARE * (1.0 - ratio)))
             planned = self.now_per_s or done_per_s
             if planned > 0.0:
                 self._over += OVER_GAIN * (min(max(done_per_s / planned, LEAST_OVER), MOST_OVER) - self._over)
-            wanted /= self._over if ratio < 1.0 else max(self._over, 1.0)
+            wanted /= max(self._over, 1.0)
             self.per_s, self._moved_s = self.per_s + GAIN * (wanted - self.per_s), now_s
             self._low = self._low + 1 if self.per_s <= NEARLY * LEAST_SHARE * self._capacity else 0
         if self.per_s >= comes_per_s and wait_s <= self._aim_s:
