@@ -13,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from penstock import hardware
+from penstock.core.settings import one_of
 from penstock.output import writable_file, writable_folder, write_files
 from penstock.sim.figure import Figure, to_json, to_markdown
 
@@ -72,6 +73,11 @@ def tell(
 def json_bytes(data: object) -> bytes:
     """Results as JSON."""
     return (json.dumps(data, indent=2, allow_nan=False) + "\n").encode()
+
+
+def named(figure: str | None, figures: Mapping[str, object]) -> list[str]:
+    """The figures to make: all of them, or the one that is asked for."""
+    return list(figures) if figure is None else [one_of("--figure", figure, figures)]
 
 
 def write_json(json_file: Path | None, result: object) -> None:

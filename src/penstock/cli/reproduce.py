@@ -1,9 +1,10 @@
 """`penstock reproduce PAPER`: the commands."""
 
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -26,6 +27,7 @@ from penstock.cli.printing import (
     check_outputs,
     command_line,
     jobs_or_cores,
+    named,
     progress_bar,
     tell,
 )
@@ -40,8 +42,6 @@ from penstock.sim.themis import figures as themis
 from penstock.sim.workload import Stream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from penstock.sim.figure import Figure
 
 group = typer.Typer(help="Rerun a paper's experiments on virtual time.", no_args_is_help=True, add_completion=False)
@@ -76,9 +76,7 @@ def reproduce_las(  # noqa: PLR0913 - one argument an option
     ] = None,
 ) -> None:
     """Load-Aware Shedding (Rivetti, Busnel, Querzoni, DEBS 2016): figures 4 to 7, eps, and ours against it (plus)."""
-    names = list(las.FIGURES) if figure is None else [figure]
-    if figure is not None and figure not in las.FIGURES:
-        raise PenstockError.setting("--figure", figure, f"one of {', '.join(las.FIGURES)}")
+    names = named(figure, las.FIGURES)
     if (data is None) != (key is None):
         raise PenstockError("--data and --key go together: give a Parquet or CSV file and the name of its key column")
     if (cost is not None or arrival is not None) and data is None:
@@ -95,13 +93,8 @@ def reproduce_las(  # noqa: PLR0913 - one argument an option
         **las.FIGURES,
         "7": partial(las.figure_7, recorded=recorded, origin=origin),
     }
-    figures = []
-    with progress_bar() as progress, Workers(jobs_or_cores(jobs)) as workers:
-        effort = las.Effort(runs=runs, seed=seed, workers=workers, epsilon=eps)
-        for name in names:
-            task = progress.add_task(f"figure {name}", total=las.tasks(name, runs))
-            done = partial(progress.advance, task)
-            figures.append(makers[name](replace(effort, done=done)))
+    with _steps(names, jobs, partial(las.tasks, runs=runs)) as steps:
+        figures = [makers[name](las.Effort(runs=runs, seed=seed, epsilon=eps, **step)) for name, step in steps]
     given = {"figure": figure, "runs": runs, "seed": seed, "eps": eps, **columns}
     command = command_line("penstock reproduce las", given)
     tell(Paper("LAS", "penstock.sim.las.plots"), figures, out, json_file, command, hardware.describe())
@@ -120,14 +113,10 @@ def reproduce_aurora(
     json_file: Json = None,
 ) -> None:
     """Load shedding in Aurora (Tatbul et al., VLDB 2003): figures 9 to 12, and road maps beyond the paper (plus)."""
-    if figure is not None and figure not in aurora.FIGURES:
-        raise PenstockError.setting("--figure", figure, f"one of {', '.join(aurora.FIGURES)}")
+    names = named(figure, aurora.FIGURES)
     json_file = check_outputs(out, json_file)
-    figures = []
-    with progress_bar() as progress, Workers(jobs_or_cores(jobs)) as workers:
-        for name in list(aurora.FIGURES) if figure is None else [figure]:
-            done = partial(progress.advance, progress.add_task(f"figure {name}", total=aurora.tasks(name, runs)))
-            figures.append(aurora.FIGURES[name](aurora.Effort(runs=runs, seed=seed, workers=workers, done=done)))
+    with _steps(names, jobs, partial(aurora.tasks, runs=runs)) as steps:
+        figures = [aurora.FIGURES[name](aurora.Effort(runs=runs, seed=seed, **step)) for name, step in steps]
     command = command_line("penstock reproduce aurora", {"figure": figure, "runs": runs, "seed": seed})
     tell(Paper("Aurora", "penstock.sim.aurora.plots"), figures, out, json_file, command, hardware.describe())
 
@@ -163,11 +152,8 @@ def reproduce_osg(  # noqa: PLR0913 - one argument an option
     cli_osg.check_data(figure, data, key, cost, rows)
     json_file = check_outputs(out, json_file)
     makers = {name: cli_osg.maker(name, data, key, cost, seed) for name in names}
-    figures = []
-    with progress_bar() as progress, Workers(jobs_or_cores(jobs)) as workers:
-        for name, make in makers.items():
-            done = partial(progress.advance, progress.add_task(f"figure {name}", total=osg.tasks(name, runs)))
-            figures.append(make(osg.Effort(runs=runs, seed=seed, workers=workers, rows=rows, done=done)))
+    with _steps(names, jobs, partial(osg.tasks, runs=runs)) as steps:
+        figures = [makers[name](osg.Effort(runs=runs, seed=seed, rows=rows, **step)) for name, step in steps]
     given = {"figure": figure, "runs": runs, "seed": seed, "rows": rows, "data": data, "key": key, "cost": cost}
     command = command_line("penstock reproduce osg", given)
     tell(Paper("OSG", "penstock.sim.osg.plots"), figures, out, json_file, command, hardware.describe())
@@ -186,14 +172,10 @@ def reproduce_plus(
     json_file: Json = None,
 ) -> None:
     """One policy for cost, worth and fairness: each paper's scenario by its own measure, and what estimates cost."""
-    if figure is not None and figure not in plus.FIGURES:
-        raise PenstockError.setting("--figure", figure, f"one of {', '.join(plus.FIGURES)}")
+    names = named(figure, plus.FIGURES)
     json_file = check_outputs(out, json_file)
-    figures = []
-    with progress_bar() as progress, Workers(jobs_or_cores(jobs)) as workers:
-        for name in list(plus.FIGURES) if figure is None else [figure]:
-            done = partial(progress.advance, progress.add_task(f"figure {name}", total=plus.tasks(name, runs)))
-            figures.append(plus.FIGURES[name](plus.Effort(runs=runs, seed=seed, workers=workers, done=done)))
+    with _steps(names, jobs, partial(plus.tasks, runs=runs)) as steps:
+        figures = [plus.FIGURES[name](plus.Effort(runs=runs, seed=seed, **step)) for name, step in steps]
     command = command_line("penstock reproduce plus", {"figure": figure, "runs": runs, "seed": seed})
     tell(Paper("Balanced", "penstock.sim.balanced.plots"), figures, out, json_file, command, hardware.describe())
 
@@ -220,18 +202,26 @@ def reproduce_themis(  # noqa: PLR0913 - one argument an option
     ] = None,
 ) -> None:
     """THEMIS (Kalyvianaki et al., SIGMOD 2016): figures 6 to 14, sections 7.5 and 7.6, and ours beside it (plus)."""
-    names = cli_themis.names(figure)
+    names = named(figure, themis.FIGURES)
     traces = cli_themis.traces(figure, data, node, cpu, seed)
     json_file = check_outputs(out, json_file)
-    figures = []
-    with progress_bar() as progress, Workers(jobs_or_cores(jobs)) as workers:
-        for name in names:
-            done = partial(progress.advance, progress.add_task(f"figure {name}", total=themis.tasks(name, runs)))
-            effort = themis.Effort(runs=runs, seed=seed, workers=workers, done=done, traces=traces)
-            figures.append(themis.FIGURES[name](effort))
+    with _steps(names, jobs, partial(themis.tasks, runs=runs)) as steps:
+        figures = [
+            themis.FIGURES[name](themis.Effort(runs=runs, seed=seed, traces=traces, **step)) for name, step in steps
+        ]
     given = {"figure": figure, "runs": runs, "seed": seed, "data": data, "node": node, "cpu": cpu}
     command = command_line("penstock reproduce themis", given)
     tell(Paper("THEMIS", "penstock.sim.themis.plots"), figures, out, json_file, command, hardware.describe())
+
+
+@contextmanager
+def _steps(
+    names: Sequence[str], jobs: int, tasks: Callable[[str], int]
+) -> Iterator[Iterator[tuple[str, dict[str, Any]]]]:
+    """Each figure in turn, with the workers and the progress that its effort is given."""
+    with progress_bar() as progress, Workers(jobs_or_cores(jobs)) as workers:
+        bars = ((name, progress.add_task(f"figure {name}", total=tasks(name))) for name in names)
+        yield ((name, {"workers": workers, "done": partial(progress.advance, bar)}) for name, bar in bars)
 
 
 def _recorded(data: Path, key: str, cost: str | None, arrival: str | None, seed: int) -> Stream:

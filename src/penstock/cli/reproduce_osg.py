@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from penstock.cli.printing import named
 from penstock.errors import PenstockError
 from penstock.sim.osg import figures as osg
 from penstock.sim.osg.streams import MENTION, REACH, KeyedStream, has_column, recorded
@@ -23,8 +24,6 @@ _RECORDED = {"13": osg.figure_13, "14": osg.figure_14}
 
 def names(figure: str | None) -> list[str]:
     """The figures to make, or one line that says which there are."""
-    if figure is None:
-        return list(osg.FIGURES)
     if figure == "12":
         raise PenstockError.setting(
             "--figure",
@@ -32,9 +31,7 @@ def names(figure: str | None) -> list[str]:
             "it to 'penstock bench grouping --figure-12'",
             "Figure 12 is a prototype's, run on Spark",
         )
-    if figure not in osg.FIGURES:
-        raise PenstockError.setting("--figure", figure, f"one of {', '.join(osg.FIGURES)}")
-    return [figure]
+    return named(figure, osg.FIGURES)
 
 
 def maker(

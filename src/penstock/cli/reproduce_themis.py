@@ -15,15 +15,6 @@ if TYPE_CHECKING:
     from penstock.sim.themis.data import Traces
 
 
-def names(figure: str | None) -> list[str]:
-    """The figures to make, or one line that says which there are."""
-    if figure is None:
-        return list(themis.FIGURES)
-    if figure not in themis.FIGURES:
-        raise PenstockError.setting("--figure", figure, f"one of {', '.join(themis.FIGURES)}")
-    return [figure]
-
-
 def traces(figure: str | None, data: Path | None, node: str | None, cpu: str | None, seed: int) -> Traces | None:
     """Recorded traces of machines, if a file is given; refuses options that exclude each other."""
     reading = " or ".join(f"--figure {name}" for name in themis.WITH_TRACES)

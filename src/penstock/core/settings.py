@@ -2,7 +2,9 @@
 
 import math
 import re
+from collections.abc import Iterable
 from numbers import Integral, Real
+from typing import Any
 
 from penstock.errors import PenstockError
 
@@ -47,14 +49,27 @@ def _interval_s(text: str) -> float | None:
     return sum(float(count) * (unit_s or 0.0) for (count, _), unit_s in zip(parts, units_s, strict=True))
 
 
-def whole_number(setting: str, given: object, least: int) -> int:
-    """A whole number from `least` up.
+def one_of(setting: str, given: Any, choices: Iterable[str]) -> Any:  # noqa: ANN401 - a literal of the caller's
+    """The value, if it is one of the choices.
+
+    >>> one_of("mode", "off", ("enforce", "off"))
+    'off'
+    """
+    known = tuple(choices)
+    if given not in known:
+        raise PenstockError.setting(setting, given, f"one of {', '.join(known)}")
+    return given
+
+
+def whole_number(setting: str, given: object, least: int, most: float = math.inf) -> int:
+    """A whole number from `least` to `most`.
 
     >>> whole_number("rows", 3, 1)
     3
     """
-    if isinstance(given, bool) or not isinstance(given, Integral) or given < least:
-        raise PenstockError.setting(setting, given, f"a whole number from {least} up")
+    if isinstance(given, bool) or not isinstance(given, Integral) or not least <= int(given) <= most:
+        bounds = f"from {least} up" if most == math.inf else f"from {least} to {most}"
+        raise PenstockError.setting(setting, given, f"a whole number {bounds}")
     return int(given)
 
 

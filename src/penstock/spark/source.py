@@ -186,10 +186,7 @@ def _population(options: Mapping[str, object]) -> Population:
 
 
 def _whole(given: Mapping[str, object], name: str, least: int, most: int) -> int:
-    value = whole_number(name, given[name], least)
-    if value > most:
-        raise PenstockError.setting(name, value, f"a whole number from {least} to {most}")
-    return value
+    return whole_number(name, given[name], least, most)
 
 
 def _profile(options: Mapping[str, str], given: Mapping[str, object]) -> RateProfile:

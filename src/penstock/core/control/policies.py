@@ -21,7 +21,7 @@ from penstock.core.row.las import LasOperator, LasShedder, Sending
 from penstock.core.row.latency_goals import Check, RunningAverage
 from penstock.core.row.load_aware import LoadAwareOperator, LoadAwareShedder, Prefer
 from penstock.core.row.machines import Operator, Shedder
-from penstock.core.settings import int64
+from penstock.core.settings import int64, one_of
 from penstock.errors import PenstockError
 from penstock.messages.plan import Plan
 from penstock.messages.report import Report
@@ -141,9 +141,7 @@ class LoadAware:
     def __post_init__(self) -> None:
         """Refuse settings that mean nothing."""
         for setting, choices in _CHOICES.items():
-            value = getattr(self, setting)
-            if value not in choices:
-                raise PenstockError.setting(setting, value, f"one of {', '.join(choices)}")
+            one_of(setting, getattr(self, setting), choices)
         if not callable(self.check):
             raise PenstockError.setting(
                 "check", self.check, "RunningAverage or another class of penstock.core.row.latency_goals"
@@ -248,8 +246,7 @@ class FullKnowledge:
     def __post_init__(self) -> None:
         """Refuse a factor that is none, and a preference nobody knows."""
         self.machines(_SOME_TARGET)
-        if self.prefer not in _CHOICES["prefer"]:
-            raise PenstockError.setting("prefer", self.prefer, f"one of {', '.join(_CHOICES['prefer'])}")
+        one_of("prefer", self.prefer, _CHOICES["prefer"])
 
     def planner(self, target: Target) -> Planner:
         """Keep the rows whose work fits before the target is broken, by their true costs if a column has them."""

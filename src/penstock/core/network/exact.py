@@ -34,6 +34,7 @@ from scipy.sparse import coo_array, diags_array
 
 from penstock.core.network.drops import Skeleton
 from penstock.core.network.model import Network
+from penstock.core.settings import one_of
 from penstock.errors import PenstockError
 
 Objective = Literal["sum", "balanced", "max_min"]
@@ -89,7 +90,7 @@ def best(
     >>> best(network, budget=55).delivered
     {'A': 50.0, 'B': 100.0}
     """
-    _check(objective)
+    one_of("objective", objective, get_args(Objective))
     bones = Skeleton(network, rates)
     program = _Program(bones, objective)
     return _read(bones, program.towards(objective, budget).rows)
@@ -97,7 +98,7 @@ def best(
 
 def way_down(bones: Skeleton, objective: Objective = "sum") -> Floats:
     """Rows that pass each place, from no drops down to nothing, one row of the array a knot; mixtures are good too."""
-    _check(objective)
+    one_of("objective", objective, get_args(Objective))
     program, load = _Program(bones, objective), bones.load
     ends = [_Solution(load, np.array(bones.full[0]), program.whole, 0.0), program.solve(0.0)]
     if objective != "sum":
@@ -282,11 +283,6 @@ def _parts(bones: Skeleton) -> list[list[tuple[int, float]]]:
             if bones.full[1][end] > 0.0:
                 found[end].append((index, share * bones.full[0][index] / bones.full[1][end]))
     return found
-
-
-def _check(objective: str) -> None:
-    if objective not in get_args(Objective):
-        raise PenstockError.setting("objective", objective, f"one of {', '.join(get_args(Objective))}")
 
 
 def _read(bones: Skeleton, rows: Floats) -> Optimum:

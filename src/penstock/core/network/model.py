@@ -11,7 +11,6 @@ where an input's $L_i$ is the sum over its arcs, $q_a$ are rows that wait on an 
 worked off per second. A union or join counts the rows of all its sources.
 """
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from functools import cached_property
 from typing import Literal
 
 from penstock.core.network.qos import DelayQos, LossTolerance, ValueQos
+from penstock.core.settings import number, one_of
 from penstock.errors import PenstockError
 
 Op = Literal["filter", "union", "join", "map", "aggregate"]
@@ -140,7 +140,7 @@ class Network:
             if times > 1:
                 raise PenstockError.setting("name", name, "each name once, among inputs, boxes and outputs")
         for one in self.inputs:
-            _number(f"rate of {one.name}", one.rate)
+            number(f"rate of {one.name}", one.rate, 0.0)
         for box in self.boxes:
             self._check(box)
         for output in self.outputs:
@@ -154,21 +154,19 @@ class Network:
         _ = self.order
 
     def _check(self, box: Box) -> None:
-        least, most = SOURCES.get(box.op, (0, 0))
-        if not most:
-            raise PenstockError.setting(f"op of {box.name}", box.op, f"one of {', '.join(SOURCES)}")
+        least, most = SOURCES[one_of(f"op of {box.name}", box.op, SOURCES)]
         if not least <= len(box.sources) <= most:
             wanted = f"{least}" if least == most else f"{least} or more"
             raise PenstockError.setting(f"from of {box.name}", list(box.sources), f"{wanted} for a {box.op}")
         for source in box.sources:
             self._check_source(box.name, source)
-        _number(f"cost of {box.name}", box.cost)
+        number(f"cost of {box.name}", box.cost, 0.0)
         if isinstance(box.selectivity, Mapping) and set(box.selectivity) != set(box.sources):
             raise PenstockError.setting(
                 f"selectivity of {box.name}", dict(box.selectivity), f"one for each of {', '.join(box.sources)}"
             )
         for source in box.sources:
-            _number(f"selectivity of {box.name}", box.selectivity_of(source))
+            number(f"selectivity of {box.name}", box.selectivity_of(source), 0.0)
 
     def _check_source(self, name: str, source: str) -> None:
         if source not in self._producers:
@@ -187,8 +185,8 @@ class Network:
     def _arcs(self) -> list[Arc]:
         found: list[Arc] = []
         for box in self.boxes:
-            for number, source in enumerate(box.sources):
-                again = f"#{box.sources[:number].count(source) + 1}" if source in box.sources[:number] else ""
+            for place, source in enumerate(box.sources):
+                again = f"#{box.sources[:place].count(source) + 1}" if source in box.sources[:place] else ""
                 found.append(
                     Arc(f"{source}->{box.name}{again}", source, box.name, box.cost, box.selectivity_of(source))
                 )
@@ -269,8 +267,3 @@ class Network:
         rates = self.rates if rates is None else rates
         waiting = sum(rows * self.coefficients[name] for name, rows in (queues or {}).items())
         return sum(rate * self.coefficients[name] for name, rate in rates.items()) + melt_rate * waiting
-
-
-def _number(setting: str, given: float) -> None:
-    if isinstance(given, bool) or not isinstance(given, int | float) or not 0.0 <= given < math.inf:
-        raise PenstockError.setting(setting, given, "a number from 0 up")

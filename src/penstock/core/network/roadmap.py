@@ -22,7 +22,7 @@ from penstock.core.network import exact
 from penstock.core.network.by_value.cells import Predicate
 from penstock.core.network.drops import Place, Shedding, Skeleton
 from penstock.core.network.model import Network
-from penstock.core.settings import number
+from penstock.core.settings import number, one_of
 from penstock.errors import PenstockError
 
 Placement = Literal["single", "group"]
@@ -153,8 +153,7 @@ def build(
     """
     check_step(network, step, drop_cost)
     for setting, given, kinds in (("placement", placement, Placement), ("solver", solver, Solver)):
-        if given not in get_args(kinds):
-            raise PenstockError.setting(setting, given, f"one of {', '.join(get_args(kinds))}")
+        one_of(setting, given, get_args(kinds))
     bones = Skeleton(network, rates)
     steps = np.full(len(bones.places), step)
     if objective == "sum" and (solver == "greedy" or (solver == "auto" and _greedy_will_do(bones, placement))):

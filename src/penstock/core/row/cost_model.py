@@ -16,6 +16,7 @@ import numpy as np
 
 from penstock.core.row.cost_sketch import FORGOTTEN, CostSketch
 from penstock.core.row.machines import Key
+from penstock.core.settings import whole_number
 from penstock.errors import PenstockError
 
 
@@ -39,8 +40,7 @@ class HeavyHitters:
 
     def __init__(self, places: int) -> None:
         """Start with every place free."""
-        if places < 1:
-            raise PenstockError.setting("places", places, "a whole number from 1 up")
+        whole_number("places", places, 1)
         self._place_of: dict[Key, int] = {}
         self._key_at: list[Key | None] = [None] * places
         self._count = np.zeros(places)

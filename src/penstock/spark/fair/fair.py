@@ -21,7 +21,7 @@ from penstock.core.fairness.jain import jain
 from penstock.core.fairness.members import Prefer, Terms
 from penstock.core.fairness.planner import FairPlanner
 from penstock.core.fairness.sic import STW_S
-from penstock.core.settings import duration_s, int64, number
+from penstock.core.settings import duration_s, int64, number, one_of
 from penstock.errors import PenstockError
 from penstock.messages.claim import Claim
 from penstock.spark.fair.member import FairReading, MemberPlanner
@@ -29,7 +29,6 @@ from penstock.spark.fair.sic_columns import SicOfRows
 from penstock.spark.fair.sic_functions import SIC
 from penstock.spark.fair.sic_operators import observed
 from penstock.spark.guard.batches import PROBE
-from penstock.spark.guard.checks import one_of
 from penstock.spark.guard.controller import Controller
 from penstock.spark.guard.guard import Backlog, Guard, Mode
 from penstock.spark.guard.misuse import GATE, check_frame, only_gates
@@ -308,8 +307,8 @@ class FairQuery(Guard):
                 f"query {self.name!r} has {len(self.terms.sources)} sources: say which one rows are of, as in "
                 f".transform(query.admit, {self.terms.sources[0]!r}), or which column tells, with by="
             )
-        if source is not None and source not in self.terms.sources:
-            raise PenstockError.setting("source", source, f"one of {', '.join(self.terms.sources)}")
+        if source is not None:
+            one_of("source", source, self.terms.sources)
         self._columns.refuse_own_weight(df)
         check_frame(df, self.name, self._columns.decisive(df), self._metrics[0])
         rows = SicOfRows(self.terms.sources, source, by, by_class=isinstance(self._policy, Balanced), given=sic)

@@ -26,10 +26,10 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 
-from penstock.core.settings import number
+from penstock.core.settings import number, one_of
 from penstock.errors import PenstockError
 from penstock.spark.fair.sic_functions import SIC, PassOnArrow, PassOnPandas, PassOnRow
-from penstock.spark.guard.checks import column_name, column_names, one_of
+from penstock.spark.guard.checks import column_name, column_names
 from penstock.spark.guard.weight_mark import WEIGHT, refuse_another
 
 if TYPE_CHECKING:

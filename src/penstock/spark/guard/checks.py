@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.core.balanced.policy import Balanced
 from penstock.core.control.policies import FullKnowledge, LoadAware
 from penstock.core.control.targets import MeanQueueLatency
+from penstock.core.settings import one_of
 from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
@@ -56,13 +57,6 @@ def row_gate_machines(row_gate: object, target: Target, policy: Policy) -> Calla
             "row_gate", row_gate, "it only together with a policy that sheds row by row, as LoadAware"
         )
     return partial(machines, target)
-
-
-def one_of(setting: str, given: Any, choices: tuple[str, ...]) -> Any:  # noqa: ANN401 - a literal of the caller's
-    """The value, if it is one of the choices."""
-    if given not in choices:
-        raise PenstockError.setting(setting, given, f"one of {', '.join(choices)}")
-    return given
 
 
 def column_name(setting: str, given: object) -> str:

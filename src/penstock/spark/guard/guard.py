@@ -17,6 +17,7 @@ from penstock.core.control.planner import SOURCE
 from penstock.core.control.policies import BaseLine, FullKnowledge, LoadAware
 from penstock.core.control.targets import Throughput
 from penstock.core.loop.binding import Start
+from penstock.core.settings import one_of
 from penstock.errors import PenstockError
 from penstock.messages.claim import Claim
 from penstock.spark.grouping.dealing import FromLog, Given
@@ -29,7 +30,6 @@ from penstock.spark.guard.checks import (
     condition,
     guard_key,
     guard_name,
-    one_of,
     plain_column_name,
     row_gate_machines,
     usable_policy,
