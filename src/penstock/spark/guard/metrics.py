@@ -40,13 +40,13 @@ class GuardMetrics(Collector):
     def collect(self) -> Iterator[Metric]:
         """Every metric as it stands."""
         totals, last = self._guard.totals, self._guard.report()
-        yield self._counter("rows_in", "Rows that came to the gate.", totals.rows_in)
-        yield self._counter("rows_kept", "Rows that the guard let through.", totals.rows_kept)
+        yield self._counter("rows_in", "Rows that reached the gate.", totals.rows_in)
+        yield self._counter("rows_kept", "Rows that the guard kept.", totals.rows_kept)
         yield self._by_reason("rows_shed", "Rows that the guard shed.", totals.rows_shed)
         yield self._by_reason("rows_would_shed", "Rows that a dry run would have shed.", totals.rows_would_shed)
-        yield self._counter("rows_must_keep", "Rows let through because they must be kept.", totals.rows_must_keep)
+        yield self._counter("rows_must_keep", "Kept rows that match keep.", totals.rows_must_keep)
         yield self._counter("batches", "Micro-batches with rows.", totals.batches)
-        yield self._counter("batches_missing", "Batches that no report covers.", totals.batches_missing)
+        yield self._counter("batches_missing", "Batches without a report.", totals.batches_missing)
         yield self._counter("busy_seconds", "Work of the measured operator.", totals.busy_s)
         yield self._counter("controller_errors", "Errors that the guard caught.", self._guard.errors)
         yield self._summary(
