@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 from tests.core.networks import example_with_values, figure_4
 
+from penstock.core.control.memory import from_text, to_text
 from penstock.core.network.model import Network
 from penstock.core.network.planner import Decision, Kind, NetworkPlanner
 from penstock.core.network.roadmap import Entry
 from penstock.core.network.statistics import Measured
+from penstock.errors import PenstockError
 
 TRIGGER_S, OVERHEAD_S, PACE = 2.0, 0.3, 2.0
 STEPS = np.linspace(0.0, 1.0, 51)
@@ -220,3 +222,19 @@ def test_the_map_is_made_anew_when_proportions_drift_and_not_before() -> None:
     rates = scaled(network, 2.0)
     run(machine, {"I1": rates["I1"] * 3.0, "I2": rates["I2"] / 3.0}, 4)
     assert machine.planner.rebuilt > steady
+
+
+def test_what_was_learned_survives_a_restart_and_the_first_batch_drops_as_the_last_did() -> None:
+    machine = Machine(in_ms())
+    for _ in range(12):
+        machine.batch({"I1": 400.0, "I2": 400.0})
+    memory = from_text(to_text(machine.planner.save()))
+    again = NetworkPlanner(in_ms(), trigger_s=TRIGGER_S)
+    assert again.recall((), 1.0).drops == ()
+    again.restore(memory, 1.0)
+    plan = again.recall((), 1.0)
+    assert {drop.place: drop.keep for drop in plan.drops} == pytest.approx(machine.decisions[-1].entry.keep, rel=0.15)
+    assert plan.drops
+    assert again.known.rates == machine.planner.known.rates
+    with pytest.raises(PenstockError, match="settings"):
+        NetworkPlanner(in_ms(), trigger_s=TRIGGER_S, kind="input_uniform").restore(memory, 1.0)

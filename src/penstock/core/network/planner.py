@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
+from penstock.core.control.memory import Learned, restored, saved
 from penstock.core.network import roadmap
 from penstock.core.network.admission_control import evenly
 from penstock.core.network.by_value import roadmap as semantic
@@ -115,11 +116,12 @@ class NetworkPlanner:
 
     def decide(self, batch: Measured, now_s: float) -> Plan | None:
         """Learn from a batch; the plan for the next, or None to go on with the one in force."""
-        found = self.learn(batch)
-        if not (self._shed and found.changed):
-            return None
+        return self._plan(now_s) if self.learn(batch).changed and self._shed else None
+
+    def _plan(self, now_s: float, note: str = "") -> Plan:
+        found = self.last
         self.entry, self.entries = found.entry, found.entries
-        return Plan(0, self._kind, now_s, 0, drops=_drops(found.entry), entry=found.index)
+        return Plan(0, self._kind, now_s, 0, drops=_drops(found.entry), entry=found.index, note=note)
 
     def release(self, version: int, now_s: float, note: str) -> Plan:
         """A plan that keeps every row; the next decision counts as new, whatever it is."""
@@ -129,22 +131,33 @@ class NetworkPlanner:
         return Plan(version, self._kind, now_s, 0, note=note)
 
     def recall(self, reports: Sequence[object], now_s: float) -> Plan:
-        """The plan for the first batch of a run."""
+        """The plan for the first batch of a run: what the last run would go on with, if that is remembered."""
         del reports
-        return Plan(0, self._kind, now_s, 0, drops=self.start, note="start")
+        if self.start or not (self._shed and self.known.enough and self._choose().changed):
+            return Plan(0, self._kind, now_s, 0, drops=self.start, note="start")
+        return self._plan(now_s, "goes on from the last run")
 
     def save(self) -> dict[str, Any]:
-        """Nothing: boxes are timed anew in the first batch."""
-        return {}
+        """What was learned; nothing of drops by value, for which distributions are measured anew."""
+        return {} if self._histograms else saved(self._kind, **self._parts)
 
     def restore(self, state: Mapping[str, Any], now_s: float) -> None:
-        """Begin anew."""
+        """Take over what `save` gave."""
+        del now_s
+        restored(state, self._kind, **self._parts)
+
+    @property
+    def _parts(self) -> dict[str, Learned]:
+        return {"known": self.known, **{f"stage {name}": pace for name, pace in self.known.paces.items()}}
 
     def learn(self, batch: Measured) -> Decision:
         """Learn from a batch; what to drop of the next."""
         self.known.learn(batch)
         if self._histograms:
             self._histograms.learn(batch.quantiles)
+        return self._choose()
+
+    def _choose(self) -> Decision:
         network, capacity = self.known.network, self.known.capacity
         if not self.known.enough:
             self.last = Decision(nothing_dropped(network), 0, 0, 0.0, capacity, changed=False)

@@ -10,12 +10,13 @@ r"""What batches teach about a network: rates, selectivities, what boxes cost, a
   stage whose load is the largest share of its capacity; boxes of other stages cost nothing then.
 """
 
-from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from penstock.core.control.capacity import Capacity
+from penstock.core.control.memory import Learned
 from penstock.core.network.model import Box, Input, Network
+from penstock.messages.codec import Count, Flag, Name, Number, Record
 
 #: Batches over which a rate is taken.
 RATE_BATCHES = 2
@@ -56,7 +57,13 @@ class Measured:
     quantiles: Mapping[str, list[float]] = field(default_factory=dict)
 
 
-class NetworkStatistics:
+@dataclass(frozen=True, slots=True)
+class _Came(Record):
+    elapsed_s: Number
+    rows: Mapping[Name, Count]
+
+
+class NetworkStatistics(Learned):
     """What is known of a running network.
 
     >>> from penstock.core.network.model import Output
@@ -69,6 +76,15 @@ class NetworkStatistics:
     >>> known.rates, known.network.boxes[0].selectivity, round(known.capacity, 6), known.network.load()
     ({'I': 1000.0}, 0.25, 1.6, 1.0)
     """
+
+    _recent: tuple[_Came, ...]
+    _into: Mapping[Name, Number]
+    _out: Mapping[Name, Number]
+    _costs: Mapping[Name, Number]
+    _python: Mapping[Name, tuple[Number, ...]]  # rows and seconds
+    _pace: Capacity
+    _calibrated: Flag
+    _last_s: Number
 
     def __init__(
         self,
@@ -86,24 +102,21 @@ class NetworkStatistics:
             stages: The box that begins each further stage, and all boxes of it.
         """
         self._given, self._trigger_s = network, trigger_s
-        self._recent = deque[tuple[float, Mapping[str, int]]](maxlen=RATE_BATCHES)
-        self._into: dict[str, float] = {}
-        self._out: dict[str, float] = {}
-        self._costs = dict.fromkeys([box.name for box in network.boxes], LEAST_COST_S)
-        self._costs |= dict.fromkeys([name for name, _ in stages], STATEFUL_COST_S)
-        self._python: dict[str, tuple[float, float]] = {}
+        self._recent, self._into, self._out, self._python = (), {}, {}, {}
+        costs = dict.fromkeys([box.name for box in network.boxes], LEAST_COST_S)
+        self._costs = costs | dict.fromkeys([name for name, _ in stages], STATEFUL_COST_S)
         self._upstream = _upstream(network)
         self._stages = dict(stages)
         others = frozenset[str]().union(*self._stages.values())
         self._first = frozenset(box.name for box in network.boxes) - others
         self._pace = Capacity(unit_s=1.0 / pace)
-        self._paces = {name: Capacity(unit_s=1.0 / pace) for name in self._stages}
+        self.paces = {name: Capacity(unit_s=1.0 / pace) for name in self._stages}
         self._calibrated = False
         self._last_s = 0.0
 
     def calibrate(self, costs_s: Mapping[str, float], overhead_s: float | None = None) -> None:
         """Take over costs that were measured apart from any batch, and how long a batch without rows takes."""
-        self._costs |= {name: max(cost, LEAST_COST_S) for name, cost in costs_s.items()}
+        self._costs = {**self._costs, **{name: max(cost, LEAST_COST_S) for name, cost in costs_s.items()}}
         if overhead_s is not None:
             self._pace.calibrate(overhead_s)
             self._calibrated = True
@@ -111,24 +124,25 @@ class NetworkStatistics:
     def learn(self, batch: Measured) -> None:
         """Process one batch of the inputs."""
         if batch.elapsed_s > 0.0:
-            self._recent.append((batch.elapsed_s, batch.rows))
+            self._recent = (*self._recent, _Came(batch.elapsed_s, batch.rows))[-RATE_BATCHES:]
         for box in self._given.boxes:
             came = sum(batch.arcs.get(arc.name, 0) for arc in self._given.into[box.name])
             if came and not batch.by_value & self._upstream[box.name]:
-                self._into[box.name] = REMEMBER * self._into.get(box.name, 0.0) + came
-                self._out[box.name] = REMEMBER * self._out.get(box.name, 0.0) + batch.leaving.get(box.name, 0)
+                left = batch.leaving.get(box.name, 0)
+                self._into = {**self._into, box.name: REMEMBER * self._into.get(box.name, 0.0) + came}
+                self._out = {**self._out, box.name: REMEMBER * self._out.get(box.name, 0.0) + left}
             if came and box.name in batch.python_s:
                 rows, seconds = self._python.get(box.name, (0.0, 0.0))
                 rows, seconds = REMEMBER * rows + came, REMEMBER * seconds + batch.python_s[box.name]
-                self._python[box.name] = rows, seconds
-                self._costs[box.name] = max(seconds / rows, LEAST_COST_S)
+                self._python = {**self._python, box.name: (rows, seconds)}
+                self._costs = {**self._costs, box.name: max(seconds / rows, LEAST_COST_S)}
         self._last_s = batch.duration_s
         if not batch.cold:
             self._pace.learn(self._work_s(batch.arcs, self._first), batch.duration_s)
 
     def learn_stage(self, stage: str, arcs: Mapping[str, int], duration_s: float) -> None:
         """Process one batch of a further stage: rows on the arcs into its boxes, and how long it took."""
-        self._paces[stage].learn(self._work_s(arcs, self._stages[stage]), duration_s)
+        self.paces[stage].learn(self._work_s(arcs, self._stages[stage]), duration_s)
 
     def _work_s(self, arcs: Mapping[str, int], boxes: frozenset[str]) -> float:
         own = [arc for arc in self._given.arcs if arc.target in boxes]
@@ -154,10 +168,11 @@ class NetworkStatistics:
     @property
     def rates(self) -> dict[str, float]:
         """Rows a second of each input."""
-        span_s = sum(elapsed_s for elapsed_s, _ in self._recent)
+        span_s = sum(one.elapsed_s for one in self._recent)
         if not span_s:
             return self._given.rates
-        return {one.name: sum(rows.get(one.name, 0) for _, rows in self._recent) / span_s for one in self._given.inputs}
+        came = {one.name: sum(batch.rows.get(one.name, 0) for batch in self._recent) for one in self._given.inputs}
+        return {name: rows / span_s for name, rows in came.items()}
 
     @property
     def due(self) -> dict[str, float]:
@@ -181,7 +196,7 @@ class NetworkStatistics:
     def _bottleneck(self) -> tuple[frozenset[str], Capacity]:
         """The stage whose load is the largest share of what it can do."""
         found = [(self._first, self._pace)]
-        found += [(boxes, self._paces[name]) for name, boxes in self._stages.items()]
+        found += [(boxes, self.paces[name]) for name, boxes in self._stages.items()]
         if len(found) == 1:
             return found[0]
         return max(found, key=lambda stage: self._learned(stage[0]).load() / stage[1].per_s(self._trigger_s))
