@@ -40,6 +40,9 @@ from penstock.messages.codec import Count, Flag, Number
 
 #: At least this share of a batch is planned for work, if need be by longer batches.
 LEAST_SHARE = 0.5
+#: If a target is out of reach however much is shed, this share of the time is for work: with more, batches would take
+#: ever longer.
+KEEP_UP = 0.8
 #: By how much of a batch's time both parts may change from one batch to the next.
 CHANGE = 0.05
 #: A part that is small now may grow: its change is at least this share of `CHANGE`.

@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.control.bucket_costs import BUCKETS, BucketCosts
-from penstock.core.control.capacity import Capacity
+from penstock.core.control.capacity import KEEP_UP, Capacity
 from penstock.core.control.memory import Learned
 from penstock.core.control.targets import AIM, Pace, Target
 from penstock.messages.codec import Count, Flag, Number
@@ -62,8 +62,6 @@ SURE_ERRORS, VARIED = 2.0, 4.0
 CHANGED = 1.5
 #: A target that every batch misses for so long stays missed unless something changes.
 MISSED_S = 10.0
-#: If the target is out of reach, batches may work this share of the time: with more, they would take ever longer.
-KEEP_UP = 0.8
 #: Two batches in a row whose rows differ by less, with older rows left behind, are as large as the source allows.
 SAME_SIZE = 0.01
 #: A batch fits a plan if it is up to so many times as large as planned for: rows never come quite evenly.

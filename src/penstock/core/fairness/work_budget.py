@@ -24,7 +24,7 @@ more work comes than can be done.
 
 import math
 
-from penstock.core.control.capacity import LEAST_SHARE, overhead_of, work_per_s
+from penstock.core.control.capacity import KEEP_UP, LEAST_SHARE, overhead_of, work_per_s
 from penstock.core.control.memory import Learned
 from penstock.core.control.targets import AIM
 from penstock.core.settings import duration_s
@@ -42,8 +42,6 @@ DRAIN_SHARE = 0.5
 OVER_GAIN, LEAST_OVER, MOST_OVER = 0.1, 0.5, 2.0
 #: Half way at a time it never comes there quite.
 NEARLY = 1.1
-#: Where shedding is in vain, so much of the capacity is given: with more, batches would take ever longer.
-KEEP_UP = 0.8
 #: A slow start is over after so many cycles.
 SOME_CYCLES = 4
 

@@ -5,9 +5,8 @@ What remains is shared among the site's own sources by `fair_shares`. Shares go 
 at each batch, because several sites answer the same news at the same time. A batch's rows never come as the mean does,
 so a batch is kept by what its queries are owed (`core.fairness.service_debt`), within the work that fits it.
 
-What a fragment takes has a fixed part and a part for each row (`core.control.capacity`), and so has all the rest of a
-batch. Only the second is the cost of a row. At least half of the budget is given to rows, however long the fixed parts
-take: to shed more would win little time.
+Each fragment has a capacity (`core.control.capacity`), and so has all the rest of a batch: what each row adds is its
+cost, and the overheads together leave the work that fits.
 """
 
 import math
@@ -18,7 +17,7 @@ from typing import Literal
 
 import numpy as np
 
-from penstock.core.control.capacity import Capacity
+from penstock.core.control.capacity import LEAST_SHARE, Capacity, work_per_s
 from penstock.core.fairness.service_debt import ServiceDebt
 from penstock.core.fairness.sites.peers import Known
 from penstock.core.fairness.sites.shares import Demand, even_shares, fair_shares
@@ -28,8 +27,6 @@ Policy = Literal["balance", "random"]
 #: How far shares go towards where they should be: at most this share of the way at a batch, and all of it in no less
 #: than this share of the window, or short batches would answer news that say nothing yet of the last answer.
 STEP, SETTLE = 0.5, 0.25
-#: At least this share of the budget goes to rows, however long the fixed part of a batch takes.
-LEAST_FOR_ROWS = 0.5
 #: As long as it is in doubt whether shedding makes batches shorter, everything is kept after so many batches, and again
 #: after twice as many each time. It is in doubt if the standard error of what is fixed is more than this share of the
 #: time from batch to batch.
@@ -139,7 +136,7 @@ class SitePlanner:
     def alarms(self) -> tuple[str, ...]:
         """Alarms, one line each."""
         fixed_s, may_s = self._fixed_s, self._busy_share * self._elapsed_s
-        if self._rows_per_s is not None or self._took_s <= may_s or fixed_s <= (1.0 - LEAST_FOR_ROWS) * may_s:
+        if self._rows_per_s is not None or self._took_s <= may_s or fixed_s <= (1.0 - LEAST_SHARE) * may_s:
             return ()
         line = (
             f"batches take {self._took_s:.2f} s of {self._elapsed_s:.2f} s, at least {fixed_s:.2f} s of it however few "
@@ -247,7 +244,7 @@ class SitePlanner:
     def _budget(self, elapsed_s: float) -> float:
         if self._rows_per_s is not None:
             return self._rows_per_s
-        return max(self._busy_share - self._fixed_s / elapsed_s, LEAST_FOR_ROWS * self._busy_share)
+        return work_per_s(self._busy_share, self._fixed_s, self._busy_share * elapsed_s)
 
     def _tries(self, give: dict[str, float]) -> bool:
         """Whether to keep everything for once, because nobody knows whether shedding makes batches shorter."""
