@@ -8,7 +8,9 @@ from statistics import median
 
 import pytest
 
+from penstock.core.control.memory import from_text, to_text
 from penstock.core.fairness.jain import jain
+from penstock.core.fairness.sites.decisions import Arrivals, SiteDecisions
 from penstock.core.fairness.sites.peers import Peers
 from penstock.core.fairness.sites.planner import Shares, SiteInput, SitePlanner, SiteQuery
 from penstock.core.fairness.sites.shares import Demand, fair_shares
@@ -334,3 +336,24 @@ def test_a_batch_that_is_kept_for_a_try_is_not_told_as_a_share() -> None:
         told.append((shares.keep["own"], shares.give["a"]))
         planner.learn({"f": 1.0 * shares.keep["own"]}, {"f": round(1000 * shares.keep["own"])}, other_s=0.0)
     assert any(keep == 1.0 and give < 1.0 for keep, give in told), told
+
+
+def test_what_a_site_has_learned_survives_a_restart() -> None:
+    inputs, queries = {"own": SiteInput("f", "q", source=True)}, {"q": SiteQuery(sources=1)}
+
+    def began() -> SiteDecisions:
+        return SiteDecisions(SitePlanner(inputs, queries, busy_share=0.5), "balance")
+
+    planner = SitePlanner(inputs, queries, busy_share=0.5)
+    before, came = SiteDecisions(planner, "balance"), Arrivals({"own": 1000}, 1.0, {})
+    for _ in range(10):
+        keep = before.decide(came, 1.0).drop("own")
+        assert keep is not None
+        planner.learn({"f": 0.001 * 1000 * keep.keep}, {"f": round(1000 * keep.keep)}, 0.1)
+    assert keep.keep < 0.6
+    again = began()
+    again.restore(from_text(to_text(before.save())), 1.0)
+    first, unlearned = again.decide(came, 1.0).drop("own"), began().decide(came, 1.0).drop("own")
+    assert first is not None
+    assert first.keep == pytest.approx(keep.keep, abs=0.1)
+    assert unlearned is None or unlearned.keep == 1.0

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from penstock.core.control.memory import restored, saved
 from penstock.core.fairness.sites.peers import Known
 from penstock.messages.plan import Drop, Plan, QueryShare, RowSic
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from penstock.core.control.memory import Learned
     from penstock.core.fairness.sites.planner import SitePlanner
 
 
@@ -72,6 +74,23 @@ class SiteDecisions:
             queries=tuple(QueryShare(name, give, levels[name]) for name, give in shares.give.items()),
             elapsed_s=came.elapsed_s,
         )
+
+    def save(self) -> dict[str, Any]:
+        """What was learned of the time that batches take; rates are measured anew."""
+        return saved(self._policy, **self._parts)
+
+    def restore(self, state: Mapping[str, Any], now_s: float) -> None:
+        """Take over what `save` gave."""
+        del now_s
+        restored(state, self._policy, **self._parts)
+
+    @property
+    def _parts(self) -> dict[str, Learned]:
+        times = {f"fragment {name}": one for name, one in self._planner.times.items()}
+        return {"outside": self._planner.outside, **times}
+
+    def recall(self, reports: Sequence[object], now_s: float) -> Plan | None:
+        """Nothing: each batch has a plan of its own."""
 
     def release(self, version: int, now_s: float, note: str) -> Plan:
         """A plan that keeps every row."""

@@ -119,8 +119,9 @@ class SitePlanner:
         self._window_s, self._policy = window_s, policy
         self._recent: deque[tuple[float, Counter[str]]] = deque()
         self._in_window: Counter[str] = Counter()
-        self._times: dict[str, Capacity] = {}  # by fragment
-        self._outside = Capacity(FIXED_OUTSIDE)
+        #: What was learned of the time that batches take: by fragment, and outside all of them.
+        self.times = {one.fragment: Capacity(FIXED_INSIDE) for one in self._inputs.values()}
+        self.outside = Capacity(FIXED_OUTSIDE)
         self._elapsed_s = self._took_s = 0.0  # of the last batch
         self._shed_for, self._try_after = 0, FIRST_TRY  # batches that were shed of, and after how many all are kept
         self._give: dict[str, float] = {}
@@ -226,20 +227,20 @@ class SitePlanner:
         """
         for fragment, took_s in seconds.items():
             if kept.get(fragment):
-                self._times.setdefault(fragment, Capacity(FIXED_INSIDE)).learn(kept[fragment], took_s)
+                self.times[fragment].learn(kept[fragment], took_s)
         self._took_s = sum(seconds.values()) + max(other_s, 0.0)
-        self._outside.learn(sum(kept.values()), max(other_s, 0.0))
+        self.outside.learn(sum(kept.values()), max(other_s, 0.0))
 
     def _cost(self, fragment: str) -> float:
         """Work on a row: rows themselves where capacity is given in rows, else seconds, 0 until they are known."""
         if self._rows_per_s is not None:
             return 1.0
-        return self._times[fragment].unit_s + self._outside.unit_s if fragment in self._times else 0.0
+        return self.times[fragment].unit_s + self.outside.unit_s if self.times[fragment].batches else 0.0
 
     @property
     def _fixed_s(self) -> float:
         """What a batch takes however few rows it has."""
-        return sum(one.overhead_s for one in self._times.values()) + self._outside.overhead_s
+        return sum(one.overhead_s for one in self.times.values() if one.batches) + self.outside.overhead_s
 
     def _budget(self, elapsed_s: float) -> float:
         if self._rows_per_s is not None:
@@ -252,7 +253,7 @@ class SitePlanner:
             self._shed_for, self._try_after = 0, FIRST_TRY
             return False
         self._shed_for += 1
-        in_doubt = math.hypot(*(one.doubt_s for one in self._times.values())) > IN_DOUBT * self._elapsed_s
+        in_doubt = math.hypot(*(one.doubt_s for one in self.times.values() if one.batches)) > IN_DOUBT * self._elapsed_s
         if not in_doubt or self._shed_for < self._try_after:
             return False
         self._shed_for, self._try_after = 0, 2 * self._try_after
