@@ -1,4 +1,4 @@
-"""Compiling loops with Numba, cached on disk where there is a place to write."""
+"""Compiles loops with Numba, cached on disk if a folder can be written."""
 
 from collections.abc import Callable
 from typing import TypeVar, cast

@@ -5,7 +5,7 @@ $V(t) = \int_0^t r$, reaches n + 1:
 
 $$a_n = V^{-1}(n + 1), \qquad \mathrm{rows}(t) = |\{n : a_n \le t\}|$$
 
-so the two directions cannot disagree. The phases either begin anew after the last or the last rate goes on for ever.
+so the two directions cannot disagree. After the last phase either the phases repeat or the last rate continues.
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ _PHASES = f"lengths and rows per second (up to {MOST_ROWS_PER_S:g}), such as '20
 _CSV = (
     f"a CSV with the header {CSV_HEADER} and lines of a length and a rate (up to {MOST_ROWS_PER_S:g}), such as 20,500"
 )
-#: A round that brings less would lose its rows in rounding.
+#: A round with less would lose its rows in rounding.
 _LEAST_ROUND_ROWS = 1e-6
 _ABOVE_0 = float(np.finfo(np.float64).tiny)
 #: How far the area, as computed, may be off the row number; more than rounding ever is below 1e15 rows.
@@ -34,7 +34,7 @@ _SLACK_ROWS = 64
 
 @dataclass(frozen=True)
 class RateProfile:
-    """Phases of `lengths_s` seconds at `rows_per_s` each; the last goes on for ever unless they `repeat`.
+    """Phases of `lengths_s` seconds at `rows_per_s` each; the last continues unless they `repeat`.
 
     >>> profile = RateProfile.phases("20 s: 500, 60 s: 1000")
     >>> profile.rows_by(20.0), profile.rows_by(21.0)
@@ -48,7 +48,7 @@ class RateProfile:
     repeat: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse phases that do not fit together or bring no rows."""
+        """Refuse phases that do not match or have no rows."""
         if not self.lengths_s or len(self.lengths_s) != len(self.rows_per_s):
             sizes = f"{len(self.lengths_s)} lengths and {len(self.rows_per_s)} rates"
             raise PenstockError(f"{sizes} make no profile: give one rate for each length, and at least one")
@@ -62,7 +62,7 @@ class RateProfile:
 
     @classmethod
     def constant(cls, rate: object) -> "RateProfile":
-        """The same rate for ever.
+        """A constant rate.
 
         >>> RateProfile.constant(1000).rows_by(1.5)
         1500

@@ -1,4 +1,4 @@
-"""Reading settings: the number meant, or one line that says what is accepted."""
+"""Reading settings: the value, or one line with what is accepted."""
 
 import math
 import re

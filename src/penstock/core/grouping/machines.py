@@ -44,7 +44,7 @@ class Done:
     request: object | None = None  #: what the scheduler sent along with the row
 
     def __post_init__(self) -> None:
-        """Refuse what would poison every later decision."""
+        """Refuse values that would distort all later decisions."""
         number("cost_s", self.cost_s, 0.0, LONGEST_S)
         if not -math.inf < self.assigned_s <= self.finish_s < math.inf:
             given = (self.assigned_s, self.finish_s)

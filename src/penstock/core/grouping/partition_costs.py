@@ -1,19 +1,17 @@
-r"""What rows cost by bucket and by partition, learned batch by batch: what a deal goes by.
+r"""What rows cost by bucket and by partition, learned batch by batch: the input of a deal.
 
-One shape is learned from all partitions together, as `BucketCosts` does it, and a factor for each partition, which
-says how much longer it takes than the others:
+One shape is learned from all partitions together, as in `BucketCosts`, and a relative speed factor for each partition:
 
 $$\hat w_{b,j} = f_j\,\hat w_b$$
 
 - A batch gives one ratio for each partition, of the work that was done there to the work expected there. Its logarithm
-  is averaged over batches, and the average counts only as far as it stands out from its own error, so that partitions
-  that are alike are taken for alike: $\log f_j = \max(0, 1 - 2\sigma^2 / (n\,m^2))\, m$. How far ratios scatter is
-  learned too, and taken for large until then; one batch alone says nothing.
-- If the last two batches lie three deviations off that average, something has changed: the past is forgotten.
-- Where a bucket was measured often on a partition and costs something else there than factor and shape say, it gets a
-  cost of its own, drawn towards theirs.
+  is averaged over batches, and the average counts only as far as it stands out from its own error, so that equal
+  partitions get equal factors: $\log f_j = \max(0, 1 - 2\sigma^2 / (n\,m^2))\, m$. The scatter of ratios is learned
+  too, and assumed to be large until then; one batch alone changes nothing.
+- If the last two batches deviate from that average by three deviations, the past is forgotten. - A bucket measured
+often on a partition whose cost there differs from factor times shape gets its own cost, shrunk towards theirs.
 
-Only ratios of costs matter to a deal, so what makes all partitions slower at once is taken out first.
+Only ratios of costs matter to a deal, so a common slowdown is removed first.
 """
 
 from __future__ import annotations
@@ -35,19 +33,19 @@ REMEMBER, REMEMBER_FACTORS = 0.95, 0.9
 #: The deviation of a partition's ratio that is expected before any is known, which counts for one batch; and what is
 #: remembered of it from one batch to the next.
 DEVIATION, REMEMBER_DEVIATION = 0.2, 0.95
-#: Of several partitions the one that is furthest off is so by chance: an average counts less than it would alone.
+#: The most extreme of several partitions is often so by chance, so its average counts less than it would alone.
 CAUTION = 2.0
-#: So many deviations between the average over the last two batches and that over all is a change.
+#: This many deviations between the average of the last two batches and that of all is a change.
 CHANGE = 3.0
 #: A bucket's own cost on a partition: rows that it takes, rows that shape and factor count for, and how far off they
-#: must be. Costs of keys that share a bucket scatter, and a deal would chase whatever looks cheap by chance.
+#: must be. Costs of keys that share a bucket scatter, and a deal would follow random low costs.
 OWN_ROWS, OWN_APART = 64.0, 0.3
 #: Batches that factors from a plan count for, which is as many as are ever remembered; and how many times `OWN_ROWS` a
 #: bucket's own cost does, at least.
 MOST_BATCHES, REMEMBERED_OWN = 1.0 / (1.0 - REMEMBER_FACTORS), 4.0
 #: The deviation that goes with factors that were given and not learned.
 SURE = 0.01
-#: Up to so many partitions have buckets with costs of their own.
+#: Up to this many partitions have buckets with their own costs.
 MOST_OWN = 256
 #: Rows that each bucket counts for when costs come from a plan.
 PRIME_ROWS = 8.0
@@ -95,8 +93,8 @@ class PartitionCosts:
         return known
 
     def _remember(self, costs: Costs) -> None:
-        """Take factors, and costs of buckets' own, for what `costs` makes of them."""
-        # A plan by hand is taken at its word.
+        """Restore factors and buckets' own costs from a plan."""
+        # A plan made by hand counts as exact.
         batches, deviation = (costs.batches, costs.deviation) if costs.ratios else (MOST_BATCHES, SURE)
         self._batches += batches
         self._scattered += batches
@@ -165,7 +163,7 @@ class PartitionCosts:
         if len(parts) < 2:  # noqa: PLR2004 - one alone cannot be compared
             return
         logs = np.log([done_s[part] / due_s[part] for part in parts.tolist()])
-        # A batch compares its partitions with each other: together they are what they were.
+        # A batch compares its partitions with each other: their total is unchanged.
         logs -= logs.mean()
         if not self.known:
             logs *= 1.0 - 1.0 / len(parts)  # Each was compared with the others, not with all.
@@ -179,7 +177,7 @@ class PartitionCosts:
         self._logs[parts[changed]], self._batches[parts[changed]] = recent[changed], 2.0
         sure = before > 0.0
         if sure.any():
-            # The average that a ratio is held against has an error of its own.
+            # The average of the other partitions has an error too.
             seen = np.minimum(off[sure] ** 2 / (1.0 + 1.0 / before[sure]), CHANGE**2 * self._variance)
             self._squares = REMEMBER_DEVIATION * self._squares + float(seen.mean())
             self._scattered = REMEMBER_DEVIATION * self._scattered + 1.0
@@ -208,7 +206,7 @@ class PartitionCosts:
         return [OwnCost(part, bucket, _short(float(drawn_s[part, bucket]))) for part, bucket in where.tolist()]
 
     def news(self, in_force: Costs | None, place: str) -> Costs | None:
-        """What is known, if a deal by it would differ from one by what is in force."""
+        """The learned costs, if a deal by them would differ from the one in force."""
         if not self.known:
             return None
         new = self.costs(place)

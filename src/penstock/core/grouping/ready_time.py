@@ -1,9 +1,9 @@
-r"""Penstock's own grouping: a row goes to the instance that is expected to be free first.
+r"""Penstock's grouping: a row goes to the instance that is expected to be free first.
 
-OSG adds up what it believes it sent and corrects the sum a few times in a whole stream. Here instances acknowledge rows
-(`AcknowledgingInstance`), and the scheduler remembers those not yet acknowledged. What it believes of
-an instance is then never older than the way of one report: the last acknowledged row was done at $f$, and after it come
-the rows $1 \dots n$ on their way, sent at $a_j$ and expected to cost $\hat w_j$:
+OSG sums its estimates of sent work and corrects the sum a few times per stream. Here instances acknowledge rows
+(`AcknowledgingInstance`), and the scheduler remembers those not yet acknowledged. Its view of an instance is then never
+older than one report delay: the last acknowledged row was done at $f$, and after it come the rows $1 \dots n$ on their
+way, sent at $a_j$ and expected to cost $\hat w_j$:
 
 $$r_0 = f, \qquad r_j = \max(r_{j-1}, a_j) + \chi + \hat w_j, \qquad
 \text{free} = \max\Bigl(r_n,\ \text{now},\ \text{now} - d + \sum_{j=2}^{n} (\chi + \hat w_j)\Bigr)$$
@@ -11,21 +11,21 @@ $$r_0 = f, \qquad r_j = \max(r_{j-1}, a_j) + \chi + \hat w_j, \qquad
 Here $\chi$ is how long a row waits for rows of other schedulers that come between: the mean of what acknowledged rows
 waited beyond the row before them. A scheduler alone sees none.
 
-The last term is what silence tells: a report takes $d$ at most, so the oldest row on its way was not done before
-$\text{now} - d$. A stalled instance looks as loaded as it is, whatever its rows were expected to cost. Among instances
-free at the same time the one not used for longest is taken, so equal rows go in turn.
+The last term covers silence: a report takes at most $d$, so the oldest row on its way was not done before $\text{now} -
+d$. A stalled instance shows its true load, whatever its estimated costs. Among instances free at the same time the
+least recently used is chosen, so equal rows are dealt round-robin.
 
 Costs are learned from every acknowledged row: exactly for `HEAVY_PLACES` frequent keys, from a sketch for the others;
 nothing is sent but two numbers a row, and instances store nothing. A key never seen costs the mean. One cost model
-serves all instances; how they differ is a factor each (`Pace`), which starts from "not at all".
-Until the first report rows go in turn, and count as mean ones when the mean is known.
+serves all instances; each has a speed factor (`Pace`), which starts at 1. Until the first report rows are dealt
+round-robin, and count with the mean cost once it is known.
 
 It takes 16 KB for the table, 3.4 KB for the sketch, 80 bytes an instance and 64 a row on its way; OSG's scheduler
 takes 3.4 KB for each instance, and each instance 5.2 KB. It costs one message of 20 bytes a row, or fewer and larger
 ones (`AcknowledgingInstance`, `report_rows`), where OSG sends some hundred in all.
 
-Against a sum of estimates this has no state that stays wrong: an error of an estimate lives until its row is
-acknowledged. With hopelessly wrong estimates (uniform keys) what is left is join-shortest-queue in units of mean work.
+Unlike a sum of estimates, no error persists: it lasts until its row is acknowledged. With useless estimates (uniform
+keys) this becomes join-shortest-queue in units of mean work.
 """
 
 import math
@@ -50,14 +50,14 @@ class Ticket:
 
 @dataclass(frozen=True, slots=True)
 class RowDone:
-    """What is told of one row: 20 bytes on the wire (a 4-byte number, two 8-byte lengths of time)."""
+    """The report of one row: 20 bytes on the wire (a 4-byte number, two 8-byte lengths of time)."""
 
     number: int
     sojourn_s: float  #: from being sent until done
     cost_s: float
 
     def __post_init__(self) -> None:
-        """Refuse what would poison every later decision."""
+        """Refuse values that would distort all later decisions."""
         number("sojourn_s", self.sojourn_s, 0.0, LONGEST_S)
         number("cost_s", self.cost_s, 0.0, LONGEST_S)
 
@@ -73,8 +73,8 @@ class AcknowledgingInstance:
     """Reports every `report_rows` executed rows of a scheduler, and whatever is unreported when it runs idle.
 
     A row carries a `Ticket`: who sent it and its number among that scheduler's rows at that instance. Rows are executed
-    in the order they were sent, so a later number says that all earlier ones are done too: lost, late and repeated
-    reports do no harm. Only lengths of time are reported, so instances and schedulers need no common clock.
+    in the order they were sent, so a later number implies that all earlier ones are done; lost, late and repeated
+    reports are harmless. Only lengths of time are reported, so instances and schedulers need no common clock.
 
     >>> instance = AcknowledgingInstance(report_rows=2)
     >>> instance.executed(Done(key="a", assigned_s=0.0, finish_s=2.0, cost_s=2.0, waiting=1, request=Ticket(0, 1)))
@@ -86,7 +86,7 @@ class AcknowledgingInstance:
     """
 
     def __init__(self, *, report_rows: int = 1) -> None:
-        """Start with nothing to report; one row a report is the quickest."""
+        """Start with nothing to report; one row per report is the fastest."""
         self._report_rows = whole_number("report_rows", report_rows, 1)
         self._unreported: dict[int, list[RowDone]] = {}
 
@@ -96,7 +96,7 @@ class AcknowledgingInstance:
         return 24 * self._report_rows * max(1, len(self._unreported))
 
     def executed(self, row: Done) -> list[Send]:
-        """Note the row; report if enough are noted or nothing is left to do."""
+        """Record the row; report if enough rows are recorded or the instance is idle."""
         if not isinstance(row.request, Ticket):
             raise TypeError(f"not a ticket: {row.request!r}")
         mine = self._unreported.setdefault(row.request.scheduler, [])
@@ -176,7 +176,7 @@ class ExpectedQueue:
         self._count(row)
 
     def leave(self, number: int, sojourn_s: float) -> SentRow | None:
-        """A row is done, and with it all before it. None if it has left already."""
+        """A row is done, and with it all before it. None if it was already removed."""
         while self.rows and self.rows[0].number <= number:
             row = self.rows.popleft()
             if row.number == number:
@@ -185,12 +185,12 @@ class ExpectedQueue:
         return None
 
     def forget_oldest(self) -> None:
-        """Take the oldest row as done when it was expected."""
+        """Assume that the oldest row is done when expected."""
         row = self.rows.popleft()
         self._after(row, row.work_s + max(self._offset_s, row.sent_s - (row.work_s - row.takes_s)))
 
     def recount(self, takes_s: float) -> None:
-        """Rows sent before anything was known, which are the oldest, are expected to take so long."""
+        """Set the expected time of rows sent before any cost was known, which are the oldest."""
         self._work_s, self._offset_s = 0.0, self.done_s
         self._leads.clear()
         for row in self.rows:
@@ -215,9 +215,9 @@ class ExpectedQueue:
 
 #: Weight of a row against the next one: about the last thousand rows count.
 PACE_MEMORY = 0.999
-#: A difference smaller than so many standard errors is taken for noise.
+#: A difference smaller than so many standard errors counts as noise.
 STANDARD_ERRORS = 3.0
-#: No instance is taken to be slower, or faster, than the others by more than this factor.
+#: The largest assumed speed difference between instances.
 WIDEST_PACE = 1000.0
 
 
@@ -225,8 +225,8 @@ class Pace:
     r"""How much slower than the estimates an instance is.
 
     The ratio of what rows did cost to what they were expected to is noisy, and a false difference between equal
-    instances does harm for as long as reports are on their way. So only what lies beyond `STANDARD_ERRORS` standard
-    errors counts:
+    instances is harmful until the next reports arrive. So only a difference beyond `STANDARD_ERRORS` standard errors
+    counts:
 
     $$q = \frac{\sum w}{\sum \hat w}, \qquad e = \frac{\sqrt{\sum (w - q\,\hat w)^2}}{\sum \hat w}, \qquad
     \text{pace} = 1 + \operatorname{sign}(q-1)\,\max(|q-1| - 3e,\ 0)$$
@@ -243,7 +243,7 @@ class Pace:
     __slots__ = ("_cost_s", "_expected_s", "_squares", "factor")
 
     def __init__(self) -> None:
-        """As fast as the others until shown otherwise."""
+        """Start with equal speed."""
         self.factor = 1.0
         self._expected_s = 0.0
         self._cost_s = 0.0
@@ -274,9 +274,9 @@ SKETCH_ROWS, SKETCH_COLUMNS = 4, 54
 FORGET_EVERY, REMEMBER = 4096, 0.8
 #: How much of the longest way of a report is remembered from one report to the next.
 WAY_MEMORY = 0.999
-#: Weight of what a row waited for strange rows against the next one's.
+#: Decay of the wait for other schedulers' rows, from row to row.
 STRANGE_MEMORY = 0.99
-#: Rows on their way that are remembered for an instance; beyond, the oldest is taken as done when it was expected.
+#: Rows on their way that are remembered for an instance; beyond, the oldest is assumed to be done when expected.
 REMEMBERED_ROWS = 4096
 #: A row on its way: five numbers and a key hash, and two more numbers if the instance may idle before it.
 _BYTES_A_ROW = 8 * 8
@@ -356,7 +356,7 @@ class ReadyTimeScheduler:
         return min(order)[2]
 
     def receive(self, event: Received) -> None:
-        """Rows are done: learn their costs, and what was on its way before anything was known."""
+        """Rows are done: learn their costs, and those of rows sent before any cost was known."""
         if not isinstance(event.message, Report):
             raise TypeError(f"not a report: {event.message!r}")
         target = self._targets[event.instance]
@@ -370,7 +370,7 @@ class ReadyTimeScheduler:
                 other.queue.recount(self._strange_s + self._sketch.mean)
 
     def _leave(self, target: _Target, done: RowDone, now_s: float) -> float:
-        """Take out a row that is done and learn from it; how long its report was on the way."""
+        """Remove a done row and learn from it; returns the delay of its report."""
         queue = target.queue
         next_in_line = bool(queue.rows) and queue.rows[0].number == done.number
         before_s = queue.done_s

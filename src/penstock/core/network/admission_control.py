@@ -1,9 +1,9 @@
-r"""Admission control: what a network is compared with. Rows are shed at its inputs, blind to what outputs are worth.
+r"""Admission control, the baseline of networks: rows are shed at the inputs, regardless of the outputs' utility.
 
-Two rules, from Tatbul et al. 2003, 5.3, each with two orders. One input after the other gives up all it has until the
-excess is shed: at random (Input-Random), or the one with the highest load first (Input-Cost-Top). Or all inputs give
-up load at once: the same amount each (Input-Uniform), or in proportion to their load (Input-Cost-Uniform); what an
-input cannot give is asked of the others.
+Two rules, from Tatbul et al. 2003, 5.3, each with two orders. Inputs are shed completely, one after the other, until
+the excess is shed: at random (Input-Random), or the one with the highest load first (Input-Cost-Top). Or all inputs
+shed load at once: the same amount each (Input-Uniform), or in proportion to their load (Input-Cost-Uniform); the others
+shed what one input lacks.
 """
 
 import math
@@ -16,7 +16,7 @@ Shares = NDArray[np.float64]
 
 
 def one_by_one(loads: Sequence[float], excess: float, order: Sequence[int]) -> Shares:
-    """What each input keeps if they give up all they have in this order until the excess is shed.
+    """The keep share of each input if inputs are shed completely in this order until the excess is shed.
 
     >>> one_by_one([10.0, 20.0, 30.0], excess=25.0, order=[1, 0, 2]).tolist()
     [0.5, 0.0, 1.0]
@@ -40,7 +40,7 @@ def costliest_first(loads: Sequence[float], excess: float) -> Shares:
 
 
 def evenly(loads: Sequence[float], excess: float, weights: Sequence[float] | None = None) -> Shares:
-    """What each input keeps if all give up load alike, or by weight; what one does not have, the others give.
+    """The keep share of each input if all shed load equally, or by weight; the others shed what one lacks.
 
     >>> evenly([10.0, 20.0, 30.0], excess=36.0).round(3).tolist()  # 10, 13 and 13 of it
     [0.0, 0.35, 0.567]

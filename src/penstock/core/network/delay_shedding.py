@@ -1,18 +1,16 @@
 r"""Dynamic load shedding: drops that follow measured delays (Carney et al. 2002).
 
-An output suffers when its rows are later than its delay graph bears. Of the outputs that suffer, the one whose loss
-tolerance falls least loses rows first; the walk goes on along its graph until it bends, and from there along the graph
-that then falls least. Delays follow late, once queues are worked off, so while they fall fast enough nothing more is
-shed. When no output suffers any more, and delays are well below their thresholds, rows are given back on the same way
-in the other direction, in smaller steps.
+An output suffers when its rows are later than its delay graph allows. Of these outputs, the one whose loss tolerance
+falls least loses rows first. The walk follows its graph to the next bend, then the graph that falls least there. Delays
+respond late, once queues are processed, so while they fall fast enough nothing more is shed. When no output suffers and
+delays are well below their thresholds, rows are restored on the reverse path, in smaller steps.
 
-A drop stands as far upstream as it can without touching another output. Where rows already wait in front of a box, that
-would help only those that are yet to come, so as long as the queue is long the drop stands there.
+A drop is placed as far upstream as possible without affecting another output. If rows already wait in front of a box,
+only later rows would benefit, so while the queue is long the drop is placed there.
 
-It needs no costs, selectivities or capacity: delays say whether enough has been shed. That is also its weakness. A
-graph's slope does not tell how much work a row saves, so an output with cheap rows is shed as readily as one with dear
-ones, and on irregular networks many points of utility are lost that the road map keeps, which divides loss by gain. Use
-it where the costs that a road map needs are not known.
+It needs no costs, selectivities or capacity: delays show whether enough is shed. That is also its weakness: a graph's
+slope ignores how much work a row saves, so outputs with cheap and expensive rows are treated alike. On irregular
+networks it loses much more utility than the road map, which divides loss by gain. Use it if costs are unknown.
 """
 
 import math
@@ -25,11 +23,11 @@ from penstock.core.network.qos import LossTolerance
 from penstock.core.settings import number
 from penstock.errors import PenstockError
 
-#: A share this far below 0 is 0.
+#: A share this little below 0 is 0.
 _SAME = 1e-9
-#: A delay falls fast enough if from one time to the next it loses this share of what it is too long.
+#: A delay falls fast enough if each step removes this share of its excess.
 _FAST = 0.1
-#: Steps back are this much shorter: a step too far back makes rows late, a step too late costs some rows more.
+#: Steps back are this much shorter: too long a step makes rows late, too short a step costs a few rows.
 _BACK = 0.25
 
 
@@ -49,7 +47,7 @@ class Plan:
 
 
 class DynamicShedder:
-    """Sheds step by step for as long as outputs suffer.
+    """Sheds step by step while outputs suffer.
 
     >>> from penstock.core.network.model import Box, Input, Output
     >>> from penstock.core.network.qos import DelayQos
@@ -74,10 +72,10 @@ class DynamicShedder:
         """Start with no drops.
 
         Args:
-            network: Inputs, boxes and outputs; those without a delay graph are left alone.
+            network: Inputs, boxes and outputs; those without a delay graph are ignored.
             step_percent: How far to walk each time, in percent of an output's rows; a quarter of it on the way back.
             relief: Rows are given back when all delays are below this share of their threshold.
-            long_queue_s: A queue is long that holds the rows of so many seconds.
+            long_queue_s: A queue is long if it holds the rows of this many seconds.
         """
         self._step = number("step_percent", step_percent, 0.0, 100.0)
         if not self._step:
@@ -104,8 +102,7 @@ class DynamicShedder:
         Args:
             delays_s: How late rows were, by output; one that got none is left out.
             queues: Rows that wait on arcs, by their names.
-            inactive: Outputs that are passed over: what they are given to do is not done now, so that dropping their
-                rows would free nothing.
+            inactive: Outputs to skip: they do no work now, so dropping their rows would free nothing.
         """
         heeded = {name: limit for name, limit in self._threshold_s.items() if name not in inactive}
         suffering = tuple(name for name, limit in heeded.items() if delays_s.get(name, 0.0) > limit)

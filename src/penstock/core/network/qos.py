@@ -93,7 +93,7 @@ or envelope: true in a file, gives the nearest concave one above it
         return low_utility + (high_utility - low_utility) * (percent - low) / (high - low)
 
     def loss_per_percent(self, percent: float) -> float:
-        """What the next percent lost costs, when so many are delivered still; nothing is left to lose at 0."""
+        """The utility cost of the next percent, at this delivered percentage; 0 at 0."""
         return _slopes(self._piece(percent))[0] if percent > 0.0 else math.inf
 
     def next_break(self, percent: float) -> float:
@@ -101,7 +101,7 @@ or envelope: true in a file, gives the nearest concave one above it
         return self._piece(percent)[1][0]
 
     def cursor(self, percent: float) -> float:
-        """The percentage; that of a bend if it is as good as there, or sums of floats would miss it."""
+        """The percentage; rounded to a bend nearby, which sums of floats would miss."""
         return next((bend for bend, _ in self._piece(percent) if abs(bend - percent) < _SAME_PERCENT), percent)
 
     def _piece(self, percent: float) -> tuple[Point, Point]:
@@ -122,7 +122,7 @@ class ValueInterval:
 
 
 class ValueQos:
-    """Which values of an output matter, and how often each comes.
+    """The utility of an output's values, and their frequency.
 
     >>> graph = ValueQos("value", [ValueInterval(0, 50, 0.2), ValueInterval(50, 100, 1.0)], histogram=[0.4, 0.6])
     >>> [(percent, round(utility, 4)) for percent, utility in graph.loss_tolerance().points]
@@ -184,9 +184,9 @@ class ValueQos:
         return LossTolerance(points)
 
     def kept(self, percent: float) -> IntervalSet:
-        """The values that are kept when so many percent of the rows are delivered.
+        """The values that are kept when this percentage of the rows is delivered.
 
-        What lies beyond the graph counts with the interval at that end.
+        Values beyond the graph count with the interval at that end.
         """
         dropped, left = IntervalSet(), (100.0 - min(max(percent, 0.0), 100.0)) / 100.0
         for chunk in self.order:
@@ -197,7 +197,7 @@ class ValueQos:
         return ~IntervalSet.of(*(_beyond(part, self.ends) for part in dropped.parts))
 
     def graded(self) -> "list[Graded]":
-        """All numbers by what they are worth; what lies beyond the graph counts with the interval at that end.
+        """All numbers by utility; values beyond the graph count with the interval at that end.
 
         >>> graph = ValueQos("value", [ValueInterval(0, 50, 0.2), ValueInterval(50, 100, 1.0)], histogram=[0.4, 0.6])
         >>> print(*graph.graded()[0])
@@ -247,7 +247,7 @@ class DelayQos:
     points: Sequence[Point]
 
     def __post_init__(self) -> None:
-        """Refuse what is no graph that falls with the delay."""
+        """Refuse a graph that does not fall with the delay."""
         points = _points("latency", self.points)
         if points[0][0] != 0.0 or any(a[0] >= b[0] or a[1] < b[1] for a, b in pairwise(points)):
             raise PenstockError.setting(
@@ -264,7 +264,7 @@ class DelayQos:
 
     @property
     def threshold_s(self) -> float:
-        """The longest delay that costs nothing."""
+        """The longest delay without loss."""
         best = self.points[0][1]
         return max(delay_s for delay_s, utility in self.points if utility == best)
 

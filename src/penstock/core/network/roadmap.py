@@ -1,13 +1,13 @@
-r"""The load shedding road map: drop plans that shed more and more, made before they are needed.
+r"""The load shedding road map: precomputed drop plans in ascending order of saved work.
 
-Entries follow from each other: where the next row costs least utility for the work it saves, a little more is dropped
-(Tatbul et al. 2003, 4.3). What an entry saves at run time depends on the rates then, so it is kept by input: a row of
-input $i$ causes $L_i$ work without drops and $L_i'$ with them, and the entry saves $\sum_i r_i (L_i - L_i')$.
+Each entry drops a little more than the last, where the next row costs least utility for the work it saves (Tatbul et
+al. 2003, 4.3). What an entry saves at run time depends on the rates then, so it is kept by input: a row of input $i$
+causes $L_i$ work without drops and $L_i'$ with them, and the entry saves $\sum_i r_i (L_i - L_i')$.
 
-Overload is met by a look-up: the first entry that saves enough, sought from the entry in force in both directions.
+An overload needs only a look-up: the first entry that saves enough, searched from the entry in force.
 
-Between two knots of the way down, flows change in proportion, so entries are read off in between at any fineness. The
-knots are where the greedy way meets a bend of a graph or a branch that gets tight; or they are best of all (`exact`).
+Between two knots flows change linearly, so entries are interpolated. Knots are where the greedy algorithm reaches a
+bend of a graph or a saturated branch; or they are optimal (`exact`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,11 +29,11 @@ Placement = Literal["single", "group"]
 Solver = Literal["auto", "greedy", "exact"]
 Floats = NDArray[np.float64]
 
-#: Entries closer together than this share of the load are not worth their memory.
+#: Entries are at least this share of the load apart.
 _FINEST = 1.0 / 5000.0
-#: Entries further apart than this share of the load, for each unit of `step`, shed too much for too little.
+#: Entries are at most this share of the load apart, for each unit of `step`.
 _COARSEST = 0.05
-#: A share this close to all is all, and rows this small a share of a split's own are none.
+#: A share this close to 1 is 1, and rows below this share of a split are none.
 _ROUNDING = 1e-9
 #: With more places than this `auto` does not solve linear programs.
 _MANY_PLACES = 2000
@@ -95,9 +95,9 @@ class RoadMap:
         )
 
     def find(self, excess: float, rates: Mapping[str, float], cursor: int = 0) -> int:
-        """The entry that saves at least `excess` at these rates and no more than need be; the last if none does.
+        """The first entry that saves at least `excess` at these rates; the last if none does.
 
-        Looks from the cursor on in growing steps, in the direction that is called for, then halves what is left.
+        Searches from the cursor in growing steps, then by bisection.
         """
         given = np.array([rates[name] for name in self.inputs])
 
@@ -144,10 +144,10 @@ def build(
         rates: Rows a second of each input; those of the network if not given.
         step: Share of a place's rows that one entry drops more than the one before it, at most.
         drop_cost: Work that a drop itself does on each row.
-        placement: Of the greedy way. `single`: each input and branch is a place of its own. `group`: what a drop meets
-            upstream of a union is dropped alike, as the paper's text says.
-        solver: `greedy`: where the next row costs least for the work it saves. `exact`: linear programs. `auto`: greedy
-            where no rows are shared between queries, for there it is next to the best; exact where they are.
+        placement: Of the greedy way. `single`: each input and branch is a separate place. `group`: all places upstream
+        of a union drop alike, as the paper's text says.
+        solver: `greedy`: the next row with the least loss for its work. `exact`: linear programs. `auto`: greedy if
+        queries share no rows, where it is almost optimal; otherwise exact.
         objective: `sum` of utilities; `balanced`, proportionally fair; or `max_min`, the worst utility first, then the
             sum. The latter two are always exact.
     """
@@ -176,7 +176,7 @@ def check_step(network: Network, step: float, drop_cost: float) -> None:
 def descent(
     network: Network, rates: Mapping[str, float] | None, places: Sequence[Place], steps: Sequence[float]
 ) -> RoadMap:
-    """The greedy road map that drops at these places alone, each in steps of its own.
+    """The greedy road map over these places only, each with its own step.
 
     Args:
         network: Inputs, boxes and outputs.
@@ -198,7 +198,7 @@ def _greedy_will_do(bones: Skeleton, placement: Placement) -> bool:
 
 
 def _way_down(bones: Skeleton, groups: list[list[int]]) -> Floats:
-    """Drop more where it costs least, until nothing flows: rows that pass each place, one row of the array a knot."""
+    """Drop more where it costs least, until no rows flow: rows that pass each place, one array row per knot."""
     state = Shedding(bones)
     groups_of: list[list[int]] = [[] for _ in bones.places]
     for number_, group in enumerate(groups):
@@ -213,7 +213,7 @@ def _way_down(bones: Skeleton, groups: list[list[int]]) -> Floats:
         if made != version[chosen] or ratio == np.inf or not state.left(groups[chosen]):
             continue
         now = state.ratio(groups[chosen])
-        if now > ratio * (1.0 + _ROUNDING):  # others have taken rows from a group, so that its mixture is another
+        if now > ratio * (1.0 + _ROUNDING):  # other drops have changed the mixture of a group
             heappush(heap, (now, chosen, made))
             continue
         changed = state.take(groups[chosen])

@@ -1,4 +1,4 @@
-r"""What batches teach about a network: rates, selectivities, what boxes cost, and which stage is the bottleneck.
+r"""Statistics of a network learned from batches: rates, selectivities, costs of boxes, and the bottleneck stage.
 
 - A rate is rows that came over the time in which they came, of the last few batches. Rows that came while the last
   batch took longer than it should wait for the next one, which has to make up for a part of them too.
@@ -20,13 +20,13 @@ from penstock.messages.codec import Count, Flag, Name, Number, Record
 
 #: Batches over which a rate is taken.
 RATE_BATCHES = 2
-#: The share of the rows that wait which the next batch is to make up for: all at once would drop too many.
+#: The share of waiting rows that the next batch should catch up on: all at once would drop too many.
 MELT = 0.5
-#: What is remembered of counts from one batch to the next.
+#: The decay of counts from batch to batch.
 REMEMBER = 0.7
-#: What a box costs at least: a free one would be worth no drop, whatever comes of it.
+#: The least cost of a box: a free box would never be worth a drop.
 LEAST_COST_S = 1e-8
-#: What a row costs a box with a state, until its stage's pace tells what that means.
+#: The cost of a row in a stateful box, until the stage's pace is known.
 STATEFUL_COST_S = 1e-4
 
 
@@ -42,7 +42,7 @@ class Measured:
         leaving: Rows that each node put out.
         python_s: Seconds that each Python box took.
         by_value: Places at which rows were dropped by value.
-        cold: Whether its length says nothing, as that of the first batch does.
+        cold: Whether its length is not representative, as for the first batch.
         quantiles: The distribution of some values, by place.
     """
 
@@ -64,7 +64,7 @@ class _Came(Record):
 
 
 class NetworkStatistics(Learned):
-    """What is known of a running network.
+    """The statistics of a running network.
 
     >>> from penstock.core.network.model import Output
     >>> from penstock.core.network.qos import LossTolerance
@@ -150,7 +150,7 @@ class NetworkStatistics(Learned):
 
     @property
     def alarms(self) -> tuple[str, ...]:
-        """What a person should hear of: batches that take too long whatever is shed."""
+        """Alarms: batches that take too long whatever is shed."""
         period_s = self._pace.length_s(self._trigger_s)
         if not self.enough or period_s <= self._trigger_s:
             return ()
@@ -162,7 +162,7 @@ class NetworkStatistics(Learned):
 
     @property
     def enough(self) -> bool:
-        """Whether rates and costs are known, so that a load can be told."""
+        """Whether rates and costs are known, and so the load."""
         return self._calibrated and bool(self._recent)
 
     @property
@@ -176,7 +176,7 @@ class NetworkStatistics(Learned):
 
     @property
     def due(self) -> dict[str, float]:
-        """Rows a second that the next batch has to work off, those that wait for it included."""
+        """Rows a second that the next batch must process, including waiting rows."""
         times = 1.0 + MELT * max(self._last_s / self._pace.length_s(self._trigger_s) - 1.0, 0.0)
         return {name: times * rate for name, rate in self.rates.items()}
 
@@ -190,7 +190,7 @@ class NetworkStatistics(Learned):
 
     @property
     def capacity(self) -> float:
-        """Work a second that the bottleneck gets done."""
+        """Capacity of the bottleneck, in work a second."""
         return self._bottleneck()[1].per_s(self._trigger_s)
 
     def _bottleneck(self) -> tuple[frozenset[str], Capacity]:

@@ -1,4 +1,4 @@
-r"""What LAS is measured against (section 5.1): a blind coin, a mean-cost guess, and an oracle.
+r"""The baselines of LAS (section 5.1): random drops, a mean cost, and an oracle.
 
 Straw-Man and Full Knowledge shed exactly as LAS does; only the cost they add for a row differs: the mean cost of the
 stream, or the row's true cost. Base Line knows the overload and drops that share at random.
@@ -20,7 +20,7 @@ class SilentOperator:
     memory_bytes = 0
 
     def executed(self, row: Executed) -> list[Send]:  # noqa: ARG002 - the protocol passes the row
-        """Nothing to tell."""
+        """Sends nothing."""
         return []
 
 
@@ -37,7 +37,7 @@ class BaseLineShedder:
     reason = "random share"
 
     def __init__(self, *, drop_share: float, seed: int = 0, calm_rows: int = 0) -> None:
-        """Let `calm_rows` rows through first: the stretch in which LAS still learns."""
+        """Let `calm_rows` rows through first, while LAS still learns."""
         self.drop_share = number("drop_share", drop_share, 0.0, 1.0)
         self._seed = seed
         self._calm_rows = calm_rows
@@ -46,7 +46,7 @@ class BaseLineShedder:
         """Nothing to learn."""
 
     def judge(self, row: Arrived) -> Forward | Drop:
-        """Toss the row's own coin."""
+        """Judge the row by its hash."""
         if self._calm_rows > 0:
             self._calm_rows -= 1
             return Forward(row.weight)
@@ -78,7 +78,7 @@ class PredictiveShedder:
 
     @property
     def carried_weight(self) -> float:
-        """Weight of dropped rows that no kept row stands for yet."""
+        """Weight of dropped rows that no kept row represents yet."""
         return self._carry.total
 
     @property
@@ -129,7 +129,7 @@ class _TrueCost:
 
 
 def straw_man(check: Check, mean_cost_s: float, *, calm_rows: int = 0) -> PredictiveShedder:
-    """Straw-Man: every row is taken to cost the mean of the stream."""
+    """Straw-Man: every row is assumed to cost the mean of the stream."""
     return PredictiveShedder(check, _MeanCost(duration_s("mean_cost_s", mean_cost_s)), calm_rows=calm_rows)
 
 

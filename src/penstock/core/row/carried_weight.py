@@ -1,9 +1,9 @@
-"""Carried weight: every dropped row is stood for by the next kept row that costs about the same.
+"""Carried weight: the next kept row of about the same cost represents a dropped row.
 
-A shedder that decides by the state of a queue knows no keep probability whose inverse could be the weight. Instead a
-dropped row's weight is carried over to the next row kept in its cost class. The weights then add up exactly: weights of
-kept rows + weight still carried = weights of all rows, per class, at any time. Counts and sums are right as long as
-rows of one class that follow each other are exchangeable, as they are where the queue alone decides.
+A shedder that decides by the state of a queue has no keep probability whose inverse could be the weight. Instead a
+dropped row's weight is carried over to the next kept row of its cost class. So weights of kept rows + carried weight =
+weights of all rows, per class, at any time. Counts and sums are unbiased if successive rows of one class are
+exchangeable, as they are if only the queue decides.
 """
 
 import math
@@ -14,7 +14,7 @@ _SMALLEST, _LARGEST = -20, 12
 
 
 class CarriedWeight:
-    """Weight of dropped rows on its way to the next kept row of the same cost class.
+    """Carried weight of dropped rows, by cost class.
 
     >>> carry = CarriedWeight()
     >>> carry.drop(cost_s=0.010, weight=1.0)
@@ -42,11 +42,11 @@ class CarriedWeight:
         return len(self._by_class) * self._by_class.itemsize
 
     def drop(self, cost_s: float, weight: float) -> None:
-        """Pick up the weight of a dropped row."""
+        """Add the weight of a dropped row."""
         self._by_class[_class_of(cost_s)] += weight
 
     def keep(self, cost_s: float, weight: float) -> float:
-        """The weight of a kept row: its own and what its class carried."""
+        """The weight of a kept row: its own plus that carried by its class."""
         cost_class = _class_of(cost_s)
         weight += self._by_class[cost_class]
         self._by_class[cost_class] = 0.0

@@ -1,12 +1,12 @@
 r"""The cost model: what a row of a key will cost, learned from rows executed.
 
-Three parts, each for one way costs behave:
+Three parts:
 
 - frequent keys: an exact table (`HeavyHitters`); every other key: the paper's sketch (`CostSketch`);
 - slow change: every `FORGET_EVERY` rows the past loses a fifth of its weight;
 - sudden change of everything at once (a slower disk, a busy neighbour): one drift factor $s$ on all estimates. Each
-  batch of executed rows moves it by the ratio of what they cost to what they were expected to cost,
-  $s \leftarrow s\,(\sum w / \sum \hat w)^{g}$, so a doubling is followed within some twenty batches and not key by key.
+  batch of executed rows moves it by the ratio of what they cost to what they were expected to cost, $s \leftarrow
+  s\,(\sum w / \sum \hat w)^{g}$, so the model follows a doubling within about twenty batches instead of key by key.
 """
 
 import math
@@ -23,10 +23,9 @@ from penstock.errors import PenstockError
 class HeavyHitters:
     """Mean cost of up to `places` frequent keys.
 
-    A sketch blurs every key with those that share its cells. Most work comes from few keys, so the frequent ones get a
-    place of their own (Space-Saving: a new key takes the place of the least counted one and inherits its count, so that
-    frequent keys settle and rare ones pass through). The count decides who stays; the mean is over the rows seen since
-    the key moved in, so it is exact.
+    A sketch mixes keys that share its cells. Most work comes from few keys, so the frequent ones get their own entries
+    (Space-Saving: a new key replaces the one with the lowest count and inherits its count, so that frequent keys stay).
+    The mean covers the rows since the key entered, so it is exact.
 
     A. Metwally, D. Agrawal, A. El Abbadi: Efficient Computation of Frequent and Top-k Elements in Data Streams, ICDT
     2005.
@@ -58,7 +57,7 @@ class HeavyHitters:
         return None if place is None else float(self._cost[place] / self._seen[place])
 
     def add(self, key: Key, cost: float) -> None:
-        """Count one row of the key; move it in if it has no place."""
+        """Count one row of the key; add the key if it has no place."""
         place = self._place_of.get(key)
         if place is None:
             place = int(np.argmin(self._count))
@@ -74,7 +73,7 @@ class HeavyHitters:
         self._cost[place] += cost
 
     def decay(self, factor: float) -> None:
-        """Forget: all past rows count this much less from now on; a key of which nothing is left moves out."""
+        """Decay: all past rows count this much less from now on; a key with almost no rows left is removed."""
         self._count *= factor
         self._seen *= factor
         self._cost *= factor
@@ -155,7 +154,7 @@ class CostModel:
                 self._forget()
 
     def _forget(self) -> None:
-        """Fold the drift factor into the stored costs, so that it cannot wander off, and fade the past."""
+        """Fold the drift factor into the stored costs, so that it stays bounded, and decay the past."""
         self._heavy.scale_costs(self._drift)
         self._sketch.scale_costs(self._drift)
         self._drift = 1.0

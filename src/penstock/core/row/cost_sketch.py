@@ -1,4 +1,4 @@
-"""What a row will cost, learned per key in a few kilobytes: the paired count-min sketch of LAS."""
+"""The cost of a row by key in a few kilobytes: the paired count-min sketch of LAS."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ class LasShedder:
 
     @property
     def carried_weight(self) -> float:
-        """Weight of dropped rows that no kept row stands for yet."""
+        """Weight of dropped rows that no kept row represents yet."""
         return self._carry.total
 
     @property

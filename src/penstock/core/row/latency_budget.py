@@ -1,21 +1,21 @@
-r"""The latency budget: a check that holds the average over every long stretch, not only since the beginning.
+r"""The latency budget: a check that holds the average over every long stretch, not only since the start.
 
-The paper's running average is a bucket of slack $S = \sum (\tau - q)$ without a bottom or a brim: a row is let
-through while $q \le \tau + S$. Three changes make it a promise about the present:
+The paper's running average is unbounded slack $S = \sum (\tau - q)$: a row passes while $q \le \tau + S$. Three changes
+make it a guarantee for the present:
 
-- a brim, $S \le b\,\tau$: calm hours save up at most b rows' worth of credit, so any n rows in a row that the budget
+- a limit, $S \le b\,\tau$: calm hours save at most b rows' worth of credit, so any n rows in a row that the budget
   lets through while it is not in debt wait at most $(n + b)\,\tau$ in all;
-- patience: in debt, rows still pass while $q \le \varphi\,\tau\,D / (D - S)$. Each of them pays back, and the deeper
-  the debt the shorter the waits that pass, but never none: there is no stuck state;
-- a bottom: a debt beyond `DEBT_ROWS` rows' worth is forgiven. An hour's stall is not paid for by starving the next one.
+- patience: in debt, rows still pass while $q \le \varphi\,\tau\,D / (D - S)$. Each of them pays back. The deeper the
+debt, the shorter the waits that pass, but some always do: no state is stuck; - a floor: a debt beyond `DEBT_ROWS` rows'
+worth is forgiven, so a long stall does not starve the rows after it.
 
-The budget is kept in predicted latencies and corrected with measured ones (`correct`), so it balances in real time
-spent waiting, whatever the estimates were worth.
+The budget is kept in predicted latencies and corrected with measured ones (`correct`), so it balances in measured
+waits, whatever the estimates.
 """
 
 from penstock.core.settings import duration_s
 
-#: Aim this much below the target: the price of the word "within".
+#: Aim this much below the target, to stay within it.
 MARGIN = 0.97
 #: Credit saved up at most, in rows' worth of the target.
 DEPTH_ROWS = 32.0
@@ -58,11 +58,11 @@ class LatencyBudget:
         return queuing_s > self._patience_s * self._patience_debt_s / (self._patience_debt_s + debt_s)
 
     def record(self, queuing_s: float) -> None:
-        """Book a row that was let through with this predicted latency."""
+        """Record a row that passed with this predicted latency."""
         self._slack_s = self._within(self._slack_s + (self.aim_s - queuing_s))
 
     def correct(self, error_s: float) -> None:
-        """Book what rows let through have waited beyond prediction (negative: less)."""
+        """Record by how much waits exceeded the prediction (negative: less)."""
         self._slack_s = self._within(self._slack_s - error_s)
 
     def _within(self, slack_s: float) -> float:

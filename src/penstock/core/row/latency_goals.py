@@ -1,7 +1,7 @@
 r"""CHECK: would letting a row with queuing latency q through break the latency goal?
 
-The paper puts this question behind one function so that goals can be exchanged (LAS, section 3.2). A check sees
-only queuing latencies: `refuses(q)` asks, `record(q)` says that the row was let through all the same.
+The paper makes this check exchangeable (LAS, section 3.2). A check sees only queuing latencies: `refuses(q)` asks,
+`record(q)` says that the row was let through all the same.
 """
 
 from array import array
@@ -27,9 +27,9 @@ class Check(Protocol):
 class RunningAverage:
     r"""The paper's goal: the average over all rows let through so far stays at or below the target.
 
-    A row is refused when $(Q + q) / (\ell + 1) > \tau$, with Q the sum of the latencies of the $\ell$ rows let
-    through before it. The printed listing tests Q / l before adding, which never leaves the dropping state; the
-    text says what stands here.
+    A row is refused when $(Q + q) / (\ell + 1) > \tau$, with Q the sum of the latencies of the $\ell$ rows let through
+    before it. The printed listing tests Q / l before adding, which never leaves the dropping state; this code follows
+    the text.
 
     >>> check = RunningAverage(target_s=2.0)
     >>> check.refuses(3.0)
@@ -60,7 +60,7 @@ class RunningAverage:
 class SlidingWindowAverage:
     """The average over the last `rows` rows let through stays at or below the target.
 
-    Unlike the running average it does not save up credit in calm hours and spend it all in one burst.
+    Unlike the running average it does not save credit in calm hours for one burst.
 
     >>> check = SlidingWindowAverage(target_s=2.0, rows=2)
     >>> for latency in (0.0, 0.0, 4.0):
@@ -96,7 +96,7 @@ class SlidingWindowAverage:
         self._window[self._next] = queuing_s
         self._next = (self._next + 1) % self.rows
         if self._next == 0:
-            self._total_s = sum(self._window)  # once a round, so that rounding cannot pile up
+            self._total_s = sum(self._window)  # once a round, so that rounding errors do not accumulate
 
 
 class Maximum:

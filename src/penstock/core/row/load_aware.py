@@ -1,23 +1,23 @@
-"""Penstock's own load-aware shedder: LAS's idea, held to the latency actually measured.
+"""Penstock's load-aware shedder: LAS corrected by measured latency.
 
-Like LAS it predicts how long a row will wait from the estimated cost of the rows before it. It differs in what it does
-with feedback, which comes often and small instead of rarely and whole:
+Like LAS it predicts how long a row will wait from the estimated cost of the rows before it. It differs in its feedback,
+which is frequent and small instead of rare and complete:
 
 - every `SYNC_EVERY`-th row, and at least one a target, carries a request; the reply brings the (key, cost) of the rows
   executed since the last one;
 - the reply says by how much clock and total waiting time differ from the shedder's own sums *at the request*: the
   operator's free time is the sum of estimated work plus the clock's error, and idle time belongs to the error. The
-  difference replaces the previous one and is not added to it, so a late or repeated reply never corrects twice;
-- a request that is not answered is an answer too: the operator is still at that row, or was when a reply now on its way
-  was sent. So what was let through after it still waits. While silence shuts the gate, one row a target goes through as
-  a probe; silence for `SILENCE_TARGETS` targets says that reports are broken, and rows flow by the estimates;
-- after `SILENCE_TARGETS` targets without a row let through, one goes whatever the estimates say: a wrong clock heals;
-- the check is a `LatencyBudget` booked in measured waiting time, so a wrong estimate costs rows before the target;
-- costs come from a `CostModel`: exact for frequent keys, quick to follow a change of everything at once;
-- with `prefer="cheap"` a `Price` refuses the rows that cost most for their weight first.
+  difference replaces the previous one, so a late or repeated reply never corrects twice;
+- an unanswered request is information too: the operator has not finished that row, or had not when the last reply was
+sent. So rows that passed after it still wait. While silence closes the gate, one probe row passes per target interval;
+after `SILENCE_TARGETS` targets of silence reports count as broken, and the estimates decide; - after `SILENCE_TARGETS`
+targets without a passed row, one row passes regardless of the estimates, so that a wrong clock recovers; - the check is
+a `LatencyBudget` in measured waits, so a wrong estimate costs rows rather than the target; - costs come from a
+`CostModel`: exact for frequent keys, and quick to follow a common change of all costs; - with `prefer="cheap"` a
+`Price` refuses the rows that cost most for their weight first.
 
-It can shed after one reply instead of thousands of rows. Rows let through before that, blind, are not held against
-those after them. No state refuses everything for good.
+It can shed after one reply instead of thousands of rows. Rows that passed before that do not count against later ones.
+No state refuses all rows permanently.
 """
 
 import math
@@ -153,7 +153,7 @@ class LoadAwareShedder:
 
     @property
     def carried_weight(self) -> float:
-        """Weight of dropped rows that no kept row stands for yet."""
+        """Weight of dropped rows that no kept row represents yet."""
         return self._carry.total
 
     @property

@@ -107,7 +107,7 @@ class Shedder(Protocol):
 
     @property
     def carried_weight(self) -> float:
-        """Weight of dropped rows that no kept row stands for yet."""
+        """Weight of dropped rows that no kept row represents yet."""
 
     @property
     def memory_bytes(self) -> int:

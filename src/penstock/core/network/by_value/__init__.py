@@ -1,5 +1,5 @@
-"""Semantic drops: rows that are worth least go first (Tatbul et al. 2003, section 5).
+"""Semantic drops: the least valuable rows are dropped first (Tatbul et al. 2003, section 5).
 
-`cells` are values that no output and no filter tells apart, `judging_places` where rows begin to be told apart,
-`roadmap` the road map over them.
+`cells` are sets of values that every output and filter treats alike, `judging_places` the places from which rows are
+judged by value, `roadmap` the road map over them.
 """

@@ -1,8 +1,8 @@
 r"""What the outputs and filters below a place say about the values of its rows.
 
-Each way from the place to an output says how many rows lie in certain sets: a filter with selectivity $s$ stops
-$1 - s$ of what comes to it, and what comes through is spread as the output's histogram says. All ways together are met
-as well as can be, in the least squares; where they say nothing, values are spread evenly.
+Each path from the place to an output constrains the shares of certain sets: a filter with selectivity $s$ stops $1 - s$
+of its rows, and the rest follow the output's histogram. A least squares fit combines all paths; without constraints,
+values are spread evenly.
 """
 
 import numpy as np
@@ -17,7 +17,7 @@ from penstock.core.network.model import Network
 from penstock.core.network.qos import ValueQos
 from penstock.errors import PenstockError
 
-#: How much a guess counts beside what is known, and what is known beside that all shares make a whole.
+#: The weight of the prior against the constraints, and of the constraints against the sum of shares.
 _GUESS, _WHOLE = 1e-5, 1e2
 
 
@@ -35,17 +35,17 @@ class Judge:
             if view is not None:
                 self._ways.append((path, view, graphs[path.output]))
         ends = [view.back(IntervalSet.of(Interval(*graph.ends))).parts[0] for _, view, graph in self._ways]
-        #: Between which numbers the values lie, as far as the graphs tell.
+        #: The range of the values, as far as the graphs show it.
         self.hull = Hull(min(part.low for part in ends), max(part.high for part in ends))
         told = [grade for _, view, graph in self._ways for grade in self._grades(view, graph)]
         stops = [values for path, _, _ in self._ways for _, values in self._filters(path)]
-        #: What filters right above the place have let through.
+        #: The values that pass the filters right above the place.
         self.passed = self._passed(network, tracer)
-        #: The sets of values that have to be told apart, from low to high.
+        #: The sets of values to distinguish, from low to high.
         self.atoms = atoms([self.passed, *stops, *(values for values, _ in told)])
 
     def checked(self, given: Judged | None) -> Judged:
-        """The cells given; those estimated if there are none with rows in them."""
+        """The given cells; estimated ones if none of them has rows."""
         if given is None or not sum(cell.share for cell in given.cells) > 0.0:
             return self.estimated()
         if given.subject != self.subject:
@@ -64,7 +64,7 @@ class Judge:
         count = len(even)
         matrix = np.vstack([*rows, _GUESS * np.eye(count), _WHOLE * np.ones((1, count))])
         found, _ = nnls(matrix, np.concatenate([known, _GUESS * even, [_WHOLE]]))
-        found = found.round(9)  # the guess shows through further behind
+        found = found.round(9)  # the prior counts less here
         cells = zip(self.atoms, (found / found.sum()).tolist(), strict=True)
         return Judged(self.subject, tuple(Cell(atom, share) for atom, share in cells))
 
@@ -82,12 +82,12 @@ class Judge:
         return [(view.back(grade.values), grade.share) for grade in graph.graded()]
 
     def _filters(self, path: Path) -> list[tuple[str, IntervalSet]]:
-        """Filters on the way that ask for values of the subject."""
+        """Filters on the path with conditions on the subject."""
         asked = [(name, narrowed(where, self.subject).values) for name, where in path.filters if where is not None]
         return [(name, values) for name, values in asked if values != IntervalSet.everything()]
 
     def _shares(self, path: Path, view: Peeled, graph: ValueQos) -> list[tuple[IntervalSet, float]]:
-        """Sets of values and the share of the place's rows that lie in them, as one way tells it."""
+        """Sets of values and their shares of the place's rows, by one path."""
         inside, left, found = IntervalSet.everything(), 1.0, []
         for name, values in self._filters(path):
             stopped, passed = inside - values, inside & values

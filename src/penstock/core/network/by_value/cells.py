@@ -1,8 +1,8 @@
-r"""Cells: sets of values that are alike for every output and every filter further down, and how many rows have them.
+r"""Cells: sets of values that every output and filter downstream treats alike, with their shares of rows.
 
-Cells are the atoms of the common partition of all sets that matter at a place. A cell that is dropped in part loses its
-lower values: with a share $q$ kept, values from $\text{high} - q\,(\text{high} - \text{low})$ on. A cell without an end
-on one side is as long as the outputs' graphs say.
+Cells are the atoms of the common partition of all sets that matter at a place. A partly dropped cell loses its lower
+values: with a keep share $q$, values from $\text{high} - q\,(\text{high} - \text{low})$ on remain. The outputs' graphs
+limit an unbounded cell.
 """
 
 import math
@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from penstock.core.network.intervals import Interval, IntervalSet
 
-#: Shares this far from 0 or 1 are none or all.
+#: Shares this close to 0 or 1 are none or all.
 _SAME = 1e-9
 
 
@@ -50,7 +50,7 @@ class Predicate:
     Attributes:
         subject: An expression over the columns at the place.
         kept: The sets, by input that rows come from. Rows out of a join come from the side that has the value.
-        others: Inputs whose rows come to the place too, and are not judged there.
+        others: Inputs whose rows also reach the place, and are not judged there.
     """
 
     subject: str
@@ -93,7 +93,7 @@ def atoms(sets: Iterable[IntervalSet]) -> tuple[IntervalSet, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Hull:
-    """Between which numbers rows are taken to lie: without it a cell without end has no middle."""
+    """The assumed range of values, which an unbounded cell needs."""
 
     low: float
     high: float
@@ -129,7 +129,7 @@ class Hull:
             low, high = max(part.low, self.low), min(part.high, self.high)
             if left < high - low:
                 closed = not part.low_open or part.low < self.low
-                cut = float(f"{low + left:.12g}")  # what is summed up in floats is not worth more digits
+                cut = float(f"{low + left:.12g}")  # sums of floats have no more exact digits
                 return values & IntervalSet.of(Interval(cut, math.inf, low_open=not closed))
             left -= max(high - low, 0.0)
         return IntervalSet()

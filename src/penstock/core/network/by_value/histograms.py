@@ -1,7 +1,7 @@
-"""What the values of rows are at the places where they are judged, learned from quantiles of batch after batch.
+"""The distribution of values at the places where rows are judged, learned from quantiles of each batch.
 
-Quantiles come from before the drop of their place, so what is dropped there does not distort them. A cell's share is
-read from them as from a distribution function, linear between two quantiles, and averaged over the last batches.
+Quantiles are measured in front of the drop of their place, so its drops do not distort them. A cell's share is read
+from them as from a distribution function, linear between two quantiles, and averaged over the last batches.
 """
 
 import math
@@ -18,9 +18,9 @@ from penstock.core.network.model import Network
 
 #: Batches over which shares are averaged.
 BATCHES = 5
-#: Cells are cut at every so many quantiles: within a cell values count as spread evenly.
+#: Cells are cut at every n-th quantile; within a cell values are assumed to be spread evenly.
 STEP = 5
-#: Quantiles have moved when they have by this share of their range, on average.
+#: Quantiles have moved if the mean change is this share of their range.
 MOVED = 0.01
 
 
@@ -28,14 +28,14 @@ class Histograms:
     """The distribution of each place's subject."""
 
     def __init__(self, network: Network) -> None:
-        """Know what the outputs' own histograms say, until something is measured."""
+        """Use the outputs' histograms until a measurement."""
         self._judged = semantic.estimated(network)
         self._seen = {place: deque[list[float]](maxlen=BATCHES) for place in self._judged}
         self._used: dict[str, tuple[float, ...]] = {}
 
     @property
     def subjects(self) -> dict[str, str]:
-        """Whose distribution is to be measured, by place."""
+        """The expressions to measure, by place."""
         return {place: judged.subject for place, judged in self._judged.items()}
 
     def learn(self, quantiles: Mapping[str, Sequence[float]]) -> None:
@@ -94,7 +94,7 @@ def _below(value: float, quantiles: Sequence[float], *, open_: bool) -> float:
     """The share of rows with a lower value; of those with the value itself too, if not open."""
     last = len(quantiles) - 1
     first, behind = bisect_left(quantiles, value), bisect_right(quantiles, value)
-    if first < behind:  # It is a quantile, or several: a lump of equal values.
+    if first < behind:  # It equals one or several quantiles: many equal values.
         return float((first if open_ else behind - 1) / last)
     if first == 0:
         return 0.0

@@ -1,8 +1,8 @@
-r"""Where in a network rows begin to be told apart by value.
+r"""The places of a network from which rows are judged by value.
 
 Rows are judged from the first place on at which all outputs below judge them by one expression, their subject. That is
 an input, or a branch below one whose outputs disagree. Further down, branches can drop by value too: what is kept there
-is told in terms of the place where judging began, and of the input that a row comes from.
+is expressed at the place where judging began, and by the input of a row.
 """
 
 from collections.abc import Mapping
@@ -62,7 +62,7 @@ class JudgingPlaces:
         return found
 
     def _branch(self, arc: Arc) -> bool:
-        """See whether rows can be dropped by value on a branch; returns whether all can be dropped at random."""
+        """Check whether rows can be dropped by value on a branch; returns whether all can be dropped at random."""
         groups = self.origins[arc.source]
         judged = [group for group in groups if group is not None]
         shared = _twice(groups)
@@ -108,7 +108,7 @@ class JudgingPlaces:
 
 
 def _twice(groups: Mapping[Group | None, frozenset[str]]) -> frozenset[str]:
-    """Origins whose rows come in more than one group: a condition cannot tell them apart."""
+    """Origins whose rows are in more than one group, which a condition cannot distinguish."""
     found, seen = set[str](), set[str]()
     for origins in groups.values():
         found |= origins & seen

@@ -1,9 +1,9 @@
-r"""The road map of drops by value: rows that are worth least for the work they cause go first.
+r"""The road map of drops by value: rows with the least utility for their work are dropped first.
 
-The network is taken apart by cells of values, and the greedy of the random road map walks over the copy. With utility
-in proportion to the rows of a cell that are delivered, a cell's loss for each unit of work never changes until it is
-gone, so cells go one after the other, those that no output gets at all before all others. A place whose outputs do not
-judge rows by one and the same expression drops at random.
+The network is unfolded by cells of values, and the greedy algorithm of the random road map runs on the copy. Utility is
+proportional to the delivered rows of a cell, so a cell's loss per unit of work is constant until it is dropped. Cells
+are dropped one after the other, those that reach no output first. A place whose outputs do not judge rows by one and
+the same expression drops at random.
 
 >>> from penstock.core.network.model import Box, Input, Output
 >>> from penstock.core.network.qos import LossTolerance, ValueInterval, ValueQos
@@ -43,7 +43,7 @@ from penstock.errors import PenstockError
 
 __all__ = ["Cell", "Judged", "Predicate", "SemanticRoadMap", "bounds", "build", "estimated", "subjects"]
 
-#: A share kept this close to all is all.
+#: A keep share this close to 1 is 1.
 _ALL = 1.0 - 1e-9
 
 
@@ -53,7 +53,7 @@ def subjects(network: Network) -> dict[str, str]:
 
 
 def bounds(network: Network, place: str) -> tuple[IntervalSet, ...]:
-    """The sets of the subject's values at a place that have to be told apart, from low to high.
+    """The sets of the subject's values to distinguish at a place, from low to high.
 
     Args:
         network: Inputs, boxes and outputs.
@@ -77,7 +77,7 @@ def judged_columns(network: Network, box: str) -> frozenset[str]:
 def estimated(network: Network) -> dict[str, Judged]:
     """Cells where judging begins, from the outputs' histograms and the filters' selectivities.
 
-    What filters and histograms say is met as well as it can be. Where they say nothing, values are spread evenly.
+    Shares fit filters and histograms as well as possible. Without these, values are spread evenly.
     """
     judging = JudgingPlaces.of(network)
     return {
@@ -143,9 +143,9 @@ class SemanticRoadMap(RoadMap):
     """Plans with drops by value, in ascending order of what they shed.
 
     Attributes:
-        copy: The network taken apart by cells.
+        copy: The network unfolded by cells.
         shares: Share of rows that pass each of its spots, one row an entry.
-        cuts: What that means in values.
+        cuts: The same in values.
     """
 
     copy: Unfolded
@@ -154,7 +154,7 @@ class SemanticRoadMap(RoadMap):
 
     @classmethod
     def of(cls, network: Network, copy: Unfolded, found: RoadMap, cuts: "_Cuts") -> "SemanticRoadMap":
-        """The road map of the copy, told in terms of the network."""
+        """The road map of the copy, in terms of the network."""
         random = [number for number, spot in enumerate(copy.spots) if spot.label is None]
         column = {name: number for number, name in enumerate(found.outputs)}
         outputs = tuple(one.name for one in network.outputs)
@@ -183,7 +183,7 @@ class SemanticRoadMap(RoadMap):
 
 @dataclass(frozen=True)
 class _Cuts:
-    """What shares that pass spots mean in values."""
+    """Translates shares at spots into sets of values."""
 
     spots: tuple[Spot, ...]
     judged: Mapping[str, Judged]
@@ -209,7 +209,7 @@ class _Cuts:
     def _predicate(self, place: str, by_origin: dict[str, IntervalSet]) -> Predicate:
         coming = self.coming[place]
         if coming is None:
-            # Where rows were gathered into groups nobody knows any more which input they came from.
+            # Behind an aggregate the input of a row is unknown.
             by_origin = dict.fromkeys(by_origin, union(list(by_origin.values())))
         others = frozenset() if coming is None else coming - by_origin.keys()
         return Predicate(self.subjects[place], by_origin, others)
@@ -219,7 +219,7 @@ class _Cuts:
         found = dict[int, float]()
         for number, spot in enumerate(self.spots):
             if spot.label is not None:
-                # Lower values go first everywhere: what is dropped here lies above what was dropped upstream.
+                # Lower values are dropped first everywhere, so values dropped here are above those dropped upstream.
                 coming = [(max((found[one] for one in way), default=0.0), rows) for way, rows in spot.ways.items()]
                 found[number] = _cut(coming, float(shares[number]))
         return found
@@ -233,13 +233,13 @@ class _Cuts:
 
 
 def _cut(coming: list[tuple[float, float]], share: float) -> float:
-    """Where to cut so that a share of the rows is left, if rows that came each way begin at cuts of their own.
+    """The cut that leaves a share of the rows, if the rows of each path begin at different cuts.
 
     >>> _cut([(0.5, 1.0)], 0.5), _cut([(0.0, 1.0), (0.8, 5.0)], 0.5)
     (0.75, 0.8333333333333334)
     """
     wanted = share * sum(rows * (1.0 - begin) for begin, rows in coming)
-    # From the top down: as the cut falls below where a way begins, that way has no more to give.
+    # From the top down: a path ends where the cut falls below its beginning.
     rate, left, cut = sum(rows for _, rows in coming), 0.0, 1.0
     for begin, rows in sorted(coming, reverse=True):
         if left + rate * (cut - begin) >= wanted:

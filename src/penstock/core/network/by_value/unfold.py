@@ -1,13 +1,13 @@
-r"""A network taken apart by the cells of its rows' values.
+r"""A network unfolded by the cells of its rows' values.
 
-Where judging begins, each cell gets an arc of its own, which carries its share of the rows; every box below is copied
-for each cell that comes to it. A filter lets all of a cell through or nothing, so a copy knows exactly what it does. An
-output gets a copy for each cell too, with utility in proportion to the rows delivered:
+Where judging begins, each cell gets its own arc, which carries its share of the rows; every box below is copied for
+each cell that reaches it. A filter passes all of a cell or nothing, so each copy is exact. An output gets a copy for
+each cell too, with utility in proportion to the rows delivered:
 
 $$U_o = \frac{\sum_k u_{ok} f'_{ok}}{\sum_k u_{ok} f_{ok}}$$
 
 with $f_{ok}$ rows of cell $k$, each worth $u_{ok}$, of which $f'_{ok}$ are delivered. A drop by value on the network is
-then a drop of whatever rows on the copy, and the road map of the copy is that of drops by value.
+then a random drop on the copy, and the road map of the copy is that of drops by value.
 """
 
 from collections.abc import Mapping
@@ -23,9 +23,9 @@ from penstock.core.network.model import Arc, Box, Network, Output
 from penstock.core.network.qos import LossTolerance
 
 _WORTHLESS = LossTolerance([(100, 0.0), (0, 0.0)])
-#: The share of a cell in which no rows have been seen: it is dropped in its turn, and counts for nothing.
+#: The share of a cell without observed rows: it is dropped in order, and has no effect.
 _UNSEEN = 1e-9
-#: Rows that come to a branch in more ways than this are not dropped by value there.
+#: Rows that reach a branch by more paths than this are not dropped by value there.
 _MOST_WAYS = 32
 
 
@@ -34,7 +34,7 @@ Ways = Mapping[tuple[int, ...], float]
 
 
 class Label(NamedTuple):
-    """Rows of one cell; None in its stead are rows that are not judged."""
+    """Rows of one cell; None instead means rows that are not judged."""
 
     group: Group
     cell: int
@@ -49,7 +49,7 @@ class Spot:
         arc: Its name in the copy: an arc, or an input.
         label: The cell; None if rows are dropped whatever their value.
         view: The subject at this place in terms of where judging began; None if it begins here.
-        ways: How rows of this cell come here: the spots that they pass, by number, and how many pass them.
+        ways: The paths of this cell's rows: the spots that they pass, by number, and how many rows pass.
         rows: Rows a second of this cell without drops.
         origins: The inputs that they come from.
     """
@@ -145,7 +145,7 @@ class _Unfolding:
         return len(self.spots) - 1
 
     def _cells(self, place: str, lane: _Lane, origins: frozenset[str]) -> list[_Lane]:
-        """Rows told apart from here on."""
+        """Rows that are judged from here on."""
         cells, found = self.judged[place].cells, []
         total = sum(cell.share for cell in cells)
         for number, cell in enumerate(cells):
@@ -158,7 +158,7 @@ class _Unfolding:
         return found
 
     def _along(self, arc: Arc) -> list[_Lane]:
-        """Rows that come along an arc; where they can be dropped on it, they pass a box that does nothing."""
+        """Rows that come along an arc; where they can be dropped on it, they pass an empty box."""
         found = []
         for lane in self.lanes[arc.source]:
             label = lane.label
@@ -220,7 +220,7 @@ class _Unfolding:
         return _Lane(name, label, sum(lane.rows * share for lane, share in parts), ways)
 
     def _alive(self, lanes: list[_Lane], coming: Mapping[Label | None, list[tuple[_Lane, float]]]) -> list[_Lane]:
-        """Lanes that carry something; the others end here."""
+        """Lanes with rows; the others end here."""
         found = []
         for lane in lanes:
             if any(share > 0.0 for _, share in coming[lane.label]):
@@ -230,7 +230,7 @@ class _Unfolding:
         return found
 
     def _spread(self, box: Box, lanes: list[_Lane], rest: list[tuple[_Lane, float]]) -> list[_Lane]:
-        """Rows of the side of a join that has no value: what comes of them is spread over the other side's cells."""
+        """Rows of the side of a join that has no value: their results are spread over the other side's cells."""
         other = self._put(box, f"{box.name}|~", None, rest)
         if not lanes:
             self.outputs.append(Output(f"{other.node}|", other.node, _WORTHLESS))
