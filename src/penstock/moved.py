@@ -79,6 +79,7 @@ sim.recorded sim.whatif.recorded
 sim.themis_runs sim.themis.runs
 spark.controller spark.guard.controller
 spark.dealing spark.grouping.dealing
+spark.feed spark.progress
 spark.gate spark.plans.gate
 spark.network.plan messages.plan
 spark.network.snapshot messages.snapshot

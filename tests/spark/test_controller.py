@@ -23,10 +23,8 @@ from penstock.core.control.planner import RECALLED, SOURCE
 from penstock.core.loop.leases import LEASE_S
 from penstock.errors import PenstockError
 from penstock.messages.plan import Binding, Plan
-from penstock.spark.guard.account import ALARM_S, FORGOTTEN, NOT_RUN_AGAIN, NOT_WATCHED
-from penstock.spark.guard.controller import LOST_AFTER, REAL_TIME, Controller
-from penstock.spark.guard.judged import Judged
-from penstock.spark.guard.liveness import IDLE_S, STALLED_S
+from penstock.spark.guard.batches import ALARM_S, FORGOTTEN, NOT_RUN_AGAIN, NOT_WATCHED, Judged
+from penstock.spark.guard.controller import IDLE_S, LOST_AFTER, REAL_TIME, STALLED_S, Controller
 from penstock.spark.guard.misuse import GATE
 from penstock.spark.guard.reading import GuardReading
 from penstock.spark.plans.control_row import ELSEWHERE, NO_PLAN, REUSED, UNBOUND, UNKNOWN_RULES, UNREADABLE
@@ -758,7 +756,7 @@ def test_an_alarm_that_lasts_is_kept_once(bench: Bench) -> None:
 def test_numbers_of_an_alarm_and_of_errors_are_kept_once_a_minute_and_at_the_end(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("penstock.spark.guard.liveness.STALLED_S", 1e9)
+    monkeypatch.setattr("penstock.spark.guard.controller.STALLED_S", 1e9)
     for second in range(180):
         bench.controller.alarms = (f"keep matches {second} rows",)
         bench.controller._teller.errors = second  # noqa: SLF001 - as if it had met them

@@ -10,8 +10,8 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from penstock.spark.feed import ProgressFeed
 from penstock.spark.network.run import NetworkRun
+from penstock.spark.progress import ProgressFeed
 
 
 def batch(number: int, second: int, *, late: int = 0) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from penstock.core.hashing import xxhash64, xxhash64_ints
 from penstock.core.loop.leases import LEASE_S
 from penstock.core.rate_profile import RateProfile
 from penstock.messages.plan import Backlog, Binding, KeepTable, Plan
-from penstock.spark.guard.account import NOT_RUN_AGAIN
+from penstock.spark.guard.batches import NOT_RUN_AGAIN
 from penstock.spark.plans.binding import bindings_of
 from penstock.spark.probe.row_gate import TOO_LATE
 from penstock.spark.source import Population

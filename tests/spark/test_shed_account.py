@@ -13,7 +13,7 @@ from penstock.store.logs import BindingLog
 from penstock.store.totals import Totals
 
 pytest.importorskip("pyspark")
-from penstock.spark.guard.account import Account
+from penstock.spark.guard.batches import Account
 from penstock.spark.quarantine.rows import file_names
 from penstock.spark.quarantine.shed_account import ShedAccount
 

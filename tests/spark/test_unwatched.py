@@ -10,8 +10,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from penstock.spark.guard.misuse import ONE_GATE
-from penstock.spark.guard.unwatched import LOOK_S, UNWATCHED_S, Gate, Reminder
+from penstock.spark.guard.misuse import LOOK_S, ONE_GATE, UNWATCHED_S, Gate, Reminder
 from penstock.testing import ManualClock
 
 

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from typing import TYPE_CHECKING
 
 from penstock.core.control.shed_alarms import ShedAlarms
 from penstock.core.loop.leases import LEASE_S
-from penstock.spark.feed import ProgressFeed
-from penstock.spark.guard.account import Account
-from penstock.spark.guard.judged import Judged
-from penstock.spark.guard.misuse import known_plan
+from penstock.spark.guard.misuse import GATE, known_plan
 from penstock.spark.guard.teller import line_of
-from penstock.spark.plans.control_row import NO_PLAN, UNREADABLE, UNUSABLE
-from penstock.spark.progress import arrival_trouble
+from penstock.spark.plans.control_row import ANOTHERS, NO_PLAN, UNREADABLE, UNUSABLE, WHY
+from penstock.spark.progress import ProgressFeed, arrival_trouble
 from penstock.store.recent_reports import Recent
+from penstock.store.report_log import Missing
 from penstock.store.totals import Totals
+from penstock.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,9 +26,11 @@ if TYPE_CHECKING:
     from penstock.messages.report import Report
     from penstock.spark.guard.reading import Reading
     from penstock.spark.guard.teller import Teller
+    from penstock.spark.plan_text import Node
     from penstock.spark.plans.places import Store
-    from penstock.spark.progress import Progress
+    from penstock.spark.progress import News, Progress
     from penstock.store.driver import Driver
+    from penstock.store.report_log import Line
     from penstock.store.retention import Bindings
 
 #: What the names of probes begin with.
@@ -167,3 +169,203 @@ class Batches:
                 f"query {self._query} kept every row of a batch because its plan was older than {LEASE_S:.0f} s by the "
                 "executor's clock: synchronize the clocks of driver and executors"
             )
+
+
+#: Why a batch has no report. A sink that keeps its own account, such as that of files, may have a batch although the
+#: query was killed before Spark noted its end. Spark then ends it without running it, and nothing is counted.
+NOT_RUN_AGAIN = "it was replayed and Spark counted no rows, as it does if the sink already had the batch"
+FORGOTTEN = "Spark had discarded its progress before the guard read it"
+NOT_WATCHED = "it ran while no guard watched the query, or its report was lost"
+#: How its alarms begin, and how long they last after the last batch that they count.
+ACCOUNT, ALARM_S = "the account of query", 3600.0
+#: Shed rows are looked up for so many batches at most.
+LOOKED_UP = 100
+#: Operators that may give more rows than they take, by how their names begin.
+_MULTIPLY = ("Expand", "FlatMap", "Generate", "Join", "MapGroups", "MapIn", "MapPartitions", "Transform", "Union")
+
+
+class Account:
+    """Finds and reports batches of a query without a report, and rows that Spark has not read."""
+
+    def __init__(  # noqa: PLR0913 - an account, and all that it is held against
+        self,
+        query: str,
+        totals: Totals,
+        bindings: Bindings,
+        *,
+        accounted: int | None,
+        tell: Callable[[str], None],
+        keep: Callable[[Line], None],
+        clock: Callable[[], float],
+        plan: Callable[[], Node | None],
+        shed: Callable[[int], int | None] = lambda _: None,
+    ) -> None:
+        """Keep the account of this query.
+
+        `accounted` is the newest batch that an earlier guard's journal accounts for, -1 if there is none and None if
+        there is no journal. `plan` gives the plan of a batch that has run, `shed` how many rows of a batch are in
+        quarantine, None if that is not known.
+        """
+        self._query, self._totals, self._bindings, self._accounted = query, totals, bindings, accounted
+        self._tell, self._keep, self._clock = tell, keep, clock
+        self._missed_s: float | None = None  # when a batch was last found to have no report
+        self._plan, self._shed = plan, shed
+        self._counted_s: float | None = None  # when the gate last counted more rows than Spark had read
+        self._multiplies: bool | None = None  # whether rows may become more in front of the gate, once it matters
+
+    @property
+    def alarms(self) -> list[str]:
+        """That the totals are incomplete, or too high, and by how much."""
+        found = []
+        if self._missed_s is not None and self._clock() - self._missed_s <= ALARM_S:
+            rows = self._totals.rows_missing
+            known = f" ({counted(rows, 'row')} by Spark's count)" if rows else ""
+            lacking = counted(self._totals.batches_missing, "batch", "batches")
+            found.append(f"{ACCOUNT} {self._query} lacks {lacking}{known}: see the log for why")
+        if self._counted_s is not None and self._clock() - self._counted_s <= ALARM_S:
+            found.append(
+                f"{ACCOUNT} {self._query} has {counted(self._totals.rows_unread, 'row')} more than Spark has read: "
+                "tasks may have been run twice, so counts of rows are too high"
+            )
+        return found
+
+    def compare(self, progress: Progress, report: Report) -> None:
+        """Hold the rows of a batch against what Spark has read, where rows cannot become more in front of the gate."""
+        if not 0 < progress.rows < report.rows_in:
+            return
+        if self._multiplies is None:
+            self._multiplies = _multiplies(self._plan())
+        if not self._multiplies:
+            self._totals.rows_unread += report.rows_in - progress.rows
+            self._counted_s = self._clock()
+
+    def check(self, news: News) -> None:
+        """Find batches before those in the news that had rows but will have no report."""
+        if news.forgotten:
+            self.miss(news.forgotten[0], news.forgotten[-1], FORGOTTEN)
+        if not news.first or news.newest is None:
+            return
+        first = news.batches[0] if news.batches else news.newest
+        self._check_earlier(first.batch)
+        if first.ran and first.empty and first.moved:
+            bound = self._bindings.get(first.batch)
+            if bound is not None and bound.bound_s < first.start_s:  # bound by a run before this one
+                self.miss(first.batch, first.batch, NOT_RUN_AGAIN)
+
+    def _check_earlier(self, first: int) -> None:
+        """Find batches without a report that were bound before the first batch in Spark's progress."""
+        if self._accounted is None or first <= self._accounted + 1:
+            return
+        lost = [batch for batch in self._bindings.versions() if self._accounted < batch < first]
+        if lost:
+            self.miss(lost[0], lost[-1], NOT_WATCHED, batches=len(lost))
+
+    def miss(self, first: int, last: int, note: str, *, batches: int | None = None) -> None:
+        """Say that batches have no report."""
+        self._add(last - first + 1 if batches is None else batches)
+        which = f"batch {first}" if first == last else f"batches {first} to {last}"
+        shed = sum(self._shed(batch) or 0 for batch in range(max(first, last + 1 - LOOKED_UP), last + 1))
+        told = f", {counted(shed, 'shed row')} in quarantine among them" if shed else ""
+        self._tell(f"{which} of query {self._query}: no report, so totals omit these rows{told}: {note}")
+        self._keep(Missing(self._clock(), first, last, note))
+
+    def miss_gate(self, progress: Progress) -> None:
+        """A batch has rows, and no gate has counted them."""
+        self._add(1, progress.rows)
+
+    def _add(self, batches: int, rows: int = 0) -> None:
+        self._totals.batches_missing += batches
+        self._totals.rows_missing += rows
+        self._missed_s = self._clock()
+
+
+def _multiplies(plan: Node | None) -> bool:
+    """Whether rows may become more in front of a gate; also if that is not known."""
+    gates = [one for one in plan.walk() if one.operator == "CollectMetrics" and GATE in one.text] if plan else []
+    return not gates or any(one.operator.startswith(_MULTIPLY) for gate in gates for one in gate.walk())
+
+
+_logger = logging.getLogger("penstock")
+
+#: Raise an alarm after this many batches in a row without a plan, although one was in force when they began.
+UNJUDGED_BATCHES = 2
+#: A plan is on disk so long after it was decided.
+WRITTEN_S = 1.0
+#: Time between two looks for other queries behind the same gate, and how long one that was found is remembered.
+LOOK_S, REMEMBER_S = 10.0, 60.0
+
+
+class Judged:
+    """What the batches of one query say about their judging."""
+
+    def __init__(self, query: str, store: Store | None) -> None:
+        """Of this query, whose guard keeps its plans in this store."""
+        self._query, self._store = query, store
+        self._trouble: str | None = None
+        self._unjudged = 0
+        self._shedding_since_s: float | None = None
+        self._looked_s: float | None = None
+        self._bound: dict[str, float] = {}
+        self._others: dict[str, float] = {}  # when another query was last seen to bind a batch
+
+    @property
+    def alarms(self) -> tuple[str, ...]:
+        """Alarms, as of the last batch."""
+        own = () if self._trouble is None else (self._trouble,)
+        return own + tuple(
+            f"query {other} reads rows that this guard admits for query {self._query}: it keeps every row, and no "
+            "report counts them; give it its own guard"
+            for other in self._others
+        )
+
+    def look(
+        self, version: int | None, start_s: float, plan: Plan | None, leased_s: float, now_s: float, note: str = ""
+    ) -> None:
+        """At a batch that began then and says that it was judged by this plan, or why by none.
+
+        The plan that is in force now was decided, or last renewed, at `leased_s`.
+        """
+        folder = "the guard's folder" if self._store is None else str(self._store.folder)
+        self._trouble = None
+        if version in WHY:
+            why = WHY[version].format(folder=folder) + (f": {note}" if note else "")
+            self._trouble = f"query {self._query} kept every row of a batch because {why}"
+        elif version in (None, NO_PLAN, ANOTHERS) and self._was_shedding(start_s, leased_s):
+            self._unjudged += 1
+        else:
+            self._unjudged = 0
+        if self._unjudged >= UNJUDGED_BATCHES:
+            self._trouble = (
+                f"query {self._query} keeps every row although a plan that sheds is in force: check that executors can "
+                f"read the driver's folder {folder}, and that clocks are synchronized"
+            )
+        self._watch_shedding(plan)
+        self._look_for_others(now_s)
+
+    def _was_shedding(self, start_s: float, leased_s: float) -> bool:
+        """Whether a plan that sheds should have been found when the batch began; one that nobody renews should not."""
+        if self._shedding_since_s is None or start_s - leased_s > LEASE_S:
+            return False
+        return start_s > self._shedding_since_s + WRITTEN_S
+
+    def _watch_shedding(self, in_force: Plan | None) -> None:
+        if in_force is None or not in_force.gates:
+            self._shedding_since_s = None
+        elif self._shedding_since_s is None:
+            self._shedding_since_s = in_force.decided_s
+
+    def _look_for_others(self, now_s: float) -> None:
+        if self._store is None or (self._looked_s is not None and 0.0 <= now_s - self._looked_s < LOOK_S):
+            return
+        first, self._looked_s = self._looked_s is None, now_s
+        try:
+            found = self._store.bound()
+        except Exception as error:  # noqa: BLE001 - whatever it is, planning goes on
+            _logger.warning("cannot check whether another query uses this guard's gate: %s", error)
+            return
+        for query, bound_s in found.items():
+            # One that has ended, perhaps under another identity, binds nothing any more.
+            if query != self._query and not first and bound_s > self._bound.get(query, 0.0):
+                self._others[query] = now_s
+        self._bound = found
+        self._others = {one: seen_s for one, seen_s in self._others.items() if now_s - seen_s <= REMEMBER_S}

@@ -36,9 +36,16 @@ from penstock.spark.guard.checks import (
     usable_target,
 )
 from penstock.spark.guard.controller import Controller
-from penstock.spark.guard.misuse import ONE_GATE, check_checkpoint, check_frame, refuse_choice, warn_of_temporary_folder
+from penstock.spark.guard.misuse import (
+    ONE_GATE,
+    REMINDER,
+    Gate,
+    check_checkpoint,
+    check_frame,
+    refuse_choice,
+    warn_of_temporary_folder,
+)
 from penstock.spark.guard.reading import Dealing, GuardReading
-from penstock.spark.guard.unwatched import REMINDER, Gate
 from penstock.spark.guard.weight_mark import WEIGHT, made_by, passed_on
 from penstock.spark.lifecycle import Metered, Watcher
 from penstock.spark.plans.binding import GateOptions

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from penstock.core.answers.weighted_aggregates import unweighted
-from penstock.spark.feed import ProgressFeed
+from penstock.spark.progress import ProgressFeed
 from penstock.wording import counted
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from penstock.spark.guard.account import ALARM_S
+from penstock.spark.guard.batches import ALARM_S
 from penstock.spark.quarantine import forwarded
 from penstock.spark.quarantine.rows import file_names
 
