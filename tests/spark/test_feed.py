@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from penstock.spark.network.run import NetworkRun
+from penstock.spark.network.losses import Losses
 from penstock.spark.progress import ProgressFeed
 
 
@@ -69,9 +68,8 @@ def test_forgotten_batches_are_named() -> None:
 
 def test_a_network_counts_late_rows_of_every_batch() -> None:
     query = Query(idle(0, 0))
-    run = SimpleNamespace(queries=[query], _progress={}, _late=Counter())
-    assert NetworkRun._late_rows(run) == ()  # type: ignore[arg-type]  # noqa: SLF001 - all that it needs
+    losses = Losses(SimpleNamespace(boxes=()), [query])  # type: ignore[arg-type, list-item]
+    assert losses.alarms() == ()
     query.recentProgress += [batch(0, 1, late=3), batch(1, 2, late=4)]
     for _ in range(2):
-        told = NetworkRun._late_rows(run)  # type: ignore[arg-type]  # noqa: SLF001 - all that it needs
-        assert told == ("7 rows came too late for query a query and are lost",)
+        assert losses.alarms() == ("7 rows came too late for query a query and are lost",)
