@@ -1,12 +1,12 @@
 """The time to allot work to many classes of rows, for each alpha."""
 
 import math
-import statistics
 import time
 from collections.abc import Callable
 
 import numpy as np
 
+from penstock.bench.spread import spread
 from penstock.core.control.density import Classes, allot
 from penstock.sim.figure import Row
 
@@ -36,7 +36,7 @@ def bench_density(classes: int, repeats: int, seed: int, done: Callable[[int], N
         sorts_ms.append(1e3 * (time.perf_counter() - started))
         done(1)
     rows: list[Row] = [
-        {"queries": queries, "alpha": "inf" if alpha == math.inf else f"{alpha:g}", "ms": _spread(own)}
+        {"queries": queries, "alpha": "inf" if alpha == math.inf else f"{alpha:g}", "ms": spread(own)}
         for (queries, alpha), own in times_ms.items()
     ]
     return {
@@ -44,7 +44,7 @@ def bench_density(classes: int, repeats: int, seed: int, done: Callable[[int], N
         "parameters": {"classes": classes, "repeats": repeats, "seed": seed, "capacity": CAPACITY},
         "rows": rows,
         "slowest_ms": max(row["ms"]["median"] for row in rows),
-        "sort_ms": _spread(sorts_ms),
+        "sort_ms": spread(sorts_ms),
     }
 
 
@@ -56,7 +56,3 @@ def _random(rng: np.random.Generator, classes: int, queries: int) -> Classes:
         query=rng.integers(0, queries, classes),
         weights=rng.uniform(0.5, 2.0, queries),
     )
-
-
-def _spread(values: list[float]) -> dict[str, float]:
-    return {"median": statistics.median(values), "min": min(values), "max": max(values)}

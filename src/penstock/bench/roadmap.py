@@ -1,11 +1,11 @@
 """The time to build and read road maps of large random networks, against a linear program at every change."""
 
-import statistics
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import numpy as np
 
+from penstock.bench.spread import spread
 from penstock.core.network import exact, roadmap
 from penstock.core.network.map_upkeep import Keeper
 from penstock.core.network.roadmap import Solver
@@ -57,7 +57,7 @@ def bench_roadmap(boxes: int, repeats: int, seed: int, done: Callable[[int], Non
             "inputs": len(networks[sharing].inputs),
             "outputs": len(networks[sharing].outputs),
             "entries": sizes[sharing, solver],
-            **{name: _spread(values) for name, values in own.items()},
+            **{name: spread(values) for name, values in own.items()},
         }
         row["program_over_look_up"] = 1e3 * row["program_ms"]["median"] / row["look_up_us"]["median"]
         rows.append(row)
@@ -70,8 +70,3 @@ def bench_roadmap(boxes: int, repeats: int, seed: int, done: Callable[[int], Non
         **{name: default[name] for name in ("build_s", "look_up_us", "ask_us", "program_over_look_up")},
         "rows": rows,
     }
-
-
-def _spread(values: Iterable[float]) -> dict[str, float]:
-    listed = sorted(values)
-    return {"median": statistics.median(listed), "min": listed[0], "max": listed[-1]}

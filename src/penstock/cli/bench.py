@@ -1,4 +1,4 @@
-"""`penstock bench NAME`: the commands; what runs on Spark is in `bench_on_spark`."""
+"""`penstock bench NAME`: the commands; `bench_runs` runs them."""
 
 from collections.abc import Callable
 from functools import partial
@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from penstock import hardware
-from penstock.cli import bench_on_spark as on_spark
+from penstock.cli import bench_runs as runs_of
 from penstock.cli.options import (
     Boxes,
     ClassCount,
@@ -113,10 +113,8 @@ def bench_shedding_grains(*, seed: Seed = 0, json_file: Json = None) -> None:
 @group.command("roadmap")
 def bench_roadmap(*, boxes: Boxes = 1000, repeats: Repeats = 9, seed: Seed = 0, json_file: Json = None) -> None:
     """Time to build and read a road map of a random network, against a linear program at every change."""
-    from penstock.cli import bench_roadmap as cli_aurora
-
-    run = partial(cli_aurora.bench, boxes, repeats, seed)
-    _bench("road map", repeats, run, cli_aurora.show, json_file)
+    run = partial(runs_of.run_roadmap, boxes, repeats, seed)
+    _bench("road map", repeats, run, runs_of.show_roadmap, json_file)
 
 
 @group.command("density")
@@ -124,23 +122,21 @@ def bench_density(
     *, classes: ClassCount = 100_000, repeats: Repeats = 9, seed: Seed = 0, json_file: Json = None
 ) -> None:
     """Time of Balanced to allot work to many classes of rows, for alpha 0, 1, 2 and infinity."""
-    from penstock.cli import bench_density as cli_plus
-
-    run = partial(cli_plus.bench_density, classes, repeats, seed)
-    _bench("density", repeats, run, cli_plus.show_density, json_file)
+    run = partial(runs_of.run_density, classes, repeats, seed)
+    _bench("density", repeats, run, runs_of.show_density, json_file)
 
 
 @group.command("gate")
 def bench_gate(*, rows: GateRows = 60_000_000, repeats: Repeats = 7, json_file: Json = None) -> None:
     """Rows a second of the gate on Spark, against DataFrame.sample on the same rows."""
-    run = partial(on_spark.run_gate, rows, repeats)
-    _bench_on_spark("gate", repeats + 3, run, on_spark.show_gate, json_file)
+    run = partial(runs_of.run_gate, rows, repeats)
+    _bench_on_spark("gate", repeats + 3, run, runs_of.show_gate, json_file)
 
 
 @group.command("idle")
 def bench_idle(*, repeats: Repeats = 5, json_file: Json = None) -> None:
     """Cost of a guard on Spark without overload: a guarded pipeline against the bare one."""
-    _bench_on_spark("idle", repeats + 1, partial(on_spark.run_idle, repeats), on_spark.show_idle, json_file)
+    _bench_on_spark("idle", repeats + 1, partial(runs_of.run_idle, repeats), runs_of.show_idle, json_file)
 
 
 @group.command("latency")
@@ -153,8 +149,8 @@ def bench_latency(
     json_file: Json = None,
 ) -> None:
     """How each policy holds a 2 s target on Spark at 25, 50 and 100 percent overload; 22 minutes a repeat."""
-    run = partial(on_spark.run_latency, learn, measure, prefer, repeats)
-    _bench_on_spark("latency", 15 * repeats, run, on_spark.show_latency, json_file)
+    run = partial(runs_of.run_latency, learn, measure, prefer, repeats)
+    _bench_on_spark("latency", 15 * repeats, run, runs_of.show_latency, json_file)
 
 
 @group.command("grouping")
@@ -170,12 +166,12 @@ def bench_grouping(
     if figure_12 and repeats is not None:
         raise PenstockError.setting("--repeats", repeats, "it without --figure-12, which is one run")
     if figure_12:
-        _bench_on_spark("figure 12", 3, on_spark.run_series, on_spark.show_series, json_file)
+        _bench_on_spark("figure 12", 3, runs_of.run_series, runs_of.show_series, json_file)
         return
     require_spark()
-    run = partial(on_spark.run_grouping, repeats or _GROUPING_REPEATS)
+    run = partial(runs_of.run_grouping, repeats or _GROUPING_REPEATS)
     _bench_on_spark(
-        "grouping", on_spark.grouping_steps(repeats or _GROUPING_REPEATS), run, on_spark.show_grouping, json_file
+        "grouping", runs_of.grouping_steps(repeats or _GROUPING_REPEATS), run, runs_of.show_grouping, json_file
     )
 
 
@@ -185,8 +181,8 @@ def bench_balanced(
 ) -> None:
     """Utility of policies for three queries of different cost and worth, at twice the load; 8 minutes a repeat."""
     require_spark()
-    run = partial(on_spark.run_balanced, repeats, learn, measure)
-    _bench_on_spark("balanced", on_spark.balanced_steps(repeats), run, on_spark.show_balanced, json_file)
+    run = partial(runs_of.run_balanced, repeats, learn, measure)
+    _bench_on_spark("balanced", runs_of.balanced_steps(repeats), run, runs_of.show_balanced, json_file)
 
 
 @group.command("chaos")
@@ -222,15 +218,15 @@ def bench_chaos(*, schedules: Schedules = 10_000, seed: Seed = 0, jobs: Jobs = 0
 @group.command("growth")
 def bench_growth(*, batches: GrowthBatches = 100_000, json_file: Json = None) -> None:
     """Growth of files, memory and batch time over a day of batches; 30 minutes."""
-    _bench_on_spark("growth", 4, partial(on_spark.run_growth, batches), on_spark.show_growth, json_file)
+    _bench_on_spark("growth", 4, partial(runs_of.run_growth, batches), runs_of.show_growth, json_file)
 
 
 @group.command("fair")
 def bench_fair(*, settle: Learn = 30.0, measure: Measure = 40.0, json_file: Json = None) -> None:
     """Fairness of four overloaded queries: Fair, random shedding, a guard each, and Spark's pools."""
     require_spark()
-    run = partial(on_spark.run_fair, settle, measure)
-    _bench_on_spark("fair", on_spark.fair_steps(), run, on_spark.show_fair, json_file)
+    run = partial(runs_of.run_fair, settle, measure)
+    _bench_on_spark("fair", runs_of.fair_steps(), run, runs_of.show_fair, json_file)
 
 
 @group.command("balance")
@@ -238,8 +234,8 @@ def bench_balance(
     *, fragments: Fragments = 2000, repeats: Repeats = 101, seed: Seed = 0, json_file: Json = None
 ) -> None:
     """Time of an overloaded node to decide which tuples to keep, fairly and at random."""
-    run = partial(on_spark.run_balance, fragments, repeats, seed)
-    _bench("balance", repeats, run, on_spark.show_balance, json_file)
+    run = partial(runs_of.run_balance, fragments, repeats, seed)
+    _bench("balance", repeats, run, runs_of.show_balance, json_file)
 
 
 @group.command("federation")
@@ -256,8 +252,8 @@ def bench_federation(
     json_file: Json = None,
 ) -> None:
     """Fairness of the SIC of queries shared by three sites, against random shedding; 5 minutes."""
-    run = partial(on_spark.run_federation, settle, measure, kafka, faults=faults)
-    _bench_on_spark("federation", 2, run, on_spark.show_federation, json_file)
+    run = partial(runs_of.run_federation, settle, measure, kafka, faults=faults)
+    _bench_on_spark("federation", 2, run, runs_of.show_federation, json_file)
 
 
 def _bench_on_spark(name: str, steps: int, run: _Run, show: _Show, json_file: Path | None) -> None:

@@ -10,6 +10,7 @@ import tempfile
 import time
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from penstock.config.network_file import NetworkFile
     from penstock.messages.snapshot import Snapshot
     from penstock.spark.network.run import NetworkRun
+    from penstock.spark.site.run import SiteRun
 
 #: Time between two polls of the queries.
 LOOK_S = 0.2
@@ -95,7 +97,14 @@ def run(
                 )
                 record = Record(folder, file.name, made.network)
                 try:
-                    _until_over(made, settings)
+                    start = partial(made.start, once=settings.once)
+                    until_over(
+                        made,
+                        start,
+                        lambda: made.snapshots.sums.batches,
+                        most=settings.batches,
+                        seconds=settings.seconds,
+                    )
                 finally:
                     record.end()
             if settings.explain:
@@ -107,23 +116,30 @@ def run(
             spark.stop()
 
 
-def _until_over(made: NetworkRun, settings: Settings) -> None:
+def until_over(
+    made: NetworkRun | SiteRun,
+    start: Callable[[], None],
+    batches: Callable[[], int],
+    *,
+    most: int | None,
+    seconds: float | None,
+) -> None:
+    """Run for so many batches or seconds, until the run ends, or until Ctrl-C."""
     begun_s = time.monotonic()
     try:
-        made.start(once=settings.once)
-        while made.active and not _over(made, settings, time.monotonic() - begun_s):
+        start()
+        while made.active and not (most is not None and batches() >= most):
+            if seconds is not None and time.monotonic() - begun_s >= seconds:
+                break
             time.sleep(LOOK_S)
         made.refuse_failure()
     except KeyboardInterrupt:
         # The first Ctrl-C ends a run; a second one must not interrupt its report.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        for one in (signal.SIGINT, signal.SIGTERM):
+            if signal.getsignal(one) is signal.default_int_handler:
+                signal.signal(one, signal.SIG_IGN)
     finally:
         made.stop()
-
-
-def _over(made: NetworkRun, settings: Settings, elapsed_s: float) -> bool:
-    enough = settings.batches is not None and made.snapshots.sums.batches >= settings.batches
-    return enough or (settings.seconds is not None and elapsed_s >= settings.seconds)
 
 
 @contextmanager

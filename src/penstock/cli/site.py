@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import signal
-import time
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
+from penstock.cli.run import until_over
 from penstock.config.site_file import SiteFile, load
 from penstock.errors import PenstockError
 from penstock.federation.account import BatchAccount, add_up
@@ -25,10 +25,6 @@ if TYPE_CHECKING:
 
     from penstock.federation.account import Federation
     from penstock.spark.site.run import SiteRun
-
-
-#: Time between two polls of the query.
-LOOK_S = 0.2
 
 
 @dataclass(frozen=True)
@@ -81,29 +77,11 @@ def run(
     try:
         with page(folder):
             made = SiteRun(spark, file, folder, on_batch=None if settings.quiet else lambda one: _line(console, one))
-            _until_over(made, settings)
+            until_over(made, made.start, lambda: made.batches, most=settings.batches, seconds=settings.seconds)
             return facts(file, made)
     finally:
         with suppress(ConnectionError):
             spark.stop()
-
-
-def _until_over(made: SiteRun, settings: Settings) -> None:
-    begun_s = time.monotonic()
-    try:
-        made.start()
-        while made.active:
-            enough = settings.batches is not None and made.batches >= settings.batches
-            if enough or (settings.seconds is not None and time.monotonic() - begun_s >= settings.seconds):
-                break
-            time.sleep(LOOK_S)
-        made.refuse_failure()
-    except KeyboardInterrupt:
-        # The first Ctrl-C ends a site; a second one must not interrupt that.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    finally:
-        made.stop()
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import io
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.figure import Figure as Canvas
+
+from penstock.views.pictures import png
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,9 +38,7 @@ def _png(draw: Any, facts: Facts) -> bytes:  # noqa: ANN401 - one of the functio
     draw(axes, facts)
     axes.grid(axis="y", alpha=0.3)
     axes.legend(fontsize=8)
-    png = io.BytesIO()
-    canvas.savefig(png, format="png", metadata={"Software": None})
-    return png.getvalue()
+    return png(canvas)
 
 
 def _latency(axes: Axes, result: Facts) -> None:

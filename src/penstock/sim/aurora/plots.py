@@ -1,6 +1,5 @@
 """The Aurora paper's figures as pictures, with the paper's axes."""
 
-import io
 from collections.abc import Callable
 from typing import Any
 
@@ -8,6 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 from penstock.sim.figure import Figure, Row
+from penstock.views.pictures import labelled, png
 
 _STYLE: dict[str, dict[str, Any]] = {
     "random_ls": {"color": "#1f78b4", "marker": "o", "label": "Random-LS"},
@@ -32,11 +32,7 @@ def plot(figure: Figure) -> bytes:
     """The figure as a PNG."""
     canvas = Canvas(figsize=(11, 4.8), layout="constrained", dpi=120)
     _PLOTS[figure.figure](canvas, figure)
-    handles, labels = canvas.axes[0].get_legend_handles_labels()
-    canvas.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 8), fontsize=8)
-    png = io.BytesIO()
-    canvas.savefig(png, format="png", metadata={"Software": None})
-    return png.getvalue()
+    return png(canvas, legend=True)
 
 
 def _figure_9(canvas: Canvas, figure: Figure) -> None:
@@ -60,7 +56,7 @@ def _losses(axes: Axes, rows: list[Row], column: str, label: str) -> None:
             [one["max"] - one["mean"] for one in spreads],
         ]
         axes.errorbar(places, means, yerr=bars, markersize=4, capsize=2, linewidth=1, **_STYLE[name])
-    _finish(axes, _EXCESS, label)
+    labelled(axes, _EXCESS, label)
 
 
 def _figure_11(canvas: Canvas, figure: Figure) -> None:
@@ -70,7 +66,7 @@ def _figure_11(canvas: Canvas, figure: Figure) -> None:
         own = [row for row in rows if row["excess_load"] == load]
         ratios = [row["loss_ratio"] for row in own]
         axes.plot([row["skew"] for row in own], ratios, marker="o", label=f"excess load {load:+.0%}")
-    _finish(axes, "skew of utilities", "value utility loss, Random-LS / Semantic-LS")
+    labelled(axes, "skew of utilities", "value utility loss, Random-LS / Semantic-LS")
 
 
 def _figure_12(canvas: Canvas, figure: Figure) -> None:
@@ -84,7 +80,7 @@ def _figure_12(canvas: Canvas, figure: Figure) -> None:
         axes.bar(places, own, width=0.25, label=f"skew {skew:g}")
     axes.axhline(1.0, color="black", linestyle="--", linewidth=1)
     axes.set_xticks(range(len(loads)), [f"{100 * load:.0f}" for load in loads])
-    _finish(axes, _EXCESS, "tuple utility loss, Input-Uniform / Random-LS")
+    labelled(axes, _EXCESS, "tuple utility loss, Input-Uniform / Random-LS")
 
 
 def _figure_plus(canvas: Canvas, figure: Figure) -> None:
@@ -101,13 +97,7 @@ def _figure_plus(canvas: Canvas, figure: Figure) -> None:
                 places = [100.0 * row["excess_load"] for row in own]
                 axes.plot(places, [row[column]["mean"] for row in own], markersize=4, linewidth=1, **_STYLE[policy])
             axes.set_title(f"{share:.0%} shared", fontsize=9)
-            _finish(axes, _EXCESS, label)
-
-
-def _finish(axes: Axes, x_label: str, y_label: str) -> None:
-    axes.set_xlabel(x_label)
-    axes.set_ylabel(y_label)
-    axes.grid(axis="y", alpha=0.3)
+            labelled(axes, _EXCESS, label)
 
 
 _PLOTS: dict[str, Callable[[Canvas, Figure], None]] = {

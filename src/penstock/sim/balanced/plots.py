@@ -1,12 +1,12 @@
 """One policy for cost, worth and fairness, as pictures."""
 
-import io
 from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 from penstock.sim.figure import Figure, Row
+from penstock.views.pictures import png
 
 _STYLE: dict[str, dict[str, Any]] = {
     "random": {"color": "#7f7f7f", "marker": "x", "label": "random"},
@@ -26,9 +26,7 @@ def plot(figure: Figure) -> bytes:
     """The figure as a PNG."""
     canvas = Canvas(figsize=(11, 4.8), layout="constrained", dpi=120)
     _PLOTS[figure.figure](canvas, figure)
-    png = io.BytesIO()
-    canvas.savefig(png, format="png", metadata={"Software": None})
-    return png.getvalue()
+    return png(canvas)
 
 
 def _table(canvas: Canvas, figure: Figure) -> None:

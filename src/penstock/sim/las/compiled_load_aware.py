@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from penstock.core.compiled import compiled
 from penstock.core.row import cost_model, cost_sketch, latency_budget, load_aware, price
-from penstock.sim.compiled import compiled
 from penstock.sim.las.compiled import Columns, Floats, Ints
 
 

@@ -1,6 +1,5 @@
 """The LAS paper's figures as pictures, with the paper's axes."""
 
-import io
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +8,7 @@ from matplotlib.figure import Figure as Canvas
 
 from penstock.sim.figure import Figure, Row
 from penstock.sim.workload import PHASE_ROWS, PHASES
+from penstock.views.pictures import labelled, png
 
 _STYLE: dict[str, dict[str, Any]] = {
     "base_line": {"color": "#7f7f7f", "marker": "v", "label": "Base Line"},
@@ -26,11 +26,7 @@ def plot(figure: Figure) -> bytes:
     """The figure as a PNG."""
     canvas = Canvas(figsize=(11, 4.5), layout="constrained", dpi=120)
     _PLOTS[figure.figure](canvas, figure)
-    handles, labels = canvas.axes[0].get_legend_handles_labels()
-    canvas.legend(handles, labels, loc="outside lower center", ncols=len(labels), fontsize=8)
-    png = io.BytesIO()
-    canvas.savefig(png, format="png", metadata={"Software": None})
-    return png.getvalue()
+    return png(canvas, legend=True)
 
 
 def _figure_4(canvas: Canvas, figure: Figure) -> None:
@@ -129,9 +125,7 @@ def _finish(axes: Axes, figure: Figure, x_label: str, y_label: str, *, log: bool
         axes.set_yscale("log")
     if target:
         axes.axhline(figure.parameters["target_ms"], color="black", linestyle="--", linewidth=1, label="target")
-    axes.set_xlabel(x_label)
-    axes.set_ylabel(y_label)
-    axes.grid(axis="y", alpha=0.3)
+    labelled(axes, x_label, y_label)
 
 
 _PLOTS: dict[str, Callable[[Canvas, Figure], None]] = {

@@ -14,7 +14,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.sim.compiled import compiled
+from penstock.core.compiled import compiled
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

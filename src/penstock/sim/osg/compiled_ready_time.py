@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from penstock.core.compiled import compiled
 from penstock.core.grouping import ready_time
 from penstock.core.row import cost_sketch
-from penstock.sim.compiled import compiled
 from penstock.sim.osg.compiled import Columns, Floats, Ints
 
 

@@ -1,6 +1,5 @@
 """The OSG paper's figures as pictures, with the paper's axes."""
 
-import io
 from collections.abc import Callable
 from typing import Any
 
@@ -8,6 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 from penstock.sim.figure import Figure, Row
+from penstock.views.pictures import png
 
 _STYLE: dict[str, dict[str, Any]] = {
     "round_robin": {"color": "#7f7f7f", "marker": "v", "label": "Round-Robin"},
@@ -23,11 +23,7 @@ def plot(figure: Figure) -> bytes:
     """The figure as a PNG."""
     canvas = Canvas(figsize=(11, 4.8), layout="constrained", dpi=120)
     _PLOTS[figure.figure](canvas, figure)
-    handles, labels = canvas.axes[0].get_legend_handles_labels()
-    canvas.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 8), fontsize=8)
-    png = io.BytesIO()
-    canvas.savefig(png, format="png", metadata={"Software": None})
-    return png.getvalue()
+    return png(canvas, legend=True)
 
 
 def _completion(x: str, label: str) -> Callable[[Canvas, Figure], None]:

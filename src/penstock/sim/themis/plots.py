@@ -1,13 +1,12 @@
 """The THEMIS paper's figures as pictures."""
 
-import io
 from collections.abc import Callable
 from typing import Any
 
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 from penstock.sim.figure import Figure, Row
+from penstock.views.pictures import labelled, png
 
 _STYLE: dict[str, dict[str, Any]] = {
     "random": {"color": "#7f7f7f", "marker": "x", "label": "random"},
@@ -38,11 +37,7 @@ def plot(figure: Figure) -> bytes:
     """The figure as a PNG."""
     canvas = Canvas(figsize=(11, 4.4), layout="constrained", dpi=120)
     _PLOTS.get(figure.figure, _fairness)(canvas, figure)
-    handles, labels = canvas.axes[0].get_legend_handles_labels()
-    canvas.legend(handles, labels, loc="outside lower center", ncols=len(labels), fontsize=8)
-    png = io.BytesIO()
-    canvas.savefig(png, format="png", metadata={"Software": None})
-    return png.getvalue()
+    return png(canvas, legend=True)
 
 
 def _correlation(canvas: Canvas, figure: Figure) -> None:
@@ -55,7 +50,7 @@ def _correlation(canvas: Canvas, figure: Figure) -> None:
                 [row["sic"] for row in own], [row["error"] for row in own], marker="o", markersize=3, label=dataset
             )
         axes.set_title(_NAMES[query], fontsize=10)
-        _finish(axes, "SIC", "error")
+        labelled(axes, "SIC", "error")
 
 
 def _fairness(canvas: Canvas, figure: Figure) -> None:
@@ -72,7 +67,7 @@ def _fairness(canvas: Canvas, figure: Figure) -> None:
             axes.plot([row[name] for row in own], [row[column] for row in own], markersize=4, linewidth=1, **style)
         if isinstance(figure.rows[0][name], str):
             axes.tick_params(axis="x", labelrotation=30 if figure.figure in {"14", "plus"} else 0, labelsize=8)
-        _finish(axes, label, told)
+        labelled(axes, label, told)
 
 
 def _shown(figure: Figure) -> list[Row]:
@@ -91,13 +86,7 @@ def _overhead(canvas: Canvas, figure: Figure) -> None:
         bar = [[taken["mean"] - taken["min"]], [taken["max"] - taken["mean"]]]
         axes.bar(place, taken["mean"], yerr=bar, capsize=3, color=style["color"], label=style["label"])
     axes.set_xticks([])
-    _finish(axes, "", "microseconds a batch")
-
-
-def _finish(axes: Axes, x_label: str, y_label: str) -> None:
-    axes.set_xlabel(x_label)
-    axes.set_ylabel(y_label)
-    axes.grid(axis="y", alpha=0.3)
+    labelled(axes, "", "microseconds a batch")
 
 
 _PLOTS: dict[str, Callable[[Canvas, Figure], None]] = {"6": _correlation, "7": _correlation, "overhead": _overhead}

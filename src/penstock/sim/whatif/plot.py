@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import io
 from typing import TYPE_CHECKING, Any
 
 from matplotlib.figure import Figure as Canvas
 
 from penstock.sim.whatif.replay import NOTHING
+from penstock.views.pictures import png
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,8 +56,4 @@ def plot(outcomes: Sequence[Outcome], target_s: float, title: str) -> bytes:
     rows.set_xlabel("time since the first batch (s)")
     for axes in (latency, rows):
         axes.grid(axis="y", alpha=0.3)
-    handles, labels = latency.get_legend_handles_labels()
-    canvas.legend(handles, labels, loc="outside lower center", ncols=len(labels), fontsize=8)
-    png = io.BytesIO()
-    canvas.savefig(png, format="png", metadata={"Software": None})
-    return png.getvalue()
+    return png(canvas, legend=True)

@@ -5,7 +5,6 @@ Names stand beside the pictures, not in them: a page can show every letter, a pi
 
 from __future__ import annotations
 
-import io
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,6 +13,7 @@ from matplotlib.figure import Figure as Canvas
 
 from penstock.views.network import formatting as fmt
 from penstock.views.network.summary import periods_s
+from penstock.views.pictures import png
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -55,9 +55,7 @@ def _png(draw: Callable[[Axes], None], label: str) -> bytes:
     axes.set_ylabel(label)
     axes.set_ylim(bottom=0.0)
     axes.grid(axis="y", alpha=0.3)
-    png = io.BytesIO()
-    canvas.savefig(png, format="png", metadata={"Software": None})
-    return png.getvalue()
+    return png(canvas)
 
 
 def _load(snapshots: Sequence[Snapshot]) -> Plot:

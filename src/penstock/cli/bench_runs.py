@@ -1,4 +1,4 @@
-"""`penstock bench` on Spark (gate, idle, latency, grouping, fair, federation); growth and balance need none."""
+"""Runs of `penstock bench`, and how their results are printed."""
 
 from __future__ import annotations
 
@@ -306,5 +306,56 @@ def show_balance(out: Console, result: dict[str, Any]) -> None:
     out.print(
         f"One node, {given['fragments']} fragments of as many queries with {given['tuples']} tuples, of which "
         f"{given['capacity']} can be kept; {given['repeats']} repeats.",
+        highlight=False,
+    )
+
+
+def run_roadmap(boxes: int, repeats: int, seed: int, done: Callable[[int], None]) -> dict[str, Any]:
+    """Run the benchmark of road maps."""
+    from penstock.bench.roadmap import bench_roadmap
+
+    return bench_roadmap(boxes, repeats, seed, done)
+
+
+def show_roadmap(out: Console, result: dict[str, Any]) -> None:
+    """Times with their spread, and the gain of a look-up over solving a program."""
+    given = result["parameters"]
+    table = Table("shared", "solver", "entries", "build, s", "look-up, µs", "linear program, ms")
+    for row in result["rows"]:
+        cells = (_cell(row["build_s"], 2), _cell(row["look_up_us"], 0), _cell(row["program_ms"], 1))
+        table.add_row(f"{row['sharing']:.0%}", row["solver"], f"{row['entries']}", *cells)
+    out.print(table)
+    ratios = sorted(row["program_over_look_up"] for row in result["rows"])
+    out.print(
+        f"A network of {given['boxes']} boxes; medians with least and most, of {given['repeats']} repeats. "
+        f"A linear program solved afresh takes {ratios[0]:.0f} to {ratios[-1]:.0f} times as long as a look-up; to ask "
+        f"whether the map has drifted takes {_cell(result['ask_us'], 0)} µs.",
+        highlight=False,
+    )
+
+
+def _cell(spread: dict[str, float], digits: int) -> str:
+    return f"{spread['median']:.{digits}f} ({spread['min']:.{digits}f} to {spread['max']:.{digits}f})"
+
+
+def run_density(classes: int, repeats: int, seed: int, done: Callable[[int], None]) -> dict[str, Any]:
+    """Run the benchmark of allotments."""
+    from penstock.bench.density import bench_density
+
+    return bench_density(classes, repeats, seed, done)
+
+
+def show_density(out: Console, result: dict[str, Any]) -> None:
+    """Times with their spread."""
+    given = result["parameters"]
+    table = Table("queries", "alpha", "ms", "fastest to slowest")
+    for row in result["rows"]:
+        times = row["ms"]
+        spread = f"{times['min']:.0f} to {times['max']:.0f}"
+        table.add_row(f"{row['queries']}", row["alpha"], f"{times['median']:.0f}", spread)
+    out.print(table)
+    out.print(
+        f"Keep shares of {given['classes']} classes; medians of {given['repeats']} repeats, "
+        f"{result['slowest_ms']:.0f} ms at most. To sort as many numbers takes {result['sort_ms']['median']:.0f} ms.",
         highlight=False,
     )

@@ -1,0 +1,31 @@
+"""What all pictures share: names of axes, a legend below, and the PNG."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+#: Entries of a legend side by side.
+_MOST_COLUMNS = 8
+
+
+def labelled(axes: Axes, across: str, up: str) -> None:
+    """Name the axes, and draw lines across."""
+    axes.set_xlabel(across)
+    axes.set_ylabel(up)
+    axes.grid(axis="y", alpha=0.3)
+
+
+def png(canvas: Figure, *, legend: bool = False) -> bytes:
+    """The picture as a PNG, the same bytes every time; below it, the legend of its first axes."""
+    if legend:
+        handles, labels = canvas.axes[0].get_legend_handles_labels()
+        columns = min(len(labels), _MOST_COLUMNS)
+        canvas.legend(handles, labels, loc="outside lower center", ncols=columns, fontsize=8)
+    made = io.BytesIO()
+    canvas.savefig(made, format="png", metadata={"Software": None})
+    return made.getvalue()
