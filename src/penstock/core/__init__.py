@@ -1,1 +1,5 @@
-"""The algorithms: pure functions and state machines over plain data; time and randomness are arguments."""
+"""The algorithms: pure functions and state machines over plain data; time and randomness are arguments.
+
+Rooms: `loop` (the state machine), `control` (one query), `row` (LAS), `network` (Aurora), `grouping` (OSG), `fairness`
+(THEMIS), `balanced` (ours) and `answers`.
+"""

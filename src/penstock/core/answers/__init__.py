@@ -1,4 +1,8 @@
-"""What weighted rows say about all rows: estimates, their standard errors and intervals, and the sums behind them."""
+"""What weighted rows say about all rows: estimates, their standard errors and intervals.
+
+`estimates` has the equations (Horvitz-Thompson), `sums` the sums behind them, `weighted_aggregates` rewrites SQL
+aggregates of networks with weights.
+"""
 
 from penstock.moved import names_of
 

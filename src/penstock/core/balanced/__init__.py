@@ -1,4 +1,7 @@
-"""`Balanced`: utility for the work it costs inside a query, alpha-fairness across queries. Penstock's own."""
+"""`Balanced`, Penstock's own policy: utility for the work inside a query, alpha-fairness across queries.
+
+`policy` has the settings, `worth` the utility of rows, `planner` plans for queries that share an application.
+"""
 
 from penstock.moved import names_of
 

@@ -1,1 +1,5 @@
-"""One policy for cost, worth and fairness against the papers, each on its own ground: runs, figures, claims, plots."""
+"""`Balanced` against the four papers, each by its own measure: cost, worth and fairness in one policy.
+
+`study` compares policies on shared work, `runs` repeats the papers' scenarios, `figures`, `claims` and `plots` as for
+the papers.
+"""

@@ -1,1 +1,5 @@
-"""OSG's experiments (Rivetti et al. 2016): streams, runs, figures, claims and plots."""
+"""The experiments of Online Shuffle Grouping (Rivetti et al., Middleware 2016).
+
+`streams` and `runs` simulate the groupings, `figures` makes each figure, `claims` and `own_claims` check the results,
+`plots` draws. `compiled*` are accelerators, equal to the machines of `core.grouping` to the bit.
+"""

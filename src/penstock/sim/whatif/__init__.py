@@ -1,4 +1,8 @@
-"""What each policy would have done to a recorded query."""
+"""What each policy would have done to a recorded query.
+
+`recorded` estimates costs and arrivals from a progress log, `replay` simulates each policy on them, `plot` draws the
+outcome.
+"""
 
 from penstock.moved import names_of
 

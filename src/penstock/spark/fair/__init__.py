@@ -1,4 +1,8 @@
-"""Several streaming queries of one application, and how their rows carry source information content."""
+"""Several streaming queries of one application that share its capacity fairly (THEMIS).
+
+`fair` and `member` are the user's classes; rows carry source information content: `sic_columns` at the gate,
+`sic_operators` and `sic_functions` through operators.
+"""
 
 from penstock.moved import names_of
 

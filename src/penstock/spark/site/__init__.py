@@ -1,1 +1,5 @@
-"""One site of a federation as a Spark application."""
+"""One site of a federation (THEMIS) as a Spark application.
+
+`run` is its query, `batch` one micro-batch with its fragments, `plans` its plans on disk, `streams` its inputs and
+links.
+"""
