@@ -1,4 +1,4 @@
-"""Extras of the package: the plain one has what a guard needs, others bring what is told of here."""
+"""Extras of the package: the plain one has what a guard needs, others add the packages listed here."""
 
 from importlib.util import find_spec
 

@@ -1,4 +1,4 @@
-"""Where PySpark finds `format("penstock")` by itself: it looks for packages named `pyspark_*`."""
+"""Where PySpark discovers `format("penstock")`: it imports packages named `pyspark_*`."""
 
 from penstock.spark.source import PenstockSource as DefaultSource
 

@@ -475,7 +475,7 @@ class TestWhy:
 
     def test_who_asks_without_a_batch_is_told_of_the_backlog(self, tmp_path: Path) -> None:
         query, _ = self.backlog(tmp_path)
-        assert why(query, ["5"])["text"][-1].startswith("Rows of batch 0 were given up for their age")
+        assert why(query, ["5"])["text"][-1].startswith("Rows of batch 0 were shed for their age")
         assert "of age a, 2 s / a of them are kept" in " ".join(why(query, ["5"], (), 0)["text"])
         with pytest.raises(PenstockError, match="arrived = 'noon' is not usable: give a time such as"):
             why(query, ["5"], (), 0, "noon")

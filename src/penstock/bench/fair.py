@@ -189,7 +189,7 @@ def _after_union(df: DataFrame, source: str) -> DataFrame:  # noqa: ARG001 - a g
 
 
 class Done(NamedTuple):
-    """What one batch worked off of one source."""
+    """The rows of one source that one batch processed."""
 
     end_s: float
     source: str
@@ -211,7 +211,7 @@ def worked_off(running: Running) -> list[Done]:
 
 
 def sic_at(now_s: float, batches: Sequence[Done], shape: Shape, window_s: float) -> float:
-    """Of what the query's sources sent in the last window, the share that has been worked off, the mean over sources.
+    """The share of rows of the last window that has been processed, as the mean over the query's sources.
 
     >>> shape = Shape("q", {"a": 10.0}, 1.0)
     >>> sic_at(100.0, [Done(99.0, "a", 50, 85.0, 95.0), Done(101.0, "a", 50, 95.0, 99.0)], shape, window_s=10.0)

@@ -31,7 +31,7 @@ RESULT = "of string, key bigint, arrival timestamp, value double, weight double,
 NODES = 20
 #: How long the tuples of a source are sent together: what the paper's shedder sees as one batch.
 SLOT_S = 0.5
-#: What is observed of rows that were worked off begins so.
+#: Prefix of the metrics of processed rows.
 DONE = "done_"
 
 

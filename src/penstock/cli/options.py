@@ -128,7 +128,7 @@ LogQuery = Annotated[
 Spread = Annotated[
     float,
     _real(
-        "Assume keys, the dearest of which costs so many times what the cheapest does; 1: rows cost alike.",
+        "Assume keys with this max/min cost ratio; 1: all rows cost alike.",
         "R",
         1,
         1_000_000,

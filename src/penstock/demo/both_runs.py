@@ -104,7 +104,7 @@ def _session(screen: Console, folder: Path) -> Iterator[SparkSession]:
 
 @contextmanager
 def _no_interrupt() -> Iterator[None]:
-    """Put a Ctrl-C off: a JVM that it met while it started would go on alone and make its folders anew."""
+    """Delay a Ctrl-C: a starting JVM would continue alone and create its folders again."""
     caught: list[int] = []
     before = signal.signal(signal.SIGINT, lambda number, _: caught.append(number))
     try:

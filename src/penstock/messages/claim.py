@@ -16,7 +16,7 @@ class Claim:
 
     Attributes:
         name: Of the guard, the query of a `Fair`, or the grouping.
-        key: Columns by which rows are told apart; empty if there are none.
+        key: Columns that identify rows; empty if there are none.
         row: Columns that identify a row; empty for all of them.
         cost_column: The column with what a row costs, if the policy is told.
         seed: What coins depend on.

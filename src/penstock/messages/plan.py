@@ -196,7 +196,7 @@ class Plan(Message):
         sic: Source information content of rows, one a place; for queries that share an application fairly.
         expected: What the policy expects of the plan.
         fits: Up to how many rows its gates are right; a larger batch is thinned in proportion. `None`: of any size.
-        note: Anything a person should know about the decision.
+        note: A comment on the decision.
         query: Identity of the streaming query that the plan is for; its gates act on no other. Empty: on any.
         rows_per_offset: Rows that come to the gate for each that the source's offsets count; `None` if not known.
         memory: What the planner had learned, for the next run of the query (`core.control.memory`); may be empty.
@@ -246,7 +246,7 @@ class Plan(Message):
 
     @property
     def leased(self) -> bool:
-        """Whether it sheds, or cuts batches that are too large: then it acts only as long as somebody renews it."""
+        """Whether it sheds, or cuts batches that are too large: then it acts only while it is renewed."""
         return bool(self.gates) or self.fits is not None
 
     def drop(self, place: str) -> Drop | None:

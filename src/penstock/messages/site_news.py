@@ -19,7 +19,7 @@ class News(Message):
         give: The share of the query's source rows that the site keeps.
         part: The share of the query's sources that are read at the site.
         sic: The SIC measured on the query's results, if its root is there.
-        epoch: Grows when the site starts anew without its checkpoint.
+        epoch: Grows when the site starts without its checkpoint.
         sequence: Grows with every message of the site, also over restarts.
         time_s: When, by the site's clock, which nobody compares with his own.
 

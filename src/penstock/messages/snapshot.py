@@ -31,7 +31,7 @@ class Snapshot:
         entry: Index of the road map's entry in force; 0 drops nothing.
         entries: How many entries the road map has.
         rebuilt: How often the road map was built.
-        alarms: What a person should hear of.
+        alarms: Alarms.
     """
 
     batch: int

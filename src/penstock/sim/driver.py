@@ -60,7 +60,7 @@ class Driver:
             self._found = self._plans.get(newest.version)
 
     def bind(self, batch: int, planned: Planned) -> tuple[Plan | None, float]:
-        """Bind a batch for good: the plan that judges it, and by what its keep shares are multiplied."""
+        """Bind a batch permanently: the plan that judges it, and the factor on its keep shares."""
         now_s, found = planned.planned_s, self._found
         newest = Newest(found, 0.0 if found is None else self._plans.renewed_s(found.version))
         plan, fits = newest.acting(now_s), share(self._start, self._query, newest, planned, now_s)

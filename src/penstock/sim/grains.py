@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 TARGET = MeanQueueLatency("2 s")
 ITEMS, CORES, KEYS, WINDOW_S, LEARN_S = 1024, 2, "zipf-1.0", 10.0, 20.0
-#: When rows get dearer, or a core is lost.
+#: When costs rise, or a core is lost.
 _TROUBLE_S = 40.0, 60.0
 
 

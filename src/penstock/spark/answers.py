@@ -94,7 +94,7 @@ def count(
         where: Which rows count; null counts as no.
         weight: Column with the weights, `weight` if not given; a null in it stands for 1.
         confidence: How often the interval is to hold the true value.
-        row: Columns that the gate's coin is tossed for, if several rows of a group are equal in them.
+        row: Columns that the gate hashes, if several rows of a group are equal in them.
     """
     return _answer(
         _name("count", where),
@@ -265,7 +265,7 @@ def _name(function: str, *given: str | Column | None) -> str:
 
 def _refuse_text(df: DataFrame, name: str, answer: Column) -> None:
     """Numbers that are text: Spark would cast them and fail at the first row that is none."""
-    # Whoever gave the answer an alias has a column that does not say what it is made of.
+    # A column with an alias does not show its expression.
     numbers = vars(answer).get(_NUMBERS)
     if not numbers:
         return

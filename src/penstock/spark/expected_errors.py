@@ -1,4 +1,4 @@
-"""Errors of Spark that Penstock expects, and says in one line of its own: PySpark logs each of them by itself."""
+"""Errors of Spark that Penstock expects and reports in one line: PySpark logs each of them too."""
 
 from __future__ import annotations
 

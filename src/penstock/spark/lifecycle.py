@@ -113,7 +113,7 @@ class Watcher(Stoppable):
 
     @property
     def errors(self) -> int:
-        """Errors that the controller met and survived."""
+        """Errors that the controller caught."""
         return self._controller.errors if self._controller else 0
 
     def report(self) -> Report | None:

@@ -11,7 +11,7 @@ really costs, the same for all rows of a key) and `value` (from 0 to below 1).
 Options, with `rate = 1000` if no profile is named:
 
 - `rate`; or `rate`, `burst_rate`, `burst_every`, `burst_for`; or `phases`; or `csv` (a file the driver can read): see
-  `RateProfile`. `repeat`: phases or the CSV begin anew after the last, which otherwise goes on for ever.
+  `RateProfile`. `repeat`: phases or the CSV repeat after the last, which otherwise continues.
 - `seed` (0), `keys` (1024), `skew` (1.0: the exponent; 0 is uniform), `cost_values` (64 costs at equal distance from
   `min_cost_ms`, 0.1, to `max_cost_ms`, 6.4, each given to as many keys as the others, at random).
 - `start`: when the profile begins, in seconds since 1970; by default when the query first starts.

@@ -159,9 +159,9 @@ def _sentences(answer: Json, mode: str) -> list[str]:
         said = [f"Every row of this key is kept: {plan}."]
     elif reason == TOO_OLD:
         age = seconds(answer["backlog"]["age_s"])
-        said = [f"{share(keep, 1.0)} of the rows of its age, {age}, {what}, the others are given up: {reason}."]
+        said = [f"{share(keep, 1.0)} of the rows of its age, {age}, {what}, the others are shed: {reason}."]
     else:
-        said = [f"{share(keep, 1.0)} of the rows of this key {what}, the others are given up: {reason} ({plan})."]
+        said = [f"{share(keep, 1.0)} of the rows of this key {what}, the others are shed: {reason} ({plan})."]
     if (old := answer["backlog"]) is not None and old["age_s"] is None:
         said.append(
             f"But this batch met a backlog: of rows that had waited longer than {seconds(old['grace_s'])}, fewer the "
@@ -199,7 +199,7 @@ def _thinned_batches(query: GuardedQuery) -> list[str]:
     if not numbers:
         return []
     named = f"batch {numbers[0]}" if len(numbers) == 1 else f"batches {numbers[0]} to {numbers[-1]}"
-    return [f"Rows of {named} were given up for their age ({TOO_OLD}): name the batch to see what became of one."]
+    return [f"Rows of {named} were shed for their age ({TOO_OLD}): name the batch to see the verdict on one."]
 
 
 def _earlier(query: GuardedQuery, number: int) -> list[Json]:

@@ -12,10 +12,10 @@ $$\hat V(\hat R) = \left(\frac{n}{n - 1}\right)^2 \frac{\sum w (w - 1) (a - \hat
 
 (one $n / (n - 1)$ for the ratio that was estimated too, one because each row pulls it towards itself: the jackknife's).
 Rows of weight 1 add nothing to a variance. If only such rows are left, the error is unknown, not 0: a group may have
-lost every row that was left to chance, in one batch of several, and no row tells of it.
+lost every row that was left to chance, in one batch of several, and no row shows it.
 
 **Intervals.** Where few rows are kept an estimate is skewed, and a symmetric interval lies too low. The variance of a
-total of numbers that are not negative grows in step with the total itself, so all $\theta$ are taken for which
+total of numbers that are not negative grows in step with the total itself, so it contains all $\theta$ for which
 
 $$(\hat\theta - \theta)^2 \le q^2 \, \frac{\hat V}{\hat\theta} \, \theta$$
 

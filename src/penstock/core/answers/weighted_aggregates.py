@@ -2,7 +2,7 @@ r"""Aggregates over rows of which some were dropped by chance: each row kept sta
 
 A row that was kept with probability $p$ has weight $w = 1/p$, so $\sum w$ estimates a count and $\sum w x$ a sum
 without bias, and their ratio is a mean. Of other aggregates, such as a maximum or a count of distinct values, nothing
-can be put right by weights: they are left as they are.
+can be corrected by weights: they stay as they are.
 """
 
 import sqlglot
@@ -10,7 +10,7 @@ from sqlglot import expressions as sql
 
 from penstock.errors import PenstockError
 
-#: Other names of what can be put right.
+#: Other names of aggregates that can be corrected.
 _SAME: dict[str, type[sql.Func]] = {"mean": sql.Avg, "try_avg": sql.Avg, "try_sum": sql.Sum, "count_if": sql.CountIf}
 #: Aggregates whose names the parser does not know to be such.
 _OTHERS = ("any_value", "bool_and", "bool_or", "collect_list", "collect_set", "every", "some", "kurtosis", "skewness")
@@ -36,7 +36,7 @@ def weighted(expression: str, weight: str) -> str:
 
 
 def unweighted(expression: str) -> list[str]:
-    """The aggregates in an expression that weights cannot put right.
+    """The aggregates in an expression that weights cannot correct.
 
     >>> unweighted("sum(value) + max(value) + count(distinct key)")
     ['COUNT', 'MAX']

@@ -1,14 +1,14 @@
 r"""The rule for sharing work if rows differ in cost and worth: most for its work first, and no query far behind.
 
-`core.fairness.planner` shares an application by source information, all rows of a source alike. Here rows are told
-apart by bucket, that is, by what they cost and what they are worth. Of query $q$, $n_{qb}$ rows come a second to bucket
-$b$, each costs $\hat w_{qb}$ (`core.control.bucket_costs`) and is worth $u_{qb}$; within the work $B$ that fits
+`core.fairness.planner` shares an application by source information, all rows of a source alike. Here rows are
+distinguished by bucket, that is, by cost and worth. Of query $q$, $n_{qb}$ rows come a second to bucket $b$, each costs
+$\hat w_{qb}$ (`core.control.bucket_costs`) and is worth $u_{qb}$; within the work $B$ that fits
 (`core.fairness.work_budget`) `core.control.density` finds the shares that maximise
 
 $$\sum_q \omega_q \frac{U_q^{1-\alpha}}{1-\alpha}, \qquad U_q = \frac{\sum_b k_{qb}\,n_{qb} u_{qb}}
 {\sum_b n_{qb} u_{qb}} \qquad\text{subject to}\qquad \sum_{q,b} k_{qb}\,n_{qb} \hat w_{qb} \le B$$
 
-If an operator does not tell what its rows cost, its query's rows all cost the same, and are told apart by worth alone.
+If an operator does not report costs, its query's rows all cost the same and differ only by worth.
 """
 
 from collections.abc import Mapping
@@ -77,7 +77,7 @@ class ByClass:
         return Choice(table, min(share, 1.0), _differs(offers[name], present[name].in_force.table, table))
 
     def _offers(self, present: Mapping[str, Member]) -> dict[str, Offer]:
-        """What comes a second, as operators tell of its costs; unless all of them do, by the length of batches."""
+        """Rows a second with the costs that operators report; unless all do, by the length of batches."""
         by_operator, found = told(present), {}
         for name, member in present.items():
             learned, rate, worth = member.batches, sum(member.known.rates.values()), member.terms.worth

@@ -168,8 +168,8 @@ def pooled(costs: BucketCosts, keys: int, grades: int, came: float | None = None
     with $\kappa = 1$: what was seen often speaks for itself. Keys that were never seen are expected to bring what those
     bring that were seen once, as Good and Turing found (Good, 1953, Biometrika 40).
 
-    A class that is all but shed tells of itself by a row now and then that stands for a hundred, so the sum of weights
-    swings. If it is known how many rows came, shares are of those, and the others' do not swing with it.
+    An almost shed class occasionally has a row that represents a hundred, so the sum of weights swings. If it is known
+    how many rows came, shares are of those, and the others' do not swing with it.
 
     >>> costs = BucketCosts()
     >>> costs.add(np.array([0] * 9 + [512 + 1]), np.array([1.0] * 9 + [4.0]), np.ones(10))

@@ -33,7 +33,7 @@ from penstock.errors import PenstockError
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-#: No class is given up entirely: what is shut out cannot be weighted back, and its cost would never be learned again.
+#: No class is shed entirely: weights could not correct it, and its cost would not be learned again.
 MIN_KEEP = 0.01
 #: Densities that differ by less, as a share, are the same: sums of floats tell apart what is alike.
 _ALIKE = 1e-9
@@ -254,7 +254,7 @@ class _Lines(NamedTuple):
                 left = left[(slopes.first[left] < middle) | (slopes.last[left] <= middle)]
         filled = (slopes.last <= under).astype(np.float64)
         # No knot lies between: the level crosses one piece of a query at most, and work is a line in the level. A piece
-        # that brings too little to be told apart from what its query has fills at one level: after all others there.
+        # whose utility is too small against its query's total fills at one level, after all others there.
         steep = slopes.first[left] >= over
         crossed, steps = left[~steep], left[steep]
         low, high = slopes.shares(crossed, under), slopes.shares(crossed, over)

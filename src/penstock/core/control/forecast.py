@@ -1,10 +1,10 @@
 r"""What reports teach about a micro-batch query: what rows cost, how fast work gets done, and what comes next.
 
 - Costs have a shape and a level. The shape, bucket by bucket, is remembered over many batches. The level is the last
-  batch's: what makes all rows dearer, such as a slower machine, does so at once. So every cost remembered is multiplied
-  by the work of rows that came in over what was expected of them, before the new rows are added. Weights make that a
-  statement on all rows that came, and not on those that were kept.
-- Rows that are kept for being cheap are dearer than was thought, because buckets are chosen by what is thought of them.
+  batch's: a common rise of all costs, as on a slower machine, is immediate. So every learned cost is multiplied by the
+  work of rows that came in over what was expected of them, before the new rows are added. Weights make that a statement
+  on all rows that came, and not on those that were kept.
+- Rows that are kept because they seem cheap cost more than estimated, because the estimate selects the buckets.
   By how much they were last time is the surprise. It corrects the next forecast and goes no further: as a cost of its
   own it would add up, batch after batch, on buckets that are hardly measured.
 - Capacity is work done per second of span in the last batch, all tasks together.

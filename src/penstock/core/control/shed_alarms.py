@@ -5,7 +5,7 @@ from collections import deque
 from penstock.core.control.gate import TOO_OLD
 from penstock.messages.report import Report
 
-#: A guard that keeps a smaller share of the rows of recent batches keeps next to nothing.
+#: A guard that keeps a smaller share of the rows of recent batches keeps almost no rows.
 LITTLE = 0.05
 #: How many recent batches that is, how many of them are needed, and how many rows.
 RECENT, LEAST_BATCHES, LEAST_ROWS = 5, 3, 100

@@ -77,7 +77,7 @@ def balance_sic(
     Args:
         capacity: Tuples that can be processed until the next call.
         queries: The input buffer: each query's batches.
-        known_sic: What coordinators told of queries. One that is missing starts from 0, nothing subtracted.
+        known_sic: The SIC that coordinators sent. A missing query starts from 0, nothing subtracted.
         seed: Decides ties.
         update_sic: Whether `known_sic` counts at all; without it a node sees only what it keeps itself.
         project: Whether the buffer's SIC is subtracted from `known_sic` first.
@@ -244,7 +244,7 @@ def _climb(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one loop, compiled: it ta
             poorest[tied] = heap[0]
             tied += 1
             size = _pop(heap, size, key, tie)
-        # None of them is passed by another before its turn: whoever has climbed is at the next level or above.
+        # None of them is overtaken before its turn: a query that has climbed is at the next level or above.
         for query in poorest[:tied]:
             if room == 0:
                 break

@@ -30,7 +30,7 @@ class BySource:
         self.name: str = name
 
     def must_cover_per_s(self, present: Mapping[str, Member]) -> float:  # noqa: ARG002 - rows kept cost what others do
-        """Nothing beyond what the budget goes by."""
+        """Nothing beyond the budget's input."""
         return 0.0
 
     def choose(self, name: str, present: Mapping[str, Member], budget: WorkBudget) -> Choice:

@@ -1,4 +1,4 @@
-"""Meeting rates that were decided for each query, though the rows of a batch never fit them.
+"""Meets decided rates of queries although the rows of a batch never match them.
 
 Sources tick unevenly: in one batch a query has no rows, in the next twice as many. So each query is owed SIC: its rate
 for the time passed, less what was kept. The work that fits a batch goes to those owed the most time of their rate, by

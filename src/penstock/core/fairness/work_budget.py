@@ -36,7 +36,7 @@ GAIN = 0.5
 FORGET_PER_S = 0.003
 #: While waits are short more is tried, up to this share of what is done: machines may get faster.
 TRY_SHARE = 0.05
-#: For a few cycles it may be this share of that, so that what waits is worked off.
+#: For a few cycles it may be this share of that, so that waiting rows are processed.
 DRAIN_SHARE = 0.5
 #: How fast it is learned by how much plans overshoot, and how far that may go.
 OVER_GAIN, LEAST_OVER, MOST_OVER = 0.1, 0.5, 2.0
@@ -68,7 +68,7 @@ class WorkBudget(Learned):
     _low: Count
     _over: Number  # what is done over what was planned
     per_s: Number | None
-    in_vain: Flag  #: whether shedding makes no wait short enough, as of late
+    in_vain: Flag  #: whether shedding has recently not made waits short enough
     by_length: Flag | None  #: whether work is told by the length of batches, or by operators
 
     def __init__(self, target_s: float, *, acts: bool = True) -> None:
@@ -123,7 +123,7 @@ class WorkBudget(Learned):
 
         Args:
             now_s: The time.
-            wait_s: The longest wait of any query, of late.
+            wait_s: The longest recent wait of any query.
             cycle_s: The longest time from batch to batch.
             done_per_s: Work that was done a second.
             comes_per_s: Work that came a second.

@@ -1,8 +1,8 @@
 r"""Dealing the rows of a micro-batch to partitions by what they will cost.
 
-A task holds all rows that it hands on before it hands on the first, so the problem is offline: the dearest rows first,
-each to the partition that would be done with it first (Graham's rule, which ends within $4/3 - 1/(3k)$ of the shortest
-makespan where partitions are alike, against $2 - 1/k$ for rows in any order):
+A task holds all rows that it hands on before it hands on the first, so the problem is offline: the most expensive rows
+first, each to the partition that would be done with it first (Graham's rule, which ends within $4/3 - 1/(3k)$ of the
+shortest makespan where partitions are alike, against $2 - 1/k$ for rows in any order):
 
 $$j = \mathrm{arg}\min_j \; C_j + \hat w_{b,j}, \qquad C_j \leftarrow C_j + \hat w_{b,j}$$
 
@@ -70,7 +70,7 @@ def deal(
     negligible = _NEGLIGIBLE * float(costs.mean(axis=0) @ rows) / len(strata)
     for bucket in dearest_first[rows[dearest_first] > 0].tolist():
         own = costs[:, bucket][turns if len(costs) > 1 else [0] * partitions].tolist()
-        if max(own) <= negligible:  # Rows that cost next to nothing could all go anywhere: as many to each.
+        if max(own) <= negligible:  # Almost free rows could all go anywhere: as many to each.
             counts = pour(taken, [1.0] * partitions, int(rows[bucket]))
         else:
             counts = pour(loads, [max(cost, negligible) for cost in own], int(rows[bucket]))

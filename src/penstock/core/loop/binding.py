@@ -54,7 +54,7 @@ class Newest(NamedTuple):
         return self.plan if self.plan is None or not self.plan.gates or self.in_lease(now_s) else None
 
     def in_lease(self, now_s: float) -> bool:
-        """Whether somebody has decided or renewed it within a lease."""
+        """Whether it was decided or renewed within a lease."""
         return self.plan is not None and now_s - max(self.plan.decided_s, self.renewed_s) <= LEASE_S
 
     def for_query(self, query: str) -> Plan | None:

@@ -141,7 +141,7 @@ class Loop(Generic[R]):
         return self._try_again(event.now_s) if decided is None else self._write(decided)
 
     def _again(self, now_s: float, note: str) -> Plan:
-        """The plan in force, decided anew for what else has changed."""
+        """The plan in force, decided again for other changes."""
         return replace(self.in_force or Plan.keep_all(0, "by_cost", now_s), decided_s=now_s, note=note)
 
     def _is_due(self, batch: int) -> bool:

@@ -308,7 +308,7 @@ class Shedding:
         return 100.0 * graph.loss_per_percent(percent) / self._full_ends[end] if graph and percent > 0.0 else 0.0
 
     def _refresh(self, ends: list[int]) -> set[int]:
-        """Compute marginals anew at these ends and upstream; returns the places at which they changed."""
+        """Recompute marginals at these ends and upstream; returns the places at which they changed."""
         changed = set[int]()
         todo = [-end for end in ends]
         heapify(todo)
@@ -344,5 +344,5 @@ class Shedding:
 
 
 def _less(flow: float, rows: float) -> float:
-    """What is left; next to nothing is nothing."""
+    """The rest; almost 0 is 0."""
     return flow - rows if flow - rows > _SAME * flow else 0.0

@@ -1,4 +1,4 @@
-r"""A road map that is built anew when what it was built for has drifted.
+r"""A road map that is rebuilt when the network has drifted.
 
 A map is right for the proportions of its day, not for absolute rates: which place sheds next depends on what each place
 is worth and what it costs. So for each place $p$ two shares are kept, of all work and of all that outputs get,
@@ -6,9 +6,9 @@ is worth and what it costs. So for each place $p$ two shares are kept, of all wo
 $$a_p = \frac{x_p L_p}{\sum_{p'} x_{p'} L_{p'}}, \qquad b_p = \frac1n \sum_o \frac{x_p w_{po}}{F_o}$$
 
 with $x_p$ rows that pass it, $L_p$ its load coefficient, and $w_{po}$ of its rows coming to output $o$, which gets
-$F_o$ and is one of $n$. The map is built anew when either has moved by more than a limit in all, half the sum of
-absolute differences; or when the graphs of utility have, on average. If all costs change by one factor the map stays
-right; what it saves is then told in the work of its day, and so is the excess when an entry is sought.
+$F_o$ and is one of $n$. The map is rebuilt when either has moved by more than a limit in all, half the sum of absolute
+differences; or when the graphs of utility have, on average. If all costs change by one factor the map stays right; what
+it saves is then told in the work of its day, and so is the excess when an entry is sought.
 """
 
 from collections.abc import Callable, Mapping
@@ -78,7 +78,7 @@ class Keeper(Generic[Map]):
             build: Makes a map of a network at given rates, such as `roadmap.build` or `semantic.build`.
             network: With the costs and selectivities known so far.
             rates: Those of the network if not given.
-            limit: How much of the work, or of what outputs get, may come from elsewhere before the map is built anew.
+            limit: How much of the work, or of what outputs get, may come from elsewhere before the map is rebuilt.
         """
         self._build = build
         self._limit = number("limit", limit, 0.0, 1.0)
@@ -92,7 +92,7 @@ class Keeper(Generic[Map]):
         return max(0.5 * float(np.abs(now - then).sum()) for now, then in zip(known(rates), self._then, strict=True))
 
     def map(self, network: Network, rates: Mapping[str, float]) -> Map:
-        """The map, built anew if need be; cheap to ask while the network is the same object."""
+        """The map, rebuilt if necessary; a cheap call while the network is the same object."""
         if self.drift(network, rates) > self._limit:
             self._renew(network, rates)
         return self._map

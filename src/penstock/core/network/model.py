@@ -8,7 +8,7 @@ $$L_a = c_b + s_b \sum_{a' \text{ out of } b} L_{a'}, \qquad L_{\text{to an outp
 \text{load} = \sum_i r_i L_i + \mu \sum_a q_a L_a$$
 
 where an input's $L_i$ is the sum over its arcs, $q_a$ are rows that wait on an arc and $\mu$ is the share of them to be
-worked off per second. A union or join counts the rows of all its sources.
+processed per second. A union or join counts the rows of all its sources.
 """
 
 from collections import Counter
@@ -262,7 +262,7 @@ class Network:
         Args:
             rates: Rows a second of each input; those of the network if not given.
             queues: Rows that wait on arcs, by their names.
-            melt_rate: Share of the waiting rows that is to be worked off per second.
+            melt_rate: Share of the waiting rows to process per second.
         """
         rates = self.rates if rates is None else rates
         waiting = sum(rows * self.coefficients[name] for name, rows in (queues or {}).items())

@@ -1,7 +1,7 @@
 r"""Decides what a running network drops: the loop of overload found, road map looked up, and drops taken back.
 
 Load is what would be due without drops. It may be up to headroom times capacity; what is above that is the excess, for
-which the road map has an entry. The map is made anew when what is known has drifted from what it was made of.
+which the road map has an entry. The map is rebuilt when the statistics have drifted.
 """
 
 from collections.abc import Mapping, Sequence
@@ -138,7 +138,7 @@ class NetworkPlanner:
         return self._plan(now_s, "goes on from the last run")
 
     def save(self) -> dict[str, Any]:
-        """What was learned; nothing of drops by value, for which distributions are measured anew."""
+        """The learned state, without distributions for drops by value, which are measured again."""
         return {} if self._histograms else saved(self._kind, **self._parts)
 
     def restore(self, state: Mapping[str, Any], now_s: float) -> None:
@@ -172,7 +172,7 @@ class NetworkPlanner:
         return self.last
 
     def _fits(self, network: Network, load: float, limit: float) -> bool:
-        """Whether the plan in force is still right: a new one for every row more would make Spark compile it anew."""
+        """Whether the plan in force is still right: Spark recompiles at every new plan."""
         rates = network.rates
         if not self.last.index:
             return False
@@ -193,7 +193,7 @@ class NetworkPlanner:
         return index, len(road_map), road_map.entry(index)
 
     def _kept_fit(self, network: Network) -> Keeper[Map]:
-        """The keeper of the road map, which makes it anew when what it was made of has drifted."""
+        """The keeper of the road map, which rebuilds it when the network has drifted."""
         moved = self._histograms is not None and self._histograms.moved()
         if self._keeper is None or moved:
             self._before += self._keeper.built if self._keeper else 0
@@ -207,7 +207,7 @@ class NetworkPlanner:
 
     @property
     def alarms(self) -> tuple[str, ...]:
-        """What a person should hear of."""
+        """Alarms."""
         return self.known.alarms
 
     @property
@@ -234,7 +234,7 @@ def _drops(entry: Entry) -> tuple[Drop, ...]:
 
 
 def _input_uniform(network: Network, excess: float) -> Entry:
-    """Every input gives up the same amount of load: what admission control does that knows nothing of utility."""
+    """Every input sheds the same amount of load, as admission control without utility."""
     names = [one.name for one in network.inputs]
     loads = [one.rate * network.coefficients[one.name] for one in network.inputs]
     keep = dict(zip(names, evenly(loads, excess).tolist(), strict=True))

@@ -6,7 +6,7 @@ r"""Statistics of a network learned from batches: rates, selectivities, costs of
   filter on that value meets other rows than it would without drops; such a batch teaches nothing about it.
 - A cost is in seconds of a task for each row: of a Python box as it was measured, of others as they were calibrated. A
   box with a state begins a stage and has a cost of its own choice, because the stage's pace makes up for it.
-- A stage is a query, and queries run side by side. Each must keep up by itself, so load and capacity are those of the
+- A stage is a query, and queries run side by side. Each must keep up alone, so load and capacity are those of the
   stage whose load is the largest share of its capacity; boxes of other stages cost nothing then.
 """
 

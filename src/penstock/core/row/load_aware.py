@@ -181,14 +181,14 @@ class LoadAwareShedder:
             self._unanswered.popleft()
 
     def judge(self, row: Arrived) -> Forward | Drop:
-        """Refuse what is too dear at this queue, then what the latency budget cannot pay for."""
+        """Refuse rows that are too expensive for this queue, then those that exceed the latency budget."""
         queuing_s = self._predict(row.now_s)
         cost_s = self._costs.estimate(xxhash64(row.key))
         weight = row.weight
         if self._price is not None and self._too_dear(self._price, row, cost_s, queuing_s):
             if unit_interval(xxhash64(row.row, self._seed)) >= FLOOR:
                 return Drop(self._price.reason)
-            weight /= FLOOR  # it stands for the others that were as dear
+            weight /= FLOOR  # it represents the others of this cost
         if not row.must_keep:
             if self._budget.refuses(queuing_s) and abs(row.now_s - self._forwarded_s) <= self._silence_s:
                 self._carry.drop(cost_s, weight)

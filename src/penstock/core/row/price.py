@@ -48,5 +48,5 @@ class Price:
         self._price = min(max(self._price * math.exp(step), 1.0 / LIMIT), LIMIT)
 
     def refuses(self, relative_cost: float, queuing_s: float) -> bool:
-        """Whether a row at this cost (in mean costs per unit of weight) is too dear now."""
+        """Whether a row at this cost (in mean costs per unit of weight) is too expensive now."""
         return queuing_s > 0.0 and relative_cost > self._price * math.exp(BEND * (1.0 - queuing_s / self._target_s))

@@ -28,7 +28,7 @@ from penstock.sim.parallel import Workers
 GAPS = (10, 8, 6, 5, 4, 3)
 EXCESS = tuple(round(1.22 * GAPS[0] / gap - 1.0, 4) for gap in GAPS)
 SKEWS = (0.0, 0.25, 0.5, 0.75, 1.0)
-#: Figure 11 leaves the lowest load out: drops by value lose next to nothing there, and a ratio to that says nothing.
+#: Figure 11 leaves the lowest load out: drops by value lose almost nothing there, so a ratio to that is meaningless.
 SKEW_EXCESS = EXCESS[1:]
 #: Figure 12: up to ten times what can be done.
 SHARED_EXCESS = (0.25, 0.5, 1.0, 2.0, 4.0, 9.0)

@@ -17,7 +17,7 @@ _OURS = "our bar: "
 _DIGITS = 0.005
 #: How near the mean of draws should come to it, in utility.
 _NEAR = 0.05
-#: The part of runs that must be at least as good as the paper's, each by itself.
+#: The share of runs that must each be at least as good as the paper's.
 _MOST_RUNS = 0.9
 #: What rounding may cost.
 _ROUNDING = 1e-6

@@ -134,8 +134,9 @@ class Drifted(NamedTuple):
 def under_drift(given: Node, policy: str, batches: int, step: float, rng: np.random.Generator) -> Drifted:
     """Utilities in batches in which costs walk, and are learned only from rows that were kept.
 
-    In the middle all costs are dealt anew among a query's classes: what was cheap may be dear. A batch's rows teach
-    what they cost; of the past, 0.9 is remembered, as `core.control.forecast` has it, and each class keeps a floor.
+    In the middle all costs are permuted among a query's classes: cheap classes may become expensive. A batch's rows
+    teach what they cost; of the past, 0.9 is remembered, as `core.control.forecast` has it, and each class keeps a
+    floor.
     """
     classes = given.classes
     costs_s, seen = classes.costs_s.copy(), classes.rows.copy()

@@ -71,7 +71,7 @@ def load_aware_loop(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loo
     # The operator's machine.
     waited = 0.0
     reported = 0
-    # Replies on their way: the executed rows they tell of, and the two errors.
+    # Replies in transit: their executed rows, and the two errors.
     reply_at = np.empty(rows)
     reply_finish = np.empty(rows)
     reply_first = np.empty(rows, np.int64)

@@ -273,7 +273,7 @@ def _falls(rows: list[Row], queries: Sequence[str]) -> Claim:
 
 
 def _rank_correlation(rows: list[Row]) -> float:
-    """Of SIC and error; fully opposed if there is no error to tell of, as of counts of values that are never high."""
+    """Of SIC and error; fully opposed if there is no error, as for counts of values that are never high."""
     known = [row for row in rows if np.isfinite(row["error"])]
     if len({row["error"] for row in known}) <= 1:
         return -1.0

@@ -5,8 +5,8 @@ median of slopes, which a slow first batch does not bend. What a batch took beyo
 
 $$w_i = \max(T_i - o,\ 0) / n_i$$
 
-so the work that is replayed is the work that was done, also where rows got dearer in the course of time. Tasks are not
-told apart: work is in seconds of the whole query, as one core would do it.
+so the replayed work equals the recorded work, even if costs changed over time. Work is in seconds of the whole query,
+as on one core, not per task.
 
 A query that has just started is slow: its first batches take longer than the line says, in proportion to it. They are
 left out (`warm_up`), because what they took is no measure of what follows.
@@ -48,7 +48,7 @@ MOST_ROWS = 500_000
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What a log tells of a trigger.
+    """The record of a trigger in a log.
 
     Attributes:
         start_s: When it fired.
@@ -94,7 +94,7 @@ class Keys:
 
     @classmethod
     def spread(cls, ratio: float, seed: int) -> Keys:
-        """Zipf-1 keys, of which the dearest costs `ratio` times what the cheapest does, with even steps between."""
+        """Zipf-1 keys with a max/min cost ratio of `ratio`, in even steps."""
         shares = np.diff(cumulated("zipf-1.0", BUCKETS), prepend=0.0)
         costs = np.random.default_rng(seed).permutation(np.linspace(1.0, ratio, BUCKETS))
         return cls(shares, costs / (shares @ costs))

@@ -63,7 +63,7 @@ class Outcome:
 
 def policies(query: Recorded, seed: int) -> dict[str, Policy]:
     """What is compared, by the name under which it is shown."""
-    # The share that the whole log had too much of: whoever sheds a fixed share must know it.
+    # The excess share of the whole log, which a fixed-share shedder must know.
     too_much = min(max(1.0 - 1.0 / query.load, 0.0), 0.99) if query.load > 0.0 else 0.0
     # Where keys do not differ, the cheapest rows would be those of batches that happened to be quick.
     prefer: Prefer = "any" if query.alike else "cheap"

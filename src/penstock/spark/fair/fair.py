@@ -85,7 +85,7 @@ class Fair(Metered):
                 infinite alpha, if nothing is given, the poorest is as rich as can be. `balance_sic`: equal shares of
                 source information, as THEMIS has it; `random`: the same share of rows for all, to compare with.
             mode: `enforce`, `dry_run` or `off`.
-            seed: Which rows go, together with the name of the query: each tosses coins of its own.
+            seed: Seed of the hash that selects rows, with the name of the query.
             backlog: What becomes of rows that waited while a query was stopped: `keep` or `thin`, as for a guard.
         """
         self.target = target if isinstance(target, MeanQueueLatency) else _target(target)
@@ -139,8 +139,8 @@ class Fair(Metered):
             keep: Rows that are never shed: a condition in SQL or a column.
             row: Column or columns that tell rows apart, as for a guard.
             checkpoint: The query's checkpoint folder, under which its plans are kept.
-            weight_column: Name of the column with each kept row's weight; `weight` if not given. A weight that rows
-                come with is multiplied: name its column here, unless Spark still knows that another guard made it.
+            weight_column: Name of the column with each kept row's weight; `weight` if not given. An existing weight is
+            multiplied: name its column here, unless its metadata shows that another guard made it.
             key: With `Balanced`, column or columns that determine a row's cost.
             value: With `Balanced`, what rows are worth: a column of utilities from 0 to 1, or `Worth`.
             weight: The old name of `importance`; deprecated.

@@ -1,4 +1,4 @@
-"""How a query that shares an application is read and planned for: it has many gates, and its reports tell of SIC."""
+"""Reading and planning of a query that shares an application: it has several gates, and its reports have SIC."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class MemberPlanner:
 
     @property
     def alarms(self) -> tuple[str, ...]:
-        """What a person should hear of."""
+        """Alarms."""
         return self._planner.alarms(self._name)
 
     def decide(self, report: Report, now_s: float) -> Plan | None:

@@ -51,7 +51,7 @@ class SicOfRows:
     given: str | None = None
 
     def bucket(self, df: DataFrame) -> Column:
-        """The number of the row's source; a row of no known source is taken for one of the last."""
+        """The number of the row's source; a row of an unknown source counts to the last."""
         if self.source is not None:
             return F.lit(self.sources.index(self.source))
         if self.by not in df.columns:
@@ -74,7 +74,7 @@ class SicOfRows:
         return marked_sic(df.withColumn(SIC, F.lit(None).cast("double") if brought is None else brought))
 
     def refuse_own(self, df: DataFrame) -> None:
-        """A column of the user's that has the name by chance would be taken for what rows carry, or replaced."""
+        """A user's column of that name would be mistaken for SIC, or replaced."""
         named = self.given is not None and self.given.lower() == SIC
         if _brings(df) and not named and not _marked(df):
             raise PenstockError(
@@ -95,7 +95,7 @@ class SicOfRows:
         return F.col(f"`{name}`").cast("double")
 
     def sums(self, passes: Column) -> list[Column]:
-        """What the gate tells of rows that came and rows that passed, by source."""
+        """The gate's counts of incoming and kept rows, by source."""
         sic = F.col(SIC)
         found = [
             F.sum(sic).alias("sic_came"),

@@ -36,7 +36,7 @@ class PassOnRow:
             return result
         single = isinstance(result, Mapping) or hasattr(result, "asDict")
         if not single and not isinstance(result, Iterable):
-            return result  # not a row: whoever asked for it says so
+            return result  # not a row: the caller reports it
         rows = [one.asDict() if hasattr(one, "asDict") else one for one in ([result] if single else result)]
         given = row.get(SIC)
         part = None if given is None else given / max(len(rows), 1)

@@ -91,7 +91,7 @@ class Admission(NamedTuple):
 
 
 def _try_columns(df: DataFrame, columns: RowColumns, sic: SicOfRows | None) -> None:
-    """Find mistakes in what else the gate goes by."""
+    """Find mistakes in the gate's other settings."""
     columns.incoming_weight(df)
     if sic is None or sic.by_class:
         columns.bucket(df)

@@ -1,4 +1,4 @@
-"""What a query does behind its gate that weights alone cannot put right: read from its plan and logged once.
+"""Operators behind a gate that weights alone cannot correct: read from the query's plan and logged once.
 
 Rows that must stay together (two deliveries of one row, the rows of a session or of a state's key) stay together if the
 gate's coin is the same for all of them: if the guard's `row` is among the columns that the operator groups by.
@@ -81,7 +81,7 @@ def found_behind(plan: Node, row: Sequence[str], weight: str) -> list[str]:
 
     Args:
         plan: The plan.
-        row: The columns that the gate's coin is tossed for.
+        row: The columns that the gate hashes.
         weight: The column of weights.
     """
     lines = [line for node in plan.walk() if (line := _line(node, {one.strip("`") for one in row}, weight))]

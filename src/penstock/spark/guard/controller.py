@@ -1,7 +1,7 @@
 """The controller: one thread that closes the loop for a query. It turns progress into events for the loop's driver.
 
-It fails safe. An error is logged in one line, counted, and the loop goes on. A plan that sheds acts only for a lease,
-which the loop renews; so if the controller dies, or cannot write, rows flow.
+It fails safe: an error is logged in one line and counted, and the loop continues. A plan that sheds acts only for a
+lease, which the loop renews; if the controller dies, or cannot write, every row is kept.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ REAL_TIME = (
     "real-time mode reports neither waits nor costs of rows, so this target cannot be held and every row is kept: use "
     "Throughput as the target, or another trigger"
 )
-#: A query about which nothing can be learned for so many looks in a row is lost.
+#: After this many failed polls in a row a query is lost.
 LOST_AFTER = 120
 #: Longest wait for a look that is under way, and then for the last plan, when the guard is stopped.
 STOP_S = 2.0
@@ -130,10 +130,10 @@ class Controller:
     ) -> None:
         """Watch the query.
 
-        `by_length` says that the planner goes by how long work takes. `dealing` says what rows are dealt to partitions
-        by, if they are. `kept_in` is where reports are kept for people to look at. `salt` is that of the gate's coins:
-        plans carry it, whatever the policy's seed, so that they tell which rows passed. `store` is where plans are
-        kept. `shed` says how many rows of a batch are in quarantine.
+        `by_length` is true if the planner uses the length of work. `dealing` learns the costs by which rows are dealt
+        to partitions, if they are. `kept_in` stores reports for inspection. `salt` is that of the gate's hash: plans
+        carry it, so that they determine which rows passed. `store` holds the plans. `shed` counts the rows of a batch
+        in quarantine.
         """
         self._query, self._reading, self._clock = query, reading, clock
         self._on_report, self._on_end = on_report, on_end
@@ -157,7 +157,7 @@ class Controller:
 
     @property
     def errors(self) -> int:
-        """Errors that were met and survived."""
+        """Errors that were caught."""
         return self._teller.errors
 
     @property
@@ -308,7 +308,7 @@ class Controller:
             self._teller.tell(alarm)
 
     def _let_go(self, note: str) -> None:
-        """Keep every row from now on: nobody will plan any more."""
+        """Keep every row from now on, because planning ends."""
         try:
             self._driver.stop(note)
         except Exception as error:  # noqa: BLE001 - the thread has more to say

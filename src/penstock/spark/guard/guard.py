@@ -89,7 +89,7 @@ _watched: dict[str, tuple[str, Controller]] = {}
 
 
 class Guard(Watcher, Metered):
-    """Holds a streaming query to a target by giving up the rows that fit least.
+    """Holds a streaming query to a target by shedding rows.
 
     A guard belongs to one query. `admit` is its gate, `measured` runs the expensive operator and measures it, `watch`
     starts the loop that plans for the gate. Plans are kept under the query's checkpoint.
@@ -98,7 +98,7 @@ class Guard(Watcher, Metered):
         name: Name of the guard, part of the names of what it observes.
         mode: `enforce`, `dry_run` (keep all, tag what would be shed) or `off`.
         target: What it holds the query to.
-        backlog: What becomes of rows that waited while the query was stopped: `keep` or `thin`.
+        backlog: What happens to rows that waited while the query was stopped: `keep` or `thin`.
     """
 
     kind = "guard"
@@ -121,11 +121,11 @@ class Guard(Watcher, Metered):
         backlog: Backlog = "keep",
         fine: bool | None = None,
     ) -> None:
-        """Say what to hold, and which columns say what.
+        """Set the target, the policy and the columns.
 
         Args:
             target: What to hold: `MeanQueueLatency`, `MaxLag` or `Throughput`.
-            policy: How to choose the rows to give up; `LoadAware()` if not given.
+            policy: How to choose the rows to shed; `LoadAware()` if not given.
             key: Column or columns that determine a row's cost; a `Balanced` policy may name them instead. Without one,
                 all rows are alike.
             arrival: Column with a row's time of arrival (timestamps, or seconds since 1970); if not given, `arrival` or
@@ -133,19 +133,19 @@ class Guard(Watcher, Metered):
             keep: Rows that are never shed: a condition in SQL or a column.
             mode: `enforce`, `dry_run` or `off`.
             checkpoint: The query's checkpoint folder, under which plans are kept; with Spark Connect, a path of the
-                server's. Without one they are kept in a temporary folder and forgotten at the end of the program.
-            row: Column or columns that tell rows apart: which rows are shed depends on their values. If not given,
-                Kafka's topic, partition and offset, or else all columns.
-            weight: Name of the column with each kept row's weight; `weight` if not given. A weight that rows come with
-                is multiplied: name its column here, unless Spark still knows that another guard made it.
+            server's. Without one they are in a temporary folder, deleted at the end of the program.
+            row: Column or columns that identify a row: their values determine which rows are shed. If not given,
+            Kafka's topic, partition and offset, or all columns.
+            weight: Name of the column with each kept row's weight; `weight` if not given. An existing weight is
+            multiplied: name its column here, unless its metadata shows that another guard made it.
             name: Name of the guard. Guards of different names hash rows independently.
             row_gate: Also shed rows inside the measured operator if they are too late within their batch. Holds the
                 target through bursts to which the gate responds one batch late. Verdicts depend on the clock and may
                 differ at a replay. For `MeanQueueLatency` and functions of `form="row"`.
             quarantine: Where shed rows go, each once, with reason, plan and batch: a folder, `table:NAME` or
-                `kafka:TOPIC@HOST:PORT`; `penstock.replay` brings them back. If not given, they are gone.
-            backlog: What becomes of rows that waited while the query was stopped: `keep`, they are rows like all
-                others; or `thin`, the first batch keeps fewer of them the older they are, so that it is short.
+            `kafka:TOPIC@HOST:PORT`; `penstock.replay` replays them. If not given, they are not stored.
+            backlog: What happens to rows that waited while the query was stopped: `keep` treats them like all others;
+            with `thin` the first batch keeps fewer of them the older they are, so that it is short.
             fine: The old name of `row_gate`; deprecated.
         """
         super().__init__(checkpoint)
@@ -200,7 +200,7 @@ class Guard(Watcher, Metered):
 
     @classmethod
     def from_yaml(cls, path: str | os.PathLike[str]) -> Guard:
-        """A guard whose settings stand in a YAML file."""
+        """A guard with the settings of a YAML file."""
         return read_guard(path, cls)
 
     def admit(self, df: DataFrame) -> DataFrame:
@@ -362,7 +362,7 @@ class Guard(Watcher, Metered):
 
     @property
     def calm(self) -> bool:
-        """Whether there is room for rows from quarantine: the guard has shed nothing for a while."""
+        """Whether there is capacity for rows from quarantine: the guard has shed nothing for a while."""
         return calm(self._stored().plans(), time.time())
 
     def _measured_guards(self) -> list[Guard]:
@@ -370,7 +370,7 @@ class Guard(Watcher, Metered):
 
     @property
     def totals(self) -> Totals:
-        """What all Reports add up to since the guard began to watch."""
+        """The sums of all Reports since the guard began to watch."""
         return self._controller.totals if self._controller else Totals()
 
     def stop(self) -> None:
@@ -385,7 +385,7 @@ class Guard(Watcher, Metered):
         self.stop_metrics()
 
     def _salt_for(self, df: DataFrame) -> int:
-        """The salt of the gate's coins, which plans carry from now on; what they are tossed for is remembered."""
+        """The salt of the gate's hash, which plans carry from now on; the hashed columns are stored."""
         self._salt = gate_salt(self._seed, self.name, weighted=self._columns.has_weight(df))
         self._row = self._columns.identity(df)
         return self._salt
@@ -398,7 +398,7 @@ class Guard(Watcher, Metered):
         return prepared(self._quarantine, df, self._stored(df.sparkSession), self._columns.weight, self.name)
 
     def _start_forward(self) -> None:
-        """Bring shed rows on from their folder, if they are to go elsewhere."""
+        """Forward shed rows from their folder to a table or a topic."""
         folder = self._shed_folder()
         if self._quarantine is None or folder is None or self._quarantine.kind == "folder" or self._session is None:
             return

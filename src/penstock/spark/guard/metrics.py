@@ -1,4 +1,4 @@
-"""What a guard knows, for Prometheus: made when it is asked for, from the guard's Reports.
+"""A guard's metrics for Prometheus, computed at each request from its Reports.
 
 Names follow Prometheus' conventions: one prefix, base units, `_total` for what only rises. There is no label for keys:
 they may number millions.

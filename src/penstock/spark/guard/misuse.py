@@ -1,4 +1,4 @@
-"""Ways to use a guard that do not do what they seem to: refused in one line, or warned of once."""
+"""Misuses of a guard: refused in one line, or logged once."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _NAMED = re.compile(r" AS (\w+)#\d+L?")
 
 
 def check_frame(df: DataFrame, guard: str, decisive: tuple[str, ...], own: str = "") -> None:
-    """Refuse rows that another guard has admitted; warn of a gate that would shed results, or shed anew at a replay.
+    """Refuse rows that another guard has admitted; warn of a gate that would shed results, or other rows at a replay.
 
     `decisive` are the columns that decide which rows pass. `own` is how the names of gates begin that may be in front
     of this one.
@@ -75,13 +75,13 @@ def check_frame(df: DataFrame, guard: str, decisive: tuple[str, ...], own: str =
             guard,
             found,
         )
-    anew = sorted(set(decisive) & {name for node in plan.walk() for name in _made_anew(node)})
-    if anew:
+    changing = sorted(set(decisive) & {name for node in plan.walk() for name in _nondeterministic(node)})
+    if changing:
         _logger.warning(
             "guard %r chooses rows by %s, whose value changes when a batch is rerun: set row to columns of the source "
             "that identify rows",
             guard,
-            ", ".join(anew),
+            ", ".join(changing),
         )
 
 
@@ -174,7 +174,7 @@ def _result(node: Node) -> str | None:
     return next((what for name, what in _RESULTS.items() if node.operator.startswith(name)), None)
 
 
-def _made_anew(node: Node) -> Iterator[str]:
+def _nondeterministic(node: Node) -> Iterator[str]:
     """Names of the columns of a projection that a function like `uuid` makes."""
     if node.operator == "Project":
         begin = 0

@@ -1,4 +1,4 @@
-"""What a controller says: to the log of the program, once each, and to the journal of its query."""
+"""The messages of a controller: to the program's log, once each, and to the journal of its query."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Teller:
     """Warns, counts errors and keeps a journal.
 
     Attributes:
-        errors: Errors that were met and survived.
+        errors: Errors that were caught.
     """
 
     def __init__(self, kept_in: ReportSink | None, clock: Callable[[], float]) -> None:

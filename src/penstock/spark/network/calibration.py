@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from penstock.messages.plan import Plan
     from penstock.spark.network.stages import Stage
 
-#: How much work a sample should be, roughly: less is lost in the noise of short jobs. The first try goes by how long
-#: the batch took, most of which may be Spark's own; if it was far too little, the next is so many times as large.
+#: How much work a sample should be, roughly: less is lost in the noise of short jobs. The first try uses the length of
+#: the batch, most of which may be overhead; if it was far too little, the next is this many times as large.
 WORTH_S, FAR_TOO_LITTLE, TIMES_AS_LARGE = 1.0, 0.3, 8.0
 #: How many times a box is run; the quickest counts.
 TIMES = 2

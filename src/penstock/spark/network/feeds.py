@@ -1,8 +1,8 @@
 """Rows for a box with a state, as files between two stages: whole, once, and gone when they are read.
 
 All files of a stage lie in one folder, and Spark deletes each after the batch that has read it. So a look at the folder
-takes no longer after a million batches than after one. A batch is written aside and becomes whole at one stroke, when
-its folder gets its name; then its files are moved to where they are read, and the batch is noted.
+takes no longer after a million batches than after one. A batch is written aside and appears atomically, when its folder
+is renamed; then its files are moved to where they are read, and the batch is noted.
 
 Spark runs a batch again only if it is the newest. A number that is used again for another batch is an error, since the
 rows of that batch would not be written.

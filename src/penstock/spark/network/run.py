@@ -59,7 +59,7 @@ class NetworkRun:
         planner: What was learned, and what follows.
         queries: The streaming queries, those that feed others first.
         outputs: The sinks.
-        errors: Errors that were met and survived.
+        errors: Errors that were caught.
         plans_shown: Spark's plan of each arc at which rows leave a stage.
     """
 
@@ -135,7 +135,7 @@ class NetworkRun:
         return self._learning.snapshots
 
     def start(self, *, once: bool = False) -> None:
-        """Start all queries; with `once`, work off what is there now, stage after stage, and end."""
+        """Start all queries; with `once`, process the available rows, stage after stage, and end."""
         for stage in self._layout.stages:
             query = self._started(stage, once=once)
             self.queries.append(query)

@@ -95,7 +95,7 @@ def gated(  # noqa: PLR0913 - settings of one gate, given by name
         judged = marked_sic(judged.withColumn(SIC, carried))
     coin = _chosen([one.coin for one in rules])
     must_keep = _if_any([one.must_keep for one in rules], F.lit(False))  # noqa: FBT003 - a literal
-    # No coin is tossed for a bucket that is kept whole.
+    # A bucket with keep share 1 needs no hash.
     passes = (F.col(_THRESHOLD) >= F.lit(CERTAIN)) | (coin <= F.col(_THRESHOLD))
     if must_keep is not None:
         passes = F.col(_MUST_KEEP) | passes

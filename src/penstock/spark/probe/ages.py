@@ -49,7 +49,7 @@ class Ages(NamedTuple):
 
     timed: int  #: rows with a time that can be right
     ancient: int  #: rows with one that lies too far back
-    ahead: int  #: rows with one that lies ahead of the clock
+    ahead: int  #: rows with one ahead of the clock
     oldest_s: float | None  #: the earliest and the latest time that can be right
     newest_s: float | None
     kept: int  #: rows let through with a time that can be right; the mean of these, and the earliest

@@ -82,7 +82,7 @@ class SliceSizer:
         if not spread:
             return self.settled_rows
         per_row_s = sum((rows - mean_rows) * (seconds - mean_s) for rows, seconds in self._calls) / spread
-        # A line through scattered points may fall; then a row costs next to nothing.
+        # A line through scattered points may fall; then a row costs almost nothing.
         per_row_s = max(per_row_s, 1e-9)
         fixed_s = max(mean_s - per_row_s * mean_rows, 0.0)
         least = max(fixed_s * (1.0 - _FIXED_SHARE) / _FIXED_SHARE, _LEAST_S) / per_row_s

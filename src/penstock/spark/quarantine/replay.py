@@ -253,7 +253,7 @@ def _refuse_used(into: Path, folder: Path, mark: Path) -> None:
 
 
 def _refuse_elsewhere(folder: Path, place: Place | None) -> None:
-    """Spark's file sink goes by the numbers of batches: those of a replay that began elsewhere would be missed here."""
+    """Spark's file sink uses batch numbers, so batches of a replay that began elsewhere would be missing here."""
     known = folder / MARK / INTO
     now = "" if place is None else f"{place.kind}:{place.name}"
     if not (known.exists() and (folder / MARK / "commits").exists()):

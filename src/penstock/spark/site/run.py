@@ -72,7 +72,7 @@ class SiteRun:
         planner: What it has learned.
         accounts: The accounts of the last 1,000 batches of this run, or some more.
         batches: How many batches it has run.
-        errors: Errors that were met and survived.
+        errors: Errors that were caught.
         query: The streaming query.
     """
 
@@ -128,7 +128,7 @@ class SiteRun:
         self.query: StreamingQuery | None = None
 
     def start(self, *, once: bool = False) -> None:
-        """Start the query and the exchange; with `once`, work off what is there now, and end."""
+        """Start the query and the exchange; with `once`, process the available rows and end."""
         self._once = once
         for link, inbox in self.exchange.inboxes.items():
             inbox.forget(self._read_before(link.site, link.fragment))

@@ -28,8 +28,8 @@ def periods_s(snapshots: Sequence[Snapshot]) -> list[float]:
 def summary(network: Network, snapshots: Sequence[Snapshot]) -> Facts:
     """A run in numbers, as plain data for JSON.
 
-    All rows are counted by the query. A row that goes to several boxes counts on each arc. What is not known is None.
-    A run's `History` also tells of batches whose snapshots are forgotten.
+    All rows are counted by the query. A row that goes to several boxes counts on each arc. What is not known is None. A
+    run's `History` also covers batches whose snapshots are discarded.
 
     Returns:
         `batches`, `seconds`, `batches_overloaded` (load without drops above headroom), `batches_above_headroom` (load

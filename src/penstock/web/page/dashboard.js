@@ -1,4 +1,4 @@
-// The page: listens to the server, keeps what it was told of each log, and shows the one that is chosen.
+// The page: listens to the server, keeps the state of each log, and shows the chosen one.
 
 import { GuardView } from "./guard.js";
 import { NetworkView } from "./network.js";
@@ -51,7 +51,7 @@ function hero(log) {
   const { head } = log;
   const facts = [["Query", log.name], ["State", STATES[head.state] || head.state], ["Target", head.target], ["Policy", head.policy], ["Mode", head.mode === "dry_run" ? "dry run" : head.mode], ["Log", head.folder]];
   const more = [...head.alarms];
-  if (head.errors) more.push(`The guard met and survived ${head.errors} error${head.errors > 1 ? "s" : ""}.`);
+  if (head.errors) more.push(`The guard caught ${head.errors} error${head.errors > 1 ? "s" : ""}.`);
   if (head.unreadable) more.push(`${head.unreadable} line${head.unreadable > 1 ? "s" : ""} of the journal could not be read and ${head.unreadable > 1 ? "are" : "is"} left out.`);
   return [
     h("h2", {}, h("span", { class: "dot", "data-level": head.state === "gone" ? "bad" : head.verdict.level, "aria-hidden": "true" }), h("span", {}, head.verdict.text)),
@@ -99,7 +99,7 @@ function notice(text) {
   if (place.textContent !== text) place.textContent = text;
 }
 
-// Whether what is seen is what is: the server must answer, and have a log to tell of.
+// Whether the page is up to date: the server must answer and have a log.
 function linked() {
   const gone = shown()?.head.state === "gone";
   const [state, words] = answers === null ? ["waiting", "connecting"] : !answers ? ["lost", "the server does not answer"] : gone ? ["gone", "connected, but the log is gone"] : ["live", "live"];
@@ -118,7 +118,7 @@ function listen() {
   source.onmessage = (event) => { take(JSON.parse(event.data)); heard(true); };
   source.onerror = () => {
     heard(false);
-    // A browser tries again by itself unless it was refused.
+    // A browser reconnects unless it was refused.
     if (source.readyState === EventSource.CLOSED) setTimeout(listen, 2000);
   };
 }

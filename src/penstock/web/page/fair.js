@@ -1,4 +1,4 @@
-// How even the results of all queries are that the page shows. Each tells of its own source information content.
+// Fairness of all queries on the page, by the source information content that each reports.
 
 import { Chart } from "./chart.js";
 import { mean } from "./grouped.js";

@@ -1,4 +1,4 @@
-// Batches put together, so that there are no more of them than can be told apart in a chart.
+// Groups batches, so that a chart has no more points than pixels can show.
 
 // A pause is long if it is longer than so many seconds, and than the time between so many batches.
 const LONG_S = 10, LONG_BATCHES = 3;

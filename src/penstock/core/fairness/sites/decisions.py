@@ -76,7 +76,7 @@ class SiteDecisions:
         )
 
     def save(self) -> dict[str, Any]:
-        """What was learned of the time that batches take; rates are measured anew."""
+        """The learned times of batches; rates are measured again."""
         return saved(self._policy, **self._parts)
 
     def restore(self, state: Mapping[str, Any], now_s: float) -> None:

@@ -26,7 +26,7 @@ class Known:
     """What others give a query.
 
     Attributes:
-        part: The share of the query's sources that they have told of.
+        part: The share of the query's sources that they have reported.
         sic: What they give: the sum of part times give.
         sites: How many of them have told.
     """

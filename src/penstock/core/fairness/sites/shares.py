@@ -32,7 +32,7 @@ class Demand:
     Attributes:
         work: Work a second if every row of these sources is kept.
         peers_sic: What other sites give it.
-        peers_part: The share of its sources that they have told of.
+        peers_part: The share of its sources that they have reported.
         importance: A query of importance 2 gets twice the SIC.
         peers: How many sites have told.
         give: The share that the site gives it so far.
