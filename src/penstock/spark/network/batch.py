@@ -1,7 +1,7 @@
 """One micro-batch of a stage as data frames: boxes, drops between them, and what is counted on the way.
 
 A box that several consumers share is computed once: its rows are kept until the batch is over. Each end of the stage is
-then one job. Counts come from Spark's own `observe`, so they cost no job of their own.
+then one job. Counts come from Spark's `observe`, so they need no extra job.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
     from penstock.messages.plan import Plan
     from penstock.spark.network.stages import Stage
 
-#: Where on the way to 1 the values of a subject are read: what is known of their distribution.
+#: The quantiles at which the distribution of a subject is read.
 QUANTILES = tuple(step / 50.0 for step in range(51))
-#: How exact Spark's sketch of the quantiles is: to one part in so many.
+#: The accuracy of Spark's quantile sketch: one part in this many.
 ACCURACY = 1000
 
 
 #: What is counted at the roots, all in one.
 HEAD = "penstock|head"
-#: Counts are there as soon as the jobs are done; one that Spark has thrown away is waited for no longer than this.
+#: The longest wait for a count that Spark has discarded.
 PATIENCE_S = 20.0
 
 
@@ -72,7 +72,7 @@ class Batch:
         subjects: Mapping[str, str],
         schemas: Mapping[str, StructType] | None = None,
     ) -> None:
-        """Lay the boxes over tagged rows: `rows` has one struct column a root, and the hidden columns.
+        """Apply the boxes to tagged rows: `rows` has one struct column per root, and the hidden columns.
 
         Args:
             network: Inputs, boxes and outputs.
@@ -101,7 +101,7 @@ class Batch:
         return {arc.name: self._arcs[arc.name] for arc in self._stage.ends}
 
     def counts(self) -> Counts:
-        """What was counted; only what was computed can be told, so run all ends first."""
+        """The counts; run all ends first, because only computed rows are counted."""
         seen = _within(PATIENCE_S, dict(self._seen))
         head, network = seen.pop(HEAD), self._network
         came = {root: int(head[root]) for root in self._stage.roots}
@@ -117,7 +117,7 @@ class Batch:
         return Counts(came, leaving, arcs, busy_s, {name: list(one) for name, one in found.items() if one})
 
     def close(self) -> None:
-        """Let go of shared rows."""
+        """Release shared rows."""
         for df in self._kept:
             df.unpersist()
 
@@ -138,7 +138,7 @@ class Batch:
         head = self._observed(rows, HEAD, *counts)
         if passes is not None:
             head = head.filter(passes)
-        # A state is worked through once a batch, however many jobs read what comes of it.
+        # State is updated once per batch, however many jobs read its result.
         if self._reads(roots) > 1 or self._network.into[roots[0]]:
             head = self._shared(head)
         self.head = head
@@ -183,7 +183,7 @@ class Batch:
         return shared
 
     def _reads(self, roots: tuple[str, ...]) -> int:
-        """How many jobs would read the roots' rows: those that end, or first keep rows for others, right below."""
+        """How many jobs would read the roots' rows: those that end, or first cache rows for others, right below."""
         found, todo = 0, [arc for root in roots for arc in self._network.out_of[root]]
         seen: set[str] = set()
         while todo:
@@ -201,7 +201,7 @@ class Batch:
 
 
 def counted(df: DataFrame) -> tuple[DataFrame, Callable[[], int | None]]:
-    """The rows, and how many of them Spark has seen once a job is done; None if it has thrown that away."""
+    """The rows, and their count by Spark once a job is done; None if Spark has discarded it."""
     seen = Observation()
 
     def rows() -> int | None:
@@ -213,7 +213,7 @@ def counted(df: DataFrame) -> tuple[DataFrame, Callable[[], int | None]]:
 
 
 def _within(seconds: float, seen: dict[str, Observation]) -> dict[str, dict[str, Any]]:
-    """What was observed; an error if it cannot be had in time."""
+    """What was observed; an error if it does not arrive in time."""
     found: dict[str, dict[str, Any]] = {}
     failed: list[Exception] = []
 

@@ -31,10 +31,10 @@ class DropLog(PlanLog):
 
 
 class ReusedError(PenstockError):
-    """The number of a batch was used before, for other rows."""
+    """The batch number was used before, for other rows."""
 
     def __init__(self, stage: str, batch: int) -> None:
-        """Say whose it is, and what to do."""
+        """Name the batch and the fix."""
         super().__init__(
             f"batch {batch} of {stage} is not the batch of that number that was run before, because Spark's checkpoint "
             "was deleted or changed: rows would be lost or replaced; start over in another folder (--folder)"
@@ -53,7 +53,7 @@ class BoundPlans:
         tell: Callable[[str], None] = lambda _: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """Go on with the plans in this folder; `stages` have names of files, and `tell` warns."""
+        """Continue with the plans in this folder; `stages` have names of files, and `tell` warns."""
         self._plans, self._clock = DropLog(folder / "plans"), clock
         self._bindings = {name: BindingLog(folder / "bindings" / file) for name, file in stages.items()}
         self._binders = {name: Binder(self._plans, log) for name, log in self._bindings.items()}
@@ -77,11 +77,11 @@ class BoundPlans:
     def of(self, stage: str, batch: int, batch_id: str = "") -> Plan:
         """The plan of a batch: that of its binding if it was run before, else the newest, bound before it acts.
 
-        `batch_id` tells the batch from another one of the same number.
+        `batch_id` distinguishes batches of the same number.
 
         Raises:
             ReusedError: If the number was bound before, for another batch.
-            PenstockError: If its plan is gone, or a log cannot be read or written.
+            PenstockError: If its plan is missing, or a log cannot be read or written.
         """
         version = None if self.newest is None else self.newest.version
         new = Binding(batch, stage, self._clock(), version, offsets=batch_id)
@@ -100,8 +100,8 @@ class BoundPlans:
         return plan
 
     def _purge(self, batch: int, now_s: float) -> None:
-        """Delete bindings of batches long done, and plans that no binding of any stage needs."""
-        del batch  # Each stage has numbers of its own.
+        """Delete old bindings, and plans that no binding of any stage needs."""
+        del batch  # Each stage has its own numbers.
         with self._lock:
             for stage, bound in self._versions.items():
                 if bound:

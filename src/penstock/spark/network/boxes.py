@@ -1,4 +1,4 @@
-"""What a box without a state does to rows."""
+"""Stateless boxes as transforms of data frames."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def worked(box: Box, df: DataFrame) -> DataFrame:
     """Rows behind the box; those of a Python box with the seconds it took in the column `BUSY`."""
     try:
         if box.op == "filter":
-            # Not deterministic by its looks, so Spark folds no filter away, and with it what is counted before it.
+            # It looks nondeterministic, so Spark does not fold filters away, and with them the counts before them.
             return df.filter(F.when(F.spark_partition_id() >= 0, F.expr(box.where or "true")))
         if box.python is not None:
             return _python(box, df)
@@ -42,7 +42,7 @@ def worked(box: Box, df: DataFrame) -> DataFrame:
 
 
 def _python(box: Box, df: DataFrame) -> DataFrame:
-    # A function that cannot be had should come out here, not in a worker.
+    # A missing function must fail here, not in a worker.
     load(str(box.python), f"boxes.{box.name}.python")
     spark = df.sparkSession
     own = StructType([field for field in df.schema.fields if field.name not in HIDDEN])

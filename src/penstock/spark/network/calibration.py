@@ -1,7 +1,7 @@
 """What SQL boxes cost and what a batch without rows takes: each box runs alone over a sample and is timed.
 
-Python boxes measure themselves, and are not run here: what they do to the world outside, they do once for each row. A
-box behind one is timed if the rows of the Python box are kept for several consumers; otherwise it counts as free.
+Python boxes measure themselves and are not run here, because their side effects must happen once per row. A box behind
+one is timed if the rows of the Python box are kept for several consumers; otherwise it counts as free.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Timed:
 def overhead_s(
     network: Network, stage: Stage, empty: DataFrame, plan: Plan, schemas: Mapping[str, StructType]
 ) -> float:
-    """How long a batch without rows takes, sinks left out."""
+    """The time of a batch without rows, without sinks."""
     least = float("inf")
     for _ in range(TIMES):
         begun_s = time.perf_counter()
@@ -58,7 +58,7 @@ def overhead_s(
 def costs_s(
     network: Network, stage: Stage, batch: Batch, schemas: Mapping[str, StructType], duration_s: float
 ) -> Timed:
-    """Seconds of a task for each row, by SQL box, after a batch that took so long; a box without rows is left out."""
+    """Seconds of a task for each row, by SQL box, after a batch of this length; a box without rows is omitted."""
     share = min(WORTH_S / duration_s, 1.0)
     found, worked_s = _costs_s(network, stage, batch, schemas, share)
     while worked_s < FAR_TOO_LITTLE * WORTH_S and share < 1.0:
@@ -89,7 +89,7 @@ def _costs_s(
             frames[name] = worked(boxes[name], given)
             if rows_in:
                 took_s[name] = _least_s(frames[name]), rows_in
-        bare_s = _least_s(sample)  # What a job takes that only reads rows; measured last, when all is warm.
+        bare_s = _least_s(sample)  # The time of a job that only reads rows; measured last, when the JVM is warm.
     finally:
         for df in kept:
             df.unpersist()
@@ -98,7 +98,7 @@ def _costs_s(
 
 
 def _sampled(df: DataFrame, share: float) -> DataFrame:
-    """A part of the rows, all in one task: what is timed is seconds of a task."""
+    """A part of the rows in one task, because costs are in seconds of a task."""
     return (df.sample(fraction=share, seed=1) if share < 1.0 else df).coalesce(1)
 
 

@@ -1,7 +1,7 @@
 """How drops act on a data frame.
 
 A drop by chance keeps a row if a hash of the row and the place lies below a limit, so a replay drops the same rows;
-what is kept weighs the more. A drop by value keeps rows that meet a condition, and those without a value.
+kept rows get a larger weight. A drop by value keeps rows that meet a condition, and those without a value.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def within(expression: str, struct: str) -> str:
 
 
 def quoted(name: str) -> str:
-    """A name as SQL takes it, whatever is in it."""
+    """A quoted SQL name."""
     return "`" + name.replace("`", "``") + "`"
 
 

@@ -1,4 +1,4 @@
-"""What went wrong in Spark, in one line."""
+"""An error of Spark, in one line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SPARK_ERRORS = (PySparkException, Py4JError)
 
 
 def line_of(error: BaseException) -> str:
-    r"""The error, and not the way it took.
+    r"""The error without its trace.
 
     >>> line_of(ValueError("[NO_SUCH_THING] There is no thing.\nline 1"))
     '[NO_SUCH_THING] There is no thing.'

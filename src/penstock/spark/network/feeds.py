@@ -1,11 +1,11 @@
-"""Rows for a box with a state, as files between two stages: whole, once, and gone when they are read.
+"""Rows for a stateful box, as files between two stages: complete, once, and deleted after reading.
 
-All files of a stage lie in one folder, and Spark deletes each after the batch that has read it. So a look at the folder
+All files of a stage lie in one folder, and Spark deletes each after the batch that has read it. So listing the folder
 takes no longer after a million batches than after one. A batch is written aside and appears atomically, when its folder
 is renamed; then its files are moved to where they are read, and the batch is noted.
 
-Spark runs a batch again only if it is the newest. A number that is used again for another batch is an error, since the
-rows of that batch would not be written.
+Spark reruns only the newest batch. A number reused for another batch is an error, because its rows would not be
+written.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-#: The last batch whose files are all where they are read. Spark takes no such name for data.
+#: The last batch whose files are all published. Spark ignores such a name.
 _FED = "_fed"
 _WHOLE = "_whole-"
 
@@ -56,7 +56,7 @@ def feed(
         df: The rows.
         folder: Where they are read, of a stage.
         batch: The number of the batch.
-        batch_id: What tells it from another batch of the same number.
+        batch_id: Distinguishes batches of the same number.
         rows: How many rows Spark has written; None if that is not known.
 
     Raises:
@@ -66,7 +66,7 @@ def feed(
     _refuse_reused(folder, batch, batch_id)
     whole = _whole(folder, batch, batch_id)
     if whole.exists() or _is_fed(folder, batch):
-        # Not written again, because they may have been read; but what is counted on the way must run.
+        # Not written again, because they may have been read; but the counts must run.
         df.write.format("noop").mode("overwrite").save()
     else:
         unfinished = folder / f"_unfinished-{batch:020d}"
@@ -78,7 +78,7 @@ def feed(
 
 
 def tidy(folder: Path) -> None:
-    """Delete what earlier releases left behind: a folder for each batch, empty once its files were read."""
+    """Delete what earlier releases left: a folder per batch, empty after reading."""
     for old in folder.glob("*/batch-*/"):
         if not any(old.glob("*.parquet")) and not _is_newest(old):
             shutil.rmtree(old, ignore_errors=True)
@@ -124,5 +124,5 @@ def _move(whole: Path, folder: Path, fed: _Fed) -> None:
 
 
 def _is_newest(old: Path) -> bool:
-    """Whether it tells that the last batch was written, which may be run again."""
+    """Whether the last batch, which may be rerun, was written."""
     return old.name == max(one.name for one in old.parent.glob("batch-*/"))

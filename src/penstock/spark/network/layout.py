@@ -1,4 +1,4 @@
-"""A network as it lies on Spark: its stages, what leaves each node, and where the run keeps feeds and checkpoints."""
+"""The layout of a network on Spark: its stages, the schemas of its nodes, and the folders of feeds and checkpoints."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Layout:
         network: What is run.
         stages: Its stages, each behind those that feed it.
         schemas: What leaves each node.
-        folder: Where the run keeps what it must remember.
+        folder: Where the run stores its state.
     """
 
     network: Network
@@ -56,7 +56,7 @@ class Layout:
 
 
 def file_name(name: str) -> str:
-    """A name for a folder: the name itself if that can be one, and else one that no other name has.
+    """A folder name: the name itself if possible, otherwise a unique one.
 
     >>> file_name("inputs"), file_name("a->b")
     ('inputs', 'a-b-5e00e4c2')

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 #: SQL boxes are timed again after this many batches.
 CALIBRATE_EVERY = 500
-#: They are timed again sooner if there was too little work for it, once so many times as many rows come.
+#: They are timed again sooner after too little work, once this many times as many rows arrive.
 MANY_MORE = 4
 
 
@@ -35,7 +35,7 @@ class Learning:
     """Turns the batches of all stages into what the planner learns from.
 
     Attributes:
-        snapshots: The state after each of the last 1,000 batches of the inputs, and what all batches add up to.
+        snapshots: The state after each of the last 1,000 batches of the inputs, and the sums of all batches.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class Learning:
         headroom: float,
         alarms: Callable[[], tuple[str, ...]],
     ) -> None:
-        """Learn for this planner; `alarms` are what snapshots tell beside the planner's own."""
+        """Learn for this planner; `alarms` are added to the planner's own in snapshots."""
         self._layout, self._planner, self._plans = layout, planner, plans
         self._headroom, self._alarms = headroom, alarms
         self._begun_s: dict[str, float] = {}
@@ -59,7 +59,7 @@ class Learning:
         self.snapshots = History()
 
     def learn(self, stage: Stage, laid: Batch, number: int, plan: Plan, begun_s: float) -> Snapshot | None:
-        """Learn from a batch of a stage; after one of the inputs, plan for the next, and say how things are."""
+        """Learn from a batch of a stage; after one of the inputs, plan for the next and make a snapshot."""
         counts, ended_s = laid.counts(), time.time()
         with self._lock:
             before_s = self._begun_s.get(stage.name)
@@ -77,7 +77,7 @@ class Learning:
             if sum(counts.came.values()):
                 if self._due_for_timing(sum(counts.came.values())):
                     self._calibrate(stage, laid, ended_s - begun_s)
-                    # The first batch of a cold JVM says nothing about the pace of the others.
+                    # The first batch of a cold JVM does not show the pace of the others.
                     batch = replace(batch, cold=not self._batches)
                 self._batches += 1
             delivered, entries = self._planner.entry.delivered, self._planner.entries
@@ -107,7 +107,7 @@ class Learning:
             self._timed.add(stage.name)
 
     def _due_for_timing(self, rows: int) -> bool:
-        """Whether boxes are to be timed: at first, now and then, and when there were too few rows the last time."""
+        """Whether to time boxes: at first, periodically, and after too few rows the last time."""
         more = self._uncertain_rows is not None and rows >= MANY_MORE * self._uncertain_rows
         return self._batches % CALIBRATE_EVERY == 0 or more
 

@@ -1,4 +1,4 @@
-"""What a run of a network loses although no plan says so: rows that come too late, batches without a plan."""
+"""Losses of a network run outside its plans: late rows, batches without a plan."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Losses:
-    """Counts what is lost, and says so."""
+    """Counts losses and raises alarms."""
 
     def __init__(self, network: Network, queries: list[StreamingQuery]) -> None:
         """Watch these queries, also those that are added later."""
@@ -30,11 +30,11 @@ class Losses:
         self._unbound, self._why = self._unbound + 1, why
 
     def alarms(self) -> tuple[str, ...]:
-        """What is lost so far, one line each."""
+        """The losses so far, one line each."""
         return (*self._biased, *self._unbound_batches(), *self._late_rows())
 
     def _unbound_batches(self) -> tuple[str, ...]:
-        """Batches of this run that kept every row, and may not do so when they are run again."""
+        """Batches of this run that kept every row, and may not do so at a replay."""
         if not self._unbound:
             return ()
         ran = f"{counted(self._unbound, 'batch', 'batches')} ran without a plan and kept every row"
@@ -53,7 +53,7 @@ class Losses:
 
 
 def _biased(network: Network) -> tuple[str, ...]:
-    """Aggregates that are off when rows are dropped, one line each."""
+    """Aggregates that are wrong when rows are dropped, one line each."""
     return tuple(
         f"boxes.{box.name}: {', '.join(found)} cannot be corrected by weights when rows are dropped"
         for box in network.boxes

@@ -1,4 +1,4 @@
-"""A Python function as a box, with the time it takes beside its results.
+"""A Python function as a box, with its time beside its results.
 
 This module is imported by workers, so it imports little.
 """

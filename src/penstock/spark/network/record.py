@@ -1,6 +1,6 @@
 """A running network on disk, for the dashboard: its drawing once, and each batch's snapshot as a line of a journal.
 
-The drawing leaves room on every arc for the longest label, so the picture stands still while its numbers change.
+Every arc has room for the longest label, so the layout is constant while numbers change.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _NODE, _LABEL = (22, 4), (17, 4)
 
 
 class Record:
-    """Keeps what a network does in the folder of its run."""
+    """Records a network in the folder of its run."""
 
     def __init__(self, folder: Path, name: str, network: Network) -> None:
-        """Draw the network and begin; its journal goes on if the run does."""
+        """Draw the network and start; a resumed run continues its journal."""
         self._journal = Journal(folder / "snapshots.journal")
         try:
             FolderStore(folder).replace("network.json", json.dumps(drawn(name, network)).encode())
@@ -42,7 +42,7 @@ class Record:
             _logger.warning("the drawing of %s cannot be written, so the dashboard lacks it: %s", name, error.why)
 
     def add(self, snapshot: Snapshot) -> None:
-        """Keep a snapshot if that is possible."""
+        """Write a snapshot if possible."""
         self._journal.append(f"snapshot {json.dumps(_finite(asdict(snapshot)), allow_nan=False)}")
 
     def end(self) -> None:

@@ -1,8 +1,8 @@
 """A network as streaming queries: each stage a query, and one planner that all of them report to.
 
-The planner is asked between two batches of the inputs, in the same thread, so the next batch meets its plan. A plan is
-in the log before it acts, and a batch is bound to it before it runs: a replay drops the same rows. If planning fails,
-rows flow.
+The planner runs between two batches of the inputs, in the same thread, so the next batch finds its plan. A plan is in
+the log before it acts, and a batch is bound to it before it runs, so a replay drops the same rows. If planning fails,
+every row is kept.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class NetworkRun:
         Args:
             spark: The session.
             file: What to run.
-            folder: Where the run keeps what it must remember.
+            folder: Where the run stores its state.
             kind: How rows are dropped, instead of the file's setting.
             cores: A first guess of how many seconds of work get done in one.
             shed: Whether rows are dropped when there are too many.
@@ -131,7 +131,7 @@ class NetworkRun:
 
     @property
     def snapshots(self) -> History:
-        """The state after each of the last 1,000 batches of the inputs, and what all batches add up to."""
+        """The state after each of the last 1,000 batches of the inputs, and the sums of all batches."""
         return self._learning.snapshots
 
     def start(self, *, once: bool = False) -> None:
@@ -219,7 +219,7 @@ class NetworkRun:
             self._on_snapshot(snapshot)
 
     def _learned(self, stage: Stage, batch: Batch, number: int, plan: Plan, begun_s: float) -> Snapshot | None:
-        """What is to be seen after a batch; planning that fails costs no row."""
+        """The snapshot after a batch; failed planning loses no row."""
         try:
             return self._learning.learn(stage, batch, number, plan, begun_s)
         except Exception as error:  # noqa: BLE001 - whatever it is, the next rows must flow
@@ -228,7 +228,7 @@ class NetworkRun:
             return None
 
     def _bound(self, stage: Stage, number: int, own_id: str) -> Plan:
-        """The plan of a batch; if there is none to be had, one that keeps every row."""
+        """The plan of a batch; if there is none, one that keeps every row."""
         try:
             return self._plans.of(stage.name, number, own_id)
         except ReusedError:
@@ -239,7 +239,7 @@ class NetworkRun:
             return Plan.keep_all(0, "rows flow", 0.0)
 
     def _fail(self, error: Exception) -> None:
-        """Tell of an error, and let every row through from now on."""
+        """Report an error, and keep every row from now on."""
         self.errors += 1
         _logger.warning("the network %s caught an error and keeps every row: %s", self._file.name, line_of(error))
         try:
@@ -249,14 +249,14 @@ class NetworkRun:
 
 
 def _with_columns(network: Network, inputs: DataFrame) -> Network:
-    """The network with the columns that its inputs turn out to have."""
+    """The network with the actual columns of its inputs."""
     schema = inputs.schema
     known = [replace(one, columns=tuple(schema[one.name].dataType.fieldNames())) for one in network.inputs]  # type: ignore[attr-defined]
     return Network(known, network.boxes, network.outputs)
 
 
 def _refuse_names(network: Network) -> None:
-    """Names that Spark, or this run, would take for one another."""
+    """Refuse names that Spark, or this run, would confuse."""
     seen: dict[str, str] = {INPUTS: "the inputs' own stage", **dict.fromkeys(HIDDEN, "a hidden column")}
     for kind, names in (
         ("inputs", [one.name for one in network.inputs]),
@@ -272,7 +272,7 @@ def _refuse_names(network: Network) -> None:
 
 
 def _refuse_old_files(file: NetworkFile, folder: Path) -> None:
-    """Files of another run: this one would replace some of them and leave the others."""
+    """Refuse files of another run: this one would replace only some of them."""
     if (folder / "checkpoints").exists():
         return
     for name, sink in file.sinks.items():
@@ -288,7 +288,7 @@ def _refuse_old_files(file: NetworkFile, folder: Path) -> None:
 
 
 def _refuse_other_network(network: Network, folder: Path) -> None:
-    """A folder with the checkpoints of another network: state and offsets would not fit."""
+    """Refuse a folder with the checkpoints of another network: state and offsets would not match."""
     plain = [replace(box, cost=0.0, selectivity=1.0) for box in network.boxes]
     text = repr((sorted(one.name for one in network.inputs), plain))
     note = folder / "network.txt"

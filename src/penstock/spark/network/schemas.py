@@ -1,4 +1,4 @@
-"""What rows look like everywhere in a network: boxes are laid over frames without rows, so mistakes come out here."""
+"""The schemas of a network: boxes are applied to frames without rows, so mistakes show here."""
 
 from __future__ import annotations
 

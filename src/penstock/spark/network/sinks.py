@@ -1,6 +1,6 @@
 """Where rows go that leave a stage to an output: its sink.
 
-Files of a batch lie in a folder of their own, so a batch that is run again replaces what it wrote before.
+Files of a batch are in their own folder, so a rerun batch replaces them.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Outputs:
             rows.write.format(sink.format).options(**rest).mode("overwrite").save(path)
 
     def _hold(self, output: str, part: tuple[int, str], table: pa.Table) -> None:
-        """Keep rows in memory, and let go of the oldest."""
+        """Keep rows in memory, and drop the oldest."""
         held = self._held.setdefault(output, {})
         replaced = held.pop(part, None)
         held[part] = table

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 #: Where arrival times are looked for when no column is named.
 USUAL_ARRIVALS = ("arrival", "timestamp")
-#: How much later than others a row may come before a window closes without it.
+#: How much later than others a row may arrive before a window closes.
 LATENESS_S = 10.0
 WINDOW = ("window_start", "window_end")
 
@@ -102,7 +102,7 @@ def stateful(
 
 
 def aggregated(box: Box, df: DataFrame) -> DataFrame:
-    """Groups of rows within windows of time; counts, sums and means make up for rows that were dropped by chance."""
+    """Groups of rows within windows of time; counts, sums and means correct for random drops."""
     window = F.window(ARRIVAL, f"{_microseconds(box)} microseconds")
     results = [F.expr(weighted(text, WEIGHT)).alias(name) for name, text in box.select.items()]
     groups = df.groupBy(window, *(F.col(quoted(name)) for name in box.by))

@@ -1,8 +1,8 @@
 """Which plan judges a batch: bound put-if-absent when the batch starts, and the same at every replay.
 
-Runs on an executor, once a micro-batch. If something goes wrong in here, rows flow: the batch then keeps everything,
-and the control row says why. Where that would double or lose rows, the batch fails in one line instead: with a
-quarantine, in the gate, and where rows are dealt to partitions.
+Runs on an executor, once per micro-batch. After an error here the batch keeps every row, and the control row has the
+reason. Where that would duplicate or lose rows, the batch fails in one line instead: with a quarantine, in the gate,
+and where rows are dealt to partitions.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
-#: A read or write that fails is tried once more, so much later.
+#: The delay before a failed read or write is retried once.
 _RETRY_S = 0.05
-#: The newest version seen, by folder: workers live on from batch to batch.
+#: The newest version seen, by folder: workers persist between batches.
 _newest: dict[str, int] = {}
 
 
 class GateOptions(NamedTuple):
-    """What the control table of a gate is told when the gate is made."""
+    """The options of a gate's control table."""
 
     folder: str  #: where plans and bindings are
     place: str  #: whose table of a plan it is
@@ -81,7 +81,7 @@ class Batch(NamedTuple):
 
 
 class UnjudgedError(PenstockError):
-    """Why a batch cannot be judged as it should be; `code` is what its control row says then."""
+    """Why a batch cannot be judged; `code` goes into its control row."""
 
     def __init__(self, code: int, folder: str, more: object = "") -> None:
         """With what more is known."""
@@ -114,8 +114,8 @@ def costs_in_force(options: GateOptions, place: str) -> Costs | None:
     The batch is judged by the same plan: `options` are those of its gate.
 
     Raises:
-        PenstockError: If that cannot be known, as when the plan can no longer be read. Another task of the batch, or
-            this one the last time, may have known it; were rows dealt otherwise now, some would be lost, some doubled.
+        PenstockError: If that cannot be known, as when the plan can no longer be read. Other tasks or attempts of the
+        batch may have known it; dealing differently now would lose or duplicate rows.
     """
     batch = _batch()
     try:
@@ -221,7 +221,7 @@ class _Logs:
         return replace(bound, rules=rules, offsets=offsets_hash(self._checkpoint, batch.number))
 
     def newest_in_force(self) -> Plan | None:
-        """The newest plan, unless it sheds and nobody has renewed it for too long."""
+        """The newest plan, unless it sheds and its lease has expired."""
         return self._binder("", make=False).newest().acting(time.time())
 
 

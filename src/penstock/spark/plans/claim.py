@@ -1,4 +1,4 @@
-"""A guard's claim to a folder: by what it tells rows apart, written once, so that no other guard uses its plans."""
+"""A guard's claim to a folder: the settings that identify rows, written once, so that no other guard uses its plans."""
 
 from __future__ import annotations
 

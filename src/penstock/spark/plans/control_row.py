@@ -1,7 +1,7 @@
 """The control row: what a micro-batch is judged by, as the whole numbers that reach its gate.
 
-`ControlRow` writes the numbers and reads them in Python; `ControlColumns` reads them in Catalyst. Nobody else knows
-where in the row a number is.
+`ControlRow` writes the numbers and reads them in Python; `ControlColumns` reads them in Catalyst. No other module knows
+the layout of the row.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 #: took to find out; in microseconds too, when the batch was bound and the grace and freshness by which a backlog is
 #: thinned, or zeros; which of the gate's rules apply; then what a row of each source carries.
 _VERSION, _READ, _BOUND, _GRACE, _FRESH, _RULES, _SIC = range(BUCKETS, BUCKETS + 7)
-#: In what unit the row says what rows carry: 1 is 10**18 of it.
+#: The unit of SIC in the row: 1 is 10**18 of it.
 _SIC_UNIT = 1e-18
 
-#: What stands in place of a version if no plan is in force; and if the plan in force is one for another query.
+#: Codes instead of a version: no plan is in force, or it belongs to another query.
 NO_PLAN, ANOTHERS = -1, -6
 #: The entry if the newest plan could not be used when the batch was bound, so that the batch keeps every row.
 UNUSABLE = -8
@@ -46,7 +46,7 @@ _KEEP_ALL = (KEEP_ALL,) * BUCKETS
 
 
 class ControlRow(NamedTuple):
-    """What a batch is judged by; of itself, nothing: every row is kept."""
+    """What a batch is judged by; by default every row is kept."""
 
     version: int = NO_PLAN
     limits: tuple[int, ...] = _KEEP_ALL  #: the threshold of every bucket
@@ -55,13 +55,13 @@ class ControlRow(NamedTuple):
     sic: tuple[float, ...] = ()
 
     def to_numbers(self, read_s: float) -> list[int]:
-        """As it reaches the gate, with the time it took to find out."""
+        """The row as it reaches the gate, with the time to make it."""
         sic = (round(one / _SIC_UNIT) for one in self.sic)
         return [*self.limits, self.version, microseconds(read_s), *map(microseconds, self.backlog_s), self.rules, *sic]
 
     @classmethod
     def from_numbers(cls, numbers: Sequence[int]) -> ControlRow:
-        """What `to_numbers` wrote, but for the time it took to find out."""
+        """What `to_numbers` wrote, without the time to make it."""
         bound_s, grace_s, fresh_s = (number / 1e6 for number in numbers[_BOUND:_RULES])
         sic = tuple(number * _SIC_UNIT for number in numbers[_SIC:])
         return cls(
@@ -85,7 +85,7 @@ class ControlColumns(NamedTuple):
 
     @property
     def read_us(self) -> Column:
-        """How long it took to find out."""
+        """The time to make the row."""
         return self._at(_READ)
 
     @property

@@ -1,7 +1,7 @@
 """The control table: a live plan as one row that a running query rereads at every micro-batch.
 
 A Python data source whose `read` runs on an executor when a batch starts; what it does there is in `binding`. Spark
-plans the table in a Python process of its own, which imports this module and no more: so it imports almost nothing.
+plans the table in a separate Python process that imports only this module, so it imports almost nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class PlanTable(DataSource):
         return FORMAT
 
     def schema(self) -> StructType:
-        """One array, without nulls so that the gate need not look for them."""
+        """One array without nulls, so that the gate need not check for them."""
         return StructType([StructField("control", ArrayType(LongType(), containsNull=False), nullable=False)])
 
     def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002 - there is only one

@@ -1,4 +1,4 @@
-"""The gate in Catalyst: one look-up and one comparison a row, and no Python in the row's path."""
+"""The gate in Catalyst: one look-up and one comparison per row, without Python in the row path."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def _unless_unjudged(threshold: Column, folder: str) -> Column:
 
 
 def _chosen(values: Sequence[Column]) -> Column:
-    """What the rules of the batch say, of what each of the gate's rules says."""
+    """The value for the batch's rules, of the values for each of the gate's rules."""
     chosen = values[0]
     for place, value in enumerate(values[1:], 1):
         chosen = F.when(_row().rules == F.lit(place), value).otherwise(chosen)
@@ -175,14 +175,14 @@ def _chosen(values: Sequence[Column]) -> Column:
 
 
 def _if_any(values: Sequence[Column | None], missing: Column) -> Column | None:
-    """The same of rules that need not say anything; None if none of them does."""
+    """The same for optional values; None if no rules have one."""
     if all(value is None for value in values):
         return None
     return _chosen([missing if value is None else value for value in values])
 
 
 def _factor(has_must_keep: bool) -> Column:  # noqa: FBT001 - one caller
-    """How many rows one that passes stands for."""
+    """The weight of a row that passes."""
     factor = F.lit(_TWO_63) / (F.col(_THRESHOLD) + F.lit(1.0))
     if not has_must_keep:
         return factor

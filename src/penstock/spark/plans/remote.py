@@ -1,9 +1,9 @@
 """A guard's folder on the server of Spark Connect, where its client cannot write.
 
-The client sends an errand: what to do, as an option of a Python data source. Spark asks such a source for its schema
-when it analyses a data frame, in a Python process beside the server's driver. There the errand is done, by the code
-that does it on classic Spark, and the schema carries the answer back. An analysis is no job, so it waits for no task
-slot: a plan gets through while a batch keeps all of them busy.
+The client sends a request as an option of a Python data source. When Spark analyses a data frame, it asks the source
+for its schema in a Python process beside the server's driver. That process executes the request with the code of
+classic Spark, and the schema returns the answer. An analysis is not a job and needs no task slot, so a plan is stored
+even while a batch uses all of them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from penstock.spark.plans.places import Store
 
-#: The format under which Spark knows where errands are done.
+#: The name of the data source for requests.
 FORMAT = "penstock_errand"
 #: Entries that a log remembers: they never change, and a report asks for the plan of a batch or two ago.
 _REMEMBERED = 16
@@ -113,7 +113,7 @@ class RemoteStore:
         return found
 
     def reports(self, query: str) -> NoReports:  # noqa: ARG002 - one that is kept here needs it
-        """None are kept: an errand for each would hold up planning."""
+        """None are stored: a request for each would delay planning."""
         return NoReports()
 
     def query_id(self) -> str | None:
@@ -133,7 +133,7 @@ class RemoteStore:
         return self._send(errand, folder=str(self.folder), **given)
 
     def _send(self, errand: str, **given: Any) -> Any:  # noqa: ANN401 - each errand has its own
-        # No two errands are alike: Spark must not answer one from what it remembers of another.
+        # Each request is unique, so that Spark does not answer it from a cache.
         text = json.dumps({"errand": errand, "id": uuid.uuid4().hex, "given": given})
         try:
             with quiet():
@@ -147,7 +147,7 @@ class RemoteStore:
 
 
 class RemoteLog(Generic[_M]):
-    """The log of `penstock.store.logs` in that folder: each call is an errand."""
+    """The log of `penstock.store.logs` in that folder: each call is a request."""
 
     def __init__(self, kind: type[_M], do: Callable[..., Any]) -> None:
         """Entries of this kind; `do` sends a method's name and arguments."""
@@ -225,7 +225,7 @@ class RemotePlans(RemoteLog[Plan]):
 
 
 class Errands(DataSource):
-    """Does the errand that its option tells, and answers in its schema; it has no rows."""
+    """Executes the request in its option, and answers in its schema; it has no rows."""
 
     @classmethod
     def name(cls) -> str:
@@ -238,7 +238,7 @@ class Errands(DataSource):
 
 
 def done(text: str) -> str:
-    """Do an errand, on the server; what came of it, or why it was refused."""
+    """Execute a request on the server; returns its result, or why it was refused."""
     order = json.loads(text)
     try:
         return json.dumps({"done": _ERRANDS[order["errand"]](**order["given"])})
@@ -291,7 +291,7 @@ def _log(folder: str, query: str | None, call: str, given: list[Any]) -> Any:  #
         given = [version, (Plan if query is None else Binding).from_json(text)]
     found = getattr(log, call)(*given)
     if call == "add" and not found:
-        # Spark may ask twice, or its client send twice what it got no answer to.
+        # Spark may ask twice, or its client may send an unanswered request twice.
         found = log.get(given[0]) == given[1]
     if isinstance(found, Message):
         return found.to_json()
@@ -314,7 +314,7 @@ _ERRANDS: dict[str, Callable[..., Any]] = {
 
 
 def _why(error: PySparkException) -> str:
-    """What went wrong on the server, in one line."""
+    """An error of the server, in one line."""
     text = " ".join(str(error).split("JVM stacktrace")[0].split())
     if "No module named 'penstock" in text:
         return "penstock is missing on the Spark Connect server: install it in the Python of PYSPARK_PYTHON"

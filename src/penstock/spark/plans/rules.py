@@ -1,7 +1,7 @@
-"""The rules that batches were bound under: written down when a gate is made, found again for a batch that is replayed.
+"""The rules that batches were bound under: recorded when a gate is made, and restored for a replayed batch.
 
-Spark runs the newest batch that it has planned again if it was not done. If the settings have changed since, or the
-columns of the stream, that batch is still judged by its own rules, and the next one by the new ones.
+Spark reruns the newest planned batch if it was not done. If the settings or the columns of the stream have changed
+since, that batch is still judged by its own rules, and the next one by the new ones.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger("penstock")
 
-#: So many rules are kept, beside those of batches that may be replayed.
+#: How many rules are kept, besides those of batches that may be replayed.
 _KEPT = 100
 
 
@@ -90,7 +90,7 @@ def judging(columns: RowColumns, df: DataFrame, salt: int, mode: str) -> Judging
 
 
 def judging_of_old(columns: RowColumns, df: DataFrame, old: Open, now: Rules) -> Judging:
-    """The rules that a batch is bound under; one line if they cannot be made again."""
+    """The rules that a batch is bound under; raises one line if they cannot be restored."""
     rules = old.rules
     fix = "start the query with them once, until that batch is done, then change them"
     if rules is None:
@@ -128,12 +128,12 @@ def _refuse_types(found: tuple[tuple[str, ...], tuple[str, ...]], before: tuple[
 def begin(folder: Path, gate: str, own: Rules) -> list[Open]:
     """Write the rules of a gate down; the batches that were bound before and that Spark may run again.
 
-    A batch that Spark has planned no longer, because offsets were wound back or were not on disk yet, is not bound any
-    more: its number will be that of another one.
+    A batch that Spark no longer knows, because offsets were reset or not yet on disk, is unbound: its number will be
+    reused.
 
     Raises:
-        PenstockError: If rows of such a batch, or of one that may be run again, are in quarantine where they would be
-            doubled, or would go elsewhere.
+        PenstockError: If rows of such a batch, or of one that may be run again, are in quarantine, where they would be
+        duplicated or go elsewhere.
     """
     log = RulesLog(folder / "rules" / gate)
     if not log.add(own.number, own) and log.get(own.number) != own:
@@ -174,7 +174,7 @@ def _opened(bindings: BindingLog, batches: list[int], log: RulesLog) -> list[Ope
 
 
 def _newest_of_all(folder: Path, log: RulesLog) -> list[Open]:
-    """Nobody knows which query it is, nor what is done: the newest batch of each that was ever bound here."""
+    """The query and its commits are unknown: the newest batch of each query that was bound here."""
     found: list[Open] = []
     for one in sorted((folder / "bindings").glob("*")):
         bindings = BindingLog(one, make=False)
@@ -183,7 +183,7 @@ def _newest_of_all(folder: Path, log: RulesLog) -> list[Open]:
 
 
 def _forget(bindings: BindingLog, planned: int, own: Rules, query: str) -> None:
-    """Unbind batches that Spark knows nothing of any more."""
+    """Unbind batches that Spark no longer knows."""
     batches = [one for one in _numbers(bindings) if one > planned]
     if not batches:
         return

@@ -1,4 +1,4 @@
-"""How old rows are when their batch starts: what the gate counts of times of arrival, and how that is read again.
+"""Ages of rows when their batch starts: what the gate counts of arrival times, and how reports read it.
 
 The gate counts in any stream that has times of arrival, whether or not an operator is measured. Times that cannot be
 right are counted separately and excluded from everything else, as `core.control.backlog` has it.

@@ -1,4 +1,4 @@
-"""How rows come and go: as Arrow record batches or pandas data frames, with the meter's columns beside the user's.
+"""Formats of batches: Arrow record batches or pandas data frames, with the meter's columns beside the user's.
 
 This module is imported by workers, so it imports little.
 """

@@ -40,7 +40,7 @@ def measured(  # noqa: PLR0913 - a function over rows, and all that is to be kno
 ) -> DataFrame:
     """The function's results; in a stream, what was measured arrives in the query's progress under `metric`.
 
-    Spark adds up what rows cost by bucket over all tasks, unless they are to be told `apart`.
+    Spark sums costs by bucket over all tasks, unless `apart` is true.
 
     In a batch, which has no progress, it arrives in `metric` if that is an observation.
 
@@ -48,7 +48,7 @@ def measured(  # noqa: PLR0913 - a function over rows, and all that is to be kno
     """
     results = _struct(df, schema)
     arrival, weight = columns.arrival_s(df), columns.incoming_weight(df)
-    # Only the row gate needs to know, and the columns that tell need not be there otherwise.
+    # Only the row gate needs it; otherwise the columns may be missing.
     must_keep = columns.must_keep(df) if row_gate is not None else None
     given = df.withColumns(
         {

@@ -1,4 +1,4 @@
-"""The meter: adds up what the rows of one task cost and how long they waited.
+"""The meter: sums costs and waits of the rows of one task.
 
 This module is imported by workers, so it imports little.
 """
@@ -76,7 +76,7 @@ class Rows:
 
 
 class Meter:
-    """Adds up what a task's rows cost and how long they waited."""
+    """Sums costs and waits of a task's rows."""
 
     def __init__(self) -> None:
         """Start with no rows."""
@@ -132,8 +132,8 @@ class Meter:
     def text(self, partition: int = -1, *, apart: bool = True) -> str | None:
         """The sums as text; None if there was nothing to do.
 
-        Unless they are to be told `apart` for each task, costs by bucket follow on a line of their own, for Spark to
-        add up: a hundred tasks would make progress, which is read often, a hundred times as long.
+        Unless `apart` is true, costs by bucket follow on a separate line for Spark to sum: a hundred tasks would make
+        the progress a hundred times as long.
         """
         sums = self.sums(partition)
         if sums is None:

@@ -1,4 +1,4 @@
-"""The probe: runs a user's function as it is and measures what each row costs and how long it waited.
+"""The probe: runs a user's function unchanged and measures cost and wait of each row.
 
 The function gets its rows in slices, is timed between one slice and the next, and its results pass through untouched.
 At the end of a task one more row carries the sums, in a column of its own; `observe` collects it into the query's
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
     from penstock.core.control.policies import Machines
 
-#: So many rows of results are handed on, if not earlier: as many as Spark hands over at once.
+#: The most rows of results passed on at once: as many as Spark does.
 _FULL = 10_000
-#: What was learned of good slice sizes, and the row gates, by guard: workers live on from batch to batch.
+#: The learned slice sizes, and the row gates, by guard: workers persist between batches.
 _sizers: dict[str, SliceSizer] = {}
 _row_gates: dict[str, RowGate] = {}
 
@@ -98,8 +98,8 @@ class Measured:
         for result in self.function(slices()):
             paused = clock()
             held.append(self.form.plain(result))
-            # Batch by batch, as without a probe: who reads only the first rows closes the connection behind them, and
-            # a worker that still has slices to write then prints a traceback.
+            # Batch by batch, as without a probe: a reader of only the first rows closes the connection, and a worker
+            # with more slices to write would print a traceback.
             if ends or sum(map(len, held)) >= _FULL:
                 yield from self.form.together(held)
                 held = []
@@ -238,7 +238,7 @@ def results_of(result: Any, names: frozenset[str]) -> list[dict[str, Any]]:  # n
                 "the function's result", result, "a row as a dictionary, a list of such rows, or None"
             )
         if not row.keys() <= names:
-            # Arrow would drop it without a word.
+            # Arrow would drop it silently.
             unknown = min(row.keys() - names, key=str)
             raise PenstockError(
                 f"the function gave a field {unknown!r} that its schema lacks: it has {', '.join(sorted(names))}"

@@ -1,8 +1,7 @@
-"""The row gate: inside a task, the row-by-row shedder in front of the function, so that a batch cannot run away.
+"""The row gate: inside a task, the row-by-row shedder in front of the function, which bounds the length of a batch.
 
-The same core machines as in the simulator. A row is judged when its turn comes, by how long it has waited already and
-by what the rows before it have cost. That depends on the clock, so unlike the gate's its verdicts may differ at a
-replay.
+The same core machines as in the simulator. A row is judged by its wait so far and by the cost of the rows before it.
+That depends on the clock, so unlike the gate's its verdicts may differ at a replay.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ class RowGate:
         self._rows += 1
         try:
             verdict = self._shedder.judge(Arrived(arrived_s, bucket, self._rows, must_keep=must_keep, weight=weight))
-        except PenstockError:  # a weight that is none, say: such a row goes its way
+        except PenstockError:  # an invalid weight, for example: such a row passes
             return Passed(weight, bucket, arrived_s, None)
         return None if isinstance(verdict, Drop) else Passed(verdict.weight, bucket, arrived_s, verdict.request)
 

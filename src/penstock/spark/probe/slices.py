@@ -24,7 +24,7 @@ _FIXED_SHARE, _LEAST_S = 0.05, 0.0002
 
 
 def slice_end(at: int, rows: int, run_ends: Sequence[int]) -> int:
-    """Where a slice of about so many rows had best end: with a run of equal keys, whose cost is then told exactly.
+    """The best end of a slice of about this many rows: at the end of a run of equal keys, whose cost is then exact.
 
     >>> run_ends = [100, 110, 400]  # three runs; there are 400 rows
     >>> [slice_end(at, rows, run_ends) for at, rows in ((0, 64), (0, 40), (100, 64), (399, 64))]

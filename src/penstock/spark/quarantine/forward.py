@@ -1,4 +1,4 @@
-"""From the folder of a quarantine into a table or a topic: a small streaming query beside the guarded one."""
+"""Forwards the folder of a quarantine to a table or a topic: a small streaming query beside the guarded one."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger("penstock")
 
-#: How often rows are brought on.
+#: How often rows are forwarded.
 EVERY = "5 seconds"
 #: Most files in one batch: two for each batch of the guarded query that sheds.
 FILES = 100
 #: Longest wait for the last rows when the guard is stopped.
 STOP_S = 30.0
-#: The query's checkpoint; Spark takes no folder of such a name for data.
+#: The query's checkpoint; Spark ignores a folder of such a name.
 MARK = "_forward"
 #: The beginning of a trace line that Penstock wrote.
 _OWN = f"{PenstockError.__module__}.{PenstockError.__qualname__}: "
 
 
 def refuse_unusable(spark: SparkSession, place: Place, folder: Path, schema: StructType) -> None:
-    """Make a table or a topic that is missing; one line if what is named cannot be used."""
+    """Create a missing table or topic; raises one line if it cannot be used."""
     if place.kind == "kafka":
         refuse_unreachable(place, "quarantine")
         return
@@ -61,7 +61,7 @@ class Forward:
     """The query, from its start to its end."""
 
     def __init__(self, spark: SparkSession, folder: Path, place: Place) -> None:
-        """Bring on what is in the folder and what will be."""
+        """Forward current and future files of the folder."""
         sign = Sign.read(folder, "quarantine")
         options = {"maxFilesPerTrigger": str(FILES), **forwarded.put_aside(folder)}
         rows = spark.readStream.schema(stored_schema(sign)).options(**options).parquet(str(folder))
@@ -81,7 +81,7 @@ class Forward:
         return f"shed rows stay in {self._folder}, because they are no longer forwarded to {self._place.name}{why}"
 
     def stop(self) -> None:
-        """Bring on what is there, and end; what takes longer than `STOP_S` goes on without being waited for."""
+        """Forward what is left and end; after `STOP_S` without waiting for it."""
         ending = threading.Thread(target=self._end, name="penstock-forward", daemon=True)
         ending.start()
         ending.join(STOP_S)
@@ -103,7 +103,7 @@ class Forward:
 
 
 def _first_line(error: Exception) -> str:
-    """What Penstock itself has said, if it is somewhere in a trace; else what comes first."""
+    """Penstock's own line in a trace; otherwise the first line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     own = (line.partition(_OWN)[2] for line in lines if line.startswith(_OWN))
     return next(own, lines[0] if lines else type(error).__name__)

@@ -1,7 +1,7 @@
-"""Files of a quarantine whose rows are in a table or a topic: put aside by Spark, and deleted when they are old.
+"""Files of a quarantine whose rows are in a table or a topic: archived by Spark, and deleted when old.
 
-They are out of the folder that Spark lists for new files. They stay for a while, because a batch that is run again must
-find what it wrote the first time.
+They are outside the folder that Spark lists for new files. They stay for a while, because a rerun batch must find its
+files.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ FORWARDED = "forwarded"
 
 
 def put_aside(folder: Path) -> dict[str, str]:
-    """Options of Spark's file source: what it has read leaves the folder."""
+    """Options of Spark's file source: archive files after reading."""
     return {"cleanSource": "archive", "sourceArchiveDir": str(folder.parent / FORWARDED)}
 
 
 def kept_in(folder: Path) -> Path:
-    """Where files of the folder are when they have left it."""
+    """Where archived files of the folder are."""
     return folder.parent / FORWARDED / folder.relative_to(folder.anchor)
 
 
 def found(folder: Path, name: str) -> Path | None:
-    """The file of that name, in the folder or put aside; None if there is none."""
-    # In this order: Spark may put it aside in between.
+    """The file of that name, in the folder or archived; None if there is none."""
+    # In this order: Spark may archive it in between.
     return next((path for path in (folder / name, kept_in(folder) / name) if path.exists()), None)
 
 
 def purge(folder: Path, query: str, batch: int, now_s: float) -> None:
-    """Delete files of a query that were put aside long ago, now and then."""
+    """Delete old archived files of a query, occasionally."""
     if batch % PURGE_EVERY:
         return
     with suppress(OSError):

@@ -1,4 +1,4 @@
-"""A quarantine made ready: what cannot be used is refused before a query runs."""
+"""Prepares a quarantine: what cannot be used is refused before a query runs."""
 
 from __future__ import annotations
 
@@ -35,5 +35,5 @@ def prepared(place: Place, df: DataFrame, store: Store, weight: str, guard: str)
 
 
 def staged(place: Place, store: Store) -> Path:
-    """The folder that shed rows are written to; on their way elsewhere, it is the guard's own."""
+    """The folder of shed rows; for a table or a topic, it is the guard's own."""
     return Path(place.name) if place.kind == "folder" else store.folder / "quarantine"

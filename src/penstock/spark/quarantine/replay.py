@@ -1,8 +1,7 @@
-"""Replay: rows in quarantine are fed through a pipeline, each once, all at once or whenever there is room.
+"""Replay: feeds rows in quarantine through a pipeline, each once, all at once or while there is capacity.
 
-A replay is a streaming query over the files of the quarantine, and its checkpoint, beside them, is the durable mark of
-what has been replayed: Spark's own, so a replay that is killed goes on where it was, and what an exactly-once sink got
-it got once.
+A replay is a streaming query over the files of the quarantine, and its checkpoint, beside them, durably records what
+has been replayed. So a killed replay resumes, and an exactly-once sink gets each row once.
 """
 
 from __future__ import annotations
@@ -99,13 +98,13 @@ def row_counter(spark: SparkSession) -> Iterator[RowCounter]:
         spark.streams.removeListener(listener)
 
 
-#: A guard that has shed nothing for so long has room to spare.
+#: A guard that has shed nothing for this long has spare capacity.
 CALM_S = 10.0
 #: Files in one batch of a replay; while it waits for calm, so few that it can stop soon.
 FILES, FEW_FILES = 1000, 4
-#: Time between two looks at a replay that waits for calm.
+#: Time between two polls of a replay that waits for calm.
 LOOK_S = 0.2
-#: The checkpoint of the replay; Spark takes no folder of such a name for data.
+#: The checkpoint of the replay; Spark ignores a folder of such a name.
 MARK = "_replay"
 #: The file in it that says into what.
 INTO = "into"
@@ -119,12 +118,12 @@ class Replayed(NamedTuple):
 
     @classmethod
     def of(cls, batches: list[int]) -> Replayed:
-        """What these batches, by their rows, add up to."""
+        """The sums of these batches, by their rows."""
         return cls(sum(batches), len(batches))
 
 
 def calm(plans: PlanStore, now_s: float) -> bool:
-    """Whether the query of these plans has room: nothing is shed, and has not been for a while."""
+    """Whether the query of these plans has capacity: it has shed nothing for a while."""
     newest = plans.latest()
     if newest is None:
         return True
@@ -150,7 +149,7 @@ def replay(
             `foreachBatch`.
         pipeline: What the guarded query does between `admit` and its sink; if not given, rows go on as they are. Each
             row has its weight from before the gate, or else 1.
-        when: Tells whether there is room now, such as `lambda: guard.calm`; the replay pauses while there is none.
+        when: Whether there is capacity now, such as `lambda: guard.calm`; the replay pauses while it is false.
 
     Raises:
         PenstockError: If there is nothing to replay, or it has been replayed already.
@@ -181,8 +180,8 @@ def replay(
 def whole(first: DataFrame, replayed: DataFrame, weight: str | None = None) -> DataFrame:
     """The results of the first pass and of the replay together, each row with weight 1.
 
-    Behind the gate a row stood for some that were shed. Now these are there themselves, so it stands for itself alone.
-    The column of weights is `weight` if none is named.
+    Behind the gate a kept row represents shed rows. After their replay it counts as one row. The column of weights is
+    `weight` if none is named.
     """
     name = WEIGHT if weight is None else weight
     for df, which in ((first, "first"), (replayed, "replayed")):
@@ -214,7 +213,7 @@ def started(made: DataFrame, checkpoint: Path, into: Any, trigger: dict[str, Any
 
 
 def _run(made: DataFrame, mark: Path, into: Any, when: Callable[[], bool] | None, counter: RowCounter) -> Replayed:  # noqa: ANN401
-    """Run the query until nothing is left, and only while there is room."""
+    """Run the query until no rows are left, only while there is capacity."""
     if when is None:
         query = started(made, mark, into, {"availableNow": True})
         query.awaitTermination()
@@ -232,7 +231,7 @@ def _run(made: DataFrame, mark: Path, into: Any, when: Callable[[], bool] | None
 
 
 def _until_over(query: StreamingQuery, when: Callable[[], bool], counter: RowCounter) -> bool:
-    """Whether nothing is left; false if there is no more room."""
+    """Whether no rows are left; false if capacity is exhausted."""
     while when():
         status: dict[str, Any] = query.status
         if not query.isActive:

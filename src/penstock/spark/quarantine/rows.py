@@ -1,11 +1,10 @@
 """Quarantine: the rows that a gate sheds, on disk, each once, with the reason, the plan and the batch.
 
-The gate's frame is split in two. The rows that pass go on as they would without a quarantine. The others are dealt into
-a few parts by their coin, and each part of a batch is one Parquet file, written by a Python function that gives nothing
-back; so the two branches together are the rows that pass. A file's name says query, batch and part, and the first file
-of a name stays: a task that is run again, or a batch that is replayed, finds the very rows in it that it would write. A
-fingerprint of the rows stands in the file; rows that differ from it are those of another batch with the same number,
-and are refused.
+The gate's frame is split in two. Kept rows pass as without a quarantine. Shed rows are split into a few parts by their
+coin, and each part of a batch is one Parquet file, written by a Python function that returns no rows; so the union of
+both branches is the kept rows. A file's name says query, batch and part, and the first file of a name stays: a rerun
+task or a replayed batch finds exactly the rows that it would write. The file has a fingerprint of its rows; other rows
+belong to another batch with the same number, and are refused.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ from penstock.store.logs import PlanLog
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-#: Files a batch: rows that are shed are shuffled to so many tasks.
+#: Files per batch: shed rows are shuffled to this many tasks.
 PARTS = 2
-#: What the gate says of a shed row, on its way to the writer.
+#: The gate's columns of a shed row, for the writer.
 REASON_NUMBER, PLAN_VERSION, PART, COIN = "__penstock_reason", "__penstock_plan", "__penstock_part", "__penstock_coin"
-#: What stands beside a row's own columns in a quarantine.
+#: The columns that a quarantine adds to a row.
 REASON, PLAN, BATCH, QUERY = "penstock_reason", "penstock_plan", "penstock_batch", "penstock_query"
 ADDED = (REASON, PLAN, BATCH, QUERY)
 #: The file that says that a folder is a quarantine; a name that Spark does not take for data.
@@ -81,7 +80,7 @@ class Place(NamedTuple):
         return cls("folder", str(local_folder(setting, text)))
 
     def refuse_inside(self, checkpoint: str | os.PathLike[str] | None) -> None:
-        """A quarantine outlives its query's checkpoint, and its plans must be there for as long."""
+        """A quarantine needs a checkpoint, and must be outside of it."""
         if checkpoint is None:
             raise PenstockError(
                 "quarantine is given without checkpoint: give the query's checkpoint folder as well, or a restarted "
@@ -96,7 +95,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Sign:
-    """What a quarantine says of itself.
+    """The sign of a quarantine.
 
     Attributes:
         guard: Name of the guard that fills it.
@@ -111,7 +110,7 @@ class Sign:
     parts: int = PARTS
 
     def put(self, folder: Path) -> None:
-        """Make the folder a quarantine; refuse one that is not empty and none, or one of rows with other columns."""
+        """Make the folder a quarantine; refuse a non-empty folder that is none, or has other columns."""
         try:
             store = FolderStore(folder)
             with tempfile.NamedTemporaryFile(dir=folder, prefix=".penstock-", suffix=".tmp"):
@@ -174,7 +173,7 @@ class Writer:
 
     def write(self, batches: Iterable[Any], batch: int, query: str) -> None:
         """Write rows that a batch of a query has shed."""
-        if not (Path(self._folder) / SIGN).exists():  # Another disk under the same path must not take rows in.
+        if not (Path(self._folder) / SIGN).exists():  # Another disk at the same path must not receive rows.
             raise PenstockError.setting(
                 "quarantine", self._folder, "a folder that executors see, as the driver does", f"there is no {SIGN}"
             )
@@ -189,7 +188,7 @@ class Writer:
                 one.publish()
             forwarded.purge(Path(self._folder), query, batch, time.time())
         except OSError as error:
-            # A row that can be kept nowhere must not be lost in silence: the batch fails, as with a sink that is full.
+            # A row that cannot be stored must not be lost silently: the batch fails, as with a full sink.
             raise PenstockError.setting(
                 "quarantine", self._folder, "a folder that can be written", f"the system says: {error.strerror}"
             ) from None
@@ -259,7 +258,7 @@ class _Part:
 
     @property
     def _fingerprint(self) -> bytes:
-        """Of the rows, in whatever order: how many they are, and the sum of their coins."""
+        """Number of rows and sum of their coins, in any order."""
         return f"{self._rows}-{self._sum:016x}".encode()
 
     def publish(self) -> None:
@@ -279,7 +278,7 @@ class _Part:
         try:
             try:
                 found = pq.read_metadata(final)
-            except FileNotFoundError:  # Spark has put it aside just now.
+            except FileNotFoundError:  # Spark has just archived it.
                 final = forwarded.kept_in(self._folder) / self._name
                 found = pq.read_metadata(final)
         except pa.ArrowInvalid:
@@ -295,7 +294,7 @@ class _Part:
 
     def discard(self) -> None:
         if self._writer is not None:
-            with suppress(OSError):  # On a full disk it cannot be ended either, and must not stay there.
+            with suppress(OSError):  # On a full disk it cannot be completed either, and must be removed.
                 self._writer.close()
         self._temporary.unlink(missing_ok=True)
 

@@ -24,7 +24,7 @@ class ShedAccount:
     def __init__(self, folder: Path | None, query: str, on_report: Callable[[Report], None]) -> None:
         """For a query whose shed rows are written to this folder; None if they are gone."""
         self._folder, self._query, self._on_report = folder, query, on_report
-        self._found_s = 0.0  # end of the batch of which the alarm tells
+        self._found_s = 0.0  # end of the batch in the alarm
         self.alarm: str | None = None
 
     def __call__(self, report: Report) -> None:

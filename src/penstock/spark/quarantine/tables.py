@@ -1,4 +1,4 @@
-"""Tables of files that a stream fills: such a table must be the stream's own, or rows would be lost from sight.
+"""Tables of files that a stream fills: such a table must belong to the stream alone, or rows would be hidden.
 
 Spark keeps a log of what a stream has written beside the table's files. Spark skips a batch whose number is already in
 that log, even if another stream wrote it. Files that are not in the log, such as those of an INSERT, are no longer
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-#: Formats whose tables are plain files; others, such as Delta and Iceberg, keep streams apart.
+#: Formats whose tables are plain files; others, such as Delta and Iceberg, distinguish streams.
 FILES = ("parquet", "orc", "json", "csv", "text", "avro", "xml")
 
 

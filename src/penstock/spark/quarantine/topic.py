@@ -1,11 +1,10 @@
-"""Rows of a stream into a Kafka topic, each once: a batch's rows and the mark that it is written are one transaction.
+"""Rows of a stream into a Kafka topic, each once: the rows of a batch and its number are one transaction.
 
-Spark's own sink for Kafka writes a batch again if the driver dies before Spark has noted that it is done. Here the
-number of the batch goes to Kafka together with its rows, as the committed offset of a consumer group that nobody reads
-with, or neither goes. A batch that Spark repeats finds its number there, and nothing is sent. A driver that was cut off
-but lives on is shut out as soon as another one begins.
+Spark's Kafka sink writes a batch again if the driver dies before Spark commits it. Here the number of the batch is sent
+in the same transaction as its rows, as the committed offset of an unused consumer group. A repeated batch finds its
+number there and sends nothing. A disconnected driver is fenced as soon as another one starts.
 
-The price: one producer, in the driver, sends all rows. Readers must leave out what was not committed
+The price: one producer, in the driver, sends all rows. Readers must read only committed rows
 (`isolation.level=read_committed`).
 """
 
@@ -31,13 +30,13 @@ if TYPE_CHECKING:
 
     from penstock.spark.quarantine.rows import Place
 
-#: How long the broker is waited for: before a query begins, and in a batch.
+#: The longest waits for the broker: before a query starts, and in a batch.
 REACH_S, WAIT_S = 5.0, 60.0
-#: Time between two questions to a broker that cannot answer yet.
+#: Time between two requests to a broker that is not ready.
 RETRY_S = 0.2
 #: Longest that a batch may take from its first row to its last: the most that a broker allows unless told otherwise.
 TRANSACTION_S = 900.0
-#: The file in a query's checkpoint that holds its name with Kafka: both are lost together, or neither.
+#: The file in a query's checkpoint that holds its name with Kafka: both are lost together.
 IDENTITY = "penstock_kafka_id"
 #: The client would tell each try to reach a broker that is away.
 _SILENT = {"log_level": 0}
@@ -62,7 +61,7 @@ class Topic:
             reading = {"group.id": self.name, "enable.auto.commit": False, "isolation.level": "read_committed"}
             consumer = kafka.Consumer({**self._common, **reading})
             try:
-                # Shuts out an earlier producer of that name, and undoes what it has begun.
+                # Fences an earlier producer of that name, and aborts its transaction.
                 producer.init_transactions(WAIT_S)
                 mark = kafka.TopicPartition(self._topic, 0)
                 if _written(consumer, mark) > batch:
@@ -82,7 +81,7 @@ class Topic:
             producer.send_offsets_to_transaction([mark], group, WAIT_S)
             producer.commit_transaction(TRANSACTION_S)
         except BaseException:
-            # Readers need not wait until Kafka gives the transaction up; what cannot be undone now is undone then.
+            # Abort now, so that readers need not wait for Kafka's timeout.
             with suppress(client().KafkaException):
                 producer.abort_transaction(REACH_S)
             raise
@@ -100,7 +99,7 @@ class Topic:
 
 
 def _written(consumer: Any, mark: Any) -> int:  # noqa: ANN401 - Kafka has no types
-    """How many batches are written, by the broker's word; one that has just started cannot tell for a while."""
+    """How many batches are written, as the broker reports; a starting broker cannot answer at first."""
     kafka, deadline_s = client(), time.monotonic() + WAIT_S
     while True:
         try:
@@ -129,7 +128,7 @@ def as_json(df: DataFrame) -> DataFrame:
 
 
 def refuse_unreachable(place: Place, setting: str) -> None:
-    """Make a topic that is missing; one line if it cannot be made, or if no broker answers."""
+    """Create a missing topic; raises one line if that fails, or if no broker answers."""
     kafka = client()
     admin: Any = importlib.import_module("confluent_kafka.admin")
     try:

@@ -1,7 +1,7 @@
-"""One micro-batch of a site: count what came, keep what the plan says, run each fragment's SQL on what was kept.
+"""One micro-batch of a site: count rows, keep those of the plan, run each fragment's SQL on the kept rows.
 
-The operator window of a fragment is its batch. So equation 3 of THEMIS needs nothing of the user's SQL: what a batch
-brings in of SIC is shared by the rows that come out of it.
+The operator window of a fragment is its batch. So equation 3 of THEMIS holds for any SQL: the output rows of a batch
+share the SIC of its input.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Worked:
 
 
 class Batch:
-    """The rows of a micro-batch; `close` lets go of them."""
+    """The rows of a micro-batch; `close` releases them."""
 
     def __init__(self, file: SiteFile, rows: DataFrame) -> None:
         """Hold the rows, which are read several times."""
@@ -113,7 +113,7 @@ class Batch:
         return Worked(rows, count, sic_in, kept, time.monotonic() - begun_s)
 
     def close(self) -> None:
-        """Let go of what is held."""
+        """Release the rows."""
         for one in self._held:
             one.unpersist()
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from penstock.core.loop.machine import Decides
     from penstock.federation.account import AccountLog
 
-#: Batches whose accounts are kept: those of a sender must be there when a reader that was away has come back.
+#: Batches whose accounts are kept: a reader that was down needs the accounts of its senders.
 ACCOUNTS = 10_000
 
 
@@ -45,7 +45,7 @@ class SitePlans:
         clock: Callable[[], float],
         tell: Callable[[str], None],
     ) -> None:
-        """Go on with the plans of this epoch in this folder; `tell` warns."""
+        """Continue with the plans of this epoch in this folder; `tell` warns."""
         self.plans, self._accounts, self._clock = SitePlanLog(folder / "plans" / f"{epoch:018d}"), accounts, clock
         self._bindings = BindingLog(folder / "bindings" / f"{epoch:018d}")
         self._binder = Binder(self.plans, self._bindings)
@@ -60,8 +60,8 @@ class SitePlans:
     ) -> Plan:
         """The plan of a batch: the one of its first attempt, or a new one by what `came`; both are durable.
 
-        `batch_id` tells the batch from another one of the same number. `unplanned` is told why a batch has no plan and
-        keeps every row; it may raise instead.
+        `batch_id` distinguishes batches of the same number. `unplanned` is told why a batch has no plan and keeps every
+        row; it may raise instead.
 
         Raises:
             PenstockError: If the batch is another than that of the first attempt, or its plan cannot be read.
@@ -107,6 +107,6 @@ class SitePlans:
         return Binding(batch, "", now_s, version, note=note, offsets=batch_id)
 
     def _purge(self, batch: int, now_s: float) -> None:
-        """Delete plans, bindings and accounts of batches long done."""
+        """Delete old plans, bindings and accounts."""
         retention.purge(self.plans, self._bindings, batch, now_s)
         self._accounts.purge(retention.oldest_kept(self._accounts, batch, now_s, ACCOUNTS))

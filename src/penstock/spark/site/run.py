@@ -1,8 +1,8 @@
-"""A site that runs: one streaming query over all its inputs, whose every batch is planned, worked, sent and accounted.
+"""A running site: one streaming query over all inputs; each batch is planned, processed, sent and accounted for.
 
 A batch's plan is on disk before it acts, and put there once: a replay keeps the same rows. Its results are in outboxes
-and sinks, and its account is on disk, before Spark counts it as done; all three are the same if they are made again. If
-planning fails, rows flow.
+and sinks, and its account is on disk, before Spark commits it; a replay makes all three alike. If planning fails, every
+row is kept.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class SiteRun:
             raise PenstockError(f"site {self._file.site} failed: {line_of(error)}")
 
     def stop(self) -> None:
-        """Stop the query, send what it has left, and hang up."""
+        """Stop the query, send what is left, and disconnect."""
         if self.query is not None:
             self.query.stop()
             self._reports.write(End(time.time()))
@@ -235,7 +235,7 @@ class SiteRun:
         self._reports.write(Alarms(time.time(), (line,), self.errors))
 
     def _tell_alarms(self) -> None:
-        """Tell what the planner has to say, when it begins and when it is over."""
+        """Report the planner's alarms, when they begin and when they end."""
         found = self.planner.alarms
         if bool(found) != bool(self._told):
             for line in found:
