@@ -145,9 +145,9 @@ def build(
         step: Share of a place's rows that one entry drops more than the one before it, at most.
         drop_cost: Work that a drop itself does on each row.
         placement: Of the greedy way. `single`: each input and branch is a separate place. `group`: all places upstream
-        of a union drop alike, as the paper's text says.
+            of a union drop alike, as the paper's text says.
         solver: `greedy`: the next row with the least loss for its work. `exact`: linear programs. `auto`: greedy if
-        queries share no rows, where it is almost optimal; otherwise exact.
+            queries share no rows, where it is almost optimal; otherwise exact.
         objective: `sum` of utilities; `balanced`, proportionally fair; or `max_min`, the worst utility first, then the
             sum. The latter two are always exact.
     """

@@ -140,7 +140,7 @@ class Fair(Metered):
             row: Column or columns that tell rows apart, as for a guard.
             checkpoint: The query's checkpoint folder, under which its plans are kept.
             weight_column: Name of the column with each kept row's weight; `weight` if not given. An existing weight is
-            multiplied: name its column here, unless its metadata shows that another guard made it.
+                multiplied: name its column here, unless its metadata shows that another guard made it.
             key: With `Balanced`, column or columns that determine a row's cost.
             value: With `Balanced`, what rows are worth: a column of utilities from 0 to 1, or `Worth`.
             weight: The old name of `importance`; deprecated.

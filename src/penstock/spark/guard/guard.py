@@ -133,19 +133,19 @@ class Guard(Watcher, Metered):
             keep: Rows that are never shed: a condition in SQL or a column.
             mode: `enforce`, `dry_run` or `off`.
             checkpoint: The query's checkpoint folder, under which plans are kept; with Spark Connect, a path of the
-            server's. Without one they are in a temporary folder, deleted at the end of the program.
+                server's. Without one they are in a temporary folder, deleted at the end of the program.
             row: Column or columns that identify a row: their values determine which rows are shed. If not given,
-            Kafka's topic, partition and offset, or all columns.
+                Kafka's topic, partition and offset, or all columns.
             weight: Name of the column with each kept row's weight; `weight` if not given. An existing weight is
-            multiplied: name its column here, unless its metadata shows that another guard made it.
+                multiplied: name its column here, unless its metadata shows that another guard made it.
             name: Name of the guard. Guards of different names hash rows independently.
             row_gate: Also shed rows inside the measured operator if they are too late within their batch. Holds the
                 target through bursts to which the gate responds one batch late. Verdicts depend on the clock and may
                 differ at a replay. For `MeanQueueLatency` and functions of `form="row"`.
             quarantine: Where shed rows go, each once, with reason, plan and batch: a folder, `table:NAME` or
-            `kafka:TOPIC@HOST:PORT`; `penstock.replay` replays them. If not given, they are not stored.
+                `kafka:TOPIC@HOST:PORT`; `penstock.replay` replays them. If not given, they are not stored.
             backlog: What happens to rows that waited while the query was stopped: `keep` treats them like all others;
-            with `thin` the first batch keeps fewer of them the older they are, so that it is short.
+                with `thin` the first batch keeps fewer of them the older they are, so that it is short.
             fine: The old name of `row_gate`; deprecated.
         """
         super().__init__(checkpoint)

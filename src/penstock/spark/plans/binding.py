@@ -115,7 +115,7 @@ def costs_in_force(options: GateOptions, place: str) -> Costs | None:
 
     Raises:
         PenstockError: If that cannot be known, as when the plan can no longer be read. Other tasks or attempts of the
-        batch may have known it; dealing differently now would lose or duplicate rows.
+            batch may have known it; dealing differently now would lose or duplicate rows.
     """
     batch = _batch()
     try:

@@ -133,7 +133,7 @@ def begin(folder: Path, gate: str, own: Rules) -> list[Open]:
 
     Raises:
         PenstockError: If rows of such a batch, or of one that may be run again, are in quarantine, where they would be
-        duplicated or go elsewhere.
+            duplicated or go elsewhere.
     """
     log = RulesLog(folder / "rules" / gate)
     if not log.add(own.number, own) and log.get(own.number) != own:
