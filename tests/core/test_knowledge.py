@@ -49,7 +49,7 @@ def test_rows_kept_for_being_cheap_surprise_and_leave_the_level_alone() -> None:
     fresh = BucketCosts()
     fresh.rows[[1, 2]], fresh.weight[[1, 2]], fresh.work_s[[1, 2]] = (10, 1), (10, 10), (20.0, 2.0)
     known = after(batch(0, cost_sketch=sketch({1: 1.0, 2: 3.0})), batch(1, cost_sketch=fresh.to_bytes()))
-    assert known.surprise == pytest.approx(22.0 / 13.0)
+    assert known.costs.surprise == pytest.approx(22.0 / 13.0)
     assert known.costs.mean_s == pytest.approx(2.15, rel=0.1)
     assert known.costs.costs_s()[2] < 3.0
 
@@ -125,9 +125,9 @@ def test_a_target_that_every_batch_misses_is_missed_for_long_after_ten_seconds()
     for number in range(12):
         known.learn(replace(unmeasured(number, 100, 1.5, start_s), queuing=Latency(100, 2.1, 4.0)))
         start_s += 1.5
-        assert known.misses_for_long == (number >= 6)
+        assert known.history.misses_for_long == (number >= 6)
     known.learn(replace(unmeasured(12, 100, 1.5, start_s), queuing=Latency(100, 1.9, 4.0)))
-    assert not known.misses_for_long
+    assert not known.history.misses_for_long
 
 
 def test_batches_that_become_much_longer_show_that_a_target_may_be_in_reach_after_all() -> None:
@@ -170,7 +170,7 @@ def test_rows_that_are_old_when_they_come_are_seen_at_the_first_batch() -> None:
 def test_the_first_batch_of_the_next_run_is_cold_again() -> None:
     known = in_a_row((500, 9.0), (400, 1.4), (100, 1.1), (300, 1.3), (50, 1.05))
     fixed_s = known.fixed_s
-    known.pause()
+    known.history.pause()
     known.learn(unmeasured(0, rows=300, length_s=12.0, start_s=1000.0))
     assert known.fixed_s == fixed_s
     known.learn(unmeasured(1, rows=300, length_s=1.3, start_s=1012.0))
@@ -211,12 +211,12 @@ def test_rows_that_wait_longer_than_the_equation_says_leave_less_time_for_work()
 
 def test_a_query_that_stands_still_waits_for_its_trigger_and_collects_rows_all_the_while() -> None:
     known = after(*(batch(number, start_s=3.0 * number) for number in range(4)))
-    assert known.interval_s == pytest.approx(3.0)
+    assert known.history.interval_s == pytest.approx(3.0)
     assert known.pace.cycle_s == pytest.approx(3.0)
     assert known.next_rows().sum() == pytest.approx(100 * 3.0 / LENGTH_S)
     assert known.span_s(known.pace) >= LEAST_WORK * 3.0
     # One hour without rows is no trigger.
-    assert after(*(batch(number) for number in range(4)), batch(4, start_s=3600.0)).interval_s == 0.0
+    assert after(*(batch(number) for number in range(4)), batch(4, start_s=3600.0)).history.interval_s == 0.0
 
 
 def test_a_source_that_hands_out_less_than_it_has_goes_on_doing_so() -> None:
@@ -230,11 +230,11 @@ def test_nothing_is_known_at_first() -> None:
     known = Knowledge(TARGET)
     assert not known.costs.known
     assert not known.next_rows().any()
-    assert known.pace.overhead_s == known.interval_s == 0.0
+    assert known.pace.overhead_s == known.history.interval_s == 0.0
 
 
 def test_rows_that_never_come_to_the_operator_bring_no_work() -> None:
     known = after(batch(0, cost_sketch=sketch({1: 0.2}, rows=10)))  # a filter behind the gate lets one in ten through
-    assert known.reach == pytest.approx(0.1)
+    assert known.costs.reach == pytest.approx(0.1)
     known.learn(batch(1, cost_sketch=b""))
     assert known.costs.costs_s()[1] == pytest.approx(0.2)

@@ -81,8 +81,8 @@ class ByClass:
         by_operator, found = told(present), {}
         for name, member in present.items():
             learned, rate, worth = member.batches, sum(member.known.rates.values()), member.terms.worth
-            expected = pooled(learned.costs, *(worth.grid if worth else (BUCKETS, 1)), came=learned.came)
-            by_key_s = learned.reach * expected.costs_s + learned.outside_s
+            expected = pooled(learned.costs, *(worth.grid if worth else (BUCKETS, 1)), came=learned.costs.came)
+            by_key_s = learned.costs.reach * expected.costs_s + learned.outside_s
             costs_s = by_key_s if by_operator else np.full(BUCKETS, member.length_s)
             utilities = worth.by_bucket() if worth else np.ones(BUCKETS)
             if not expected.shares @ utilities > 0.0:

@@ -20,13 +20,13 @@ def learned(known: Knowledge) -> tuple[_Floats, _Floats]:
     A bucket never seen is assumed to be free, that is, kept first: at the floor learning its cost would take long. It
     brings no work to the forecast either way.
     """
-    level = known.surprise * known.reach
+    level = known.costs.surprise * known.costs.reach
     return known.next_rows(), np.where(known.costs.rows > 0.0, level * known.costs.costs_s(), 0.0)
 
 
 def recent_mean(known: Knowledge) -> tuple[_Floats, _Floats]:
     """By the mean of the last batch."""
-    return known.next_rows(), np.full(BUCKETS, known.last_mean_s)
+    return known.next_rows(), np.full(BUCKETS, known.costs.last_mean_s)
 
 
 def given(costs_s: float | _Floats) -> Expectation:
@@ -39,6 +39,6 @@ def by_class(keys: int, grades: int) -> Expectation:
 
     def expected(known: Knowledge) -> tuple[_Floats, _Floats]:
         shares, costs_s = pooled(known.costs, keys, grades)
-        return float(known.next_rows().sum()) * shares, known.surprise * known.reach * costs_s
+        return float(known.next_rows().sum()) * shares, known.costs.surprise * known.costs.reach * costs_s
 
     return expected

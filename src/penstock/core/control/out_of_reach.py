@@ -15,17 +15,17 @@ def missed_target(target: Target, known: Knowledge, report: Report, must_keep_s:
     found = []
     ratio = target.ratio(report)
     missed = ratio is not None and ratio > 1.0
-    if known.out_of_reach and (missed or ratio is None) and not known.resumes:
+    if known.out_of_reach and (missed or ratio is None) and not known.history.resumes:
         found.append(why_out_of_reach(target, known))
-    elif known.settled and known.capped and missed and known.late and report.lag_s > report.duration_s:
+    elif known.settled and known.history.capped and missed and known.late and report.lag_s > report.duration_s:
         # Younger ones need not have waited: some sources date rows a second back.
         found.append(
             f"rows are {report.lag_s:.0f} s old when their batch starts: the source has a backlog; read more rows "
             "per batch, or start from the latest rows"
         )
-    elif known.misses_for_long and report.queuing is not None:
+    elif known.history.misses_for_long and report.queuing is not None:
         found.append(
-            f"target = {target} is missed in {known.misses} batches in a row: rows waited "
+            f"target = {target} is missed in {known.history.misses} batches in a row: rows waited "
             f"{report.queuing.mean_s:.2f} s in the last one, which took {report.duration_s:.2f} s for "
             f"{report.rows_in} rows, {report.rows_kept} of them kept; give a longer target, or "
             + ("add cores, because shed rows must be read too" if report.shed_total else SHORTER)
@@ -41,18 +41,19 @@ def missed_target(target: Target, known: Knowledge, report: Report, must_keep_s:
 def why_out_of_reach(target: Target, known: Knowledge) -> str:
     """Why the target cannot be held, with what was seen of it."""
     pace = known.steady
-    old_s = known.lateness_s + pace.error_s
-    if old_s > known.interval_s and (old_s > known.fixed_s or not known.recent):
+    old_s = known.history.lateness_s + pace.error_s
+    if old_s > known.history.interval_s and (old_s > known.fixed_s or not known.recent):
         return (
             f"target = {target} is out of reach, so no rows are shed: rows are {old_s:.0f} s old when their batch "
             "starts, before any work; set arrival to the column with the time at which rows reached the source, or "
             "raise the target"
         )
     wait_s = target.wait_s(pace._replace(lag_s=0.0), 0.0) or 0.0
-    if known.interval_s > known.fixed_s:
+    if known.history.interval_s > known.fixed_s:
         return (
-            f"target = {target} is out of reach, so no rows are shed: a batch starts only every {known.interval_s:.1f} "
-            f"s, and rows wait {wait_s:.2f} s even if few are kept; give a longer target or a shorter trigger"
+            f"target = {target} is out of reach, so no rows are shed: a batch starts only every "
+            f"{known.history.interval_s:.1f} s, and rows wait {wait_s:.2f} s even if few are kept; give a "
+            "longer target or a shorter trigger"
         )
     fewest, most = (choose(known.recent, key=lambda one: one.rows_kept) for choose in (min, max))
     return (

@@ -136,9 +136,10 @@ class BatchPlanner:
             return False
         known = self._known
         load = forecast.work_s / max(known.capacity * known.pace.cycle_s, 1e-9)
-        if known.batches == 1:
+        if known.history.batches == 1:
             return load <= 1.0
-        return known.catching_up or known.shrinking or load <= (LIGHT_IN_DOUBT if known.in_doubt else LIGHT_LOAD)
+        light = load <= (LIGHT_IN_DOUBT if known.in_doubt else LIGHT_LOAD)
+        return known.history.catching_up or known.shrinking or light
 
     def save(self) -> dict[str, Any]:
         """What is learned so far."""
@@ -158,13 +159,13 @@ class BatchPlanner:
         It sheds nothing, because the current load is not known yet.
         """
         for report in reports:
-            if report.end_s > self._known.until_s:
+            if report.end_s > self._known.history.until_s:
                 self._known.learn(report)
         # The first batch may hold all that came in between, so it gets no spare room: rows wait for it.
         fits = self._fits(self._forecast(), None, 1.0, spare=1.0) if self._known.costs.known else None
-        self._known.pause()
+        self._known.history.pause()
         self._in_force.plan = None
-        return None if fits is None else self._plan(0, min(self._known.until_s, now_s), fits, RECALLED)
+        return None if fits is None else self._plan(0, min(self._known.history.until_s, now_s), fits, RECALLED)
 
     def release(self, version: int, now_s: float, note: str) -> Plan | None:
         """A plan that keeps everything, if one that sheds is in force: there is no load any more."""

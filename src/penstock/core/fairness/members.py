@@ -256,14 +256,14 @@ class Member:
         """Up to how many rows of a batch a plan that keeps this share is right; None if that is not known."""
         batches = self.batches
         # Rows that were kept may be cheaper than those that come.
-        whole_s = (batches.reach * batches.costs.mean_s + batches.outside_s) / batches.capacity
+        whole_s = (batches.costs.reach * batches.costs.mean_s + batches.outside_s) / batches.capacity
         row_s = self.length_s * max(share, LEAST_SHARE) if share < 1.0 else max(self.length_s, whole_s)
         return batches.fits(1.0 / row_s, spare) if row_s > 0.0 else None
 
     @property
     def held(self) -> bool:
         """Whether shedding shortens its waits, and they would not end otherwise."""
-        return not (self.batches.out_of_reach or self.batches.catching_up)
+        return not (self.batches.out_of_reach or self.batches.history.catching_up)
 
 
 class Choice(NamedTuple):

@@ -143,16 +143,16 @@ class FairPlanner:
         """
         own = self.members[name]
         for report in reports:
-            if report.end_s > own.batches.until_s:
+            if report.end_s > own.batches.history.until_s:
                 own.learn(report)
         fits = own.fits(1.0, spare=1.0)
         sic = (RowSic(SOURCE, tuple(self._carried(own))),) if own.known.ready else ()
         own.known.pause(now_s)
-        own.batches.pause()
+        own.batches.history.pause()
         own.in_force.plan = None
         if fits is None:
             return None
-        known_s = min(own.batches.until_s, now_s)
+        known_s = min(own.batches.history.until_s, now_s)
         return Plan(
             0, self.rule.name, known_s, self.salt, sic=sic, expected=Effect(keep_share=1.0), note=RECALLED, fits=fits
         )
@@ -215,10 +215,10 @@ class FairPlanner:
         return [source_sic(one, len(rows)) for one in rows]
 
     def _alarms(self, name: str, report: Report, present: Mapping[str, Member]) -> list[str]:
-        found, batches = self._reasons(name, report, present), self.members[name].batches
-        if not found and batches.misses_for_long and report.queuing is not None:
+        found, history = self._reasons(name, report, present), self.members[name].batches.history
+        if not found and history.misses_for_long and report.queuing is not None:
             found.append(
-                f"query {name!r}: the mean wait exceeds the {self.target_s:g} s target in {batches.misses} batches in "
+                f"query {name!r}: the mean wait exceeds the {self.target_s:g} s target in {history.misses} batches in "
                 f"a row, {report.queuing.mean_s:.2f} s in the last one; raise the target or add cores"
             )
         return found

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from penstock.core.control.density import MIN_KEEP, Classes, allot
-from penstock.core.control.forecast import REMEMBER
+from penstock.core.control.row_costs import REMEMBER
 
 Floats = NDArray[np.float64]
 

@@ -1,0 +1,125 @@
+"""How the batches of a query follow each other: pauses, rows that catch up, sources that are capped, missed targets."""
+
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+
+from penstock.core.control.memory import Learned
+from penstock.messages.codec import Count, Flag, Number
+from penstock.messages.report import Report
+
+#: Batches whose times are remembered; the median is used, because the first batch of a run is like no other.
+PACE_BATCHES = 7
+#: A query that stood still for this share of the time between two starts, or for this long, waited for its trigger.
+STOOD_STILL, STOOD_STILL_S = 0.1, 0.25
+#: A target that every batch misses for so long stays missed unless something changes.
+MISSED_S = 10.0
+#: Two batches in a row whose rows differ by less, with older rows left behind, are as large as the source allows.
+SAME_SIZE = 0.01
+#: A source that says so is behind if it has left more than this share of a batch.
+BEHIND = 0.1
+
+_T = TypeVar("_T")
+
+
+class BatchHistory(Learned):
+    """The batches of this run of the query."""
+
+    batches: Count  #: with rows or without
+    last: Report | None
+    again: Flag  #: whether the last one was reported before
+    until_s: Number  #: when the last batch ended, of this run or an earlier one
+    catching_up: Flag  #: whether rows that have waited come ever younger, with all kept or from before this run
+    capped: Flag  #: whether the source hands out less than it has
+    misses: Count  #: batches in a row that missed the target
+    _missed_s: Number  # when the first of them started
+    _resumed: Flag  # whether an earlier run was learned from
+    _begun_s: Number  # when this run's first batch started
+    _least_lag_s: Number
+    _intervals: tuple[Number, ...]
+
+    def __init__(self) -> None:
+        """Start without any."""
+        self.batches, self.last, self.again, self.until_s = 0, None, False, -np.inf
+        self.catching_up = self.capped = self._resumed = False
+        self.misses, self._missed_s = 0, 0.0
+        self._begun_s, self._least_lag_s, self._intervals = 0.0, np.inf, ()
+
+    def learn(self, report: Report) -> float:
+        """Process a batch: the time in which the batch's rows came in; 0 if the batch before it is not known."""
+        self.again = self.last is not None and report.start_s <= self.last.start_s
+        self.batches += not self.again
+        self.until_s = report.end_s
+        self._begun_s = report.start_s if self.batches == 1 else self._begun_s
+        before, self.last = self.last, report
+        self.catching_up = False
+        self._least_lag_s = min(self._least_lag_s, report.lag_s)
+        self.capped = (report.source_rows_behind or 0) > BEHIND * report.rows_in
+        if before is None or self.again:
+            return 0.0
+        came_in_s = report.start_s - before.start_s
+        stood_still = report.start_s - before.end_s > min(STOOD_STILL * came_in_s, STOOD_STILL_S)
+        self._intervals = last_of(*self._intervals, came_in_s if stood_still else 0.0)
+        old = report.start_s - report.lag_s < self._begun_s
+        self.catching_up = (old or not report.shed_total) and before.lag_s - report.lag_s > STOOD_STILL * came_in_s
+        same_size = abs(report.rows_in - before.rows_in) <= SAME_SIZE * before.rows_in
+        self.capped = self.capped or (same_size and report.lag_s > STOOD_STILL * came_in_s)
+        return came_in_s
+
+    def pause(self) -> None:
+        """The query stood still for a time unknown: its next batch does not follow the last one."""
+        self._resumed = self._resumed or self.batches > 0
+        self.last, self.capped, self.catching_up, self.batches = None, False, False, 0
+        self.misses = 0
+        self._least_lag_s = np.inf
+
+    def count_misses(self, report: Report, ratio: float | None) -> None:
+        """Process whether the batch missed the target: by which factor rows waited longer."""
+        if ratio is None or ratio <= 1.0 or self.catching_up:
+            self.misses = 0
+            return
+        self._missed_s = self._missed_s if self.misses else report.start_s
+        self.misses += 1
+
+    @property
+    def resumes(self) -> bool:
+        """Whether the last batch is the first after an earlier run, which had planned it: its rows waited for that."""
+        return self._resumed and self.batches == 1
+
+    @property
+    def misses_for_long(self) -> bool:
+        """Whether the target has been missed for so long that it is no passing trouble."""
+        return self.misses >= PACE_BATCHES and self.until_s - self._missed_s >= MISSED_S
+
+    @property
+    def lateness_s(self) -> float:
+        """How old rows are when they come to the source: work that is done faster does not make them younger.
+
+        A source that has handed out all it has says so, if it says anything. Otherwise rows are as late as the newest
+        of a batch ever were: beyond that they have waited, and would be read sooner if less were kept.
+        """
+        if self.last is None or self.last.source_rows_behind:
+            return 0.0
+        return self.last.lag_s if self.last.source_rows_behind == 0 else self._least_lag_s
+
+    @property
+    def interval_s(self) -> float:
+        """Time between the starts of two batches if the query stands still in it, as with a trigger; or 0."""
+        # Not the median: a plan that takes an interval for 0 makes long batches, which hide it every other time.
+        return float(np.quantile(self._intervals, 0.6, method="higher")) if self._intervals else 0.0
+
+    @property
+    def waited(self) -> bool:
+        """Whether the last batch waited for its trigger."""
+        return bool(self._intervals) and self._intervals[-1] > 0.0
+
+
+def last_of(*values: _T) -> tuple[_T, ...]:
+    """As many values as batches are remembered."""
+    return values[-PACE_BATCHES:]
+
+
+def without_costs(report: Report) -> Report:
+    """What is remembered of a report: its costs have been added up, and are most of its bytes."""
+    return replace(report, cost_sketch=None)
