@@ -5,12 +5,8 @@ from dataclasses import replace
 import pytest
 from tests.sim.test_microbatch import LIMIT_S, POLICIES, TARGET, stream
 
-from penstock.core.control.policies import Planner
-from penstock.core.loop.events import BatchEnded, Began, Stored
-from penstock.core.loop.instructions import Instruction, Write
-from penstock.core.loop.machine import Loop
-from penstock.messages.plan import Plan
 from penstock.messages.report import Report
+from penstock.sim.driver import Earlier
 from penstock.sim.microbatch import Query, simulate
 from penstock.sim.workload import Stream
 
@@ -19,51 +15,17 @@ KILLED_S = 50.0
 REPORTS = 20
 
 
-class Looped:
-    """A planner in its loop, whose store takes every plan."""
-
-    def __init__(self, planner: Planner) -> None:
-        self._planner, self._loop = planner, Loop(planner, "query")
-
-    @property
-    def in_force(self) -> Plan | None:
-        return self._loop.in_force
-
-    @property
-    def alarms(self) -> tuple[str, ...]:
-        return self._loop.alarms
-
-    def begin(self, now_s: float, newest: Plan | None, reports: list[Report]) -> None:
-        self._carry_out(self._loop.handle(Began(now_s, newest, reports)))
-
-    def decide(self, report: Report, now_s: float) -> Plan | None:
-        before = self.in_force
-        self._carry_out(self._loop.handle(BatchEnded(now_s, report.sequence, report)))
-        return self.in_force if self.in_force is not before else None
-
-    def release(self, version: int, now_s: float, note: str) -> Plan | None:
-        return self._planner.release(version, now_s, note)
-
-    def _carry_out(self, todo: list[Instruction]) -> None:
-        for one in todo:
-            if isinstance(one, Write):
-                self._loop.handle(Stored(one.plan.version))
-
-
 def started_again(policy: str, query: Query, outage_s: float, *, memory: bool, reports: bool = True) -> list[Report]:
     """The batches after a kill."""
     rows = stream((KILLED_S + outage_s + 30.0, 2.0))
-    first = Looped(POLICIES[policy].planner(TARGET))
-    before = simulate(first, rows, replace(query, killed_s=KILLED_S)).reports
-    newest = first.in_force
-    assert newest is not None
+    before = simulate(POLICIES[policy].planner(TARGET), rows, replace(query, killed_s=KILLED_S))
+    newest, done = before.plans[-1], sum(report.rows_in for report in before.reports)
     assert newest.gates
-    start_s, done = before[-1].end_s + outage_s, sum(report.rows_in for report in before)
-    second = Looped(POLICIES[policy].planner(TARGET))
-    second.begin(start_s, newest if memory else replace(newest, memory=""), before[-REPORTS:] if reports else [])
+    earlier = Earlier(newest if memory else replace(newest, memory=""), before.reports[-REPORTS:] if reports else [])
+    query = replace(query, first_start_s=before.reports[-1].end_s + outage_s)
     rest = Stream(rows.keys[done:], rows.costs_s[done:], rows.arrivals_s[done:], rows.items)
-    query = replace(query, first_start_s=start_s)
-    return simulate(second, rest, query, earlier=(before[-1:], second.in_force)).reports[1:]
+    last = before.reports[-1:]
+    return simulate(POLICIES[policy].planner(TARGET), rest, query, earlier=earlier, last=last).reports[1:]
 
 
 def waits_s(reports: list[Report]) -> list[float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.core.loop.binding import Newest, Planned, Start, share
 from penstock.core.loop.events import Began, Passed, Renewed, Stored, Taken
@@ -15,12 +15,22 @@ from penstock.store.logs import BindingLog, PlanLog
 from penstock.store.memory import MemoryStore
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from penstock.core.loop.events import Event
     from penstock.core.loop.instructions import Instruction
     from penstock.core.loop.machine import Decides
+    from penstock.messages.report import Report
 
 #: How often a driver tells the loop that time passes.
 PASS_S = LEASE_S / 2.0
+
+
+class Earlier(NamedTuple):
+    """What an earlier run of the query has left behind: its newest plan, and the reports that are kept."""
+
+    newest: Plan | None = None
+    reports: Sequence[Report] = ()
 
 
 class Driver:
@@ -31,14 +41,25 @@ class Driver:
         written: Every plan that was stored, in order.
     """
 
-    def __init__(self, planner: Decides[Any], now_s: float, *, counted: bool = False, query: str = "simulated") -> None:
+    def __init__(
+        self,
+        planner: Decides[Any],
+        now_s: float,
+        *,
+        counted: bool = False,
+        query: str = "simulated",
+        earlier: Earlier = Earlier(),  # noqa: B008 - immutable
+    ) -> None:
         """Begin; `counted` says that the source tells how many rows a batch has before it runs."""
         self.loop, self.written = Loop(planner, query), list[Plan]()
         self._plans, self._bindings = PlanLog(MemoryStore()), BindingLog(MemoryStore())
         self._query, self._start = query, Start(now_s, counted=counted)
         self._passed_s = now_s
-        self._found: Plan | None = None  # the plan that batches are bound to
-        self.handle(Began(now_s))
+        self._found = earlier.newest  # the plan that batches are bound to
+        if earlier.newest is not None:
+            self._plans.add(earlier.newest.version, earlier.newest)
+        self.handle(Began(now_s, *earlier))
+        self.look()
 
     def handle(self, event: Event) -> int:
         """Carry out what follows from an event; how many plans were stored."""

@@ -26,7 +26,7 @@ from penstock.core.loop.events import BatchEnded, Passed
 from penstock.core.row.machines import Arrived, Drop, Executed
 from penstock.messages.plan import KeepTable
 from penstock.messages.report import Latency, Report
-from penstock.sim.driver import Driver
+from penstock.sim.driver import Driver, Earlier
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -122,31 +122,31 @@ def simulate(
     stream: Stream,
     query: Query,
     must_keep: NDArray[np.bool_] | None = None,
-    earlier: tuple[Sequence[Report], Plan | None] = ((), None),
+    earlier: Earlier = Earlier(),  # noqa: B008 - immutable
+    last: Sequence[Report] = (),
 ) -> Run:
-    """Run the whole stream through the query, which goes on after these reports, with this plan in force."""
-    batches = _Batches(planner, stream, query, must_keep)
-    batches.resume(*earlier)
-    return batches.run()
+    """Run the whole stream through the query, which goes on from an earlier run and follows its last batches."""
+    return _Batches(planner, stream, query, must_keep, earlier, last).run()
 
 
 class _Batches:
     def __init__(
-        self, planner: Planner, stream: Stream, query: Query, must_keep: NDArray[np.bool_] | None = None
+        self,
+        planner: Planner,
+        stream: Stream,
+        query: Query,
+        must_keep: NDArray[np.bool_] | None,
+        earlier: Earlier,
+        last: Sequence[Report],
     ) -> None:
         self._stream, self._query = stream, query
         self._rng = np.random.default_rng(query.seed)
         self._hashes = query.gate_hashes(stream)
         self._must_keep = np.zeros(stream.rows, np.bool_) if must_keep is None else must_keep
-        self._driver = Driver(planner, query.first_start_s, counted=query.counted)
+        self._driver = Driver(planner, query.first_start_s, counted=query.counted, earlier=earlier)
         self._plan: Plan | None = None  # that judges the batch at hand
-        self._out = Run(stream, np.full(stream.rows, np.nan), plans=self._driver.written)
+        self._out = Run(stream, np.full(stream.rows, np.nan), list(last), self._driver.written)
         self._machines: dict[int, Machines] = {}  # of each core, if there is a row gate
-
-    def resume(self, reports: Sequence[Report], in_force: Plan | None) -> None:
-        """Go on after these reports, with this plan in force."""
-        self._out.reports.extend(reports)
-        self._in_force = in_force
 
     def run(self) -> Run:
         """Batch after batch until the stream is used up."""
