@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import copy
 import math
-import struct
-import zlib
 from numbers import Real
 from typing import TYPE_CHECKING
 
@@ -14,8 +13,6 @@ from penstock.core.hashing import HashFamily
 from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
 
@@ -24,10 +21,6 @@ _MOST_CELLS = 2**26
 _LARGEST_TOTAL = 1e250
 #: Decayed to less than this share of one row, a cell is forgotten: further down its quotient would lose digits.
 FORGOTTEN = 1e-12
-
-_MAGIC = b"PnCS"
-_VERSION = 1
-_HEADER = struct.Struct("<4sHxxIIqddI")  # magic, version, rows, columns, seed, count, total cost, checksum
 
 
 class CostSketch:
@@ -176,15 +169,6 @@ class CostSketch:
             return math.inf if moved else 0.0
         return moved / total
 
-    def merge(self, other: CostSketch) -> None:
-        """Add what another sketch of the same rows, columns and seed has seen."""
-        if self._family != other.family:
-            raise PenstockError(f"{other!r} does not fit {self!r}: merge the same rows, columns and seed")
-        self._total_cost = _usable_total(self._total_cost + other.total_cost)
-        self._count += other.count
-        self._frequency += other.frequency
-        self._work += other.work
-
     def reset(self) -> None:
         """Forget everything but the hash functions."""
         self._frequency[:] = 0.0
@@ -215,45 +199,9 @@ class CostSketch:
         self._frequency[faded] = 0.0
         self._work[faded] = 0.0
 
-    def to_bytes(self) -> bytes:
-        """Serialise without loss: a header, then F, then W as doubles, row by row, all little-endian.
-
-        The header holds magic, format version, rows, columns, seed, count, total cost and a checksum of all.
-        """
-        cells = self._frequency.astype("<f8").tobytes() + self._work.astype("<f8").tobytes()
-        return self._header(zlib.crc32(cells, zlib.crc32(self._header(0)))) + cells
-
-    def _header(self, checksum: int) -> bytes:
-        shape = self.rows, self.columns, self.seed
-        return _HEADER.pack(_MAGIC, _VERSION, *shape, self._count, self._total_cost, checksum)
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> CostSketch:
-        """Rebuild the sketch that `to_bytes` wrote, or say why these bytes are none.
-
-        >>> sketch = CostSketch(rows=2, columns=8, seed=1)
-        >>> sketch.update("a", 0.25)
-        >>> CostSketch.from_bytes(sketch.to_bytes()) == sketch
-        True
-        """
-        if len(data) < _HEADER.size or data[: len(_MAGIC)] != _MAGIC:
-            raise PenstockError("these bytes are not a cost sketch: give what to_bytes returned")
-        _, version, rows, columns, seed, count, total_cost, _ = _HEADER.unpack_from(data)
-        if version != _VERSION:
-            raise PenstockError(f"this cost sketch has format version {version}: this release reads {_VERSION}")
-        if len(data) != _HEADER.size + 16 * rows * columns:
-            raise PenstockError(f"this cost sketch is damaged: {rows} x {columns} cells do not make {len(data)} bytes")
-        sketch = cls(rows, columns, seed)
-        cells = np.frombuffer(data, "<f8", offset=_HEADER.size).reshape(2, rows, columns)
-        sketch._frequency[:], sketch._work[:] = cells
-        sketch._count, sketch._total_cost = count, total_cost
-        if sketch.to_bytes() != data or not _all_finite_from_0(np.append(cells, (count, total_cost))):
-            raise PenstockError("this cost sketch is damaged: its checksum or a cell is wrong")
-        return sketch
-
-    def __reduce__(self) -> tuple[Callable[[bytes], CostSketch], tuple[bytes]]:
-        """Pickle and copy through `to_bytes`, so that a copy shares no memory with the original."""
-        return type(self).from_bytes, (self.to_bytes(),)
+    def __copy__(self) -> CostSketch:
+        """Share no memory with the original."""
+        return copy.deepcopy(self)
 
     def __eq__(self, other: object) -> bool:
         """Tell whether both sketches have the same hash functions, cells and totals."""
@@ -278,10 +226,6 @@ def _usable_total(total: float) -> float:
     if total > _LARGEST_TOTAL:
         raise PenstockError("costs that add up to more than 1e250 are not usable: give smaller ones")
     return total
-
-
-def _all_finite_from_0(amounts: NDArray[np.float64]) -> bool:
-    return bool(np.all((amounts >= 0) & (amounts < math.inf)))
 
 
 def _quotient(work: NDArray[np.float64], frequency: NDArray[np.float64], unseen: float) -> NDArray[np.float64]:
