@@ -46,7 +46,7 @@ class Balanced:
         key: Column or columns that determine a row's cost; the guard's if not given.
         value: What rows are worth: a column of utilities from 0 to 1, or `Worth`. All alike if not given.
         min_keep: The least share kept of any class of rows, so that none disappears from the answers.
-        seed: Seed of the gate's coins.
+        seed: Seed of the gate's hash.
     """
 
     name: ClassVar[str] = "balanced"
@@ -58,7 +58,7 @@ class Balanced:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse settings that mean nothing."""
+        """Refuse invalid settings."""
         try:
             # YAML writes infinity as .inf; people write inf.
             alpha = math.inf if self.alpha in (math.inf, "inf", "infinity") else number("alpha", self.alpha, 0.0)

@@ -82,7 +82,7 @@ class BatchPlanner:
     Attributes:
         policy: Name under which plans are signed.
         target: What to hold.
-        salt: Seed of the gate's coins.
+        salt: Seed of the gate's hash.
         rule: By which rule rows are kept.
         expected: What rows of the next batch cost.
         alarms: Alarms, one line each, as of the last report.

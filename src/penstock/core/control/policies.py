@@ -1,4 +1,4 @@
-r"""Policies: what a user chooses, as plain settings from which planners and machines are built.
+r"""Policies: the user's choice, as plain settings from which planners and machines are built.
 
 A policy may work at two grains. Interval by interval, its planner turns a Report into a Plan for the gate in front of
 the whole query, or into `None` when the current plan is right. Row by row, its machines shed in front of one operator,
@@ -29,7 +29,7 @@ from penstock.messages.report import Report
 _CHOICES = {"variant": ("penstock", "paper"), "prefer": ("any", "cheap"), "sending": ("printed", "first_check")}
 _RULES = {"any": ALIKE, "cheap": CHEAPEST_FIRST}
 _PAPER_ONLY = ("epsilon", "delta", "window_rows", "tolerance", "sending", "check")
-#: Any target will do to find out whether machines can be built from the settings.
+#: A target to check whether machines can be built from the settings.
 _SOME_TARGET = MeanQueueLatency(1.0)
 
 
@@ -139,7 +139,7 @@ class LoadAware:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse settings that mean nothing."""
+        """Refuse invalid settings."""
         for setting, choices in _CHOICES.items():
             one_of(setting, getattr(self, setting), choices)
         if not callable(self.check):
@@ -157,7 +157,7 @@ class LoadAware:
                     raise PenstockError.setting(own.name, value, "it only together with variant='paper'")
 
     def planner(self, target: Target) -> Planner:
-        """Keep the rows whose work fits before the target is broken: all alike, or the cheapest first."""
+        """Keep the rows whose work fits the target: all alike, or the cheapest first."""
         return BatchPlanner(self.name, target, self.seed, _RULES[self.prefer])
 
     def machines(self, target: MeanQueueLatency) -> Machines:
@@ -178,10 +178,10 @@ class LoadAware:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RandomShed:
-    """One keep share for all rows, from the mean cost of the last batch: what a sampler with feedback can do.
+    """One keep share for all rows, from the mean cost of the last batch: a sampler with feedback.
 
     Attributes:
-        seed: Seed of the gate's coins.
+        seed: Seed of the gate's hash.
     """
 
     name: ClassVar[str] = "random"
@@ -193,17 +193,17 @@ class RandomShed:
         int64("seed", self.seed)
 
     def planner(self, target: Target) -> Planner:
-        """Keep the share of rows that fits if rows go on costing what they cost last."""
+        """Keep the share of rows that fits if costs stay as in the last batch."""
         return BatchPlanner(self.name, target, self.seed, expected=recent_mean)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StrawMan:
-    """LAS's strategy with one mean cost for every row: what shedding blind to content can do.
+    """LAS's strategy with one mean cost for every row: shedding regardless of content.
 
     Attributes:
-        mean_cost_s: What every row is taken to cost, in seconds.
-        seed: Seed of the gate's coins.
+        mean_cost_s: The assumed cost of every row, in seconds.
+        seed: Seed of the gate's hash.
     """
 
     name: ClassVar[str] = "straw_man"
@@ -216,7 +216,7 @@ class StrawMan:
         self.machines(_SOME_TARGET)
 
     def planner(self, target: Target) -> Planner:
-        """Keep the share of rows whose work, by the mean cost given, fits before the target is broken."""
+        """Keep the share of rows whose work, by the given mean cost, fits the target."""
         return BatchPlanner(self.name, target, self.seed, expected=given(self.mean_cost_s))
 
     def machines(self, target: MeanQueueLatency) -> Machines:
@@ -233,7 +233,7 @@ class FullKnowledge:
         epsilon: Safety factor on costs; 0 is exact.
         cost_column: Column with each row's true cost in seconds, for the gate of a Spark stream.
         prefer: `any` row alike, or `cheap` rows kept first, at the gate.
-        seed: Seed of the gate's coins.
+        seed: Seed of the gate's hash.
     """
 
     name: ClassVar[str] = "full_knowledge"
@@ -249,7 +249,7 @@ class FullKnowledge:
         one_of("prefer", self.prefer, _CHOICES["prefer"])
 
     def planner(self, target: Target) -> Planner:
-        """Keep the rows whose work fits before the target is broken, by their true costs if a column has them."""
+        """Keep the rows whose work fits the target, by their true costs if a column has them."""
         expected = learned if self.cost_column is None else given((1.0 + self.epsilon) * class_costs_s())
         return BatchPlanner(self.name, target, self.seed, _RULES[self.prefer], expected)
 
@@ -261,11 +261,11 @@ class FullKnowledge:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BaseLine:
-    """Drop a fixed share at random: the overload must be known, and no target is looked at.
+    """Drop a fixed share at random: the overload must be known, and the target is ignored.
 
     Attributes:
         drop_share: Share of rows to drop, from 0 to 1.
-        seed: Seed of the coins.
+        seed: Seed of the hash.
     """
 
     name: ClassVar[str] = "base_line"
@@ -283,6 +283,6 @@ class BaseLine:
         return FixedShare(self.name, keep_share=1.0 - self.drop_share, reason=shedder.reason, salt=self.seed)
 
     def machines(self, target: MeanQueueLatency) -> Machines:  # noqa: ARG002 - blind to it
-        """A coin a row."""
+        """Drops rows by their hash."""
         shedder = baselines.BaseLineShedder(drop_share=self.drop_share, seed=self.seed)
         return Machines(shedder, baselines.SilentOperator())

@@ -1,4 +1,4 @@
-r"""Targets: what a stream is to be held to, in the user's terms, and what a micro-batch may therefore take in.
+r"""Targets in the user's terms, and what a micro-batch may contain to hold them.
 
 A micro-batch works for $S$, the time that depends on its rows, and spends $o$ on everything else, the first $d$ of it
 before its first row. Rows are taken up over a time $V = v + \sigma S$: all of the work, unless a part of it comes after
@@ -21,7 +21,7 @@ from penstock.core.settings import duration_s, number
 from penstock.errors import PenstockError
 from penstock.messages.report import Report
 
-#: Share of a target that batches are planned for; the rest is for what no forecast knows.
+#: Share of a target that batches are planned for; the rest covers forecast errors.
 AIM = 0.9
 
 
@@ -38,7 +38,7 @@ class Pace(NamedTuple):
 
 
 class Allowance(NamedTuple):
-    """What the next batch may take in."""
+    """What the next batch may contain."""
 
     span_s: float  #: length of the operator's work, over all tasks at once; at most 0: the target cannot be held
     rows: float = math.inf  #: rows, if more than `enough` come
@@ -46,14 +46,14 @@ class Allowance(NamedTuple):
 
 
 class Target(Protocol):
-    """Something to hold a stream to."""
+    """A target of a stream."""
 
     @property
     def fresh_s(self) -> float | None:
-        """Rows of a backlog that are no older are as good as new; None if age does not matter."""
+        """The age up to which rows of a backlog count as fresh; None if age does not matter."""
 
     def allowance(self, pace: Pace) -> Allowance:
-        """What a batch may take in, given how batches go."""
+        """What a batch may contain, given how batches go."""
 
     def excess_s(self, report: Report, cycle_s: float) -> float | None:
         """By how much longer rows that came in for `cycle_s` waited than the equation says; None if unknown."""
@@ -67,7 +67,7 @@ class Target(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class MeanQueueLatency:
-    """On average, rows wait at most this long between their arrival and the start of their processing.
+    """The mean wait, from a row's arrival to the start of its processing, is at most this long.
 
     >>> MeanQueueLatency("200 ms").limit_s
     0.2
@@ -84,7 +84,7 @@ class MeanQueueLatency:
     limit: float | str
 
     def __post_init__(self) -> None:
-        """Refuse what is no length of time."""
+        """Refuse a value that is not a length of time."""
         duration_s("limit", self.limit)
 
     @property
@@ -131,7 +131,7 @@ class MaxLag:
     age: float | str
 
     def __post_init__(self) -> None:
-        """Refuse what is no length of time."""
+        """Refuse a value that is not a length of time."""
         duration_s("age", self.age)
 
     @property
@@ -165,7 +165,7 @@ class MaxLag:
 
 @dataclass(frozen=True, slots=True)
 class Throughput:
-    """At most so many rows a second go on, to spare what comes after; latency is not looked at.
+    """At most this many rows a second pass, for a rate-limited sink; latency is ignored.
 
     >>> Throughput(500).allowance(Pace(delay_s=0.1, overhead_s=0.2, cycle_s=2.0, lag_s=0.0, error_s=0.0)).rows
     900.0
@@ -177,7 +177,7 @@ class Throughput:
     rows_per_s: float
 
     def __post_init__(self) -> None:
-        """Refuse what is no rate."""
+        """Refuse a value that is not a rate."""
         try:
             usable = number("rows_per_s", self.rows_per_s, 0.0) > 0.0
         except PenstockError:
