@@ -5,8 +5,8 @@ import io
 import json
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import asdict, dataclass, field
+from typing import Any, NamedTuple
 
 Row = dict[str, Any]
 #: Up to so many rows are shown on a page; more are for plots.
@@ -21,6 +21,17 @@ class Claim:
     paper: str
     measured: str
     holds: bool
+
+
+class Saying(NamedTuple):
+    """A sentence and what the paper says of it; a claim once measured."""
+
+    claim: str
+    paper: str
+
+    def measured(self, found: str, holds: bool) -> Claim:  # noqa: FBT001 - the verdict on what was found
+        """What was found, in words, and whether the sentence holds."""
+        return Claim(self.claim, self.paper, found, holds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +62,7 @@ class Figure:
             "figure": self.figure,
             "parameters": _plain(self.parameters),
             "rows": [_plain(row) for row in self.rows],
-            "claims": [
-                {"claim": one.claim, "paper": one.paper, "measured": one.measured, "holds": one.holds}
-                for one in self.claims
-            ],
+            "claims": [asdict(one) for one in self.claims],
             "machine": machine,
         }
 

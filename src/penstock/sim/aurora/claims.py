@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise
 
 from penstock.sim.aurora.runs import Fare, PlusRun
-from penstock.sim.figure import Claim, Row
+from penstock.sim.figure import Claim, Row, Saying
 
 _OURS = "not in the paper; our bar: "
 _ADMISSION = ("input_random", "input_cost_top", "input_uniform", "input_cost_uniform")
@@ -38,55 +38,39 @@ def figure_9(rows: list[Row]) -> list[Claim]:
     gain = [loss[load, "input_uniform"] - loss[load, "random_ls"] for load in loads]
     weighted = abs(loss[loads[0], "input_uniform"] - loss[loads[0], "input_cost_uniform"])
     return [
-        Claim(
-            "all algorithms lose more the higher the rates",
-            "clearly negatively affected",
-            "all" if not falls else f"not {', '.join(falls)}",
-            not falls,
+        Saying("all algorithms lose more the higher the rates", "clearly negatively affected").measured(
+            "all" if not falls else f"not {', '.join(falls)}", not falls
         ),
-        Claim("both QoS-driven algorithms lose less than every admission control, at every load", "better", *better),
-        Claim(
+        Saying("both QoS-driven algorithms lose less than every admission control, at every load", "better").measured(
+            *better
+        ),
+        Saying(
             f"they perform much better (up to {_MUCH_BETTER} times the loss of the best admission control)",
             "much better",
+        ).measured(
             f"{closest[0]:.2f} times at worst ({closest[1]} against {closest[2]} at {closest[3]:+.0%})",
             closest[0] <= _MUCH_BETTER,
         ),
-        Claim(
-            "Semantic-LS loses less than Random-LS at every load",
-            "less",
-            f"{min(gaps):.1f} to {max(gaps):.1f} points less",
-            min(gaps) > 0.0,
+        Saying("Semantic-LS loses less than Random-LS at every load", "less").measured(
+            f"{min(gaps):.1f} to {max(gaps):.1f} points less", min(gaps) > 0.0
         ),
-        Claim(
-            f"by a constant amount (the largest gap up to {_CONSTANT:.0f} times the smallest)",
-            "constant",
-            f"{min(gaps):.1f} to {max(gaps):.1f} points",
-            min(gaps) > 0.0 and max(gaps) <= _CONSTANT * min(gaps),
+        Saying(f"by a constant amount (the largest gap up to {_CONSTANT:.0f} times the smallest)", "constant").measured(
+            f"{min(gaps):.1f} to {max(gaps):.1f} points", min(gaps) > 0.0 and max(gaps) <= _CONSTANT * min(gaps)
         ),
-        Claim(
-            "Input-Random and Input-Cost-Top lose more than the QoS-driven ones at all rates",
-            "perform poorly",
-            f"{poor:.1f} points more at least",
-            poor > 0.0,
-        ),
-        Claim(
-            "Input-Random and Input-Cost-Top lose more than Input-Uniform at all rates",
-            "poorly compared to others",
-            f"by {-max(uniform):.1f} to {-min(uniform):.1f} points",
-            max(uniform) < 0.0,
-        ),
-        Claim(
+        Saying(
+            "Input-Random and Input-Cost-Top lose more than the QoS-driven ones at all rates", "perform poorly"
+        ).measured(f"{poor:.1f} points more at least", poor > 0.0),
+        Saying(
+            "Input-Random and Input-Cost-Top lose more than Input-Uniform at all rates", "poorly compared to others"
+        ).measured(f"by {-max(uniform):.1f} to {-min(uniform):.1f} points", max(uniform) < 0.0),
+        Saying(
             "the QoS-driven gain on Input-Uniform grows with the load: Random-LS, first against last",
             "start observing the benefits",
-            f"{gain[0]:.1f} points at {loads[0]:+.0%}, {gain[-1]:.1f} at {loads[-1]:+.0%}",
-            gain[-1] > gain[0],
-        ),
-        Claim(
+        ).measured(f"{gain[0]:.1f} points at {loads[0]:+.0%}, {gain[-1]:.1f} at {loads[-1]:+.0%}", gain[-1] > gain[0]),
+        Saying(
             f"Input-Cost-Uniform performs as Input-Uniform at the lowest load (within {_ALMOST_THE_SAME:g} point)",
             "almost exactly the same",
-            f"{weighted:.1f} points apart",
-            weighted <= _ALMOST_THE_SAME,
-        ),
+        ).measured(f"{weighted:.1f} points apart", weighted <= _ALMOST_THE_SAME),
     ]
 
 
@@ -97,12 +81,13 @@ def figure_10(rows: list[Row]) -> list[Claim]:
     others = [name for name in dict.fromkeys(row["algorithm"] for row in rows) if name != "semantic_ls"]
     better, closest = _against(loss, loads, ("semantic_ls",), others)
     return [
-        Claim("Semantic-LS loses less value utility than every other algorithm, at every load", "outperforms", *better),
-        Claim(
-            f"it does so significantly (up to {_SIGNIFICANTLY} times the loss of the next best)",
-            "significantly",
-            f"{closest[0]:.2f} times at worst (against {closest[2]} at {closest[3]:+.0%})",
-            closest[0] <= _SIGNIFICANTLY,
+        Saying(
+            "Semantic-LS loses less value utility than every other algorithm, at every load", "outperforms"
+        ).measured(*better),
+        Saying(
+            f"it does so significantly (up to {_SIGNIFICANTLY} times the loss of the next best)", "significantly"
+        ).measured(
+            f"{closest[0]:.2f} times at worst (against {closest[2]} at {closest[3]:+.0%})", closest[0] <= _SIGNIFICANTLY
         ),
     ]
 
@@ -115,30 +100,22 @@ def figure_11(rows: list[Row]) -> list[Claim]:
     low, high = ([ratio[skew, load] for skew in skews] for load in (loads[0], loads[-1]))
     effect = [ratio[skews[-1], load] - ratio[skews[0], load] for load in (loads[0], loads[-1])]
     return [
-        Claim(
-            "Random-LS loses more value utility than Semantic-LS at every skew and load",
-            "more effective",
-            f"{min(ratio.values()):.2f} to {max(ratio.values()):.2f} times as much",
-            min(ratio.values()) > 1.0,
+        Saying("Random-LS loses more value utility than Semantic-LS at every skew and load", "more effective").measured(
+            f"{min(ratio.values()):.2f} to {max(ratio.values()):.2f} times as much", min(ratio.values()) > 1.0
         ),
-        Claim(
+        Saying(
             f"the larger the skew, the larger the ratio, at every load (skew {skews[-1]:g} against {skews[0]:g})",
             "increasingly more effective",
-            f"{min(grows):.2f} to {max(grows):.2f} times the ratio",
-            min(grows) > 1.0,
-        ),
-        Claim(
-            "the ratio is smaller at the highest load than at the lowest, at every skew",
-            "tends to diminish",
+        ).measured(f"{min(grows):.2f} to {max(grows):.2f} times the ratio", min(grows) > 1.0),
+        Saying(
+            "the ratio is smaller at the highest load than at the lowest, at every skew", "tends to diminish"
+        ).measured(
             f"{min(low):.2f} to {max(low):.2f} at {loads[0]:+.0%}, {min(high):.2f} to {max(high):.2f} "
             f"at {loads[-1]:+.0%}",
             all(after < before for before, after in zip(low, high, strict=True)),
         ),
-        Claim(
-            "and so is what skew adds to it",
-            "tends to diminish",
-            f"{effect[0]:.2f} at {loads[0]:+.0%}, {effect[1]:.2f} at {loads[-1]:+.0%}",
-            effect[1] < effect[0],
+        Saying("and so is what skew adds to it", "tends to diminish").measured(
+            f"{effect[0]:.2f} at {loads[0]:+.0%}, {effect[1]:.2f} at {loads[-1]:+.0%}", effect[1] < effect[0]
         ),
     ]
 
@@ -151,21 +128,16 @@ def figure_12(rows: list[Row]) -> list[Claim]:
     everywhere = [ratio[skews[-1], load] / ratio[skews[0], load] for load in loads]
     last = [ratio[skew, loads[-1]] for skew in skews]
     return [
-        Claim(
-            "Input-Uniform loses more tuple utility than Random-LS at every skew and load",
-            "performs better",
-            f"{min(ratio.values()):.2f} to {max(ratio.values()):.2f} times as much",
-            min(ratio.values()) > 1.0,
-        ),
-        Claim(
+        Saying(
+            "Input-Uniform loses more tuple utility than Random-LS at every skew and load", "performs better"
+        ).measured(f"{min(ratio.values()):.2f} to {max(ratio.values()):.2f} times as much", min(ratio.values()) > 1.0),
+        Saying(
             f"the more so the more skewed graphs are, at every load (skew {skews[-1]:g} against {skews[0]:g})",
             "performs better",
-            f"{min(everywhere):.2f} to {max(everywhere):.2f} times the ratio",
-            min(everywhere) > 1.0,
-        ),
-        Claim(
-            "at extremely high loads less so: the last ratio is below the first, at every skew",
-            "starts to diminish",
+        ).measured(f"{min(everywhere):.2f} to {max(everywhere):.2f} times the ratio", min(everywhere) > 1.0),
+        Saying(
+            "at extremely high loads less so: the last ratio is below the first, at every skew", "starts to diminish"
+        ).measured(
             f"{min(first):.2f} to {max(first):.2f} at {loads[0]:+.0%}, {min(last):.2f} to {max(last):.2f} "
             f"at {loads[-1]:+.0%}",
             all(after < before for before, after in zip(first, last, strict=True)),
@@ -191,39 +163,34 @@ def _plus(where: str, runs: list[PlusRun]) -> list[Claim]:
     for policy, name in (("greedy", "greedy"), ("penstock", "Penstock's own map")):
         gaps = behind(policy, "exact")
         found.append(
-            Claim(
+            Saying(
                 f"{where}: {name} is next to the optimum (mean, and worst network and load)",
                 f"{_OURS}{_NEXT_TO_EXACT} points",
-                f"{_mean(gaps):.3f} points, {max(gaps):.2f} at worst",
-                max(gaps) <= _NEXT_TO_EXACT,
-            )
+            ).measured(f"{_mean(gaps):.3f} points, {max(gaps):.2f} at worst", max(gaps) <= _NEXT_TO_EXACT)
         )
     group, stale = behind("greedy_group", "exact"), behind("stale", "fresh")
     walked = max(one.behind for one in runs)
     worst, price = _worst(runs), behind("max_min", "exact")
     return [
         *found,
-        Claim(
+        Saying(
             f"{where}: one drop for all inputs of a query (the paper's text) loses more than one for each",
             "not in the paper",
+        ).measured(
             f"{_mean(group):.2f} points behind the optimum, {max(group):.1f} at worst",
             _mean(group) > _mean(behind("greedy", "exact")),
         ),
-        Claim(
+        Saying(
             f"{where}: a map built anew on drift is next to a fresh one at every step",
             f"{_OURS}{_NEXT_TO_FRESH} points",
+        ).measured(
             f"{walked:.2f} points at worst, built {_mean(one.built for one in runs):.1f} times in 7 steps",
             walked <= _NEXT_TO_FRESH,
         ),
-        Claim(
-            f"{where}: a stale one loses more",
-            "not in the paper",
-            f"{_mean(stale):.1f} points on average, {max(stale):.1f} at worst",
-            _mean(stale) > _NEXT_TO_FRESH,
+        Saying(f"{where}: a stale one loses more", "not in the paper").measured(
+            f"{_mean(stale):.1f} points on average, {max(stale):.1f} at worst", _mean(stale) > _NEXT_TO_FRESH
         ),
-        Claim(
-            f"{where}: max-min lifts the worst query at every load",
-            f"{_OURS}no query shut off",
+        Saying(f"{where}: max-min lifts the worst query at every load", f"{_OURS}no query shut off").measured(
             f"to {worst[0]:.2f} at least; the sum leaves {worst[1]:.2f}; price {_mean(price):.1f} points of the mean",
             worst[0] > 0.0 and worst[2],
         ),

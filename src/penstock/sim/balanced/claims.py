@@ -10,7 +10,7 @@ A table compares runs in pairs, the same rows for both: the mean must be at leas
 from itertools import pairwise
 
 from penstock.sim.balanced.study import ALIKE
-from penstock.sim.figure import Claim, Row
+from penstock.sim.figure import Claim, Row, Saying
 
 _OURS = "our bar: "
 #: The study gives two digits.
@@ -51,13 +51,16 @@ def table(rows: list[Row]) -> list[Claim]:
         if row["metric"].endswith("over the target"):
             worst = row["balanced"]["max"]
             measured = f"{ours:.3f}, {worst:.3f} in the worst run; the paper's {theirs:.3f}, {row['paper']['max']:.3f}"
-            found.append(Claim(f"{row['scenario']}: {row['metric']}", "up to 1 in every run", measured, worst <= 1.0))
+            found.append(
+                Saying(f"{row['scenario']}: {row['metric']}", "up to 1 in every run").measured(measured, worst <= 1.0)
+            )
             continue
         sign = 1.0 if row["better"] == "lower" else -1.0
         found.append(
-            Claim(
+            Saying(
                 f"{row['scenario']}: {row['metric']}",
                 f"at least as good in the mean and in {_MOST_RUNS:.0%} of runs, {row['better']} is better",
+            ).measured(
                 f"{ours:.4g} against the paper's {theirs:.4g}; as good or better in {row['runs_as_good']:.0%} of runs",
                 sign * (ours - theirs) <= _ROUNDING * max(abs(theirs), 1.0) and row["runs_as_good"] >= _MOST_RUNS,
             )
@@ -76,9 +79,10 @@ def study(rows: list[Row]) -> list[Claim]:
         means, worsts = (f"{one['mean']:.3f} ({one['min']:.3f} to {one['max']:.3f})" for one in columns)
         told = _STUDY[row["policy"]]
         found.append(
-            Claim(
+            Saying(
                 f"{_NAMES[row['policy']]} (mean of queries, worst query)",
                 f"the study: {told[0]:.2f}, {told[1]:.2f}; within {_NEAR} of the mean of draws, and in their range",
+            ).measured(
                 f"{means}, {worsts}",
                 all(
                     one["min"] - _DIGITS <= number <= one["max"] + _DIGITS and abs(one["mean"] - number) <= _NEAR
@@ -90,15 +94,13 @@ def study(rows: list[Row]) -> list[Claim]:
     lift = at["max_min"][1] / at["balance_sic"][1]
     return [
         *found,
-        Claim(
-            "alpha 1 beats the best mean of any policy that knows less, and its worst query",
-            f"{_OURS}both",
+        Saying(
+            "alpha 1 beats the best mean of any policy that knows less, and its worst query", f"{_OURS}both"
+        ).measured(
             f"{at['alpha_1'][0]:.3f} and {at['alpha_1'][1]:.3f} against {single[0]:.3f} and {single[1]:.3f}",
             at["alpha_1"][0] >= single[0] and at["alpha_1"][1] >= single[1],
         ),
-        Claim(
-            "max-min lifts the worst query over BALANCE-SIC's",
-            f"{_OURS}1.8 times",
+        Saying("max-min lifts the worst query over BALANCE-SIC's", f"{_OURS}1.8 times").measured(
             f"{lift:.2f} times",
             lift >= 1.8,  # noqa: PLR2004 - the bar in the claim
         ),
@@ -110,15 +112,11 @@ def alpha(rows: list[Row]) -> list[Claim]:
     means = [row["mean_utility"]["mean"] for row in rows]
     worsts = [row["worst_utility"]["mean"] for row in rows]
     return [
-        Claim(
-            "the worst query gains with every step of alpha",
-            "by construction",
+        Saying("the worst query gains with every step of alpha", "by construction").measured(
             f"{worsts[0]:.3f} at {rows[0]['alpha']}, {worsts[-1]:.3f} at {rows[-1]['alpha']}",
             all(high >= low - _ROUNDING for low, high in pairwise(worsts)),
         ),
-        Claim(
-            "the mean pays with every step",
-            "by construction",
+        Saying("the mean pays with every step", "by construction").measured(
             f"{means[0]:.3f} at {rows[0]['alpha']}, {means[-1]:.3f} at {rows[-1]['alpha']}",
             all(high <= low + _ROUNDING for low, high in pairwise(means)),
         ),
@@ -137,17 +135,15 @@ def noise(rows: list[Row]) -> list[Claim]:
             ):
                 left = at[policy][column]
                 found.append(
-                    Claim(
+                    Saying(
                         f"errors of {size:.0%} in {errors_in}, {words}: left of the gain over random drops",
                         f"{_OURS}{bar:.0%}",
-                        f"{left:.1%}",
-                        left >= bar,
-                    )
+                    ).measured(f"{left:.1%}", left >= bar)
                 )
     alike = next(row for row in rows if row["policy"] == ALIKE)["gain_left_worst"]
     bar = _LEFT_AT_NOISE[0.1]
     words = "worths left out, whatever their errors, max-min, worst query: left of the gain with exact worths"
-    return [*found, Claim(words, f"{_OURS}{bar:.0%}", f"{alike:.1%}", alike >= bar)]
+    return [*found, Saying(words, f"{_OURS}{bar:.0%}").measured(f"{alike:.1%}", alike >= bar)]
 
 
 def drift(rows: list[Row]) -> list[Claim]:
@@ -163,17 +159,16 @@ def drift(rows: list[Row]) -> list[Claim]:
         ]
         walk = f"costs that walk by {step:.0%} a batch" if step else "costs that stay"
         found.append(
-            Claim(
+            Saying(
                 f"{walk}: of what exact knowledge gains, alpha 1 keeps in the mean and max-min in the worst query",
                 f"{_OURS}{_LEFT_BEFORE_CHANGE:.0%} of both",
-                f"{left[0][0]:.1%}, {left[0][1]:.1%}",
-                min(left[0]) >= _LEFT_BEFORE_CHANGE,
-            )
+            ).measured(f"{left[0][0]:.1%}, {left[0][1]:.1%}", min(left[0]) >= _LEFT_BEFORE_CHANGE)
         )
         found.append(
-            Claim(
+            Saying(
                 f"{walk}, then all are dealt anew: more is kept {stretches[2]} of 40 batches than in {stretches[1]}",
                 f"{_OURS}it recovers",
+            ).measured(
                 f"{left[1][0]:.1%}, {left[1][1]:.1%}; then {left[2][0]:.1%}, {left[2][1]:.1%}",
                 left[2][0] > left[1][0] and left[2][1] > left[1][1],
             )

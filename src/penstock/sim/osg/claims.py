@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.row.cost_sketch import CostSketch
-from penstock.sim.figure import Claim, Row
+from penstock.sim.figure import Claim, Row, Saying
 from penstock.sim.osg.measures import (
     AFTERMATH,
     DIP,
@@ -71,46 +71,29 @@ def figure_4(rows: list[Row]) -> list[Claim]:
     apart = at["zipf-1.5", "osg"]["completion_ms"]["max"] / at["zipf-1.5", "round_robin"]["completion_ms"]["min"]
     match = completion_of(at["zipf-2.0", "osg"]) / completion_of(at["zipf-2.0", "full_knowledge"])
     return [
-        Claim(
-            f"all three complete rows sooner with {last} than with {first}",
-            "better with highly skewed",
+        Saying(f"all three complete rows sooner with {last} than with {first}", "better with highly skewed").measured(
             ", ".join(
                 f"{NAMES[name]} {completion_of(at[first, name]):.0f} to {completion_of(at[last, name]):.0f} ms"
                 for name in PAPER
             ),
             all(completion_of(at[last, name]) < completion_of(at[first, name]) for name in PAPER),
         ),
-        Claim(
-            "uniform or lightly skewed keys are the worst case of OSG and Round-Robin",
-            "worst cases",
-            f"{worst['osg']} and {worst['round_robin']}",
-            set(worst.values()) <= {"uniform", "zipf-0.5"},
+        Saying("uniform or lightly skewed keys are the worst case of OSG and Round-Robin", "worst cases").measured(
+            f"{worst['osg']} and {worst['round_robin']}", set(worst.values()) <= {"uniform", "zipf-0.5"}
         ),
-        Claim(
-            "Full Knowledge outperforms OSG with all distributions",
-            "with all",
-            f"{known:.2f} times OSG's completion time at most",
-            known < 1.0,
+        Saying("Full Knowledge outperforms OSG with all distributions", "with all").measured(
+            f"{known:.2f} times OSG's completion time at most", known < 1.0
         ),
-        Claim(
-            "OSG outperforms Round-Robin with all distributions",
-            "always",
-            f"gains from {min(gains.values()):.1%}",
-            min(gains.values()) > 0.0,
+        Saying("OSG outperforms Round-Robin with all distributions", "always").measured(
+            f"gains from {min(gains.values()):.1%}", min(gains.values()) > 0.0
         ),
         near_gain("OSG's gain with uniform and Zipf-0.5 keys", 0.04, light, SMALL_GAIN_NEAR),
         near_gain("OSG's gain with Zipf-1.0 keys", 0.20, gains["zipf-1.0"], GAIN_NEAR),
-        Claim(
-            f"Zipf-1.5: OSG's worst run is about as good as Round-Robin's best (within {SAME:.0%})",
-            "almost smaller",
-            f"{apart:.2f} times",
-            apart <= 1.0 + SAME,
-        ),
-        Claim(
-            f"Zipf-2.0: OSG matches Full Knowledge (within {SAME:.0%})",
-            "matches",
-            f"{match:.2f} times its completion time",
-            match <= 1.0 + SAME,
+        Saying(
+            f"Zipf-1.5: OSG's worst run is about as good as Round-Robin's best (within {SAME:.0%})", "almost smaller"
+        ).measured(f"{apart:.2f} times", apart <= 1.0 + SAME),
+        Saying(f"Zipf-2.0: OSG matches Full Knowledge (within {SAME:.0%})", "matches").measured(
+            f"{match:.2f} times its completion time", match <= 1.0 + SAME
         ),
         not_behind_osg(rows, "distribution"),
     ]
@@ -120,12 +103,9 @@ def figure_5(rows: list[Row]) -> list[Claim]:
     """Section 5.2, frequency probability distribution: throughput."""
     apart = max(throughputs_apart(rows, "distribution").values())
     return [
-        Claim(
-            f"all three have the same throughput with every distribution (within {SAME_THROUGHPUT:.0%})",
-            "the same",
-            f"{apart:.2%} apart at most",
-            apart <= SAME_THROUGHPUT,
-        )
+        Saying(
+            f"all three have the same throughput with every distribution (within {SAME_THROUGHPUT:.0%})", "the same"
+        ).measured(f"{apart:.2%} apart at most", apart <= SAME_THROUGHPUT)
     ]
 
 
@@ -145,45 +125,38 @@ def figure_6(rows: list[Row]) -> list[Claim]:
     rate = {load: at[load, "osg"]["throughput_per_s"] for load in loads}
     sized = [load for load in loads if load >= 1.0]
     return [
-        Claim(
+        Saying(
             "OSG's speed-up is lower in an undersized system (95 to 98 %) than in one of the right size, on average",
             "reducing the advantages",
-            f"{means[0]:.2f} against {means[1]:.2f}",
-            means[0] < means[1],
+        ).measured(f"{means[0]:.2f} against {means[1]:.2f}", means[0] < means[1]),
+        Saying("OSG's speed-up is lower in an oversized system (109 to 115 %), on average", "also reduces").measured(
+            f"{means[2]:.2f} against {means[1]:.2f}", means[2] < means[1]
         ),
-        Claim(
-            "OSG's speed-up is lower in an oversized system (109 to 115 %), on average",
-            "also reduces",
-            f"{means[2]:.2f} against {means[1]:.2f}",
-            means[2] < means[1],
-        ),
-        Claim(
-            f"OSG's speed-up from 100 to 108 % is at least 1.14 (less {OSG_NEARER})",
-            "1.14",
-            f"{osg[least]:.2f} at {least:.0%}",
-            osg[least] >= 1.14 - OSG_NEARER,
+        Saying(f"OSG's speed-up from 100 to 108 % is at least 1.14 (less {OSG_NEARER})", "1.14").measured(
+            f"{osg[least]:.2f} at {least:.0%}", osg[least] >= 1.14 - OSG_NEARER
         ),
         near_number("OSG's largest speed-up", 1.29, osg[peak], OSG_NEAR),
         near_place("OSG's largest speed-up is at", 1.05, peak, loads, in_percent),
         near_number("OSG's speed-up at 115 %", 1.06, osg[1.15], OSG_NEARER),
-        Claim(
+        Saying(
             f"Full Knowledge has the speed-up of OSG in an undersized system (95 to 98 %, within {SAME:.0%})",
             "the same",
+        ).measured(
             f"up to {apart:.0%} apart: {known[under[0]]:.2f} against {osg[under[0]]:.2f} at {under[0]:.0%}",
             apart <= SAME,
         ),
         near_known("Full Knowledge's largest speed-up", 3.6, known[known_peak]),
         near_place("Full Knowledge's largest speed-up is at", 1.01, known_peak, loads, in_percent),
         near_known("Full Knowledge's speed-up at 115 %", 1.57, known[1.15]),
-        Claim(
+        Saying(
             f"all three have roughly the same throughput at every load (within {ROUGHLY_SAME_THROUGHPUT:.0%})",
             "roughly the same",
-            f"{max(throughput.values()):.2%} apart at most",
-            max(throughput.values()) <= ROUGHLY_SAME_THROUGHPUT,
+        ).measured(
+            f"{max(throughput.values()):.2%} apart at most", max(throughput.values()) <= ROUGHLY_SAME_THROUGHPUT
         ),
-        Claim(
-            "throughput is highest in an undersized system and falls from 100 % on",
-            "maximum, then decreases",
+        Saying(
+            "throughput is highest in an undersized system and falls from 100 % on", "maximum, then decreases"
+        ).measured(
             f"{rate[loads[0]]:.1f} a second at {loads[0]:.0%}, {rate[1.0]:.1f} at 100%, {rate[loads[-1]]:.1f} at "
             f"{loads[-1]:.0%}",
             largest_of(rate) < 1.0 and all(rate[b] < rate[a] for a, b in pairwise(sized)),
@@ -202,15 +175,11 @@ def figure_7(rows: list[Row]) -> list[Claim]:
     flat = [value for value in values if value >= 102.4]  # noqa: PLR2004 - the paper's
     larger = min(known[value] / osg[value] for value in values if value >= 0.4)  # noqa: PLR2004 - the paper's
     return [
-        Claim(
-            f"at max w = min w all three give the same result (within {EXACTLY:.0%})",
-            "the same",
+        Saying(f"at max w = min w all three give the same result (within {EXACTLY:.0%})", "the same").measured(
             f"speed-up {alike[0]:.3f} of OSG, {alike[1]:.3f} of Full Knowledge",
             all(abs(speed - 1.0) <= EXACTLY for speed in alike),
         ),
-        Claim(
-            f"OSG's speed-up grows with max w from 0.2 to 102.4 ms (dips of up to {DIP})",
-            "grows",
+        Saying(f"OSG's speed-up grows with max w from 0.2 to 102.4 ms (dips of up to {DIP})", "grows").measured(
             " ".join(f"{speed:.2f}" for speed in growing),
             growing[-1] > growing[0] and all(b >= a - DIP for a, b in pairwise(growing)),
         ),
@@ -218,11 +187,8 @@ def figure_7(rows: list[Row]) -> list[Claim]:
             near_number(f"OSG's speed-up at max w = {value} ms is the asymptote", 1.25, osg[value], OSG_NEAR)
             for value in (flat[0], flat[-1])
         ),
-        Claim(
-            "Full Knowledge has a larger speed-up than OSG from max w = 0.4 ms on",
-            "larger",
-            f"{larger:.2f} times OSG's at least",
-            larger > 1.0,
+        Saying("Full Knowledge has a larger speed-up than OSG from max w = 0.4 ms on", "larger").measured(
+            f"{larger:.2f} times OSG's at least", larger > 1.0
         ),
         *(
             near_known(f"Full Knowledge's speed-up at max w = {value} ms is the asymptote", 3.4, known[value])
@@ -245,36 +211,27 @@ def figure_8(rows: list[Row]) -> list[Claim]:
     ]
     off = max(abs(gain - mean_value(gains)) for gain in gains)
     return [
-        Claim(
-            f"average completion time falls from {few} costs to {many}",
-            "decrease",
+        Saying(f"average completion time falls from {few} costs to {many}", "decrease").measured(
             ", ".join(
                 f"{NAMES[name]} {completion_of(at[few, name]):.0f} to {completion_of(at[many, name]):.0f} ms"
                 for name in PAPER
             ),
             all(completion_of(at[many, name]) < completion_of(at[few, name]) for name in PAPER),
         ),
-        Claim(
-            "and so does its range from run to run",
-            "decrease",
+        Saying("and so does its range from run to run", "decrease").measured(
             ", ".join(
                 f"{NAMES[name]} {span_of(at[few, name]):.0f} to {span_of(at[many, name]):.0f} ms" for name in PAPER
             ),
             all(span_of(at[many, name]) < span_of(at[few, name]) for name in PAPER),
         ),
-        Claim(
-            f"it changes slightly from 16 costs on (within {SLIGHT:.0%})",
-            "slight changes",
-            f"{max(settled):.1%} apart at most",
-            max(settled) <= SLIGHT,
+        Saying(f"it changes slightly from 16 costs on (within {SLIGHT:.0%})", "slight changes").measured(
+            f"{max(settled):.1%} apart at most", max(settled) <= SLIGHT
         ),
         near_gain("OSG's gain, on average", 0.19, mean_value(gains), GAIN_NEAR),
-        Claim(
+        Saying(
             f"the gain is the same for any number of costs (within {GAIN_NEAR:.0%} of Round-Robin's completion time)",
             "mostly unaffected",
-            f"{min(gains):.1%} to {max(gains):.1%}",
-            off <= GAIN_NEAR,
-        ),
+        ).measured(f"{min(gains):.1%} to {max(gains):.1%}", off <= GAIN_NEAR),
         not_behind_osg(rows, "w_n"),
     ]
 
@@ -287,9 +244,7 @@ def figure_9(rows: list[Row]) -> list[Claim]:
     peak, known_peak = largest_of(osg), largest_of(known)
     return [
         near_number("OSG's speed-up at k = 2", 1.14, osg[2], OSG_NEAR),
-        Claim(
-            f"it grows from k = 2 to k = 5 (dips of up to {DIP})",
-            "grows",
+        Saying(f"it grows from k = 2 to k = 5 (dips of up to {DIP})", "grows").measured(
             " ".join(f"{osg[value]:.2f}" for value in range(2, 6)),
             osg[5] > osg[2] and all(osg[value + 1] >= osg[value] - DIP for value in range(2, 5)),
         ),
@@ -311,10 +266,8 @@ def figure_10(rows: list[Row], first_check: list[Row]) -> list[Claim]:
     width = {value: CostSketch.sized(value, Setting().delta).columns for value in (small, large)}
     printed = {row["epsilon"]: row["speed_up"] for row in rows if row["algorithm"] == "osg"}
     return [
-        Claim("entries in a row of the sketch at eps = 1.0", "1", f"{width[large]}", width[large] == 1),
-        Claim(
-            "entries in a row of the sketch at eps = 0.001 (within 3 %)",
-            "2781",
+        Saying("entries in a row of the sketch at eps = 1.0", "1").measured(f"{width[large]}", width[large] == 1),
+        Saying("entries in a row of the sketch at eps = 0.001 (within 3 %)", "2781").measured(
             f"{width[small]}",
             abs(width[small] / 2781 - 1.0) <= 0.03,  # noqa: PLR2004 - said in the claim
         ),
@@ -332,24 +285,16 @@ def _precision(reading: str, speed_up: Mapping[float, Mapping[str, float]]) -> l
     precise = {value: speed_up[value]["min"] for value in values if value <= 0.09}  # noqa: PLR2004 - the paper's
     worst = min(precise, key=precise.__getitem__)
     return [
-        Claim(
-            f"{who} a smaller eps has a larger speed-up (dips of up to {DIP})",
-            "improves",
+        Saying(f"{who} a smaller eps has a larger speed-up (dips of up to {DIP})", "improves").measured(
             " ".join(f"{mean:.2f}" for mean in means) + f" from eps = {small} to {large}",
             means[0] > means[-1] and all(b <= a + DIP for a, b in pairwise(means)),
         ),
         near_gain(f"{who} what a tenth of eps adds to the speed-up, on average", 0.25, by_decade, GAIN_NEAR),
-        Claim(
-            f"{who} large eps do not perform well (a speed-up of {NOT_GOOD} at most at {large})",
-            "not good",
-            f"{means[-1]:.2f}",
-            means[-1] <= NOT_GOOD,
-        ),
-        Claim(
-            f"{who} every run with eps <= 0.09 has a speed-up above 1",
-            "always larger than 1",
-            f"{precise[worst]:.2f} at worst, at {worst}",
-            precise[worst] > 1.0,
+        Saying(
+            f"{who} large eps do not perform well (a speed-up of {NOT_GOOD} at most at {large})", "not good"
+        ).measured(f"{means[-1]:.2f}", means[-1] <= NOT_GOOD),
+        Saying(f"{who} every run with eps <= 0.09 has a speed-up above 1", "always larger than 1").measured(
+            f"{precise[worst]:.2f} at worst, at {worst}", precise[worst] > 1.0
         ),
     ]
 
@@ -363,31 +308,26 @@ def figure_11(completion_ms: Mapping[str, NDArray[np.float64]], reached: list[Re
     learnt, recovered = slice(first, change), slice(again, end)
     before, stale = slice(change - AFTERMATH, change), slice(change, change + AFTERMATH)
     return [
-        Claim(
+        Saying(
             "OSG and Round-Robin give the same results until OSG reaches RUN (or the synchronisation before it)",
             "exact same",
-            f"first difference at row {differs:,}, RUN at {first:,}",
-            first - Setting().window_rows <= differs <= first,
+        ).measured(
+            f"first difference at row {differs:,}, RUN at {first:,}", first - Setting().window_rows <= differs <= first
         ),
         *near_row("RUN is first reached", 10_690, reached, 0, origin=0),
-        Claim(
-            "from then until the change OSG's completion times are lower and vary less than Round-Robin's",
-            "decreasing",
-            both_of(osg, robin, learnt),
-            is_better(osg, robin, learnt),
-        ),
-        Claim(
+        Saying(
+            "from then until the change OSG's completion times are lower and vary less than Round-Robin's", "decreasing"
+        ).measured(both_of(osg, robin, learnt), is_better(osg, robin, learnt)),
+        Saying(
             f"after the change OSG's performance degrades: {AFTERMATH:,} rows after it against as many before",
             "degrades",
+        ).measured(
             f"from {mean_of_part(osg, before):.0f} to {mean_of_part(osg, stale):.0f} ms on average",
             mean_of_part(osg, stale) > mean_of_part(osg, before),
         ),
         *near_row("RUN is reached again", 84_912, reached, 1, origin=change),
-        Claim(
-            "after that OSG's completion times are lower and vary less than Round-Robin's",
-            "recovers",
-            both_of(osg, robin, recovered),
-            is_better(osg, robin, recovered),
+        Saying("after that OSG's completion times are lower and vary less than Round-Robin's", "recovers").measured(
+            both_of(osg, robin, recovered), is_better(osg, robin, recovered)
         ),
     ]
 
@@ -399,24 +339,16 @@ def figure_13(rows: list[Row], messages: list[int]) -> list[Claim]:
     behind = max(completion_of(at[value, "osg"]) / completion_of(at[value, "round_robin"]) for value in values)
     rises = rises_of(at, values, "round_robin")
     return [
-        Claim(
+        Saying(
             f"OSG's completion time is lower than or equal to Round-Robin's at every k (within {EXACTLY:.0%})",
             "lower or equal",
-            f"{behind:.3f} times at most",
-            behind <= 1.0 + EXACTLY,
-        ),
+        ).measured(f"{behind:.3f} times at most", behind <= 1.0 + EXACTLY),
         *application_speeds(rows, least=1.0, most=2.16, mean=1.27),
-        Claim(
-            "OSG's completion time falls with every instance more",
-            "always decreases",
-            told_rises(rises_of(at, values, "osg")),
-            not rises_of(at, values, "osg"),
+        Saying("OSG's completion time falls with every instance more", "always decreases").measured(
+            told_rises(rises_of(at, values, "osg")), not rises_of(at, values, "osg")
         ),
-        Claim(
-            "Round-Robin's rises at k = 5 or k = 6",
-            "unanticipated behavior",
-            told_rises(rises),
-            bool({5, 6} & set(rises)),
+        Saying("Round-Robin's rises at k = 5 or k = 6", "unanticipated behavior").measured(
+            told_rises(rises), bool({5, 6} & set(rises))
         ),
         few_messages("hundred", 1_000, messages),
         not_behind_osg(rows, "k"),
@@ -435,28 +367,20 @@ def figure_14(rows: list[Row], messages: list[int]) -> list[Claim]:
     ]
     rises = {name: rises_of(at, values, name) for name in ("osg", "round_robin")}
     return [
-        Claim(
-            "OSG's mean completion time is smaller than Round-Robin's at every k",
-            "for all k",
-            f"{behind:.3f} times at most",
-            behind < 1.0,
+        Saying("OSG's mean completion time is smaller than Round-Robin's at every k", "for all k").measured(
+            f"{behind:.3f} times at most", behind < 1.0
         ),
-        Claim(
-            "OSG's worst run is as good as Round-Robin's best for most k",
-            "for most",
-            f"{len(apart)} of {len(values)}",
-            len(apart) > MOST * len(values),
+        Saying("OSG's worst run is as good as Round-Robin's best for most k", "for most").measured(
+            f"{len(apart)} of {len(values)}", len(apart) > MOST * len(values)
         ),
         *application_speeds(rows, least=1.05, most=3.4, mean=1.5),
-        Claim(
-            "completion times fall with every instance more, but for a spike of Round-Robin's at k = 5",
-            "decreases",
+        Saying(
+            "completion times fall with every instance more, but for a spike of Round-Robin's at k = 5", "decreases"
+        ).measured(
             f"OSG: {told_rises(rises['osg'])}; Round-Robin: {told_rises(rises['round_robin'])}",
             not rises["osg"] and set(rises["round_robin"]) <= {5},
         ),
-        Claim(
-            "Round-Robin has a spike at k = 5",
-            "a spike",
+        Saying("Round-Robin has a spike at k = 5", "a spike").measured(
             told_rises(rises["round_robin"]),
             5 in rises["round_robin"],  # noqa: PLR2004 - the paper's
         ),

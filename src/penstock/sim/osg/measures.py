@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.sim.figure import Claim, Row
+from penstock.sim.figure import Claim, Row, Saying
 
 OURS = "not in the paper; our bar: "
 PAPER = ("round_robin", "osg", "full_knowledge")
@@ -59,25 +59,25 @@ def reading_name(name: str) -> str:
 
 def near_number(what: str, paper: float, measured: float, near: float) -> Claim:
     """A number that is near the stated one."""
-    return Claim(f"{what} (within {near})", f"{paper}", f"{measured:.2f}", abs(measured - paper) <= near)
+    return Saying(f"{what} (within {near})", f"{paper}").measured(f"{measured:.2f}", abs(measured - paper) <= near)
 
 
 def near_known(what: str, paper: float, measured: float) -> Claim:
     """A speed-up of Full Knowledge that is near the stated one."""
     holds = abs(measured / paper - 1.0) <= KNOWN_NEAR
-    return Claim(f"{what} (within {KNOWN_NEAR:.0%})", f"{paper}", f"{measured:.2f}", holds)
+    return Saying(f"{what} (within {KNOWN_NEAR:.0%})", f"{paper}").measured(f"{measured:.2f}", holds)
 
 
 def near_gain(what: str, paper: float, measured: float, near: float) -> Claim:
     """A gain that is near the stated one."""
     holds = abs(measured - paper) <= near
-    return Claim(f"{what} (within {100 * near:.0f} points)", f"{paper:.0%}", f"{measured:.1%}", holds)
+    return Saying(f"{what} (within {100 * near:.0f} points)", f"{paper:.0%}").measured(f"{measured:.1%}", holds)
 
 
 def near_place(what: str, paper: float, measured: float, values: list[Any], show: Callable[[Any], str]) -> Claim:
     """A peak that lies where it is stated, or one point beside."""
     beside = abs(values.index(measured) - values.index(paper))
-    return Claim(f"{what} (or one beside)", show(paper), show(measured), beside <= PLACE)
+    return Saying(f"{what} (or one beside)", show(paper)).measured(show(measured), beside <= PLACE)
 
 
 def near_row(what: str, paper: int, reached: list[Reached], which: int, *, origin: int) -> list[Claim]:
@@ -90,11 +90,8 @@ def near_row(what: str, paper: int, reached: list[Reached], which: int, *, origi
         told += f" ({min(seen):,} to {max(seen):,} in {len(rows)} runs)" if seen else ""
         near = ROW_NEAR * (paper - origin)
         found.append(
-            Claim(
-                f"{what}, {reading_name(reading)} (within {near:,.0f} rows)",
-                f"{paper:,}",
-                told,
-                rows[0] is not None and abs(rows[0] - paper) <= near,
+            Saying(f"{what}, {reading_name(reading)} (within {near:,.0f} rows)", f"{paper:,}").measured(
+                told, rows[0] is not None and abs(rows[0] - paper) <= near
             )
         )
     return found
@@ -105,11 +102,8 @@ def application_speeds(rows: list[Row], *, least: float, most: float, mean: floa
     speeds = [speed_of(row) for row in rows if row["algorithm"] == "osg"]
     near = f"(within {APPLICATION_NEAR:.0%})"
     return [
-        Claim(
-            f"OSG's speed-up, {what} over k {near}",
-            f"{paper}",
-            f"{value:.2f}",
-            abs(value / paper - 1) <= APPLICATION_NEAR,
+        Saying(f"OSG's speed-up, {what} over k {near}", f"{paper}").measured(
+            f"{value:.2f}", abs(value / paper - 1) <= APPLICATION_NEAR
         )
         for what, paper, value in (
             ("mean", mean, mean_value(speeds)),
@@ -122,8 +116,8 @@ def application_speeds(rows: list[Row], *, least: float, most: float, mean: floa
 def few_messages(unit: str, below: int, messages: list[int]) -> Claim:
     """Of the messages of OSG's instances, at every k and in every run."""
     told = f"{min(messages):,} to {max(messages):,}"
-    return Claim(
-        f"OSG's instances send a few {unit} messages (below {below:,})", f"a few {unit}", told, max(messages) < below
+    return Saying(f"OSG's instances send a few {unit} messages (below {below:,})", f"a few {unit}").measured(
+        told, max(messages) < below
     )
 
 
@@ -132,11 +126,8 @@ def not_behind_osg(rows: list[Row], x: str) -> Claim:
     at = by_point(rows, x)
     worst = min(values_of(rows, x), key=lambda value: speed_of(at[value, "penstock"]) / speed_of(at[value, "osg"]))
     own, osg = speed_of(at[worst, "penstock"]), speed_of(at[worst, "osg"])
-    return Claim(
-        "Penstock's mean speed-up is at least OSG's everywhere",
-        f"{OURS}OSG's",
-        f"{own:.2f} against {osg:.2f} where it is nearest",
-        own >= osg,
+    return Saying("Penstock's mean speed-up is at least OSG's everywhere", f"{OURS}OSG's").measured(
+        f"{own:.2f} against {osg:.2f} where it is nearest", own >= osg
     )
 
 

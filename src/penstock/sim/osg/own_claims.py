@@ -1,6 +1,6 @@
 """What Penstock's own grouping promises beyond the OSG paper, and the paper's numbers under every reading of it."""
 
-from penstock.sim.figure import Claim, Row
+from penstock.sim.figure import Claim, Row, Saying
 from penstock.sim.osg.measures import (
     AT_20_MS,
     AT_500_MS,
@@ -22,9 +22,7 @@ def figure_plus(rows: list[Row], reports: list[Row]) -> list[Claim]:
     at = {(row["distribution"], row["feedback_ms"], row["algorithm"]): row for row in rows}
     own = {(distribution, late): row for (distribution, late, name), row in at.items() if name == "penstock"}
     found = [
-        Claim(
-            f"Penstock's mean speed-up with Zipf-1.0 keys, news {feedback:g} ms late",
-            f"{OURS}{bar}",
+        Saying(f"Penstock's mean speed-up with Zipf-1.0 keys, news {feedback:g} ms late", f"{OURS}{bar}").measured(
             f"{speed_of(own['zipf-1.0', feedback]):.2f} (Full Knowledge "
             f"{speed_of(at['zipf-1.0', feedback, 'full_knowledge']):.2f}, join-shortest-queue "
             f"{speed_of(at['zipf-1.0', feedback, 'jsq']):.2f}, OSG {speed_of(at['zipf-1.0', feedback, 'osg']):.2f})",
@@ -38,11 +36,10 @@ def figure_plus(rows: list[Row], reports: list[Row]) -> list[Claim]:
             key=lambda pair: pair[1]["speed_up"]["min"],
         )
         found.append(
-            Claim(
-                f"Penstock's worst run with {what}, however late the news",
-                f"{OURS}a speed-up of {NEVER_BELOW}",
-                f"{row['speed_up']['min']:.3f} with news {feedback:g} ms late",
-                row["speed_up"]["min"] >= NEVER_BELOW,
+            Saying(
+                f"Penstock's worst run with {what}, however late the news", f"{OURS}a speed-up of {NEVER_BELOW}"
+            ).measured(
+                f"{row['speed_up']['min']:.3f} with news {feedback:g} ms late", row["speed_up"]["min"] >= NEVER_BELOW
             )
         )
     told = [
@@ -52,9 +49,10 @@ def figure_plus(rows: list[Row], reports: list[Row]) -> list[Claim]:
     ]
     (fourth,) = [row for row in reports if row["report_rows"] == FEWER]
     found.append(
-        Claim(
+        Saying(
             f"Penstock still meets both bars if instances report every {FEWER} rows only",
             f"{OURS}{AT_20_MS} and {AT_500_MS}",
+        ).measured(
             f"by rows a report, news 20 and 500 ms late: {'; '.join(told)}",
             fourth["speed_up_20_ms"]["mean"] >= AT_20_MS and fourth["speed_up_500_ms"]["mean"] >= AT_500_MS,
         )

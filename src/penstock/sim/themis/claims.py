@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from penstock.sim.figure import Claim, Row
+from penstock.sim.figure import Claim, Row, Saying
 
 _OURS = "not in the paper; "
 #: "Close to 1" of Jain's index; of ours, at every instant.
@@ -32,27 +32,22 @@ def figure_6(rows: list[Row]) -> list[Claim]:
     mixed, real = _errors(rows, "max", ("mixed",)), _errors(rows, "max", ("planetlab",))
     return [
         _falls(rows, ("avg", "count", "max")),
-        Claim(
-            "the correlation is stronger for COUNT and weaker for AVG",
-            "stronger for COUNT, weaker for AVG",
-            f"largest error {worst['count']:.2f} for COUNT, {worst['avg']:.2f} for AVG",
-            worst["count"] > worst["avg"],
+        Saying(
+            "the correlation is stronger for COUNT and weaker for AVG", "stronger for COUNT, weaker for AVG"
+        ).measured(
+            f"largest error {worst['count']:.2f} for COUNT, {worst['avg']:.2f} for AVG", worst["count"] > worst["avg"]
         ),
-        Claim(
-            "the error of AVG changes little",
-            "small changes",
+        Saying("the error of AVG changes little", "small changes").measured(
             f"{worst['avg']:.2f} at most, {worst['count'] / worst['avg']:.1f} times less than COUNT's",
             worst["avg"] < worst["count"] / 4.0,
         ),
-        Claim(
-            "COUNT errs in proportion to what is discarded",
-            "in proportion to the overload",
-            f"1 - SIC to within {max(count):.2f}",
-            max(count) < _SIMILAR,
+        Saying("COUNT errs in proportion to what is discarded", "in proportion to the overload").measured(
+            f"1 - SIC to within {max(count):.2f}", max(count) < _SIMILAR
         ),
-        Claim(
+        Saying(
             "MAX has a small error for synthetic data, a larger one for mixed and real-world data",
             "larger for mixed and real-world",
+        ).measured(
             f"on average {_mean(plain):.3f}, mixed {_mean(mixed):.3f}, PlanetLab-like {_mean(real):.3f}",
             _mean(plain) < min(_mean(mixed), _mean(real)),
         ),
@@ -75,15 +70,10 @@ def figure_7(rows: list[Row]) -> list[Claim]:
     ]
     return [
         _falls(rows, ("top_5", "cov")),
-        Claim(
-            "TOP-5 behaves alike for all data sets",
-            "similar behaviour",
-            f"Kendall distances of data sets differ by {max(top):.2f} at most",
-            max(top) < _SIMILAR,
+        Saying("TOP-5 behaves alike for all data sets", "similar behaviour").measured(
+            f"Kendall distances of data sets differ by {max(top):.2f} at most", max(top) < _SIMILAR
         ),
-        Claim(
-            "the error of COV is more prominent in real-world data",
-            "more prominent in the real-world",
+        Saying("the error of COV is more prominent in real-world data", "more prominent in the real-world").measured(
             f"PlanetLab-like above every synthetic data set at {sum(a > b for a, b in pairs)} of {len(pairs)} loads, "
             f"{_mean(a / b for a, b in pairs):.2f} times the largest of them",
             all(a > b for a, b in pairs),
@@ -97,13 +87,13 @@ def figure_8(rows: list[Row]) -> list[Claim]:
     swing = max(_column(rows, "balance_sic", "oscillation"))
     return [
         _near_one(rows, "SIC values are equal however many queries there are"),
-        Claim(
-            "at 528,000 tuples a second the mean SIC is about 0.1",
-            "around 0.1",
+        Saying("at 528,000 tuples a second the mean SIC is about 0.1", "around 0.1").measured(
             f"{last['sic_mean']:.3f}, Jain's index {last['jain']:.3f}",
             abs(last["sic_mean"] - _TENTH) < _NEAR and last["jain"] > _CLOSE,
         ),
-        Claim("SIC values do not oscillate", "no oscillation", f"by {swing:.1%} of the mean at most", swing < _STILL),
+        Saying("SIC values do not oscillate", "no oscillation").measured(
+            f"by {swing:.1%} of the mean at most", swing < _STILL
+        ),
         _ours(rows),
     ]
 
@@ -130,11 +120,10 @@ def figure_10(rows: list[Row]) -> list[Claim]:
         _all_points(points, "BALANCE-SIC is fairer than random shedding in all cases", "jain", 1.0),
         _all_points(points, "its SIC values spread less", "sic_std", -1.0),
         _all_points(points, "its mean SIC is higher", "sic_mean", 1.0),
-        Claim(
-            "mixed: Jain's index is 33 percent higher",
-            "33 percent, for one capacity and skew that are not told",
-            f"{low:+.0%} to {high:+.0%} over capacities 0.1 to 0.5 of demand and Zipf 0 to 0.5",
-            low <= _GAIN <= high,
+        Saying(
+            "mixed: Jain's index is 33 percent higher", "33 percent, for one capacity and skew that are not told"
+        ).measured(
+            f"{low:+.0%} to {high:+.0%} over capacities 0.1 to 0.5 of demand and Zipf 0 to 0.5", low <= _GAIN <= high
         ),
         _ours([row for row in rows if row["fragments"] == "mixed"]),
     ]
@@ -144,9 +133,7 @@ def figure_11(rows: list[Row]) -> list[Claim]:
     """Queries of three fragments."""
     found = _column(rows, "balance_sic", "jain")
     return [
-        Claim(
-            "the more queries span nodes, the fairer",
-            "converges to a fairer system",
+        Saying("the more queries span nodes, the fairer", "converges to a fairer system").measured(
             " ".join(f"{one:.3f}" for one in found),
             all(later >= before - 0.002 for before, later in pairwise(found)) and found[-1] > found[0],
         ),
@@ -174,18 +161,12 @@ def figure_14(rows: list[Row]) -> list[Claim]:
     mean = {row["setup"]: row["sic_mean"] for row in _of(rows, shedder="balance_sic")}
     lan, on_top = mean["lan"], mean["wan, bursts on top"]
     return [
-        Claim(
-            "50 ms links change the average SIC little",
-            "similar",
-            f"{mean['wan']:.3f} against {lan:.3f}",
-            abs(mean["wan"] / lan - 1.0) < _SIMILAR,
+        Saying("50 ms links change the average SIC little", "similar").measured(
+            f"{mean['wan']:.3f} against {lan:.3f}", abs(mean["wan"] / lan - 1.0) < _SIMILAR
         ),
         _alike(same, "bursts change the average SIC little, read with the mean rate as before"),
-        Claim(
-            "the same, read with bursts on top of the usual rate",
-            "similar",
-            f"{on_top:.3f} against {lan:.3f}, while sources send 1.9 times as much",
-            abs(on_top / lan - 1.0) < _SIMILAR,
+        Saying("the same, read with bursts on top of the usual rate", "similar").measured(
+            f"{on_top:.3f} against {lan:.3f}, while sources send 1.9 times as much", abs(on_top / lan - 1.0) < _SIMILAR
         ),
         _near_one(rows, "shedding is fair in every setup"),
         _ours(rows, 0.98),
@@ -196,15 +177,12 @@ def comparison(rows: list[Row]) -> list[Claim]:
     """Section 7.5."""
     found = _column(rows, "balance_sic", "jain")
     return [
-        Claim(
-            "60 queries on four nodes: Jain's index is 0.97",
-            "0.97, and 0.87 for the optimum of summed logarithms",
-            f"{min(found):.3f} to {max(found):.3f} over capacities 0.1 to 0.5 of demand",
-            min(found) >= _INDEX - _NEAR,
+        Saying(
+            "60 queries on four nodes: Jain's index is 0.97", "0.97, and 0.87 for the optimum of summed logarithms"
+        ).measured(
+            f"{min(found):.3f} to {max(found):.3f} over capacities 0.1 to 0.5 of demand", min(found) >= _INDEX - _NEAR
         ),
-        Claim(
-            "at every instant as well",
-            "not told",
+        Saying("at every instant as well", "not told").measured(
             " ".join(f"{one:.3f}" for one in _column(rows, "balance_sic", "jain_instant")),
             min(_column(rows, "balance_sic", "jain_instant")) >= _INDEX - _NEAR,
         ),
@@ -215,9 +193,7 @@ def comparison(rows: list[Row]) -> list[Claim]:
 def overhead(rows: list[Row]) -> list[Claim]:
     """Section 7.6."""
     return [
-        Claim(
-            f"{name} takes at most 11 percent more time a batch than random shedding",
-            told,
+        Saying(f"{name} takes at most 11 percent more time a batch than random shedding", told).measured(
             f"{one['over_random']['mean']:+.0%} ({one['us_per_batch']['mean']:.2f} µs a batch)",
             one["over_random"]["mean"] <= OVERHEAD,
         )
@@ -235,23 +211,15 @@ def figure_plus(rows: list[Row]) -> list[Claim]:
         ours, paper, best = (_only(rows, case=case, shedder=name) for name in ("penstock", "balance_sic", "max_min"))
         jain, poorest, swing = (ours["worst"][name] for name in ("jain_instant", "sic_min", "oscillation"))
         claims += [
-            Claim(
-                f"{case}: Jain's index at every instant",
-                f"{_OURS}at least {_EVEN}",
-                f"{jain:.4f} in the worst run; BALANCE-SIC {paper['jain_instant']:.2f}",
-                jain >= _EVEN,
+            Saying(f"{case}: Jain's index at every instant", f"{_OURS}at least {_EVEN}").measured(
+                f"{jain:.4f} in the worst run; BALANCE-SIC {paper['jain_instant']:.2f}", jain >= _EVEN
             ),
-            Claim(
-                f"{case}: SIC of the poorest query",
-                f"{_OURS}at least {POOREST}",
+            Saying(f"{case}: SIC of the poorest query", f"{_OURS}at least {POOREST}").measured(
                 f"{poorest:.3f} in the worst run; BALANCE-SIC {paper['sic_min']:.2f}, optimum {best['sic_min']:.3f}",
                 poorest >= POOREST,
             ),
-            Claim(
-                f"{case}: oscillation, of the mean",
-                f"{_OURS}at most {OSCILLATION}",
-                f"{swing:.4f} in the worst run; BALANCE-SIC {paper['oscillation']:.2f}",
-                swing <= OSCILLATION,
+            Saying(f"{case}: oscillation, of the mean", f"{_OURS}at most {OSCILLATION}").measured(
+                f"{swing:.4f} in the worst run; BALANCE-SIC {paper['oscillation']:.2f}", swing <= OSCILLATION
             ),
         ]
     return claims
@@ -264,11 +232,8 @@ def _falls(rows: list[Row], queries: Sequence[str]) -> Claim:
         for dataset in _values(rows, "dataset")
     }
     weakest = max(ranks, key=lambda key: ranks[key])
-    return Claim(
-        "when SIC increases, the error decreases",
-        "for every query and data set",
-        f"rank correlation at most {ranks[weakest]:.2f} ({weakest[0]}, {weakest[1]})",
-        ranks[weakest] <= _OPPOSED,
+    return Saying("when SIC increases, the error decreases", "for every query and data set").measured(
+        f"rank correlation at most {ranks[weakest]:.2f} ({weakest[0]}, {weakest[1]})", ranks[weakest] <= _OPPOSED
     )
 
 
@@ -283,9 +248,7 @@ def _rank_correlation(rows: list[Row]) -> float:
 
 def _near_one(rows: list[Row], claim: str) -> Claim:
     found, instant = _column(rows, "balance_sic", "jain"), _column(rows, "balance_sic", "jain_instant")
-    return Claim(
-        claim,
-        "Jain's index close to 1",
+    return Saying(claim, "Jain's index close to 1").measured(
         f"{min(found):.3f} to {max(found):.3f}; at every instant {min(instant):.3f} to {max(instant):.3f}",
         min(found) >= _CLOSE,
     )
@@ -297,9 +260,7 @@ def _ours(rows: list[Row], bar: float = _EVEN) -> Claim:
         ours["sic_min"] / best["sic_min"]
         for ours, best in zip(_of(rows, shedder="penstock"), _of(rows, shedder="max_min"), strict=True)
     ]
-    return Claim(
-        "Penstock's shedder is fair at every instant",
-        f"{_OURS}at least {bar}",
+    return Saying("Penstock's shedder is fair at every instant", f"{_OURS}at least {bar}").measured(
         f"{min(found):.3f} to {max(found):.3f}; the poorest query gets {min(shares):.0%} or more of the optimum",
         min(found) >= bar,
     )
@@ -308,13 +269,15 @@ def _ours(rows: list[Row], bar: float = _EVEN) -> Claim:
 def _alike(rows: list[Row], claim: str) -> Claim:
     found = _column(rows, "balance_sic", "sic_mean")
     apart = (max(found) - min(found)) / _mean(found)
-    return Claim(claim, "similar", f"{min(found):.3f} to {max(found):.3f}, {apart:.0%} apart", apart < _SIMILAR)
+    return Saying(claim, "similar").measured(
+        f"{min(found):.3f} to {max(found):.3f}, {apart:.0%} apart", apart < _SIMILAR
+    )
 
 
 def _grows(rows: list[Row], claim: str, sign: float) -> Claim:
     found = _column(rows, "balance_sic", "sic_mean")
     grows = all(sign * later > sign * before for before, later in pairwise(found))
-    return Claim(claim, claim.split(" ", 3)[-1], f"from {found[0]:.3f} to {found[-1]:.3f}", grows)
+    return Saying(claim, claim.split(" ", 3)[-1]).measured(f"from {found[0]:.3f} to {found[-1]:.3f}", grows)
 
 
 def _points(rows: list[Row]) -> dict[tuple[str, float, float], tuple[Row, Row]]:
@@ -324,7 +287,7 @@ def _points(rows: list[Row]) -> dict[tuple[str, float, float], tuple[Row, Row]]:
 
 def _all_points(points: dict[tuple[str, float, float], tuple[Row, Row]], claim: str, name: str, sign: float) -> Claim:
     better = [sign * fair[name] > sign * random[name] for random, fair in points.values()]
-    return Claim(claim, "in all cases", f"in {sum(better)} of {len(better)} cases", all(better))
+    return Saying(claim, "in all cases").measured(f"in {sum(better)} of {len(better)} cases", all(better))
 
 
 def _of(rows: list[Row], **where: object) -> list[Row]:
