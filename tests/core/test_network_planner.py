@@ -238,3 +238,10 @@ def test_what_was_learned_survives_a_restart_and_the_first_batch_drops_as_the_la
     assert again.known.rates == machine.planner.known.rates
     with pytest.raises(PenstockError, match="settings"):
         NetworkPlanner(in_ms(), trigger_s=TRIGGER_S, kind="input_uniform").restore(memory, 1.0)
+
+
+def test_a_batch_without_rows_says_nothing_about_the_pace() -> None:
+    planner = NetworkPlanner(in_ms(), trigger_s=TRIGGER_S, pace=2.0)
+    planner.known.calibrate({box.name: 0.001 for box in in_ms().boxes}, OVERHEAD_S)
+    planner.learn(Measured(TRIGGER_S, 0.6, {"I1": 0, "I2": 0}, {}, {}))
+    assert planner.known.capacity == pytest.approx(2.0)

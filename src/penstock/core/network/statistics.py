@@ -137,8 +137,9 @@ class NetworkStatistics(Learned):
                 self._python = {**self._python, box.name: (rows, seconds)}
                 self._costs = {**self._costs, box.name: max(seconds / rows, LEAST_COST_S)}
         self._last_s = batch.duration_s
-        if not batch.cold:
-            self._pace.learn(self._work_s(batch.arcs, self._first), batch.duration_s)
+        work_s = self._work_s(batch.arcs, self._first)
+        if work_s and not batch.cold:  # Without rows, nothing tells the pace.
+            self._pace.learn(work_s, batch.duration_s)
 
     def learn_stage(self, stage: str, arcs: Mapping[str, int], duration_s: float) -> None:
         """Process one batch of a further stage: rows on the arcs into its boxes, and how long it took."""
