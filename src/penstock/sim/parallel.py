@@ -5,6 +5,7 @@ import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Self, TypeVar
 
 _Task = TypeVar("_Task")
@@ -55,6 +56,24 @@ class Workers:
         with _interrupts_held():  # the processes inherit this: a Ctrl-C is for the parent alone
             results = self._pool.map(_run_batch, [function] * len(batches), batches)
         return _collect(results, done)
+
+
+#: This very process.
+_HERE = Workers(1)
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much to run, and where."""
+
+    runs: int
+    seed: int = 0
+    workers: Workers = _HERE
+    done: Callable[[int], None] = lambda _: None
+
+    def each(self, function: Callable[[int], _Result]) -> list[_Result]:
+        """Apply the function to the number of every run."""
+        return self.workers.run(function, range(self.runs), self.done)
 
 
 def _run_batch(function: Callable[[_Task], _Result], batch: Sequence[_Task]) -> list[_Result]:

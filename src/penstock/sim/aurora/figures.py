@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from penstock.sim import parallel
 from penstock.sim.aurora import claims as aurora_claims
 from penstock.sim.aurora.networks import FILTER_COST, HIGHEST_CONSTANT, LEVELS, UNION_COST
 from penstock.sim.aurora.runs import (
@@ -22,7 +23,6 @@ from penstock.sim.aurora.runs import (
     shared_network,
 )
 from penstock.sim.figure import Figure, Row, spread
-from penstock.sim.parallel import Workers
 
 #: Mean time between rows of an input. At 10 the load is 22 percent above capacity, and so at 3 it is 307.
 GAPS = (10, 8, 6, 5, 4, 3)
@@ -37,17 +37,12 @@ SHARED_SKEWS = (0.0, 0.5, 1.0)
 SHARING = (0.0, 0.3)
 PLUS_BOXES = 100
 
-_HERE = Workers(1)
-
 
 @dataclass(frozen=True)
-class Effort:
+class Effort(parallel.Effort):
     """How much to run, and where."""
 
     runs: int = 40
-    seed: int = 0
-    workers: Workers = _HERE
-    done: Callable[[int], None] = lambda _: None
 
 
 def figure_9(effort: Effort) -> Figure:
@@ -89,7 +84,7 @@ def figure_plus(effort: Effort) -> Figure:
     by_sharing: dict[float, list[PlusRun]] = {}
     for sharing in SHARING:
         one = partial(plus_run, seed=effort.seed, boxes=PLUS_BOXES, sharing=sharing, excesses=EXCESS)
-        by_sharing[sharing] = runs = effort.workers.run(one, range(effort.runs), effort.done)
+        by_sharing[sharing] = runs = effort.each(one)
         rows += [_plus_row(runs, sharing, excess, policy) for excess in EXCESS for policy in (*POLICIES, *DRIFTED)]
     parameters = {"runs": effort.runs, "seed": effort.seed, "boxes": PLUS_BOXES, "excess_load": list(EXCESS)}
     return Figure("aurora", "plus", parameters, rows, aurora_claims.figure_plus(by_sharing))
@@ -122,7 +117,7 @@ def _run(
     algorithms: tuple[str, ...],
 ) -> list[Measured]:
     task = partial(one, seed=effort.seed, skew=skew, excesses=excesses, algorithms=algorithms)
-    return effort.workers.run(task, range(effort.runs), effort.done)
+    return effort.each(task)
 
 
 def _on_random(

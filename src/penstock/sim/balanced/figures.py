@@ -11,6 +11,7 @@ from functools import partial
 import numpy as np
 
 from penstock.core.fairness.jain import jain
+from penstock.sim import parallel
 from penstock.sim.balanced import claims as plus_claims
 from penstock.sim.balanced.runs import SCENARIOS, Outcome
 from penstock.sim.balanced.study import (
@@ -27,7 +28,6 @@ from penstock.sim.balanced.study import (
     with_noise,
 )
 from penstock.sim.figure import Figure, Row, spread
-from penstock.sim.parallel import Workers
 
 ALPHAS = (0.0, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 64.0, math.inf)
 NOISES = (0.0, 0.1, 0.2, 0.3, 0.5)
@@ -40,24 +40,19 @@ LEARNED = ("alpha_1", "max_min")
 #: In how far one run must be as good as another to count as such: what rounding may cost.
 ROUNDING = 1e-6
 
-_HERE = Workers(1)
-
 
 @dataclass(frozen=True)
-class Effort:
+class Effort(parallel.Effort):
     """How much to run, and where."""
 
     runs: int = 40
-    seed: int = 0
-    workers: Workers = _HERE
-    done: Callable[[int], None] = lambda _: None
 
 
 def figure_table(effort: Effort) -> Figure:
     """Every paper's scenario, by its own measure."""
     rows: list[Row] = []
     for name in SCENARIOS:
-        runs = effort.workers.run(partial(_scenario, name, effort.seed), range(effort.runs), effort.done)
+        runs = effort.each(partial(_scenario, name, effort.seed))
         rows += [_table_row(outcomes) for outcomes in zip(*runs, strict=True)]
     return Figure("plus", "table", {"runs": effort.runs, "seed": effort.seed}, rows, plus_claims.table(rows))
 
@@ -86,7 +81,7 @@ def _as_good(one: Outcome) -> bool:
 
 def figure_study(effort: Effort) -> Figure:
     """What each policy delivers that knows costs and worths exactly."""
-    runs = effort.workers.run(partial(_study, effort.seed), range(effort.runs), effort.done)
+    runs = effort.each(partial(_study, effort.seed))
     rows: list[Row] = [
         {
             "policy": policy,
@@ -107,7 +102,7 @@ def _study(seed: int, run: int) -> dict[str, tuple[float, float, float]]:
 
 def figure_alpha(effort: Effort) -> Figure:
     """What the mean pays for the worst, as alpha grows."""
-    runs = effort.workers.run(partial(_alphas, effort.seed), range(effort.runs), effort.done)
+    runs = effort.each(partial(_alphas, effort.seed))
     rows: list[Row] = [
         {
             "alpha": "inf" if alpha == math.inf else f"{alpha:g}",
@@ -125,7 +120,7 @@ def _alphas(seed: int, run: int) -> list[tuple[float, float]]:
 
 def figure_noise(effort: Effort) -> Figure:
     """What is left of the gain when costs, or worths, are known with errors."""
-    runs = effort.workers.run(partial(_noise, effort.seed), range(effort.runs), effort.done)
+    runs = effort.each(partial(_noise, effort.seed))
     rows: list[Row] = []
     for errors_in, noise, policy in runs[0]:
         case = errors_in, noise, policy
@@ -157,7 +152,7 @@ def _noise(seed: int, run: int) -> dict[tuple[str, float, str], tuple[float, flo
 
 def figure_drift(effort: Effort) -> Figure:
     """What is left of the gain when costs change and are learned from rows that were kept."""
-    runs = effort.workers.run(partial(_drift, effort.seed), range(effort.runs), effort.done)
+    runs = effort.each(partial(_drift, effort.seed))
     rows: list[Row] = []
     for step, policy, stretch in runs[0]:
         each = [run[step, policy, stretch] for run in runs]

@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.sim import workload
+from penstock.sim import parallel, workload
 from penstock.sim.figure import Figure, Row, spread
 from penstock.sim.las import claims as las_claims
 from penstock.sim.las.compiled_load_aware import Tuning
 from penstock.sim.las.runs import ALGORITHMS, LasRun, Measured, RunResult, Setting, memory_bytes, synthetic_run
-from penstock.sim.parallel import Workers
 from penstock.sim.workload import PHASE_ROWS, PHASES, Stream
 
 UNDER_PROVISIONING = (0.90, 0.75, 0.50, 0.25, 0.10, 0.0, -0.10)
@@ -36,18 +35,12 @@ _PHASE_RUNS = 12
 _ROUNDING = 1e-9
 
 
-_HERE = Workers(1)
-
-
 @dataclass(frozen=True)
-class Effort:
+class Effort(parallel.Effort):
     """How much to run, where, and how precise LAS's sketch is."""
 
     runs: int = 60
-    seed: int = 0
-    workers: Workers = _HERE
     epsilon: float = Setting().epsilon
-    done: Callable[[int], None] = lambda _: None
 
 
 def figure_4(effort: Effort) -> Figure:
@@ -222,7 +215,7 @@ def tasks(figure: str, runs: int) -> int:
 
 def _run(effort: Effort, setting: Setting, algorithms: tuple[str, ...]) -> list[dict[str, RunResult]]:
     one = partial(_synthetic_results, setting=setting, seed=effort.seed, algorithms=algorithms)
-    return effort.workers.run(one, range(effort.runs), effort.done)
+    return effort.each(one)
 
 
 def _synthetic_results(run: int, *, setting: Setting, seed: int, algorithms: tuple[str, ...]) -> dict[str, RunResult]:
@@ -264,7 +257,7 @@ def _measures(measured: list[Measured], base_line: list[Measured], target_s: flo
 def _phase_series(effort: Effort, algorithms: tuple[str, ...]) -> dict[str, NDArray[np.float64]]:
     """For each algorithm, runs x windows x (latency in ms, dropped ratio)."""
     one = partial(_phase_windows, seed=effort.seed, epsilon=effort.epsilon, algorithms=algorithms)
-    runs = effort.workers.run(one, range(effort.runs), effort.done)
+    runs = effort.each(one)
     return {algorithm: np.array([run[algorithm] for run in runs]) for algorithm in algorithms}
 
 

@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from penstock.sim.figure import Figure, Row, spread
+from penstock.sim import parallel
+from penstock.sim.figure import Claim, Figure, Row, spread
 from penstock.sim.osg import claims as osg_claims
 from penstock.sim.osg import measures as osg_measures
 from penstock.sim.osg import own_claims as osg_own_claims
 from penstock.sim.osg.runs import ALGORITHMS, OsgRun, Result, Setting
 from penstock.sim.osg.streams import MENTION, REACH, Application, KeyedStream, synthetic
-from penstock.sim.parallel import Workers
 
 DISTRIBUTIONS = ("uniform", "zipf-0.5", "zipf-1.0", "zipf-1.5", "zipf-2.0", "zipf-2.5", "zipf-3.0")
 OVER_PROVISIONING = tuple(round(percent / 100, 2) for percent in range(95, 116))
@@ -61,18 +61,13 @@ READINGS = {
 READING_LOADS = (1.0, 1.05, 1.08, 1.15)
 _READ = ("round_robin", "osg", "full_knowledge")
 
-_HERE = Workers(1)
-
 
 @dataclass(frozen=True)
-class Effort:
+class Effort(parallel.Effort):
     """How much to run, and where."""
 
     runs: int = 50
-    seed: int = 0
-    workers: Workers = _HERE
     rows: int | None = None  #: of the applications' streams; as many as the paper's if not given
-    done: Callable[[int], None] = lambda _: None
 
 
 class Measured(NamedTuple):
@@ -86,23 +81,26 @@ class Measured(NamedTuple):
 Run = dict[str, Measured]
 
 
-def figure_4(effort: Effort) -> Figure:
-    """Average completion time against the distribution of keys."""
-    rows = _by_distribution(effort)
-    return Figure("osg", "4", _parameters(effort, "distribution"), rows, osg_claims.figure_4(rows))
+#: Figures over one parameter: completion time and throughput by distribution of keys, speed-up by over-provisioning,
+#: completion time by number of costs, speed-up by number of instances.
+_BY_DISTRIBUTION = [(name, Setting(distribution=name)) for name in DISTRIBUTIONS]
+_SWEEPS: dict[str, tuple[str, list[tuple[Any, Setting]], Callable[[list[Row]], list[Claim]]]] = {
+    "4": ("distribution", _BY_DISTRIBUTION, osg_claims.figure_4),
+    "5": ("distribution", _BY_DISTRIBUTION, osg_claims.figure_5),
+    "6": (
+        "over_provisioning",
+        [(load, Setting(over_provisioning=load)) for load in OVER_PROVISIONING],
+        osg_claims.figure_6,
+    ),
+    "8": ("w_n", [(values, Setting(cost_values=values)) for values in COST_VALUES], osg_claims.figure_8),
+    "9": ("k", [(instances, Setting(instances=instances)) for instances in INSTANCES], osg_claims.figure_9),
+}
 
 
-def figure_5(effort: Effort) -> Figure:
-    """Throughput against the distribution of keys."""
-    rows = _by_distribution(effort)
-    return Figure("osg", "5", _parameters(effort, "distribution"), rows, osg_claims.figure_5(rows))
-
-
-def figure_6(effort: Effort) -> Figure:
-    """Speed-up against over-provisioning."""
-    points = [(load, Setting(over_provisioning=load)) for load in OVER_PROVISIONING]
-    rows = _sweep(effort, "over_provisioning", points)
-    return Figure("osg", "6", _parameters(effort, "over_provisioning"), rows, osg_claims.figure_6(rows))
+def _swept(figure: str, effort: Effort) -> Figure:
+    varied, points, claims = _SWEEPS[figure]
+    rows = _sweep(effort, varied, points)
+    return Figure("osg", figure, _parameters(effort, varied), rows, claims(rows))
 
 
 def figure_7(effort: Effort) -> Figure:
@@ -110,18 +108,6 @@ def figure_7(effort: Effort) -> Figure:
     rows = _sweep(effort, "max_w_ms", [(most, Setting(least_ms=LEAST_MS, most_ms=most)) for most in MOST_MS])
     parameters = _parameters(effort, "max_w_ms") | {"min_w_ms": LEAST_MS}
     return Figure("osg", "7", parameters, rows, osg_claims.figure_7(rows))
-
-
-def figure_8(effort: Effort) -> Figure:
-    """Average completion time against the number of distinct costs."""
-    rows = _sweep(effort, "w_n", [(values, Setting(cost_values=values)) for values in COST_VALUES])
-    return Figure("osg", "8", _parameters(effort, "w_n"), rows, osg_claims.figure_8(rows))
-
-
-def figure_9(effort: Effort) -> Figure:
-    """Speed-up against the number of instances."""
-    rows = _sweep(effort, "k", [(instances, Setting(instances=instances)) for instances in INSTANCES])
-    return Figure("osg", "9", _parameters(effort, "k"), rows, osg_claims.figure_9(rows))
 
 
 def figure_10(effort: Effort) -> Figure:
@@ -145,7 +131,7 @@ def figure_11(effort: Effort) -> Figure:
         for window, part in enumerate(result.completion_ms.reshape(-1, WINDOW_ROWS))
     ]
     one = partial(_reached, seed=effort.seed)
-    reached = [osg_measures.Reached(*pair) for pair in effort.workers.run(one, range(effort.runs), effort.done)]
+    reached = [osg_measures.Reached(*pair) for pair in effort.each(one)]
     first = reached[0]
     parameters = {
         **_parameters(effort),
@@ -226,12 +212,9 @@ def figure_readings(effort: Effort) -> Figure:
 
 #: Every figure by the name a user gives.
 FIGURES: dict[str, Callable[[Effort], Figure]] = {
-    "4": figure_4,
-    "5": figure_5,
-    "6": figure_6,
+    **{name: partial(_swept, name) for name in ("4", "5", "6")},
     "7": figure_7,
-    "8": figure_8,
-    "9": figure_9,
+    **{name: partial(_swept, name) for name in ("8", "9")},
     "10": figure_10,
     "11": figure_11,
     "13": figure_13,
@@ -246,22 +229,14 @@ def tasks(figure: str, runs: int) -> int:
     if figure in {"13", "14"}:
         return len(APPLICATION_INSTANCES) * min(runs, APPLICATION_RUNS)
     points = {
-        "4": len(DISTRIBUTIONS),
-        "5": len(DISTRIBUTIONS),
-        "6": len(OVER_PROVISIONING),
+        **{name: len(points) for name, (_, points, _) in _SWEEPS.items()},
         "7": len(MOST_MS),
-        "8": len(COST_VALUES),
-        "9": len(INSTANCES),
         "10": 2 * len(EPSILONS),
         "11": 1,
         "plus": len(FEEDBACK_MS) * len(PLUS_DISTRIBUTIONS) + len(REPORT_ROWS) * len(REPORT_FEEDBACK_MS),
         "readings": len(READINGS) * len(READING_LOADS),
     }
     return points[figure] * runs
-
-
-def _by_distribution(effort: Effort) -> list[Row]:
-    return _sweep(effort, "distribution", [(name, Setting(distribution=name)) for name in DISTRIBUTIONS])
 
 
 def _sweep(effort: Effort, name: str, points: list[tuple[Any, Setting]]) -> list[Row]:
@@ -273,7 +248,7 @@ def _sweep(effort: Effort, name: str, points: list[tuple[Any, Setting]]) -> list
 
 def _run(effort: Effort, setting: Setting, algorithms: tuple[str, ...]) -> list[Run]:
     one = partial(_synthetic, setting=setting, seed=effort.seed, algorithms=algorithms)
-    return effort.workers.run(one, range(effort.runs), effort.done)
+    return effort.each(one)
 
 
 def _synthetic(number: int, *, setting: Setting, seed: int, algorithms: tuple[str, ...]) -> Run:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
 from penstock.core.fairness.jain import Fairness
+from penstock.sim import parallel
 from penstock.sim.figure import Figure, Row, spread
-from penstock.sim.parallel import Workers
 from penstock.sim.themis import claims as themis_claims
 from penstock.sim.themis.cases import SHEDDERS, Case, measure
 from penstock.sim.themis.correlation import OVERLOADS, Degraded, correlation_run
@@ -59,18 +59,12 @@ PLUS = {
     "news 1 s late": replace(EIGHTEEN, warm_s=30.0, seconds=50.0, message_delay_s=1.0),
 }
 
-_HERE = Workers(1)
-_Maker = Callable[["Effort"], Figure]
-
 
 @dataclass(frozen=True)
-class Effort:
+class Effort(parallel.Effort):
     """How much to run, and where."""
 
     runs: int = 5
-    seed: int = 0
-    workers: Workers = _HERE
-    done: Callable[[int], None] = lambda _: None
     traces: Traces | None = None  #: of machines; synthetic ones if not given
 
 
@@ -152,7 +146,7 @@ def comparison(effort: Effort) -> Figure:
 def overhead(effort: Effort) -> Figure:
     """Section 7.6: time of a decision for each batch in the buffer. Not spread over processes, which disturb it."""
     case = replace(EIGHTEEN, seconds=TIMED_S)
-    runs = Workers(1).run(partial(batch_us, case=case, seed=effort.seed), range(effort.runs), effort.done)
+    runs = parallel.Workers(1).run(partial(batch_us, case=case, seed=effort.seed), range(effort.runs), effort.done)
     rows: list[Row] = [
         {
             "shedder": name,
@@ -172,7 +166,7 @@ def figure_plus(effort: Effort) -> Figure:
 
 
 #: Every figure by the name a user gives.
-FIGURES: dict[str, _Maker] = {
+FIGURES: dict[str, Callable[[Effort], Figure]] = {
     "6": figure_6,
     "7": figure_7,
     "8": figure_8,
