@@ -37,19 +37,12 @@ DONE = "done_"
 
 @dataclass(frozen=True)
 class Shape:
-    """One query: its sources and what it costs.
+    """One query: its sources and what it costs."""
 
-    Attributes:
-        name: What it computes.
-        rates: Rows a second of each source.
-        cost_ms: How long a row keeps a slot busy.
-        prefer: Whether its sources must be thinned alike, as for a join.
-    """
-
-    name: str
-    rates: Mapping[str, float]
-    cost_ms: float
-    prefer: Literal["any", "sic"] = "any"
+    name: str  #: what it computes
+    rates: Mapping[str, float]  #: rows a second of each source
+    cost_ms: float  #: how long a row keeps a slot busy
+    prefer: Literal["any", "sic"] = "any"  #: whether its sources must be thinned alike, as for a join
 
     @property
     def work_per_s(self) -> float:

@@ -123,15 +123,10 @@ class KafkaWire:
 
 @dataclass(frozen=True)
 class Effort:
-    """How long it runs.
+    """How long it runs."""
 
-    Attributes:
-        settle_s: From when all sites have run a batch to when measuring begins.
-        measure_s: For how long SIC is measured; with faults, before and after each.
-    """
-
-    settle_s: float = 40.0
-    measure_s: float = 60.0
+    settle_s: float = 40.0  #: from when all sites have run a batch to when measuring begins
+    measure_s: float = 60.0  #: for how long SIC is measured; with faults, before and after each
 
     @property
     def steps(self) -> int:

@@ -27,23 +27,14 @@ _ALL = 100.0
 
 @dataclass(frozen=True)
 class Answer:
-    """What the command found.
+    """What the command found."""
 
-    Attributes:
-        file: The network file.
-        load: Work a second without drops.
-        excess: The work to shed.
-        road: The road map.
-        chosen: The entry for that excess.
-        optimum: The exact optimum, if requested.
-    """
-
-    file: NetworkFile
-    load: float
-    excess: float
-    road: roadmap.RoadMap
-    chosen: int
-    optimum: dict[str, Any] | None
+    file: NetworkFile  #: the network file
+    load: float  #: work a second without drops
+    excess: float  #: the work to shed
+    road: roadmap.RoadMap  #: the road map
+    chosen: int  #: the entry for that excess
+    optimum: dict[str, Any] | None  #: the exact optimum, if requested
 
     def saved(self, entry: roadmap.Entry) -> float:
         """Work a second that an entry saves."""

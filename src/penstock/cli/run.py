@@ -33,27 +33,16 @@ LOOK_S = 0.2
 
 @dataclass(frozen=True)
 class Settings:
-    """How a network is run.
+    """How a network is run."""
 
-    Attributes:
-        seconds: For how long; None: until it is stopped.
-        batches: For how many batches of the inputs; None: until it is stopped.
-        once: Whether to process the available rows and end.
-        kind: How rows are dropped, instead of the file's setting.
-        cores: Cores of the local session.
-        shed: Whether rows are dropped at all.
-        explain: Whether to print Spark's plan of each output.
-        folder: Where checkpoints and plans are kept; None: in a folder that is deleted at the end.
-    """
-
-    seconds: float | None = None
-    batches: int | None = None
-    once: bool = False
-    kind: str | None = None
-    cores: int = 2
-    shed: bool = True
-    explain: bool = False
-    folder: Path | None = None
+    seconds: float | None = None  #: for how long; None: until it is stopped
+    batches: int | None = None  #: for how many batches of the inputs; None: until it is stopped
+    once: bool = False  #: whether to process the available rows and end
+    kind: str | None = None  #: how rows are dropped, instead of the file's setting
+    cores: int = 2  #: cores of the local session
+    shed: bool = True  #: whether rows are dropped at all
+    explain: bool = False  #: whether to print Spark's plan of each output
+    folder: Path | None = None  #: where checkpoints and plans are kept; None: in a folder that is deleted at the end
 
 
 def run(

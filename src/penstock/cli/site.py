@@ -29,23 +29,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Settings:
-    """How a site is run.
+    """How a site is run."""
 
-    Attributes:
-        seconds: For how long; None: until it is stopped.
-        batches: For how many batches; None: until it is stopped.
-        cores: Cores of the local session.
-        folder: Where checkpoint, boxes and accounts are kept, instead of the file's folder.
-        conf: Further settings of Spark, such as `spark.jars`.
-        quiet: Whether to omit the line for each batch.
-    """
-
-    seconds: float | None = None
-    batches: int | None = None
-    cores: int = 2
-    folder: Path | None = None
-    conf: tuple[str, ...] = ()
-    quiet: bool = False
+    seconds: float | None = None  #: for how long; None: until it is stopped
+    batches: int | None = None  #: for how many batches; None: until it is stopped
+    cores: int = 2  #: cores of the local session
+    folder: Path | None = None  #: where checkpoint, boxes and accounts are kept, instead of the file's folder
+    conf: tuple[str, ...] = ()  #: further settings of Spark, such as `spark.jars`
+    quiet: bool = False  #: whether to omit the line for each batch
 
 
 def run(

@@ -37,21 +37,13 @@ _MOST_NAME = 20
 
 @dataclass(frozen=True)
 class Answer:
-    """What the command found.
+    """What the command found."""
 
-    Attributes:
-        log: The log file and the query.
-        target: The target.
-        query: The recorded query.
-        outcomes: The outcome of each policy, no shedding first.
-        notes: Assumptions and caveats, one line each.
-    """
-
-    log: str
-    target: MeanQueueLatency
-    query: Recorded
-    outcomes: list[Outcome]
-    notes: list[str]
+    log: str  #: the log file and the query
+    target: MeanQueueLatency  #: the target
+    query: Recorded  #: the recorded query
+    outcomes: list[Outcome]  #: the outcome of each policy, no shedding first
+    notes: list[str]  #: assumptions and caveats, one line each
 
 
 @dataclass(frozen=True)

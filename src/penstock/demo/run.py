@@ -33,25 +33,15 @@ _WARM_UP_BATCHES, _WARM_UP_ROWS = 3, 150
 
 @dataclass
 class Run:
-    """A run, during and after.
+    """A run, during and after."""
 
-    Attributes:
-        name: What to call it.
-        mode: The guard's mode.
-        workload: What arrives.
-        start_s: When its stream began, in seconds since 1970.
-        reports: The guard's report of each batch that has ended.
-        alarms: The guard's alarms; during the run, as of the last batch.
-        errors: Errors that the guard caught.
-    """
-
-    name: str
-    mode: Mode
-    workload: Workload
-    start_s: float = 0.0
-    reports: list[Report] = field(default_factory=list)
-    alarms: tuple[str, ...] = ()
-    errors: int = 0
+    name: str  #: what to call it
+    mode: Mode  #: the guard's mode
+    workload: Workload  #: what arrives
+    start_s: float = 0.0  #: when its stream began, in seconds since 1970
+    reports: list[Report] = field(default_factory=list)  #: the guard's report of each batch that has ended
+    alarms: tuple[str, ...] = ()  #: the guard's alarms; during the run, as of the last batch
+    errors: int = 0  #: errors that the guard caught
     rows: pa.Table | None = None  #: rows kept by the batches in `reports`
 
     @property

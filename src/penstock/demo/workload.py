@@ -52,16 +52,11 @@ class Workload:
     >>> calm, overload = workload.profile.rows_per_s
     >>> overload / calm
     4.0
-
-    Attributes:
-        seconds: Length of a run.
-        target_s: Mean queuing latency to hold.
-        seed: Seed of keys, costs and values.
     """
 
-    seconds: float
-    target_s: float
-    seed: int
+    seconds: float  #: length of a run
+    target_s: float  #: mean queuing latency to hold
+    seed: int  #: seed of keys, costs and values
 
     @cached_property
     def population(self) -> Population:

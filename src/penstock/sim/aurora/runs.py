@@ -130,19 +130,12 @@ class Fare(NamedTuple):
 
 @dataclass(frozen=True)
 class PlusRun:
-    """One irregular network.
+    """One irregular network."""
 
-    Attributes:
-        fares: By excess load and policy.
-        build_ms: What it took to make each policy's map; for `exact` to solve one program.
-        behind: What the kept map lost against a fresh one at most, anywhere on the walk.
-        built: How often the kept map was built.
-    """
-
-    fares: dict[tuple[float, str], Fare]
-    build_ms: dict[str, float]
-    behind: float
-    built: int
+    fares: dict[tuple[float, str], Fare]  #: by excess load and policy
+    build_ms: dict[str, float]  #: what it took to make each policy's map; for `exact` to solve one program
+    behind: float  #: what the kept map lost against a fresh one at most, anywhere on the walk
+    built: int  #: how often the kept map was built
 
 
 def plus_run(run: int, seed: int, *, boxes: int, sharing: float, excesses: tuple[float, ...]) -> PlusRun:

@@ -27,32 +27,20 @@ Vector = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a network does under drops.
+    """What a network does under drops."""
 
-    Attributes:
-        load: Work a second.
-        delivered: Rows a second at each output, by value.
-    """
-
-    load: float
-    delivered: dict[str, Vector]
+    load: float  #: work a second
+    delivered: dict[str, Vector]  #: rows a second at each output, by value
 
 
 @dataclass(frozen=True)
 class ValueNetwork:
-    """A network whose filters are `value > constant`.
+    """A network whose filters are `value > constant`."""
 
-    Attributes:
-        network: Its shape, with costs; selectivities follow from the constants.
-        above: The constant of each filter.
-        low_utility: For each output, what its values up to `bend` are worth; the others are worth 1.
-        bend: Where the second interval of values begins.
-    """
-
-    network: Network
-    above: Mapping[str, float]
-    low_utility: Mapping[str, float]
-    bend: float = 50.0
+    network: Network  #: its shape, with costs; selectivities follow from the constants
+    above: Mapping[str, float]  #: the constant of each filter
+    low_utility: Mapping[str, float]  #: for each output, what its values up to `bend` are worth; the others are worth 1
+    bend: float = 50.0  #: where the second interval of values begins
 
     def run(self, rate: float, keep: Mapping[str, Vector | float] | None = None) -> Outcome:
         """All inputs bring `rate` rows a second; places in `keep` let a share through.

@@ -87,17 +87,11 @@ def _lost(network: ValueNetwork, excess: float, keep: dict[str, Floats]) -> tupl
 
 @dataclass(frozen=True)
 class Paths:
-    """What becomes of a row of each input and value in a network of trees, where each input feeds one output.
+    """What becomes of a row of each input and value in a network of trees, where each input feeds one output."""
 
-    Attributes:
-        query: The output of each input, by number.
-        work: Work that a row of each input and value causes.
-        arrives: Whether it comes to the output.
-    """
-
-    query: Ints
-    work: Floats
-    arrives: NDArray[np.bool_]
+    query: Ints  #: the output of each input, by number
+    work: Floats  #: work that a row of each input and value causes
+    arrives: NDArray[np.bool_]  #: whether it comes to the output
 
     @classmethod
     def of(cls, network: ValueNetwork) -> "Paths":
@@ -141,19 +135,12 @@ class Paths:
 
 @dataclass(frozen=True)
 class Cells:
-    """Rows of one input and value each.
+    """Rows of one input and value each."""
 
-    Attributes:
-        query: The output that they belong to.
-        rate: Rows a second of each.
-        work: Work of a row.
-        worth: What a row is worth if it is kept.
-    """
-
-    query: Ints
-    rate: float
-    work: Floats
-    worth: Floats
+    query: Ints  #: the output that they belong to
+    rate: float  #: rows a second of each
+    work: Floats  #: work of a row
+    worth: Floats  #: what a row is worth if it is kept
 
     def kept(self, budget: float, graphs: list[LossTolerance] | None) -> Floats:
         """The best shares by the sum of utilities; with graphs, a query's utility bends with the rows it gets.

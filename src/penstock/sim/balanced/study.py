@@ -40,19 +40,12 @@ _PRECISION, _MOST_TIMES = 1e-6, 1e3
 
 @dataclass(frozen=True)
 class Node:
-    """Queries on one node.
+    """Queries on one node."""
 
-    Attributes:
-        classes: Kinds of rows, by query, cost and worth.
-        query: The query of each.
-        worths: What a row of each is worth.
-        budget_s: Work that the node can do.
-    """
-
-    classes: Classes
-    query: NDArray[np.int64]
-    worths: Floats
-    budget_s: float
+    classes: Classes  #: kinds of rows, by query, cost and worth
+    query: NDArray[np.int64]  #: the query of each
+    worths: Floats  #: what a row of each is worth
+    budget_s: float  #: work that the node can do
 
     def delivered(self, keep: Floats) -> Floats:
         """Utility of each query, as a share of what all its rows are worth."""

@@ -19,43 +19,25 @@ SHEDDERS = ("random", "balance_sic", "penstock", "max_min")
 
 @dataclass(frozen=True)
 class Case:
-    """One point of a figure.
+    """One point of a figure."""
 
-    Attributes:
-        sites: How many.
-        queries: How many; or as many as have `total_fragments`.
-        total_fragments: Of all queries together.
-        fragments: A query's number of fragments is drawn from these.
-        odds: How often each of them is drawn; all alike if not given.
-        fragments_by_kind: A query's number of fragments follows from its kind instead.
-        capacity_share: Of what sources ask for, that all sites together can do.
-        capacity_per_s: What one site can do, in its place.
-        zipf: Skew of fragments over sites.
-        delay_s: Of links between sites.
-        message_delay_s: Of coordinators' messages, if it is another.
-        sources: How sources send.
-        costs: Work of a tuple is drawn from these, query by query.
-        interval_s: The shedding interval.
-        warm_s: What happens before is not measured.
-        seconds: When the run ends.
-    """
-
-    sites: int
-    queries: int | None = None
-    total_fragments: int = 0
-    fragments: tuple[int, ...] = (1,)
-    odds: tuple[float, ...] | None = None
+    sites: int  #: how many
+    queries: int | None = None  #: how many; or as many as have `total_fragments`
+    total_fragments: int = 0  #: of all queries together
+    fragments: tuple[int, ...] = (1,)  #: a query's number of fragments is drawn from these
+    odds: tuple[float, ...] | None = None  #: how often each of them is drawn; all alike if not given
+    #: a query's number of fragments follows from its kind instead
     fragments_by_kind: dict[str, int] = field(default_factory=dict)
-    capacity_share: float | None = None
-    capacity_per_s: float | None = None
-    zipf: float = 0.0
-    delay_s: float = 0.005
-    message_delay_s: float | None = None
-    sources: Sources = EMULAB
-    costs: tuple[float, ...] = (1.0,)
-    interval_s: float = 0.25
-    warm_s: float = 20.0
-    seconds: float = 35.0
+    capacity_share: float | None = None  #: of what sources ask for, that all sites together can do
+    capacity_per_s: float | None = None  #: what one site can do, in its place
+    zipf: float = 0.0  #: skew of fragments over sites
+    delay_s: float = 0.005  #: of links between sites
+    message_delay_s: float | None = None  #: of coordinators' messages, if it is another
+    sources: Sources = EMULAB  #: how sources send
+    costs: tuple[float, ...] = (1.0,)  #: work of a tuple is drawn from these, query by query
+    interval_s: float = 0.25  #: the shedding interval
+    warm_s: float = 20.0  #: what happens before is not measured
+    seconds: float = 35.0  #: when the run ends
 
     def deployment(self, rng: np.random.Generator) -> Deployment:
         """Draw queries, and where their fragments run."""

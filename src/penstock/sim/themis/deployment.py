@@ -31,25 +31,15 @@ KINDS = {"avg_all": Kind(10, "tree", 1), "top_5": Kind(20, "chain", 5), "cov": K
 
 @dataclass(frozen=True)
 class Sources:
-    """How sources send.
+    """How sources send."""
 
-    Attributes:
-        batches_per_s: Of each source.
-        tuples_per_batch: All batches are alike.
-        grain: Tuples of a batch are kept or shed so many at a time; 1 is tuple by tuple, more is quicker.
-        burst: What a source's rate is multiplied with in a burst; 1 for steady sources.
-        rest: What it is multiplied with between bursts.
-        burst_share: Of the time that a source is in a burst.
-        burst_s: How long a burst lasts on average.
-    """
-
-    batches_per_s: float = 3.0
-    tuples_per_batch: int = 50
-    grain: int = 10
-    burst: float = 1.0
-    rest: float = 1.0
-    burst_share: float = 0.1
-    burst_s: float = 1.0
+    batches_per_s: float = 3.0  #: of each source
+    tuples_per_batch: int = 50  #: all batches are alike
+    grain: int = 10  #: tuples of a batch are kept or shed so many at a time; 1 is tuple by tuple, more is quicker
+    burst: float = 1.0  #: what a source's rate is multiplied with in a burst; 1 for steady sources
+    rest: float = 1.0  #: what it is multiplied with between bursts
+    burst_share: float = 0.1  #: of the time that a source is in a burst
+    burst_s: float = 1.0  #: how long a burst lasts on average
 
     @property
     def steady(self) -> bool:
@@ -72,31 +62,19 @@ BURSTY_SAME_MEAN = replace(EMULAB, burst=10.0 / 1.9, rest=1.0 / 1.9)
 
 @dataclass(frozen=True)
 class Deployment:
-    """A federation, as arrays by site, by fragment and by query.
+    """A federation, as arrays by site, by fragment and by query."""
 
-    Attributes:
-        capacity: Work a site can do in a second; a tuple is one unit of work unless queries have costs of their own.
-        fragment_query: The query of each fragment.
-        fragment_site: Where each fragment runs.
-        fragment_downstream: The fragment that gets its output; -1 for a query's root.
-        fragment_sources: How many sources each fragment reads.
-        fragment_output: Derived tuples that it sends on every second.
-        query_cost: Work that a tuple of a query needs.
-        data_delay_s: From a fragment to the next one.
-        message_delay_s: From a query's coordinator to the site of each of its fragments.
-        sources: How all sources send.
-    """
-
+    #: work a site can do in a second; a tuple is one unit of work unless queries have costs of their own
     capacity: Floats
-    fragment_query: Ints
-    fragment_site: Ints
-    fragment_downstream: Ints
-    fragment_sources: Ints
-    fragment_output: Ints
-    query_cost: Floats
-    data_delay_s: Floats
-    message_delay_s: Floats
-    sources: Sources
+    fragment_query: Ints  #: the query of each fragment
+    fragment_site: Ints  #: where each fragment runs
+    fragment_downstream: Ints  #: the fragment that gets its output; -1 for a query's root
+    fragment_sources: Ints  #: how many sources each fragment reads
+    fragment_output: Ints  #: derived tuples that it sends on every second
+    query_cost: Floats  #: work that a tuple of a query needs
+    data_delay_s: Floats  #: from a fragment to the next one
+    message_delay_s: Floats  #: from a query's coordinator to the site of each of its fragments
+    sources: Sources  #: how all sources send
 
     @property
     def queries(self) -> int:
@@ -129,31 +107,18 @@ class Deployment:
 
 @dataclass(frozen=True)
 class Plan:
-    """What to draw a deployment from.
+    """What to draw a deployment from."""
 
-    Attributes:
-        sites: How many; all have the same capacity.
-        kinds: Of the queries, by name, in turn.
-        fragments: Of each query.
-        capacity_share: All sites' capacity, as a share of what all sources ask for without bursts.
-        capacity_per_s: Of one site, in tuples a second, in place of the share.
-        zipf: Skew of fragments over sites.
-        delay_s: Of all links, for data and for messages.
-        message_delay_s: Of messages, if it is another.
-        costs: Work for a tuple is drawn from these, by query.
-        sources: How sources send.
-    """
-
-    sites: int
-    kinds: Sequence[str]
-    fragments: Sequence[int]
-    capacity_share: float | None = None
-    capacity_per_s: float | None = None
-    zipf: float = 0.0
-    delay_s: float = 0.005
-    message_delay_s: float | None = None
-    costs: Sequence[float] = (1.0,)
-    sources: Sources = EMULAB
+    sites: int  #: how many; all have the same capacity
+    kinds: Sequence[str]  #: of the queries, by name, in turn
+    fragments: Sequence[int]  #: of each query
+    capacity_share: float | None = None  #: all sites' capacity, as a share of what all sources ask for without bursts
+    capacity_per_s: float | None = None  #: of one site, in tuples a second, in place of the share
+    zipf: float = 0.0  #: skew of fragments over sites
+    delay_s: float = 0.005  #: of all links, for data and for messages
+    message_delay_s: float | None = None  #: of messages, if it is another
+    costs: Sequence[float] = (1.0,)  #: work for a tuple is drawn from these, by query
+    sources: Sources = EMULAB  #: how sources send
 
 
 def deploy(plan: Plan, rng: np.random.Generator) -> Deployment:

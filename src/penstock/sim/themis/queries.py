@@ -29,20 +29,14 @@ LEAST_FREE_KB = 100_000.0
 
 @dataclass(frozen=True)
 class Query:
-    """A query of Table 1.
+    """A query of Table 1."""
 
-    Attributes:
-        streams: Values that a fragment sees: of one source, of several, of two, or of nodes' CPU and memory.
-        sources: Of one fragment.
-        partial: From values and which of them were kept, sources by tuples, to a partial result.
-        result: From partial results to a result; None if there is nothing to tell.
-        distance: From a degraded result and the perfect one to an error; None if it cannot be told.
-    """
-
-    streams: str
-    sources: int
+    streams: str  #: values that a fragment sees: of one source, of several, of two, or of nodes' CPU and memory
+    sources: int  #: of one fragment
+    #: from values and which of them were kept, sources by tuples, to a partial result
     partial: Callable[[Floats, Kept], Any]
-    result: Callable[[Sequence[Any]], Any]
+    result: Callable[[Sequence[Any]], Any]  #: from partial results to a result; None if there is nothing to tell
+    #: from a degraded result and the perfect one to an error; None if it cannot be told
     distance: Callable[[Any, Any], float | None]
 
 
