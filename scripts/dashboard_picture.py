@@ -14,8 +14,8 @@ sys.path.insert(0, str(ROOT))
 from tests.components import debian_browser  # noqa: E402 - found by the line above
 
 from penstock.sim.kept_run import sample  # noqa: E402
+from penstock.web.app import Page  # noqa: E402
 from penstock.web.board import Board  # noqa: E402
-from penstock.web.serve import Page  # noqa: E402
 
 SIZE = {"width": 1200, "height": 1000}
 

@@ -65,7 +65,9 @@ core.weighted core.answers.weighted_aggregates
 core.weighted_sums core.answers.sums
 core.work_budget core.fairness.work_budget
 core.worth core.balanced.worth
+federation.folder_bus federation.bus
 federation.site_file config.site_file
+federation.site_report federation.account
 journal store.journal
 log store.logs
 message messages.codec
@@ -85,6 +87,11 @@ spark.network.plan messages.plan
 spark.network.snapshot messages.snapshot
 spark.replay spark.quarantine.replay
 spark.sic spark.fair.sic_operators
+web.by_age web.why
+web.costs web.guarded
+web.plan_tail web.guarded
+web.serve web.app
+web.site web.guarded
 """
 #: Old name to new name.
 MOVED = {f"penstock.{old}": f"penstock.{new}" for old, new in map(str.split, _TABLE.strip().splitlines())}

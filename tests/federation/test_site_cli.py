@@ -15,9 +15,16 @@ from rich.console import Console
 from tests.command import Command, Result, in_process
 
 from penstock.cli import site as cli_site
-from penstock.federation.account import ACCOUNT, AccountLog, BatchAccount, FragmentCount, InputCount
+from penstock.federation.account import (
+    ACCOUNT,
+    AccountLog,
+    BatchAccount,
+    FragmentCount,
+    InputCount,
+    report_of,
+    watch_of,
+)
 from penstock.federation.parcel import Parcel
-from penstock.federation.site_report import report_of, watch_of
 from penstock.store.report_log import ReportLog
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ pytest.importorskip("pyspark")
 import penstock as ps
 from penstock.messages.report import Latency
 from penstock.spark.guard.metrics import GuardMetrics
-from penstock.store.totals import Totals
+from penstock.store.recent_reports import Totals
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -28,8 +28,7 @@ from penstock.spark.network import feeds, streams
 from penstock.spark.network.bound import BoundPlans, DropLog
 from penstock.store.retention import NEWEST_PLANS
 from penstock.testing import ManualClock
-from penstock.views.network.history import History
-from penstock.views.network.summary import summary
+from penstock.views.network.history import History, summary
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

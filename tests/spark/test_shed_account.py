@@ -10,7 +10,7 @@ import pytest
 
 import penstock as ps
 from penstock.store.logs import BindingLog
-from penstock.store.totals import Totals
+from penstock.store.recent_reports import Totals
 
 pytest.importorskip("pyspark")
 from penstock.spark.guard.batches import Account

@@ -14,8 +14,8 @@ from tests.web.test_page import DESK, PHONE, WAIT_MS, expect, tile
 from penstock.cli.main import main
 from penstock.messages.snapshot import Snapshot
 from penstock.spark.network.record import Record, drawn
+from penstock.web.app import Page
 from penstock.web.board import Board
-from penstock.web.serve import Page
 
 if TYPE_CHECKING:
     from pathlib import Path

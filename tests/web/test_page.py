@@ -11,16 +11,15 @@ from tests.web.writer import REASON, Writer
 
 from penstock.core.control.bucket_costs import BUCKETS
 from penstock.core.hashing import bucket, xxhash64
-from penstock.federation.account import BatchAccount, InputCount
-from penstock.federation.site_report import report_of
+from penstock.federation.account import BatchAccount, InputCount, report_of
+from penstock.web.app import Page
 from penstock.web.board import Board
-from penstock.web.serve import Page
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from penstock.web.serve import Address
+    from penstock.web.app import Address
 
 playwright = pytest.importorskip("playwright.sync_api")
 expect = playwright.expect

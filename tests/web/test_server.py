@@ -16,9 +16,8 @@ from penstock.cli.main import main
 from penstock.core.control.bucket_costs import BUCKETS
 from penstock.core.hashing import bucket, xxhash64
 from penstock.errors import PenstockError
-from penstock.web.app import PARTS, app
+from penstock.web.app import PARTS, Page, app
 from penstock.web.board import Board
-from penstock.web.serve import Page
 
 if TYPE_CHECKING:
     from pathlib import Path

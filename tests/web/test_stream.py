@@ -12,8 +12,8 @@ pytest.importorskip("pyspark")
 import penstock as ps
 from penstock import baselines
 from penstock.core.hashing import xxhash64
+from penstock.web.app import Page
 from penstock.web.board import Board
-from penstock.web.serve import Page
 from penstock.web.typed_value import typed
 from penstock.web.why import why
 

@@ -21,7 +21,7 @@ from penstock.bench.federation_files import CAPACITY, INTERVAL_S, QUERIES, SITES
 from penstock.core.fairness.jain import fairness
 from penstock.errors import PenstockError
 from penstock.federation.account import SiteAccount, add_up
-from penstock.federation.folder_bus import FolderBus
+from penstock.federation.bus import FolderBus
 from penstock.federation.kafka_bus import KafkaBus
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from penstock.web.serve import Page
+    from penstock.web.app import Page
 
 
 @contextmanager
@@ -47,7 +47,7 @@ def state(shown: Board) -> list[dict[str, Any]]:
 
 def serve(console: Console, shown: Board, *, host: str, port: int, token: str | None) -> None:
     """Show the page until Ctrl-C."""
-    from penstock.web.serve import Page
+    from penstock.web.app import Page
 
     page = Page(shown, host=host, port=port, token=token)
     _tell(console, page)
@@ -62,7 +62,7 @@ def beside(console: Console, folders: Sequence[Path], *, wanted: bool) -> Abstra
     """The page while a command runs, if requested; logs may appear later."""
     if not wanted:
         return nullcontext()
-    from penstock.web.serve import Page
+    from penstock.web.app import Page
 
     page = Page(Board(folders), any_port=True)
     _tell(console, page)

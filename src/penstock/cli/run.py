@@ -145,7 +145,7 @@ def _folder(given: Path | None) -> Iterator[Path]:
 
 def facts(file: NetworkFile, made: NetworkRun) -> dict[str, Any]:
     """The run in numbers."""
-    from penstock.views.network.summary import summary
+    from penstock.views.network.history import summary
 
     return {"network": file.name, "errors": made.errors, **summary(file.network, made.snapshots)}
 

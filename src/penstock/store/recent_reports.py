@@ -1,17 +1,11 @@
-"""The reports of the last batches in memory: a bounded number, none too old, few with their costs."""
+"""Reports in memory: those of the last batches, and the sums of all since a guard began to watch."""
 
-from __future__ import annotations
+from collections import Counter, deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 
-from collections import deque
-from dataclasses import replace
-from typing import TYPE_CHECKING
-
+from penstock.messages.report import Report
 from penstock.store.retention import AGE_S, BATCHES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from penstock.messages.report import Report
 
 #: The newest reports that have their costs by class of keys. These are most of a report's bytes.
 WITH_COSTS = 10
@@ -51,3 +45,45 @@ class Recent:
     def __getitem__(self, at: int) -> Report:
         """The report at a place; -1 is the newest."""
         return self._reports[at]
+
+
+@dataclass
+class Totals:
+    """Sums over Reports, for counters that only rise.
+
+    >>> totals = Totals()
+    >>> for number in range(3):
+    ...     totals.add(
+    ...         Report(sequence=number, start_s=0, end_s=1, rows_in=10, rows_kept=8, rows_shed={"over capacity": 2})
+    ...     )
+    >>> totals.batches, totals.rows_in, totals.rows_kept, dict(totals.rows_shed)
+    (3, 30, 24, {'over capacity': 6})
+    """
+
+    batches: int = 0
+    rows_in: int = 0
+    rows_kept: int = 0
+    rows_must_keep: int = 0
+    rows_shed: Counter[str] = field(default_factory=Counter)  #: by reason
+    rows_would_shed: Counter[str] = field(default_factory=Counter)  #: by reason, in a dry run
+    queued_rows: int = 0  #: rows whose queuing latency was measured
+    queued_s: float = 0.0  #: their latency, summed
+    busy_s: float = 0.0
+    control_s: float = 0.0
+    batches_missing: int = 0  #: batches without a report, which the sums omit
+    rows_missing: int = 0  #: their rows by Spark's count, if known
+    rows_unread: int = 0  #: rows that the gate counted beyond those that Spark has read
+
+    def add(self, report: Report) -> None:
+        """Add one Report."""
+        self.batches += 1
+        self.rows_in += report.rows_in
+        self.rows_kept += report.rows_kept
+        self.rows_must_keep += report.rows_must_keep
+        self.rows_shed.update(report.rows_shed)
+        self.rows_would_shed.update(report.rows_would_shed)
+        if report.queuing is not None:
+            self.queued_rows += report.queuing.rows
+            self.queued_s += report.queuing.rows * report.queuing.mean_s
+        self.busy_s += report.busy_s
+        self.control_s += report.control_s

@@ -13,9 +13,8 @@ from penstock.errors import PenstockError
 from penstock.federation.account import ACCOUNT
 from penstock.store.report_log import FOLDER
 from penstock.web.followed import Cursor, Followed, Json
-from penstock.web.guarded import GuardedQuery
+from penstock.web.guarded import FollowedSite, GuardedQuery
 from penstock.web.network import FollowedNetwork, has_drawing
-from penstock.web.site import FollowedSite
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

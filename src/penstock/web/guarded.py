@@ -3,23 +3,114 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from penstock.core.control.bucket_costs import BUCKETS, CHEAPEST_S, BucketCosts
 from penstock.core.control.planner import SOURCE
 from penstock.errors import PenstockError
+from penstock.federation.account import ACCOUNT
 from penstock.messages.report import Report
 from penstock.store.journal import Tail
+from penstock.store.logs import PlanLog
+from penstock.store.recent_reports import Totals
 from penstock.store.report_log import ENDING, FOLDER, Alarms, Alive, End, Missing, Watch, line_of
-from penstock.store.totals import Totals
-from penstock.web import costs, sentences
+from penstock.web import sentences
 from penstock.web.followed import Followed, Json
-from penstock.web.plan_tail import PlanTail
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
-    from penstock.core.control.bucket_costs import BucketCosts
-    from penstock.messages.plan import Plan
+    from numpy.typing import NDArray
+
+    from penstock.messages.plan import KeepTable, Plan
+
+#: How many of the newest plans are read from a new log.
+MOST_PLANS = 300
+
+
+class PlanTail:
+    """The plans of a log that another process writes, read-only, and at each call the new ones.
+
+    `restarts` counts how often the log was deleted and rewritten.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Follow the log in this folder."""
+        self.log = PlanLog(folder, make=False)  # a deleted folder must not be created again
+        self.restarts = 0
+        self._last: tuple[int, int] | None = None  # version, and what the system calls its file
+
+    def news(self) -> list[Plan]:
+        """Plans since the last call, oldest first; raises `PenstockError` if the folder cannot be read."""
+        versions = self.log.versions()
+        if self._last is not None and self._file(self._last[0]) != self._last[1]:
+            self.restarts += 1
+            self._last = None
+        seen = -1 if self._last is None else self._last[0]
+        new = [version for version in versions if version > seen][-MOST_PLANS:]
+        if new and (file := self._file(new[-1])) is not None:
+            self._last = new[-1], file
+        return [plan for version in new if (plan := self.log.get(version))]
+
+    def _file(self, version: int) -> int | None:
+        try:
+            return (self.log.folder / f"{version:020d}.plan").stat().st_ino
+        except OSError:
+            return None
+
+
+def merged(sketches: Iterable[bytes]) -> BucketCosts:
+    """The merged measurements of several reports."""
+    found = BucketCosts()
+    for sketch in sketches:
+        found.merge(BucketCosts.from_bytes(sketch))
+    return found
+
+
+def keep_shares(table: KeepTable | None) -> NDArray[np.float64]:
+    """The keep share of each of the gate's buckets."""
+    if table is None:
+        return np.ones(BUCKETS)
+    return np.resize(np.asarray(table.keep, np.float64), BUCKETS)
+
+
+def classes(costs: BucketCosts, table: KeepTable | None) -> list[dict[str, Any]]:
+    r"""The classes of keys, cheapest first; none before the first measurement.
+
+    Key buckets are grouped by cost per row, in octaves from a microsecond up: $k = \lfloor \log_2(w / 1\,\mu s)
+    \rfloor$. A million keys make a dozen classes.
+
+    >>> costs = BucketCosts()
+    >>> costs.add(np.array([7, 9]), np.array([0.001, 0.004]), np.array([1.0, 1.0]))
+    >>> [(one["from_s"], one["rows"], one["work"], one["kept"]) for one in classes(costs, None)]
+    [(0.000512, 0.5, 0.2, 1.0), (0.002048, 0.5, 0.8, 1.0)]
+    """
+    seen = np.flatnonzero(costs.rows > 0.0)
+    if not len(seen):
+        return []
+    each_s, weight = costs.costs_s()[seen], costs.weight[seen]
+    octaves = np.floor(np.log2(np.maximum(each_s, CHEAPEST_S) / CHEAPEST_S)).astype(np.int64)
+    keep = keep_shares(table)[seen]
+    work = weight * each_s
+    found = []
+    for octave in np.unique(octaves).tolist():
+        inside = octaves == octave
+        rows = float(weight[inside].sum())
+        found.append(
+            {
+                "from_s": round(CHEAPEST_S * 2.0**octave, 9),
+                "to_s": round(CHEAPEST_S * 2.0 ** (octave + 1), 9),
+                "buckets": int(inside.sum()),
+                "rows": round(rows / float(weight.sum()), 4),
+                "work": round(float(work[inside].sum()) / max(float(work.sum()), 1e-300), 4),
+                "kept": round(float(keep[inside] @ weight[inside]) / rows, 4) if rows > 0.0 else 1.0,
+            }
+        )
+    return found
+
 
 #: Costs are merged over this many of the last reports with costs.
 COST_REPORTS = 6
@@ -80,7 +171,7 @@ class GuardedQuery(Followed):
     @property
     def known_costs(self) -> BucketCosts:
         """Recent costs of rows."""
-        return costs.merged(self._sketches)
+        return merged(self._sketches)
 
     def watch_of(self, batch: int) -> Watch | None:
         """The watch under which this batch was reported."""
@@ -107,7 +198,7 @@ class GuardedQuery(Followed):
         for text in lines:
             self._take_line(text)
         if plans or lines:  # merging reports takes most of a poll
-            self._classes = costs.classes(self.known_costs, self.plan.gate(SOURCE) if self.plan else None)
+            self._classes = classes(self.known_costs, self.plan.gate(SOURCE) if self.plan else None)
 
     def _read(self) -> tuple[list[str], list[Plan]]:
         """New lines of the newest journal, and new plans."""
@@ -253,3 +344,22 @@ def _newest(folder: Path) -> Path | None:
     except OSError:
         return None  # It is being deleted.
     return max(found)[1] if found else None
+
+
+class FollowedSite(GuardedQuery):
+    """One site's folder, followed. A site keeps a share of each input regardless of keys, so there is no why-box."""
+
+    kind = "site"
+
+    def _forget(self) -> None:
+        super()._forget()
+        self._plans = _NoPlans(self.folder / ACCOUNT)
+
+
+class _NoPlans(PlanTail):
+    """A site's plans are not shown; a missing folder is."""
+
+    def news(self) -> list[Plan]:
+        if not self.log.folder.is_dir():
+            raise PenstockError(f"{self.log.folder} is gone")
+        return []

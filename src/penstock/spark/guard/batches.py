@@ -12,9 +12,8 @@ from penstock.spark.guard.misuse import GATE, known_plan
 from penstock.spark.guard.teller import line_of
 from penstock.spark.plans.control_row import ANOTHERS, NO_PLAN, UNREADABLE, UNUSABLE, WHY
 from penstock.spark.progress import ProgressFeed, arrival_trouble
-from penstock.store.recent_reports import Recent
+from penstock.store.recent_reports import Recent, Totals
 from penstock.store.report_log import Missing
-from penstock.store.totals import Totals
 from penstock.wording import counted
 
 if TYPE_CHECKING:

@@ -30,10 +30,9 @@ if TYPE_CHECKING:
     from penstock.spark.guard.reading import Dealing, Reading
     from penstock.spark.plans.places import Plans, Store
     from penstock.spark.progress import Progress
-    from penstock.store.recent_reports import Recent
+    from penstock.store.recent_reports import Recent, Totals
     from penstock.store.report_log import ReportSink
     from penstock.store.retention import Bindings
-    from penstock.store.totals import Totals
 
 #: Input is over when no data has been there for so long.
 IDLE_S = 2.0

@@ -52,15 +52,14 @@ from penstock.spark.plans.binding import GateOptions
 from penstock.spark.plans.places import on_connect
 from penstock.spark.plans.rules import new_number, opened
 from penstock.spark.probe.measured import measured, unmeasured
-from penstock.spark.quarantine.forward import Forward
-from penstock.spark.quarantine.prepare import prepared, staged
+from penstock.spark.quarantine.forward import Forward, prepared, staged
 from penstock.spark.quarantine.replay import calm
 from penstock.spark.quarantine.rows import SIGN, Place
 from penstock.spark.quarantine.second_read import reads, second_read
 from penstock.spark.quarantine.shed_account import ShedAccount
 from penstock.spark.row_columns import RowColumns
+from penstock.store.recent_reports import Totals
 from penstock.store.report_log import Watch
-from penstock.store.totals import Totals
 
 if TYPE_CHECKING:
     import os

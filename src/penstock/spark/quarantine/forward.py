@@ -5,27 +5,28 @@ from __future__ import annotations
 import logging
 import threading
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
 
+from penstock.core.control.planner import SOURCE
 from penstock.errors import PenstockError
 from penstock.spark import file_log
 from penstock.spark.expected_errors import quiet
+from penstock.spark.plans.places import on_connect
 from penstock.spark.quarantine import forwarded
 from penstock.spark.quarantine.replay import started
-from penstock.spark.quarantine.rows import Sign, stored_schema
+from penstock.spark.quarantine.rows import ADDED, Place, Sign, Writer, stored_schema
 from penstock.spark.quarantine.tables import refuse_shared
 from penstock.spark.quarantine.topic import as_json, refuse_unreachable
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.types import StructType
 
-    from penstock.spark.quarantine.rows import Place
+    from penstock.spark.plans.places import Store
 
 _logger = logging.getLogger("penstock")
 
@@ -107,3 +108,25 @@ def _first_line(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     own = (line.partition(_OWN)[2] for line in lines if line.startswith(_OWN))
     return next(own, lines[0] if lines else type(error).__name__)
+
+
+def prepared(place: Place, df: DataFrame, store: Store, weight: str, guard: str) -> Writer:
+    """What writes the shed rows of a stream, in a place that is known to be usable."""
+    if on_connect(df.sparkSession):
+        raise PenstockError("quarantine needs classic Spark: a Spark Connect client cannot manage the folder")
+    if not df.isStreaming:
+        raise PenstockError("quarantine needs a stream: rows of a batch have no batch number to be written once by")
+    taken = next((name for name in df.columns if name in ADDED), None)
+    if taken is not None:
+        raise PenstockError(f"the stream has a column {taken} already: rename it, the quarantine needs the name")
+    sign = Sign(guard, weight, df.schema.json())
+    folder = staged(place, store)
+    if place.kind != "folder":
+        refuse_unusable(df.sparkSession, place, folder, stored_schema(sign))
+    sign.put(folder)
+    return Writer(str(folder), str(store.folder), SOURCE)
+
+
+def staged(place: Place, store: Store) -> Path:
+    """The folder of shed rows; for a table or a topic, it is the guard's own."""
+    return Path(place.name) if place.kind == "folder" else store.folder / "quarantine"

@@ -33,11 +33,12 @@ from penstock.federation.account import (
     StartLog,
     added,
     added_fragments,
+    report_of,
+    watch_of,
 )
+from penstock.federation.bus import FolderBus
 from penstock.federation.exchange import Exchange
-from penstock.federation.folder_bus import FolderBus
 from penstock.federation.kafka_bus import KafkaBus
-from penstock.federation.site_report import report_of, watch_of
 from penstock.messages.plan import Plan
 from penstock.spark import file_log
 from penstock.spark.checkpoint import batch_id
