@@ -113,7 +113,7 @@ def test_listing_3_1_a_request_is_answered_before_the_matrices_go_out() -> None:
 
 @pytest.mark.parametrize("costs_s", [[2.0] * 60, [1.0, 50.0, 3.0] * 20])
 def test_first_check_sends_at_two_windows_and_every_two_windows_after_it(costs_s: list[float]) -> None:
-    machine = operator(sending="first_check", tolerance=0.0)
+    machine = operator(first_check=True, tolerance=0.0)
     sent_at = [row for row, cost_s in enumerate(costs_s, start=1) if execute(machine, [cost_s])]
     assert sent_at == list(range(2 * WINDOW_ROWS, 61, 2 * WINDOW_ROWS))
 

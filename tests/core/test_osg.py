@@ -4,8 +4,6 @@ import pytest
 
 from penstock.core.grouping.machines import Assign, Done, Received, Send
 from penstock.core.grouping.osg import (
-    InstanceState,
-    Matrices,
     OsgInstance,
     OsgScheduler,
     SchedulerState,
@@ -13,6 +11,7 @@ from penstock.core.grouping.osg import (
     SyncRequest,
 )
 from penstock.core.row.cost_sketch import CostSketch
+from penstock.core.row.las import Matrices, OperatorState
 from penstock.core.row.machines import Arrived
 from penstock.errors import PenstockError
 
@@ -81,16 +80,16 @@ def running(instances: int = 2, **settings: bool) -> OsgScheduler:
 def test_figure_2a_start_to_stabilizing_takes_a_snapshot_after_n_rows() -> None:
     machine = instance_of()
     assert execute(machine, [2.0] * (WINDOW_ROWS - 1)) == []
-    assert machine.state is InstanceState.START
+    assert machine.state is OperatorState.START
     assert execute(machine, [2.0]) == []
-    assert machine.state is InstanceState.STABILIZING
+    assert machine.state is OperatorState.STABILIZING
 
 
 def test_figure_2b_stabilizing_stays_and_updates_the_snapshot_while_costs_move() -> None:
     machine = instance_of(tolerance=0.3)
     execute(machine, [1.0] * WINDOW_ROWS)
     assert execute(machine, [3.0] * WINDOW_ROWS) == []  # the mean went from 1 to 2: moved by 1
-    assert machine.state is InstanceState.STABILIZING
+    assert machine.state is OperatorState.STABILIZING
     (send,) = execute(machine, [3.0] * WINDOW_ROWS)  # from 2 to 7/3: by 0.17, but by 1.33 from the first snapshot
     assert send == Send(Matrices(rows_of_7([1.0] * 3 + [3.0] * 6)))
 
@@ -99,7 +98,7 @@ def test_figure_2c_stabilizing_to_start_sends_the_matrices_to_all_and_resets_the
     machine = instance_of()
     (send,) = execute(machine, [2.0] * (2 * WINDOW_ROWS))
     assert send == Send(Matrices(rows_of_7([2.0] * 6)), scheduler=None)
-    assert machine.state is InstanceState.START
+    assert machine.state is OperatorState.START
     (later,) = execute(machine, [5.0] * (2 * WINDOW_ROWS))
     assert later == Send(Matrices(rows_of_7([5.0] * 6)))
     assert send == Send(Matrices(rows_of_7([2.0] * 6)))  # what was sent does not change any more

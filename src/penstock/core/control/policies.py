@@ -172,7 +172,7 @@ class LoadAware:
             CostSketch.sized(self.epsilon, self.delta, self.seed),
             window_rows=self.window_rows,
             tolerance=self.tolerance,
-            sending=self.sending,
+            first_check=self.sending == "first_check",
         )
 
 

@@ -25,21 +25,17 @@ N. Rivetti, E. Anceaume, Y. Busnel, L. Querzoni, B. Sericola: Online Scheduling 
 Stream Processing Systems, Middleware 2016, section 3.2.
 """
 
-import copy
 from dataclasses import dataclass
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from penstock.core.grouping.machines import Assign, Done, Received, Send
-from penstock.core.row.cost_sketch import CostSketch
+from penstock.core.row.las import Matrices, StableSketch
 from penstock.core.row.machines import Arrived
-from penstock.core.settings import number, whole_number
+from penstock.core.settings import whole_number
 
-
-@dataclass(frozen=True, slots=True)
-class Matrices:
-    """Instance to all schedulers: F and W, now stable."""
-
-    sketch: CostSketch
+if TYPE_CHECKING:
+    from penstock.core.row.cost_sketch import CostSketch
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,52 +55,25 @@ class SyncReply:
     delta_s: float
 
 
-class InstanceState(Enum):
-    """The states of Figure 2."""
-
-    START = "start"
-    STABILIZING = "stabilizing"
-
-
-class OsgInstance:
+class OsgInstance(StableSketch):
     """Learns what rows cost here and sends the sketch when it has settled (Figure 2 and Listing 3.1).
 
     The rule is that of LAS's operator, with two differences of the print: a row counts in the matrices before the check
     of its window, and a reply names the epoch it belongs to.
 
+    >>> from penstock.core.row.cost_sketch import CostSketch
     >>> instance = OsgInstance(CostSketch(rows=1, columns=1), window_rows=1)
     >>> instance.executed(Done(key=1, assigned_s=0, finish_s=1, cost_s=1)), instance.state
-    ([], <InstanceState.STABILIZING: 'stabilizing'>)
+    ([], <OperatorState.STABILIZING: 'stabilizing'>)
     >>> [send.message for send in instance.executed(Done(key=1, assigned_s=1, finish_s=2, cost_s=1))]
     [Matrices(sketch=CostSketch(rows=1, columns=1, seed=0, count=2.0, total_cost=2.0))]
     >>> instance.state
-    <InstanceState.START: 'start'>
+    <OperatorState.START: 'start'>
     """
-
-    def __init__(
-        self, sketch: CostSketch, *, window_rows: int = 1024, tolerance: float = 0.05, first_check: bool = False
-    ) -> None:
-        """Start in START with an empty sketch; check every `window_rows` rows (N), up to `tolerance` (mu).
-
-        With `first_check` the matrices go out at the first check, whatever equation (1) says.
-        """
-        self.state = InstanceState.START
-        self._window_rows = whole_number("window_rows", window_rows, 1)
-        self._tolerance = number("tolerance", tolerance, 0.0)
-        self._first_check = first_check
-        self._sketch = sketch
-        self._snapshot = sketch.snapshot()
-        self._executed_rows = 0
-
-    @property
-    def memory_bytes(self) -> int:
-        """F, W and the snapshot S."""
-        return self._sketch.nbytes + self._snapshot.nbytes
 
     def executed(self, row: Done) -> list[Send]:
         """Count the row, answer its request; every window send the matrices (2.C) or look again later (2.A, 2.B)."""
         self._sketch.update(row.key, row.cost_s)
-        self._executed_rows += 1
         sends: list[Send] = []
         match row.request:
             case None:
@@ -113,18 +82,7 @@ class OsgInstance:
                 sends.append(Send(SyncReply(epoch, row.finish_s - cumulated_s), scheduler))
             case _:
                 raise TypeError(f"not a request of OSG: {row.request!r}")
-        if self._executed_rows % self._window_rows == 0:
-            if self.state is InstanceState.STABILIZING and self._settled():
-                sends.append(Send(Matrices(copy.copy(self._sketch))))
-                self._sketch.reset()
-                self.state = InstanceState.START
-            else:
-                self._snapshot = self._sketch.snapshot()
-                self.state = InstanceState.STABILIZING
-        return sends
-
-    def _settled(self) -> bool:
-        return self._first_check or self._sketch.relative_error(self._snapshot) <= self._tolerance
+        return [*sends, *map(Send, self._one_more())]
 
 
 class SchedulerState(Enum):
@@ -142,6 +100,7 @@ class OsgScheduler:
     >>> scheduler = OsgScheduler(instances=1)
     >>> scheduler.assign(Arrived(now_s=0.0, key=7))
     Assign(instance=0, request=None)
+    >>> from penstock.core.row.cost_sketch import CostSketch
     >>> sketch = CostSketch(rows=1, columns=1)
     >>> sketch.update(7, 2.0)
     >>> scheduler.receive(Received(1.0, 0, Matrices(sketch)))

@@ -59,28 +59,20 @@ class ShedderState(Enum):
     RUN = "run"
 
 
-class LasOperator:
-    """Learns costs by key and sends the sketch when it has settled (Listing 3.1).
-
-    >>> operator = LasOperator(CostSketch(rows=1, columns=1), window_rows=1)
-    >>> first, second = (Executed(key=1, arrived_s=0, start_s=t, finish_s=t + 1, cost_s=1) for t in (0, 1))
-    >>> operator.executed(first), operator.state
-    ([], <OperatorState.STABILIZING: 'stabilizing'>)
-    """
+class StableSketch:
+    """Costs by key, sent when they have settled: what Figure 2 of LAS and that of OSG have in common."""
 
     def __init__(
-        self,
-        sketch: CostSketch,
-        *,
-        window_rows: int = 1024,
-        tolerance: float = 0.05,
-        sending: Sending = "printed",
+        self, sketch: CostSketch, *, window_rows: int = 1024, tolerance: float = 0.05, first_check: bool = False
     ) -> None:
-        """Start in START with an empty sketch; check every `window_rows` executed rows (N), up to `tolerance` (mu)."""
+        """Start in START with an empty sketch; check every `window_rows` executed rows (N), up to `tolerance` (mu).
+
+        With `first_check` the sketch is sent at the first check, whatever equation (1) says.
+        """
         self.state = OperatorState.START
-        self.window_rows = whole_number("window_rows", window_rows, 1)
-        self.tolerance = number("tolerance", tolerance, 0.0)
-        self.sending: Sending = sending
+        self._window_rows = whole_number("window_rows", window_rows, 1)
+        self._tolerance = number("tolerance", tolerance, 0.0)
+        self._first_check = first_check
         self._sketch = sketch
         self._snapshot = sketch.snapshot()
         self._executed_rows = 0
@@ -90,25 +82,41 @@ class LasOperator:
         """F, W and the snapshot S."""
         return self._sketch.nbytes + self._snapshot.nbytes
 
+    def _one_more(self) -> list[Matrices]:
+        """Count a row; every window either give the sketch away (2.C) or look again later (2.A, 2.B)."""
+        self._executed_rows += 1
+        if self._executed_rows % self._window_rows:
+            return []
+        if self.state is OperatorState.START or not self._settled():
+            self._snapshot = self._sketch.snapshot()
+            self.state = OperatorState.STABILIZING
+            return []
+        settled = Matrices(copy.copy(self._sketch))
+        self._sketch.reset()
+        self.state = OperatorState.START
+        return [settled]
+
+    def _settled(self) -> bool:
+        return self._first_check or self._sketch.relative_error(self._snapshot) <= self._tolerance
+
+
+class LasOperator(StableSketch):
+    """Learns costs by key and sends the sketch when it has settled (Listing 3.1).
+
+    >>> operator = LasOperator(CostSketch(rows=1, columns=1), window_rows=1)
+    >>> first, second = (Executed(key=1, arrived_s=0, start_s=t, finish_s=t + 1, cost_s=1) for t in (0, 1))
+    >>> operator.executed(first), operator.state
+    ([], <OperatorState.STABILIZING: 'stabilizing'>)
+    """
+
     def executed(self, row: Executed) -> list[Send]:
         """Answer a request at once; every window either send the sketch (2.C) or look again later (2.A, 2.B)."""
-        self._executed_rows += 1
         sends: list[Send] = []
         if row.request is not None:
             sends.append(Send(Delta(row.finish_s - _expected_free(row.request))))
-        if self._executed_rows % self.window_rows == 0:
-            if self.state is OperatorState.STABILIZING and self._settled():
-                sends.append(Send(Matrices(copy.copy(self._sketch))))
-                self._sketch.reset()
-                self.state = OperatorState.START
-            else:
-                self._snapshot = self._sketch.snapshot()
-                self.state = OperatorState.STABILIZING
+        sends += map(Send, self._one_more())
         self._sketch.update(row.key, row.cost_s)
         return sends
-
-    def _settled(self) -> bool:
-        return self.sending == "first_check" or self._sketch.relative_error(self._snapshot) <= self.tolerance
 
 
 class LasShedder:
