@@ -133,7 +133,7 @@ def check_las(stream: Stream, las: Las) -> tuple[int, int]:
         CostSketch(las.rows, las.columns, SEED),
         window_rows=las.window_rows,
         tolerance=las.tolerance,
-        first_check=True if las.first_check else "printed",
+        first_check=las.first_check,
     )
     readable = simulate(stream, shedder, operator, delay_s=las.delay_s).queuing_s
     quick, nop_rows = las.quick(stream)
