@@ -64,17 +64,11 @@ class _Shown:
 
 @dataclass(frozen=True, repr=False)
 class Document:
-    """A file's values with their positions.
+    """A file's values with their positions."""
 
-    Attributes:
-        file: The file's name, as it was given.
-        data: Its values.
-        root: The nodes they were made from.
-    """
-
-    file: str
-    data: object
-    root: yaml.Node
+    file: str  #: the file's name, as it was given
+    data: object  #: its values
+    root: yaml.Node  #: the nodes they were made from
 
     def line(self, where: Where) -> int:
         """The line of a value; if it is missing, of its parent."""

@@ -12,24 +12,15 @@ _OLD_NAMES = {"salt": "seed"}
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What the file guard.json holds.
+    """What the file guard.json holds."""
 
-    Attributes:
-        name: Of the guard, the query of a `Fair`, or the grouping.
-        key: Columns that identify rows; empty if there are none.
-        row: Columns that identify a row; empty for all of them.
-        cost_column: The column with what a row costs, if the policy is told.
-        seed: What coins depend on.
-        sources: Of the query of a `Fair`.
-        value: The column by which rows are worth more or less, and from which value to which, how much.
-    """
-
-    name: str
-    key: tuple[str, ...] = ()
-    row: tuple[str, ...] = ()
-    cost_column: str | None = None
-    seed: int = 0
-    sources: tuple[str, ...] = ()
+    name: str  #: of the guard, the query of a `Fair`, or the grouping
+    key: tuple[str, ...] = ()  #: columns that identify rows; empty if there are none
+    row: tuple[str, ...] = ()  #: columns that identify a row; empty for all of them
+    cost_column: str | None = None  #: the column with what a row costs, if the policy is told
+    seed: int = 0  #: what coins depend on
+    sources: tuple[str, ...] = ()  #: of the query of a `Fair`
+    #: The column by which rows are worth more or less, and from which value to which, how much.
     value: tuple[str, tuple[tuple[float, float, float], ...]] | None = None
 
     def to_json(self) -> str:

@@ -381,19 +381,12 @@ def _interval_s(tasks: list[TaskSums], ages: Ages | None, progress: Progress, be
 
 
 class News(NamedTuple):
-    """What a look at a query found.
+    """What a look at a query found."""
 
-    Attributes:
-        newest: The newest trigger, whether a batch ran in it or not; None before the first.
-        first: Whether this is the first trigger that was found.
-        batches: The batches that ran since the last look, oldest first.
-        forgotten: Numbers of batches that ran since the last look and that Spark no longer knows.
-    """
-
-    newest: Progress | None = None
-    first: bool = False
-    batches: tuple[Progress, ...] = ()
-    forgotten: range = range(0)
+    newest: Progress | None = None  #: the newest trigger, whether a batch ran in it or not; None before the first
+    first: bool = False  #: whether this is the first trigger that was found
+    batches: tuple[Progress, ...] = ()  #: the batches that ran since the last look, oldest first
+    forgotten: range = range(0)  #: numbers of batches that ran since the last look and that Spark no longer knows
 
 
 class ProgressFeed:

@@ -34,17 +34,11 @@ _HOW = "give progress of a query: `query.recentProgress` as JSON lines or an arr
 
 @dataclass(frozen=True)
 class Recording:
-    """The progress of one query.
+    """The progress of one query."""
 
-    Attributes:
-        query: Its name, or its id if it has none, without what would move a terminal's cursor.
-        progress: In the order of their batches; triggers without rows are among them.
-        unread: What was left out because it could not be read: its place, and why.
-    """
-
-    query: str
-    progress: tuple[Progress, ...]
-    unread: tuple[str, ...] = ()
+    query: str  #: its name, or its id if it has none, without what would move a terminal's cursor
+    progress: tuple[Progress, ...]  #: in the order of their batches; triggers without rows are among them
+    unread: tuple[str, ...] = ()  #: what was left out because it could not be read: its place, and why
 
 
 def read(path: Path, query: str | None = None) -> Recording:

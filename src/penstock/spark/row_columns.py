@@ -31,27 +31,18 @@ _KAFKA_ROW = ("topic", "partition", "offset")
 
 @dataclass(frozen=True)
 class RowColumns:
-    """Which columns of a stream say what about a row; checked against a data frame when they are used.
+    """Which columns of a stream say what about a row; checked against a data frame when they are used."""
 
-    Attributes:
-        key: Columns whose values decide the bucket; none: all rows share one.
-        row: Columns that tell rows apart; none: Kafka's topic, partition and offset, or else all columns.
-        arrival: Column with the time of arrival; `None`: `arrival` or `timestamp`, if there is one.
-        keep: Rows that must be kept: a condition in SQL, or a column.
-        cost: Column with a row's true cost in seconds, which then decides the bucket in place of the key.
-        weight: Column with the weights.
-        weight_named: Whether the user named it, so that numbers in it are weights although no guard made them.
-        worth: What rows are worth by a column's values, which is then told by the bucket as well.
-    """
-
-    key: tuple[str, ...]
+    key: tuple[str, ...]  #: columns whose values decide the bucket; none: all rows share one
+    #: Columns that tell rows apart; none: Kafka's topic, partition and offset, or else all columns.
     row: tuple[str, ...]
-    arrival: str | None
-    keep: str | Column | None
-    cost: str | None
-    weight: str
+    arrival: str | None  #: column with the time of arrival; `None`: `arrival` or `timestamp`, if there is one
+    keep: str | Column | None  #: rows that must be kept: a condition in SQL, or a column
+    cost: str | None  #: column with a row's true cost in seconds, which then decides the bucket in place of the key
+    weight: str  #: column with the weights
     cost_setting: str = "cost_column"  #: what the user knows `cost` by
-    worth: Worth | None = None
+    worth: Worth | None = None  #: what rows are worth by a column's values, which is then told by the bucket as well
+    #: Whether the user named it, so that numbers in it are weights although no guard made them.
     weight_named: bool = True
     weight_setting: str = "weight"  #: what the user knows `weight` by
 

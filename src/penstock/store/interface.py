@@ -8,13 +8,9 @@ from penstock.errors import PenstockError
 
 
 class StoreError(PenstockError):
-    """An operation of a store failed.
+    """An operation of a store failed."""
 
-    Attributes:
-        why: What the system says.
-    """
-
-    why: str = ""
+    why: str = ""  #: what the system says
 
 
 class Store(Protocol):

@@ -28,38 +28,22 @@ ALIVE_S = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watch(Message):
-    """A guard has begun to plan for a query.
+    """A guard has begun to plan for a query."""
 
-    Attributes:
-        guard: Its name.
-        query: Identity of the query.
-        began_s: When it began.
-        mode: `enforce` or `dry_run`.
-        policy: The policy that chooses the rows to shed.
-        target: The target, in words.
-        target_s: The latency to hold, if it is one.
-        target_rows_per_s: The rate to hold, if it is one.
-        key: Columns that determine a row's cost.
-        key_types: Their types, as Spark spells them; empty if not known.
-        row: Columns that identify rows, if given.
-        row_types: Their types.
-        keep: Which rows must be kept; empty if none.
-        salt: Seed of the hash by which its gate chooses rows; `None` if an older release wrote the record.
-    """
-
-    guard: Name
-    query: Text
-    began_s: Seconds
-    mode: Name
-    policy: Text = ""
-    target: Text = ""
-    target_s: Seconds | None = None
-    target_rows_per_s: Seconds | None = None
-    key: tuple[Name, ...] = ()
-    key_types: tuple[Name, ...] = ()
-    row: tuple[Name, ...] = ()
-    row_types: tuple[Name, ...] = ()
-    keep: Text = ""
+    guard: Name  #: its name
+    query: Text  #: identity of the query
+    began_s: Seconds  #: when it began
+    mode: Name  #: `enforce` or `dry_run`
+    policy: Text = ""  #: the policy that chooses the rows to shed
+    target: Text = ""  #: the target, in words
+    target_s: Seconds | None = None  #: the latency to hold, if it is one
+    target_rows_per_s: Seconds | None = None  #: the rate to hold, if it is one
+    key: tuple[Name, ...] = ()  #: columns that determine a row's cost
+    key_types: tuple[Name, ...] = ()  #: their types, as Spark spells them; empty if not known
+    row: tuple[Name, ...] = ()  #: columns that identify rows, if given
+    row_types: tuple[Name, ...] = ()  #: their types
+    keep: Text = ""  #: which rows must be kept; empty if none
+    #: Seed of the hash by which its gate chooses rows; `None` if an older release wrote the record.
     salt: Int64 | None = None
 
     @classmethod
@@ -89,15 +73,10 @@ class Missing(Message):
 
 @dataclass(frozen=True, slots=True)
 class Alive(Message):
-    """The guard watches its query and has nothing else to report.
+    """The guard watches its query and has nothing else to report."""
 
-    Attributes:
-        told_s: When it looked.
-        batch: The batch that ran without a row at the gate, if one has.
-    """
-
-    told_s: Seconds
-    batch: Count | None = None
+    told_s: Seconds  #: when it looked
+    batch: Count | None = None  #: the batch that ran without a row at the gate, if one has
 
     @classmethod
     def _of_today(cls, document: dict[str, Any]) -> dict[str, Any]:

@@ -25,23 +25,14 @@ class Began(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BatchEnded(Generic[R]):
-    """A batch is done; at a site, which plans by what came, it is about to run.
+    """A batch is done; at a site, which plans by what came, it is about to run."""
 
-    Attributes:
-        now_s: The time.
-        batch: Its number.
-        report: What happened in it, for the planner; None if nothing did that tells anything.
-        costs: New costs to deal rows by, if there are any.
-        rows: Rows that came to the gate.
-        offsets: Rows that the batch has by its offsets; None if these do not count rows.
-    """
-
-    now_s: float
-    batch: int
-    report: R | None = None
-    costs: Costs | None = None
-    rows: int = 0
-    offsets: int | None = None
+    now_s: float  #: the time
+    batch: int  #: its number
+    report: R | None = None  #: what happened in it, for the planner; None if nothing did that tells anything
+    costs: Costs | None = None  #: new costs to deal rows by, if there are any
+    rows: int = 0  #: rows that came to the gate
+    offsets: int | None = None  #: rows that the batch has by its offsets; None if these do not count rows
 
 
 class Misread(NamedTuple):

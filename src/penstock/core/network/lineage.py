@@ -33,17 +33,11 @@ class Columns:
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """A way from a place to an output.
+    """A way from a place to an output."""
 
-    Attributes:
-        output: Where it ends.
-        columns: What columns there are made of at the place.
-        filters: The filters on the way, with the condition in terms of the place if that is known.
-    """
-
-    output: str
-    columns: Columns
-    filters: Filters = ()
+    output: str  #: where it ends
+    columns: Columns  #: what columns there are made of at the place
+    filters: Filters = ()  #: the filters on the way, with the condition in terms of the place if that is known
 
 
 class Tracer:

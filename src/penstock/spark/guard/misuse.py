@@ -194,17 +194,11 @@ UNWATCHED_S, LOOK_S = 30.0, 5.0
 
 
 class Gate(NamedTuple):
-    """A gate in a data frame.
+    """A gate in a data frame."""
 
-    Attributes:
-        guard: Name of its guard.
-        metric: What it observes in a batch that passes it.
-        spark: The session of its data frame.
-    """
-
-    guard: str
-    metric: str
-    spark: SparkSession
+    guard: str  #: name of its guard
+    metric: str  #: what it observes in a batch that passes it
+    spark: SparkSession  #: the session of its data frame
 
 
 class Reminder:

@@ -43,21 +43,13 @@ PATIENCE_S = 20.0
 
 @dataclass(frozen=True)
 class Counts:
-    """What a batch counted.
+    """What a batch counted."""
 
-    Attributes:
-        came: Rows of each root, before drops.
-        leaving: Rows that each node put out, behind a drop at a root.
-        arcs: Rows on each arc, behind its drop.
-        busy_s: Seconds that each Python box took.
-        quantiles: Of the subject at some places, before their drops: the values at `QUANTILES`.
-    """
-
-    came: dict[str, int]
-    leaving: dict[str, int]
-    arcs: dict[str, int]
-    busy_s: dict[str, float]
-    quantiles: dict[str, list[float]]
+    came: dict[str, int]  #: rows of each root, before drops
+    leaving: dict[str, int]  #: rows that each node put out, behind a drop at a root
+    arcs: dict[str, int]  #: rows on each arc, behind its drop
+    busy_s: dict[str, float]  #: seconds that each Python box took
+    quantiles: dict[str, list[float]]  #: of the subject at some places, before their drops: the values at `QUANTILES`
 
 
 class Batch:

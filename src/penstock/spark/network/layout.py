@@ -20,19 +20,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Layout:
-    """Stages of a network in a folder.
+    """Stages of a network in a folder."""
 
-    Attributes:
-        network: What is run.
-        stages: Its stages, each behind those that feed it.
-        schemas: What leaves each node.
-        folder: Where the run stores its state.
-    """
-
-    network: Network
-    stages: tuple[Stage, ...]
-    schemas: Mapping[str, StructType]
-    folder: Path
+    network: Network  #: what is run
+    stages: tuple[Stage, ...]  #: its stages, each behind those that feed it
+    schemas: Mapping[str, StructType]  #: what leaves each node
+    folder: Path  #: where the run stores its state
 
     def feeds(self, arc: Arc) -> bool:
         """Whether rows of an arc go to another stage, and not to an output."""

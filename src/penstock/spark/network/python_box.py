@@ -24,19 +24,12 @@ BUSY = "__penstock_busy_s"
 
 @dataclass(frozen=True)
 class TimedRows:
-    """A function of one row over batches; hidden columns go round it.
+    """A function of one row over batches; hidden columns go round it."""
 
-    Attributes:
-        box: The box's name.
-        path: The function, as `module:function`.
-        schema: Results with the hidden columns and the time.
-        hidden: Columns that the function does not see.
-    """
-
-    box: str
-    path: str
-    schema: pa.Schema
-    hidden: tuple[str, ...]
+    box: str  #: the box's name
+    path: str  #: the function, as `module:function`
+    schema: pa.Schema  #: results with the hidden columns and the time
+    hidden: tuple[str, ...]  #: columns that the function does not see
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The function's results."""

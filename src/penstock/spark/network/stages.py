@@ -20,19 +20,12 @@ INPUTS = "inputs"
 
 @dataclass(frozen=True)
 class Stage:
-    """One streaming query.
+    """One streaming query."""
 
-    Attributes:
-        name: The box with the state, or `inputs`.
-        roots: Where its rows come from: all inputs, or that box.
-        boxes: Its stateless boxes, each behind its sources.
-        ends: Arcs on which rows leave it, to an output or to a box with a state.
-    """
-
-    name: str
-    roots: tuple[str, ...]
-    boxes: tuple[str, ...]
-    ends: tuple[Arc, ...]
+    name: str  #: the box with the state, or `inputs`
+    roots: tuple[str, ...]  #: where its rows come from: all inputs, or that box
+    boxes: tuple[str, ...]  #: its stateless boxes, each behind its sources
+    ends: tuple[Arc, ...]  #: arcs on which rows leave it, to an output or to a box with a state
 
 
 def stages(network: Network) -> list[Stage]:

@@ -31,21 +31,13 @@ if TYPE_CHECKING:
 
 @dataclass
 class Worked:
-    """A fragment's result, held until it is written.
+    """A fragment's result, held until it is written."""
 
-    Attributes:
-        rows: The result, with its SIC; None if nothing came, for then the SQL is not run.
-        count: How many rows it has.
-        sic: What came in, and so goes out.
-        kept: How many rows it was made of.
-        seconds: How long that took.
-    """
-
-    rows: DataFrame | None
-    count: int
-    sic: float
-    kept: int
-    seconds: float
+    rows: DataFrame | None  #: the result, with its SIC; None if nothing came, for then the SQL is not run
+    count: int  #: how many rows it has
+    sic: float  #: what came in, and so goes out
+    kept: int  #: how many rows it was made of
+    seconds: float  #: how long that took
 
 
 class Batch:

@@ -62,15 +62,11 @@ class Spot:
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """An arc: bends and straight parts by turns, and the slot for its label, which its last part passes.
+    """An arc: bends and straight parts by turns, and the slot for its label, which its last part passes."""
 
-    Attributes:
-        points: Where a bend begins and where it ends, again and again; the last point is at the target.
-        label: The slot.
-    """
-
+    #: Where a bend begins and where it ends, again and again; the last point is at the target.
     points: tuple[tuple[float, float], ...]
-    label: Spot
+    label: Spot  #: the slot
 
 
 @dataclass(frozen=True, slots=True)

@@ -207,27 +207,16 @@ def _color(cursor: float, utility: float | None) -> str:
 
 @dataclass(slots=True, eq=False)
 class _Row:
-    """A line of the drawing: an input, or an arc and the node it leads to.
+    """A line of the drawing: an input, or an arc and the node it leads to."""
 
-    Attributes:
-        place: The name of the input or arc.
-        node: The name of the node.
-        note: The box's kind.
-        parent: The line that it comes from.
-        drawn: The line below which the node's own arcs are, if that is another.
-        below: The lines that are joined to this one.
-        prefix: What is drawn before the name.
-        skips: Whether lines between this one and the one above it are left out.
-    """
-
-    place: str
-    node: str
-    note: str
-    parent: _Row | None
-    drawn: _Row | None = None
-    below: list[_Row] = field(default_factory=list)
-    prefix: str = ""
-    skips: bool = False
+    place: str  #: the name of the input or arc
+    node: str  #: the name of the node
+    note: str  #: the box's kind
+    parent: _Row | None  #: the line that it comes from
+    drawn: _Row | None = None  #: the line below which the node's own arcs are, if that is another
+    below: list[_Row] = field(default_factory=list)  #: the lines that are joined to this one
+    prefix: str = ""  #: what is drawn before the name
+    skips: bool = False  #: whether lines between this one and the one above it are left out
 
 
 def _rows(network: Network) -> list[_Row]:

@@ -16,21 +16,13 @@ if TYPE_CHECKING:
 
 
 class Arrivals(NamedTuple):
-    """What is about to run.
+    """What is about to run."""
 
-    Attributes:
-        rows: Rows in, by input.
-        elapsed_s: Time over which they came.
-        known: What peers give, by query.
-        waited: Whether they waited because the site was stopped, and are not to be thinned for their age.
-        timed: Whether anything tells over which time they came.
-    """
-
-    rows: Mapping[str, int]
-    elapsed_s: float
-    known: Mapping[str, Known]
-    waited: bool = False
-    timed: bool = True
+    rows: Mapping[str, int]  #: rows in, by input
+    elapsed_s: float  #: time over which they came
+    known: Mapping[str, Known]  #: what peers give, by query
+    waited: bool = False  #: whether they waited because the site was stopped, and are not to be thinned for their age
+    timed: bool = True  #: whether anything tells over which time they came
 
 
 class SiteDecisions:

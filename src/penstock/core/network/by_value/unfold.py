@@ -42,42 +42,26 @@ class Label(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """A place of the network, for the rows of one cell.
+    """A place of the network, for the rows of one cell."""
 
-    Attributes:
-        place: Its name in the network.
-        arc: Its name in the copy: an arc, or an input.
-        label: The cell; None if rows are dropped whatever their value.
-        view: The subject at this place in terms of where judging began; None if it begins here.
-        ways: The paths of this cell's rows: the spots that they pass, by number, and how many rows pass.
-        rows: Rows a second of this cell without drops.
-        origins: The inputs that they come from.
-    """
-
-    place: str
-    arc: str
-    label: Label | None
-    view: Peeled | None
-    ways: Ways
-    rows: float
-    origins: frozenset[str]
+    place: str  #: its name in the network
+    arc: str  #: its name in the copy: an arc, or an input
+    label: Label | None  #: the cell; None if rows are dropped whatever their value
+    view: Peeled | None  #: the subject at this place in terms of where judging began; None if it begins here
+    ways: Ways  #: the paths of this cell's rows: the spots that they pass, by number, and how many rows pass
+    rows: float  #: rows a second of this cell without drops
+    origins: frozenset[str]  #: the inputs that they come from
 
 
 @dataclass(frozen=True, slots=True)
 class Unfolded:
-    """The copy of a network.
+    """The copy of a network."""
 
-    Attributes:
-        network: Inputs, a box for each cell that comes to it, an output for each cell that is delivered.
-        spots: Where rows can be dropped.
-        outputs: For each output its copies, with the rows a second that they get without drops.
-        places: The spots' arcs and inputs, as places of the copy.
-    """
-
-    network: Network
-    spots: tuple[Spot, ...]
+    network: Network  #: inputs, a box for each cell that comes to it, an output for each cell that is delivered
+    spots: tuple[Spot, ...]  #: where rows can be dropped
+    #: For each output its copies, with the rows a second that they get without drops.
     outputs: dict[str, dict[str, float]]
-    places: tuple[Place, ...]
+    places: tuple[Place, ...]  #: the spots' arcs and inputs, as places of the copy
 
 
 @dataclass(frozen=True, slots=True)
