@@ -9,7 +9,7 @@ const OLD_S = 60;
 
 export class Fairness {
   constructor() {
-    this.chart = new Chart("Fairness between queries", "Source information content of each query's results, and Jain's index over them: 1 is even.", {
+    this.chart = new Chart("Fairness between queries", "Source information content of each query's results, and Jain's index over them; 1 means equal.", {
       format: (value) => (value === null ? "–" : Number(value.toFixed(2)).toString()),
       series: (queries) => [
         ...queries.map((query, at) => ({ name: `SIC ${query}`, kind: "line", faint: queries.length > COLORS, color: `var(--shed-${at % COLORS})`, of: (group) => mean(group, (one) => one.sic[query]) })),

@@ -17,7 +17,7 @@ const reasons = (head) => [...new Set([...Object.keys(head.rows_shed), ...Object
 export class GuardView {
   constructor() {
     this.tiles = h("dl", { class: "tiles" });
-    this.latency = new Chart("Queuing latency", "How long rows wait before they are taken up.", {
+    this.latency = new Chart("Queuing latency", "Wait of rows from arrival to the start of processing.", {
       format: seconds,
       units: SECONDS,
       limit: (head) => head.target_s,
@@ -27,7 +27,7 @@ export class GuardView {
       ],
     });
     this.latency.panel.classList.add("wide");
-    this.rows = new Chart("Rows a second", "Every row that came in is kept, or shed for a reason.", {
+    this.rows = new Chart("Rows a second", "Every incoming row is kept, or shed with a reason.", {
       format: count,
       limit: (head) => head.target_rows_per_s,
       series: (head) => [
@@ -40,12 +40,12 @@ export class GuardView {
       ].filter((one) => one.name !== "must be kept" || head.rows_must_keep),
     });
     const purple = { kind: "line", color: "var(--shed-2)", fill: "color-mix(in srgb, var(--shed-2) 16%, transparent)" };
-    this.age = new Chart("Age of the backlog", "How long the oldest row that waits at the source has waited.", {
+    this.age = new Chart("Age of the backlog", "Wait of the oldest row at the source.", {
       format: seconds,
       units: SECONDS,
       series: () => [{ ...purple, name: "oldest row", of: (group) => most(group, (one) => one.age_s) }],
     });
-    this.waiting = new Chart("Backlog", "Rows that wait at the source when a batch ends; how old they are was not measured.", {
+    this.waiting = new Chart("Backlog", "Rows that wait at the source when a batch ends; their age was not measured.", {
       format: count,
       series: () => [{ ...purple, name: "rows", of: (group) => most(group, (one) => one.waiting) }],
     });
@@ -112,7 +112,7 @@ function costs(head) {
   const rows = head.costs.map((one) => [`${seconds(one.from_s)} to ${seconds(one.to_s)}`, bar(one.rows, "var(--wait)"), bar(one.work, "var(--shed-0)"), bar(one.kept)]);
   return [
     h("h3", {}, "Cost of a row, by class of keys"),
-    h("p", { class: "note" }, "Keys whose rows cost about the same, as measured lately, and what the newest plan keeps of them."),
+    h("p", { class: "note" }, "Classes of keys by recently measured cost, and their keep share in the newest plan."),
     table("Costs", [["cost of a row", "words"], ["rows in", ""], ["work", ""], ["kept", ""]], rows, "Nothing was measured yet."),
   ];
 }

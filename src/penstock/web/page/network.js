@@ -9,7 +9,7 @@ const number = (value) => (value === null || value === undefined ? "–" : value
 export class NetworkView {
   constructor() {
     this.tiles = h("dl", { class: "tiles" });
-    this.load = new Chart("Load", "Seconds of work that fall due in a second, and how many may be done.", {
+    this.load = new Chart("Load", "Work due per second, and the allowed work, in seconds of a task.", {
       format: number,
       series: () => [
         { name: "due without drops", kind: "line", color: "var(--shed-1)", of: (group) => most(group, (one) => one.load) },
@@ -17,7 +17,7 @@ export class NetworkView {
         { name: "allowed", kind: "line", color: "var(--target)", of: (group) => mean(group, (one) => one.allowed) },
       ],
     });
-    this.utility = new Chart("Utility", "What the outputs are worth with the rows they get: 1 is all of it.", {
+    this.utility = new Chart("Utility", "Utility of the outputs with the rows they get; 1 is the maximum.", {
       format: number,
       series: () => [{ name: "mean over outputs", kind: "line", color: "var(--wait)", fill: "var(--wait-fill)", of: (group) => mean(group, (one) => one.utility) }],
     });

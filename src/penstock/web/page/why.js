@@ -9,7 +9,7 @@ export class Why {
     this.form = h("form", { onsubmit: (event) => { event.preventDefault(); this.ask(); }, oninput: () => this.forget() }, this.fields);
     this.panel = h("section", { class: "panel wide", "aria-label": "Why was this row dropped?" },
       h("h3", {}, "Why was this row dropped?"),
-      h("p", { class: "note" }, "The plan and the hash of the key tell: no row was stored for this. A key left empty is the empty text."), this.form, this.answer);
+      h("p", { class: "note" }, "The plan and the hash of the key determine the answer; no row is stored. An empty key is the empty text."), this.form, this.answer);
   }
 
   update(log) {
