@@ -11,23 +11,7 @@ from rich.table import Table
 
 from penstock import hardware
 from penstock.cli import bench_runs as runs_of
-from penstock.cli.options import (
-    Boxes,
-    ClassCount,
-    Fragments,
-    GateRows,
-    GroupingRepeats,
-    GrowthBatches,
-    Jobs,
-    Json,
-    Learn,
-    Measure,
-    PreferRows,
-    Repeats,
-    Runs,
-    Schedules,
-    Seed,
-)
+from penstock.cli import options
 from penstock.cli.printing import SCREEN, check_outputs, jobs_or_cores, progress_bar, write_json
 from penstock.errors import PenstockError
 from penstock.extras import require_spark
@@ -44,7 +28,7 @@ group = typer.Typer(help="Measure speed on this machine.", no_args_is_help=True,
 
 
 @group.command("sim")
-def bench_simulator(*, runs: Runs = 200, jobs: Jobs = 0, json_file: Json = None) -> None:
+def bench_simulator(*, runs: options.Runs = 200, jobs: options.Jobs = 0, json_file: options.Json = None) -> None:
     """Verdicts per second and core of the simulator, and the time of the paper's 5,000 runs."""
     from penstock.bench.simulator import PAPER_RUNS, bench_sim
 
@@ -70,7 +54,7 @@ def bench_simulator(*, runs: Runs = 200, jobs: Jobs = 0, json_file: Json = None)
 
 
 @group.command("answers")
-def bench_answers(*, runs: Runs = 20_000, seed: Seed = 0, json_file: Json = None) -> None:
+def bench_answers(*, runs: options.Runs = 20_000, seed: options.Seed = 0, json_file: options.Json = None) -> None:
     """How often 95 percent intervals contain the true value, for groups drawn and shed at random."""
     from penstock.sim.coverage import CASES, LEAST, MOST, bench_coverage
 
@@ -94,7 +78,7 @@ def bench_answers(*, runs: Runs = 20_000, seed: Seed = 0, json_file: Json = None
 
 
 @group.command("grains")
-def bench_shedding_grains(*, seed: Seed = 0, json_file: Json = None) -> None:
+def bench_shedding_grains(*, seed: options.Seed = 0, json_file: options.Json = None) -> None:
     """The gate, the row gate, and both together on a micro-batch query, on virtual time."""
     from penstock.sim.grains import GRAIN_RUNS, bench_grains
 
@@ -111,7 +95,9 @@ def bench_shedding_grains(*, seed: Seed = 0, json_file: Json = None) -> None:
 
 
 @group.command("roadmap")
-def bench_roadmap(*, boxes: Boxes = 1000, repeats: Repeats = 9, seed: Seed = 0, json_file: Json = None) -> None:
+def bench_roadmap(
+    *, boxes: options.Boxes = 1000, repeats: options.Repeats = 9, seed: options.Seed = 0, json_file: options.Json = None
+) -> None:
     """Time to build and read a road map of a random network, against a linear program at every change."""
     run = partial(runs_of.run_roadmap, boxes, repeats, seed)
     _bench("road map", repeats, run, runs_of.show_roadmap, json_file)
@@ -119,7 +105,11 @@ def bench_roadmap(*, boxes: Boxes = 1000, repeats: Repeats = 9, seed: Seed = 0, 
 
 @group.command("density")
 def bench_density(
-    *, classes: ClassCount = 100_000, repeats: Repeats = 9, seed: Seed = 0, json_file: Json = None
+    *,
+    classes: options.ClassCount = 100_000,
+    repeats: options.Repeats = 9,
+    seed: options.Seed = 0,
+    json_file: options.Json = None,
 ) -> None:
     """Time of Balanced to allot work to many classes of rows, for alpha 0, 1, 2 and infinity."""
     run = partial(runs_of.run_density, classes, repeats, seed)
@@ -127,14 +117,16 @@ def bench_density(
 
 
 @group.command("gate")
-def bench_gate(*, rows: GateRows = 60_000_000, repeats: Repeats = 7, json_file: Json = None) -> None:
+def bench_gate(
+    *, rows: options.GateRows = 60_000_000, repeats: options.Repeats = 7, json_file: options.Json = None
+) -> None:
     """Rows a second of the gate on Spark, against DataFrame.sample on the same rows."""
     run = partial(runs_of.run_gate, rows, repeats)
     _bench_on_spark("gate", repeats + 3, run, runs_of.show_gate, json_file)
 
 
 @group.command("idle")
-def bench_idle(*, repeats: Repeats = 5, json_file: Json = None) -> None:
+def bench_idle(*, repeats: options.Repeats = 5, json_file: options.Json = None) -> None:
     """Cost of a guard on Spark without overload: a guarded pipeline against the bare one."""
     _bench_on_spark("idle", repeats + 1, partial(runs_of.run_idle, repeats), runs_of.show_idle, json_file)
 
@@ -142,11 +134,11 @@ def bench_idle(*, repeats: Repeats = 5, json_file: Json = None) -> None:
 @group.command("latency")
 def bench_latency(
     *,
-    learn: Learn = 20.0,
-    measure: Measure = 60.0,
-    prefer: PreferRows = "cheap",
-    repeats: Repeats = 1,
-    json_file: Json = None,
+    learn: options.Learn = 20.0,
+    measure: options.Measure = 60.0,
+    prefer: options.PreferRows = "cheap",
+    repeats: options.Repeats = 1,
+    json_file: options.Json = None,
 ) -> None:
     """How each policy holds a 2 s target on Spark at 25, 50 and 100 percent overload; 22 minutes a repeat."""
     run = partial(runs_of.run_latency, learn, measure, prefer, repeats)
@@ -159,8 +151,8 @@ def bench_grouping(
     figure_12: Annotated[
         bool, typer.Option("--figure-12", help="OSG's figure 12 in its place: completion times as speeds change.")
     ] = False,
-    repeats: GroupingRepeats = None,
-    json_file: Json = None,
+    repeats: options.GroupingRepeats = None,
+    json_file: options.Json = None,
 ) -> None:
     """Gain of grouping by cost on Spark over repartition(k), and against known costs; 40 minutes."""
     if figure_12 and repeats is not None:
@@ -177,7 +169,11 @@ def bench_grouping(
 
 @group.command("balanced")
 def bench_balanced(
-    *, repeats: Repeats = 3, learn: Learn = 45.0, measure: Measure = 30.0, json_file: Json = None
+    *,
+    repeats: options.Repeats = 3,
+    learn: options.Learn = 45.0,
+    measure: options.Measure = 30.0,
+    json_file: options.Json = None,
 ) -> None:
     """Utility of policies for three queries of different cost and worth, at twice the load; 8 minutes a repeat."""
     require_spark()
@@ -186,7 +182,13 @@ def bench_balanced(
 
 
 @group.command("chaos")
-def bench_chaos(*, schedules: Schedules = 10_000, seed: Seed = 0, jobs: Jobs = 0, json_file: Json = None) -> None:
+def bench_chaos(
+    *,
+    schedules: options.Schedules = 10_000,
+    seed: options.Seed = 0,
+    jobs: options.Jobs = 0,
+    json_file: options.Json = None,
+) -> None:
     """Whether loop, store and planner keep their promises under seeded schedules of faults; a minute for 10,000."""
     from penstock.sim import chaos
 
@@ -216,13 +218,15 @@ def bench_chaos(*, schedules: Schedules = 10_000, seed: Seed = 0, jobs: Jobs = 0
 
 
 @group.command("growth")
-def bench_growth(*, batches: GrowthBatches = 100_000, json_file: Json = None) -> None:
+def bench_growth(*, batches: options.GrowthBatches = 100_000, json_file: options.Json = None) -> None:
     """Growth of files, memory and batch time over a day of batches; 30 minutes."""
     _bench_on_spark("growth", 4, partial(runs_of.run_growth, batches), runs_of.show_growth, json_file)
 
 
 @group.command("fair")
-def bench_fair(*, settle: Learn = 30.0, measure: Measure = 40.0, json_file: Json = None) -> None:
+def bench_fair(
+    *, settle: options.Learn = 30.0, measure: options.Measure = 40.0, json_file: options.Json = None
+) -> None:
     """Fairness of four overloaded queries: Fair, random shedding, a guard each, and Spark's pools."""
     require_spark()
     run = partial(runs_of.run_fair, settle, measure)
@@ -231,7 +235,11 @@ def bench_fair(*, settle: Learn = 30.0, measure: Measure = 40.0, json_file: Json
 
 @group.command("balance")
 def bench_balance(
-    *, fragments: Fragments = 2000, repeats: Repeats = 101, seed: Seed = 0, json_file: Json = None
+    *,
+    fragments: options.Fragments = 2000,
+    repeats: options.Repeats = 101,
+    seed: options.Seed = 0,
+    json_file: options.Json = None,
 ) -> None:
     """Time of an overloaded node to decide which tuples to keep, fairly and at random."""
     run = partial(runs_of.run_balance, fragments, repeats, seed)
@@ -241,15 +249,15 @@ def bench_balance(
 @group.command("federation")
 def bench_federation(
     *,
-    settle: Learn = 40.0,
-    measure: Measure = 60.0,
+    settle: options.Learn = 40.0,
+    measure: options.Measure = 60.0,
     kafka: Annotated[
         str | None, typer.Option(help="Connect the sites by a Kafka broker instead of a folder.", metavar="HOST:PORT")
     ] = None,
     faults: Annotated[
         bool, typer.Option("--faults", help="Kill a site, cut the transport, send bad messages, shift a clock.")
     ] = False,
-    json_file: Json = None,
+    json_file: options.Json = None,
 ) -> None:
     """Fairness of the SIC of queries shared by three sites, against random shedding; 5 minutes."""
     run = partial(runs_of.run_federation, settle, measure, kafka, faults=faults)

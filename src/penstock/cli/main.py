@@ -14,40 +14,7 @@ from typer.core import TyperGroup
 
 import penstock
 from penstock import hardware
-from penstock.cli.options import (
-    Batches,
-    Checkpoints,
-    Cores,
-    Dashboard,
-    DemoOut,
-    Folder,
-    GuardOverhead,
-    Host,
-    Json,
-    Kind,
-    LogPath,
-    LogQuery,
-    LogTarget,
-    NetworkPath,
-    Placement,
-    Port,
-    RunKind,
-    RunOut,
-    RunSeconds,
-    Seconds,
-    Seed,
-    Shed,
-    SiteAccounts,
-    SiteFolder,
-    SitePath,
-    Solver,
-    SparkConf,
-    Spread,
-    Step,
-    Target,
-    Token,
-    Trigger,
-)
+from penstock.cli import options
 from penstock.cli.printing import (
     SCREEN,
     check_outputs,
@@ -103,12 +70,12 @@ def _penstock(
 @app.command()
 def demo(
     *,
-    seconds: Seconds = 40.0,
-    target: Target = 2.0,
-    seed: Seed = 0,
-    out: DemoOut = Path("out/demo"),
-    dashboard: Dashboard = False,
-    json_file: Json = None,
+    seconds: options.Seconds = 40.0,
+    target: options.Target = 2.0,
+    seed: options.Seed = 0,
+    out: options.DemoOut = Path("out/demo"),
+    dashboard: options.Dashboard = False,
+    json_file: options.Json = None,
 ) -> None:
     """Run an overloaded Spark query on this machine, first unguarded, then guarded; two minutes on an idle machine."""
     require_spark()
@@ -142,14 +109,14 @@ def demo(
 
 @app.command()
 def roadmap(
-    file: NetworkPath,
+    file: options.NetworkPath,
     *,
-    kind: Kind = None,
-    shed: Shed = None,
-    placement: Placement = None,
-    solver: Solver = None,
-    step: Step = None,
-    json_file: Json = None,
+    kind: options.Kind = None,
+    shed: options.Shed = None,
+    placement: options.Placement = None,
+    solver: options.Solver = None,
+    step: options.Step = None,
+    json_file: options.Json = None,
 ) -> None:
     """Show the load of a query network, its road map of drops, and the entry for a given excess."""
     import penstock.cli.roadmap as cli_roadmap
@@ -162,19 +129,19 @@ def roadmap(
 
 @app.command()
 def whatif(  # noqa: PLR0913 - one argument an option
-    progress: LogPath,
+    progress: options.LogPath,
     *,
-    target: LogTarget,
-    query: LogQuery = None,
-    spread: Spread = 1.0,
-    trigger: Trigger = None,
-    guard_overhead: GuardOverhead = None,
+    target: options.LogTarget,
+    query: options.LogQuery = None,
+    spread: options.Spread = 1.0,
+    trigger: options.Trigger = None,
+    guard_overhead: options.GuardOverhead = None,
     quarantine: Annotated[bool, typer.Option("--quarantine", help="Guards keep shed rows in a quarantine.")] = False,
-    seed: Seed = 0,
+    seed: options.Seed = 0,
     out: Annotated[
         Path | None, typer.Option(help="Write whatif.png and whatif.json to this folder.", metavar="DIR")
     ] = None,
-    json_file: Json = None,
+    json_file: options.Json = None,
 ) -> None:
     """Replay a recorded progress log of Spark under each policy: rows shed and latency."""
     import penstock.cli.whatif as cli_whatif
@@ -193,19 +160,19 @@ def whatif(  # noqa: PLR0913 - one argument an option
 
 @app.command("run")
 def run_network(  # noqa: PLR0913 - one argument an option
-    file: NetworkPath,
+    file: options.NetworkPath,
     *,
-    seconds: RunSeconds = None,
-    batches: Batches = None,
+    seconds: options.RunSeconds = None,
+    batches: options.Batches = None,
     once: Annotated[bool, typer.Option("--once", help="Process the available rows, then end.")] = False,
-    kind: RunKind = None,
-    cores: Cores = 2,
+    kind: options.RunKind = None,
+    cores: options.Cores = 2,
     shed: Annotated[bool, typer.Option(help="Drop rows when overloaded.")] = True,
     explain: Annotated[bool, typer.Option("--explain", help="Print Spark's plan of each output.")] = False,
-    folder: Folder = None,
-    dashboard: Dashboard = False,
-    out: RunOut = None,
-    json_file: Json = None,
+    folder: options.Folder = None,
+    dashboard: options.Dashboard = False,
+    out: options.RunOut = None,
+    json_file: options.Json = None,
 ) -> None:
     """Run a query network on Spark: shared boxes run once per batch, drops cost the least utility; Ctrl-C ends it."""
     require_spark()
@@ -240,16 +207,16 @@ def run_network(  # noqa: PLR0913 - one argument an option
 
 @app.command("dashboard")
 def show_dashboard(
-    checkpoints: Checkpoints = None,
+    checkpoints: options.Checkpoints = None,
     *,
     sample: Annotated[bool, typer.Option("--sample", help="Show a simulated query instead of a log.")] = False,
     wait: Annotated[
         bool, typer.Option("--wait", help="Show the page before a query has written its first plan.")
     ] = False,
-    host: Host = "127.0.0.1",
-    port: Port = PORT,
-    token: Token = None,
-    json_file: Json = None,
+    host: options.Host = "127.0.0.1",
+    port: options.Port = PORT,
+    token: options.Token = None,
+    json_file: options.Json = None,
 ) -> None:
     """Serve a live page over the logs of guarded queries and networks; with --json, write its data once."""
     import penstock.cli.dashboard as cli_dashboard
@@ -284,8 +251,8 @@ def replay_quarantine(
         Path | None,
         typer.Option(help="Only while the query with this checkpoint sheds nothing.", metavar="CHECKPOINT"),
     ] = None,
-    cores: Cores = 2,
-    json_file: Json = None,
+    cores: options.Cores = 2,
+    json_file: options.Json = None,
 ) -> None:
     """Replay the rows that a guard has shed through the pipeline, each once."""
     require_spark()
@@ -298,16 +265,16 @@ def replay_quarantine(
 
 @app.command("site")
 def run_site(  # noqa: PLR0913 - one argument an option
-    file: SitePath = None,
+    file: options.SitePath = None,
     *,
-    seconds: RunSeconds = None,
-    batches: Batches = None,
-    cores: Cores = 2,
-    folder: SiteFolder = None,
-    conf: SparkConf = None,
-    account: SiteAccounts = None,
-    dashboard: Dashboard = False,
-    json_file: Json = None,
+    seconds: options.RunSeconds = None,
+    batches: options.Batches = None,
+    cores: options.Cores = 2,
+    folder: options.SiteFolder = None,
+    conf: options.SparkConf = None,
+    account: options.SiteAccounts = None,
+    dashboard: options.Dashboard = False,
+    json_file: options.Json = None,
 ) -> None:
     """Run one site of a federation on Spark, until Ctrl-C; or, with --account, add up the accounts of several sites."""
     import penstock.cli.dashboard as cli_dashboard

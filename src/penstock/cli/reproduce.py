@@ -9,19 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from penstock import hardware
+from penstock.cli import options
 from penstock.cli import reproduce_osg as cli_osg
 from penstock.cli import reproduce_themis as cli_themis
-from penstock.cli.options import (
-    Eps,
-    Jobs,
-    Json,
-    OsgRuns,
-    Out,
-    Runs,
-    Seed,
-    StreamRows,
-    ThemisRuns,
-)
 from penstock.cli.printing import (
     Paper,
     check_outputs,
@@ -53,12 +43,12 @@ def reproduce_las(  # noqa: PLR0913 - one argument an option
     figure: Annotated[
         str | None, typer.Option(help=f"One of {', '.join(las.FIGURES)}; all if not given.", metavar="N")
     ] = None,
-    runs: Runs = 60,
-    seed: Seed = 0,
-    eps: Eps = las.Effort.epsilon,
-    jobs: Jobs = 0,
-    out: Out = None,
-    json_file: Json = None,
+    runs: options.Runs = 60,
+    seed: options.Seed = 0,
+    eps: options.Eps = las.Effort.epsilon,
+    jobs: options.Jobs = 0,
+    out: options.Out = None,
+    json_file: options.Json = None,
     data: Annotated[
         Path | None, typer.Option(help="Figure 7: a recorded stream, Parquet or CSV.", metavar="FILE")
     ] = None,
@@ -106,11 +96,11 @@ def reproduce_aurora(
     figure: Annotated[
         str | None, typer.Option(help=f"One of {', '.join(aurora.FIGURES)}; all if not given.", metavar="N")
     ] = None,
-    runs: Runs = aurora.Effort.runs,
-    seed: Seed = 0,
-    jobs: Jobs = 0,
-    out: Out = None,
-    json_file: Json = None,
+    runs: options.Runs = aurora.Effort.runs,
+    seed: options.Seed = 0,
+    jobs: options.Jobs = 0,
+    out: options.Out = None,
+    json_file: options.Json = None,
 ) -> None:
     """Load shedding in Aurora (Tatbul et al., VLDB 2003): figures 9 to 12, and road maps beyond the paper (plus)."""
     names = named(figure, aurora.FIGURES)
@@ -127,12 +117,12 @@ def reproduce_osg(  # noqa: PLR0913 - one argument an option
     figure: Annotated[
         str | None, typer.Option(help=f"One of {', '.join(osg.FIGURES)}; all if not given.", metavar="N")
     ] = None,
-    runs: OsgRuns = osg.Effort.runs,
-    seed: Seed = 0,
-    rows: StreamRows = None,
-    jobs: Jobs = 0,
-    out: Out = None,
-    json_file: Json = None,
+    runs: options.OsgRuns = osg.Effort.runs,
+    seed: options.Seed = 0,
+    rows: options.StreamRows = None,
+    jobs: options.Jobs = 0,
+    out: options.Out = None,
+    json_file: options.Json = None,
     data: Annotated[
         Path | None, typer.Option(help="Figures 13 and 14: a recorded stream, Parquet or CSV.", metavar="FILE")
     ] = None,
@@ -165,11 +155,11 @@ def reproduce_plus(
     figure: Annotated[
         str | None, typer.Option(help=f"One of {', '.join(plus.FIGURES)}; all if not given.", metavar="NAME")
     ] = None,
-    runs: Runs = plus.Effort.runs,
-    seed: Seed = 0,
-    jobs: Jobs = 0,
-    out: Out = None,
-    json_file: Json = None,
+    runs: options.Runs = plus.Effort.runs,
+    seed: options.Seed = 0,
+    jobs: options.Jobs = 0,
+    out: options.Out = None,
+    json_file: options.Json = None,
 ) -> None:
     """One policy for cost, worth and fairness: each paper's scenario by its own measure, and what estimates cost."""
     names = named(figure, plus.FIGURES)
@@ -186,11 +176,11 @@ def reproduce_themis(  # noqa: PLR0913 - one argument an option
     figure: Annotated[
         str | None, typer.Option(help=f"One of {', '.join(themis.FIGURES)}; all if not given.", metavar="N")
     ] = None,
-    runs: ThemisRuns = themis.Effort.runs,
-    seed: Seed = 0,
-    jobs: Jobs = 0,
-    out: Out = None,
-    json_file: Json = None,
+    runs: options.ThemisRuns = themis.Effort.runs,
+    seed: options.Seed = 0,
+    jobs: options.Jobs = 0,
+    out: options.Out = None,
+    json_file: options.Json = None,
     data: Annotated[
         Path | None, typer.Option(help="Figures 6 and 7: traces of machines, Parquet or CSV.", metavar="FILE")
     ] = None,
