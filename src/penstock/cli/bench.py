@@ -30,27 +30,9 @@ group = typer.Typer(help="Measure speed on this machine.", no_args_is_help=True,
 @group.command("sim")
 def bench_simulator(*, runs: options.Runs = 200, jobs: options.Jobs = 0, json_file: options.Json = None) -> None:
     """Verdicts per second and core of the simulator, and the time of the paper's 5,000 runs."""
-    from penstock.bench.simulator import PAPER_RUNS, bench_sim
+    from penstock.bench.simulator import bench_sim
 
-    json_file = check_outputs(None, json_file)
-    with progress_bar() as progress:
-        task = progress.add_task("simulator", total=2 * runs)
-        result = bench_sim(runs, jobs_or_cores(jobs), partial(progress.advance, task))
-    result["machine"] = hardware.describe()
-    table = Table("algorithm", "million verdicts per second and core", "slowest to fastest run")
-    for row in result["rows"]:
-        rate = {name: value / 1e6 for name, value in row["decisions_per_s_per_core"].items()}
-        table.add_row(row["algorithm"], f"{rate['mean']:.1f}", f"{rate['min']:.1f} to {rate['max']:.1f}")
-    SCREEN.print(table)
-    whole = result["whole_runs"]
-    SCREEN.print(
-        f"Streams and the paper's four algorithms together: {whole['decisions_per_s_per_core'] / 1e6:.1f} million "
-        f"verdicts per second and core; {PAPER_RUNS} runs take {whole['seconds_for_paper_runs']:.0f} s "
-        f"on {result['parameters']['jobs']} processes; peak memory {whole['peak_memory_mib']:.0f} MiB.",
-        highlight=False,
-    )
-    SCREEN.print(f"Measured on {hardware.in_one_line(result['machine'])}.", highlight=False)
-    write_json(json_file, result)
+    _bench("simulator", 2 * runs, partial(bench_sim, runs, jobs_or_cores(jobs)), runs_of.show_simulator, json_file)
 
 
 @group.command("answers")
@@ -99,7 +81,9 @@ def bench_roadmap(
     *, boxes: options.Boxes = 1000, repeats: options.Repeats = 9, seed: options.Seed = 0, json_file: options.Json = None
 ) -> None:
     """Time to build and read a road map of a random network, against a linear program at every change."""
-    run = partial(runs_of.run_roadmap, boxes, repeats, seed)
+    from penstock.bench import roadmap
+
+    run = partial(roadmap.bench_roadmap, boxes, repeats, seed)
     _bench("road map", repeats, run, runs_of.show_roadmap, json_file)
 
 
@@ -112,7 +96,9 @@ def bench_density(
     json_file: options.Json = None,
 ) -> None:
     """Time of Balanced to allot work to many classes of rows, for alpha 0, 1, 2 and infinity."""
-    run = partial(runs_of.run_density, classes, repeats, seed)
+    from penstock.bench import density
+
+    run = partial(density.bench_density, classes, repeats, seed)
     _bench("density", repeats, run, runs_of.show_density, json_file)
 
 
@@ -121,14 +107,20 @@ def bench_gate(
     *, rows: options.GateRows = 60_000_000, repeats: options.Repeats = 7, json_file: options.Json = None
 ) -> None:
     """Rows a second of the gate on Spark, against DataFrame.sample on the same rows."""
-    run = partial(runs_of.run_gate, rows, repeats)
-    _bench_on_spark("gate", repeats + 3, run, runs_of.show_gate, json_file)
+    require_spark()
+    from penstock.bench import gate
+
+    run = runs_of.in_folder(gate.bench_gate, rows, repeats)
+    _bench("gate", repeats + 3, run, runs_of.show_gate, json_file)
 
 
 @group.command("idle")
 def bench_idle(*, repeats: options.Repeats = 5, json_file: options.Json = None) -> None:
     """Cost of a guard on Spark without overload: a guarded pipeline against the bare one."""
-    _bench_on_spark("idle", repeats + 1, partial(runs_of.run_idle, repeats), runs_of.show_idle, json_file)
+    require_spark()
+    from penstock.bench import idle
+
+    _bench("idle", repeats + 1, runs_of.in_folder(idle.bench_idle, repeats), runs_of.show_idle, json_file)
 
 
 @group.command("latency")
@@ -141,8 +133,12 @@ def bench_latency(
     json_file: options.Json = None,
 ) -> None:
     """How each policy holds a 2 s target on Spark at 25, 50 and 100 percent overload; 22 minutes a repeat."""
-    run = partial(runs_of.run_latency, learn, measure, prefer, repeats)
-    _bench_on_spark("latency", 15 * repeats, run, runs_of.show_latency, json_file)
+    require_spark()
+    from penstock.bench import latency
+
+    effort = latency.Effort(repeats, learn_s=learn, measure_s=measure, prefer="cheap" if prefer == "cheap" else "any")
+    run = runs_of.in_folder(latency.bench_latency, effort)
+    _bench("latency", 15 * repeats, run, runs_of.show_latency, json_file)
 
 
 @group.command("grouping")
@@ -157,14 +153,16 @@ def bench_grouping(
     """Gain of grouping by cost on Spark over repartition(k), and against known costs; 40 minutes."""
     if figure_12 and repeats is not None:
         raise PenstockError.setting("--repeats", repeats, "it without --figure-12, which is one run")
-    if figure_12:
-        _bench_on_spark("figure 12", 3, runs_of.run_series, runs_of.show_series, json_file)
-        return
     require_spark()
-    run = partial(runs_of.run_grouping, repeats or _GROUPING_REPEATS)
-    _bench_on_spark(
-        "grouping", runs_of.grouping_steps(repeats or _GROUPING_REPEATS), run, runs_of.show_grouping, json_file
-    )
+    from penstock.bench import grouping, grouping_series
+
+    if figure_12:
+        run = runs_of.in_folder(grouping_series.bench_series, grouping_series.Series())
+        _bench("figure 12", 3, run, runs_of.show_series, json_file)
+        return
+    effort = grouping.Effort(repeats or _GROUPING_REPEATS)
+    run = runs_of.in_folder(grouping.bench_grouping, effort)
+    _bench("grouping", effort.steps, run, runs_of.show_grouping, json_file)
 
 
 @group.command("balanced")
@@ -177,8 +175,11 @@ def bench_balanced(
 ) -> None:
     """Utility of policies for three queries of different cost and worth, at twice the load; 8 minutes a repeat."""
     require_spark()
-    run = partial(runs_of.run_balanced, repeats, learn, measure)
-    _bench_on_spark("balanced", runs_of.balanced_steps(repeats), run, runs_of.show_balanced, json_file)
+    from penstock.bench import balanced
+
+    effort = balanced.Effort(repeats, settle_s=learn, measure_s=measure)
+    run = runs_of.in_folder(balanced.bench_balanced, effort)
+    _bench("balanced", effort.steps, run, runs_of.show_balanced, json_file)
 
 
 @group.command("chaos")
@@ -220,7 +221,12 @@ def bench_chaos(
 @group.command("growth")
 def bench_growth(*, batches: options.GrowthBatches = 100_000, json_file: options.Json = None) -> None:
     """Growth of files, memory and batch time over a day of batches; 30 minutes."""
-    _bench_on_spark("growth", 4, partial(runs_of.run_growth, batches), runs_of.show_growth, json_file)
+    require_spark()
+    from penstock.bench import growth
+
+    ages = batches // 100, batches // 10, batches
+    run = runs_of.in_folder(growth.bench_growth, ages, growth.TIMED, where=growth.ram_disk())
+    _bench("growth", 4, run, runs_of.show_growth, json_file)
 
 
 @group.command("fair")
@@ -229,8 +235,10 @@ def bench_fair(
 ) -> None:
     """Fairness of four overloaded queries: Fair, random shedding, a guard each, and Spark's pools."""
     require_spark()
-    run = partial(runs_of.run_fair, settle, measure)
-    _bench_on_spark("fair", runs_of.fair_steps(), run, runs_of.show_fair, json_file)
+    from penstock.bench import fair
+
+    effort = fair.Effort(settle_s=settle, measure_s=measure)
+    _bench("fair", effort.steps, runs_of.in_folder(fair.bench_fair, effort), runs_of.show_fair, json_file)
 
 
 @group.command("balance")
@@ -242,7 +250,9 @@ def bench_balance(
     json_file: options.Json = None,
 ) -> None:
     """Time of an overloaded node to decide which tuples to keep, fairly and at random."""
-    run = partial(runs_of.run_balance, fragments, repeats, seed)
+    from penstock.bench import balance
+
+    run = partial(balance.bench_balance, fragments, repeats, seed)
     _bench("balance", repeats, run, runs_of.show_balance, json_file)
 
 
@@ -260,13 +270,9 @@ def bench_federation(
     json_file: options.Json = None,
 ) -> None:
     """Fairness of the SIC of queries shared by three sites, against random shedding; 5 minutes."""
-    run = partial(runs_of.run_federation, settle, measure, kafka, faults=faults)
-    _bench_on_spark("federation", 2, run, runs_of.show_federation, json_file)
-
-
-def _bench_on_spark(name: str, steps: int, run: _Run, show: _Show, json_file: Path | None) -> None:
     require_spark()
-    _bench(name, steps, run, show, json_file)
+    run = partial(runs_of.run_federation, settle, measure, kafka, faults=faults)
+    _bench("federation", 2, run, runs_of.show_federation, json_file)
 
 
 def _bench(name: str, steps: int, run: _Run, show: _Show, json_file: Path | None) -> None:

@@ -18,74 +18,35 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from penstock.core.row.load_aware import Prefer
+
+def in_folder(
+    bench: Callable[..., dict[str, Any]], *given: object, where: str | None = None
+) -> Callable[[Callable[[], None]], dict[str, Any]]:
+    """A run of a benchmark that takes a folder, in one that is deleted afterwards."""
+
+    def run(done: Callable[[], None]) -> dict[str, Any]:
+        with tempfile.TemporaryDirectory(prefix="penstock-", dir=where, ignore_cleanup_errors=True) as folder:
+            return bench(Path(folder), *given, done)
+
+    return run
 
 
-def run_gate(rows: int, repeats: int, done: Callable[[], None]) -> dict[str, Any]:
-    """Run the benchmark of the gate."""
-    from penstock.bench.gate import bench_gate
+def show_simulator(out: Console, result: dict[str, Any]) -> None:
+    """Verdicts per second of each algorithm, and the time of the paper's runs."""
+    from penstock.bench.simulator import PAPER_RUNS
 
-    with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
-        return bench_gate(Path(folder), rows, repeats, done)
-
-
-def run_idle(repeats: int, done: Callable[[], None]) -> dict[str, Any]:
-    """Run the benchmark of a guard with nothing to do."""
-    from penstock.bench.idle import bench_idle
-
-    with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
-        return bench_idle(Path(folder), repeats, done)
-
-
-def run_latency(
-    learn_s: float, measure_s: float, prefer: str, repeats: int, done: Callable[[], None]
-) -> dict[str, Any]:
-    """Run the benchmark of latency under overload."""
-    from penstock.bench.latency import Effort, bench_latency
-
-    preferred: Prefer = "cheap" if prefer == "cheap" else "any"
-    effort = Effort(repeats, learn_s=learn_s, measure_s=measure_s, prefer=preferred)
-    with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
-        return bench_latency(Path(folder), effort, done)
-
-
-def run_grouping(repeats: int, done: Callable[[], None]) -> dict[str, Any]:
-    """Run the benchmark of grouping by cost."""
-    from penstock.bench.grouping import Effort, bench_grouping
-
-    with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
-        return bench_grouping(Path(folder), Effort(repeats), done)
-
-
-def grouping_steps(repeats: int) -> int:
-    """The number of progress steps."""
-    from penstock.bench.grouping import Effort
-
-    return Effort(repeats).steps
-
-
-def run_series(done: Callable[[], None]) -> dict[str, Any]:
-    """Run OSG's figure 12."""
-    from penstock.bench.grouping_series import Series, bench_series
-
-    with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
-        return bench_series(Path(folder), Series(), done)
-
-
-def run_balanced(repeats: int, settle_s: float, measure_s: float, done: Callable[[], None]) -> dict[str, Any]:
-    """Run the benchmark of utility per cycle across queries."""
-    from penstock.bench.balanced import Effort, bench_balanced
-
-    effort = Effort(repeats, settle_s=settle_s, measure_s=measure_s)
-    with tempfile.TemporaryDirectory(prefix="penstock-", ignore_cleanup_errors=True) as folder:
-        return bench_balanced(Path(folder), effort, done)
-
-
-def balanced_steps(repeats: int) -> int:
-    """The number of progress steps."""
-    from penstock.bench.balanced import Effort
-
-    return Effort(repeats).steps
+    table = Table("algorithm", "million verdicts per second and core", "slowest to fastest run")
+    for row in result["rows"]:
+        rate = {name: value / 1e6 for name, value in row["decisions_per_s_per_core"].items()}
+        table.add_row(row["algorithm"], f"{rate['mean']:.1f}", f"{rate['min']:.1f} to {rate['max']:.1f}")
+    out.print(table)
+    whole = result["whole_runs"]
+    out.print(
+        f"Streams and the paper's four algorithms together: {whole['decisions_per_s_per_core'] / 1e6:.1f} million "
+        f"verdicts per second and core; {PAPER_RUNS} runs take {whole['seconds_for_paper_runs']:.0f} s "
+        f"on {result['parameters']['jobs']} processes; peak memory {whole['peak_memory_mib']:.0f} MiB.",
+        highlight=False,
+    )
 
 
 def show_balanced(out: Console, result: dict[str, Any]) -> None:
@@ -110,14 +71,6 @@ def show_balanced(out: Console, result: dict[str, Any]) -> None:
             out.print(f"{words}: {ratio['median']:.2f} {spread}.", highlight=False)
 
 
-def run_growth(batches: int, done: Callable[[], None]) -> dict[str, Any]:
-    """Run the benchmark of growth over a long run."""
-    from penstock.bench.growth import bench_growth, ram_disk
-
-    with tempfile.TemporaryDirectory(prefix="penstock-", dir=ram_disk(), ignore_cleanup_errors=True) as folder:
-        return bench_growth(Path(folder), (batches // 100, batches // 10, batches), done=done)
-
-
 def show_growth(out: Console, result: dict[str, Any]) -> None:
     """Files, bytes, memory and time by age, and whether they are flat."""
     table = Table("after batches", "files", "MB", "memory, MiB", "ms a batch")
@@ -134,21 +87,6 @@ def show_growth(out: Console, result: dict[str, Any]) -> None:
         goal, measured = (f"{claim[name]:,.4g}" for name in ("goal", "measured"))
         holds = "holds" if claim["holds"] else "DOES NOT HOLD"
         out.print(f"{claim['claim']}: {measured}, goal {goal}: {holds}.", highlight=False, soft_wrap=True)
-
-
-def run_fair(settle_s: float, measure_s: float, done: Callable[[], None]) -> dict[str, Any]:
-    """Run the benchmark of fair sharing."""
-    from penstock.bench.fair import Effort, bench_fair
-
-    with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
-        return bench_fair(Path(folder), Effort(settle_s=settle_s, measure_s=measure_s), done)
-
-
-def fair_steps() -> int:
-    """The number of progress steps."""
-    from penstock.bench.fair import Effort
-
-    return Effort().steps
 
 
 def show_fair(out: Console, result: dict[str, Any]) -> None:
@@ -288,13 +226,6 @@ def show_latency(out: Console, result: dict[str, Any]) -> None:
     out.print(table)
 
 
-def run_balance(fragments: int, repeats: int, seed: int, done: Callable[[int], None]) -> dict[str, Any]:
-    """Run the benchmark of fair shedding."""
-    from penstock.bench.balance import bench_balance
-
-    return bench_balance(fragments, repeats, seed, done)
-
-
 def show_balance(out: Console, result: dict[str, Any]) -> None:
     """The time of each algorithm."""
     table = Table("decided by", "ms", "fastest to slowest")
@@ -308,13 +239,6 @@ def show_balance(out: Console, result: dict[str, Any]) -> None:
         f"{given['capacity']} can be kept; {given['repeats']} repeats.",
         highlight=False,
     )
-
-
-def run_roadmap(boxes: int, repeats: int, seed: int, done: Callable[[int], None]) -> dict[str, Any]:
-    """Run the benchmark of road maps."""
-    from penstock.bench.roadmap import bench_roadmap
-
-    return bench_roadmap(boxes, repeats, seed, done)
 
 
 def show_roadmap(out: Console, result: dict[str, Any]) -> None:
@@ -336,13 +260,6 @@ def show_roadmap(out: Console, result: dict[str, Any]) -> None:
 
 def _cell(spread: dict[str, float], digits: int) -> str:
     return f"{spread['median']:.{digits}f} ({spread['min']:.{digits}f} to {spread['max']:.{digits}f})"
-
-
-def run_density(classes: int, repeats: int, seed: int, done: Callable[[int], None]) -> dict[str, Any]:
-    """Run the benchmark of allotments."""
-    from penstock.bench.density import bench_density
-
-    return bench_density(classes, repeats, seed, done)
 
 
 def show_density(out: Console, result: dict[str, Any]) -> None:
