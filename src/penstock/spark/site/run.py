@@ -11,7 +11,6 @@ import json
 import logging
 import shutil
 import time
-from collections import deque
 from typing import TYPE_CHECKING
 
 import xxhash
@@ -22,19 +21,10 @@ from penstock.core.fairness.sites.decisions import Arrivals, SiteDecisions
 from penstock.core.fairness.sites.planner import SitePlanner
 from penstock.errors import PenstockError
 from penstock.federation.account import (
-    ACCOUNT,
     STARTS,
-    AccountLog,
     BatchAccount,
-    FragmentCount,
-    InputCount,
-    SiteAccount,
     Start,
     StartLog,
-    added,
-    added_fragments,
-    report_of,
-    watch_of,
 )
 from penstock.federation.bus import FolderBus
 from penstock.federation.exchange import Exchange
@@ -45,11 +35,11 @@ from penstock.spark.checkpoint import batch_id
 from penstock.spark.network.failures import SPARK_ERRORS, line_of
 from penstock.spark.network.sinks import Outputs
 from penstock.spark.site.batch import Batch, sql
+from penstock.spark.site.ledger import Ledger
 from penstock.spark.site.plans import SitePlans
 from penstock.spark.site.streams import SIC, WEIGHT, inputs, together
 from penstock.store import retention
 from penstock.store.interface import StoreError
-from penstock.store.report_log import Alarms, End, ReportLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -71,9 +61,6 @@ class SiteRun:
     Attributes:
         exchange: Its side of the transport.
         planner: What it has learned.
-        accounts: The accounts of the last 1,000 batches of this run, or some more.
-        batches: How many batches it has run.
-        errors: Errors that were caught.
         query: The streaming query.
     """
 
@@ -87,7 +74,7 @@ class SiteRun:
         on_batch: Callable[[BatchAccount], None] | None = None,
     ) -> None:
         """Run the site of a file, with checkpoint, boxes, plans and accounts in `folder`."""
-        self._spark, self._file, self._folder, self._on_batch = spark, file, folder, on_batch
+        self._file, self._folder, self._on_batch = file, folder, on_batch
         self.planner = SitePlanner(
             file.planned,
             file.queries,
@@ -103,37 +90,30 @@ class SiteRun:
         )
         self._frames = inputs(spark, file, {link: box.folder for link, box in self.exchange.inboxes.items()})
         _check_sql(spark, file, self._frames)
-        self._log = AccountLog(folder / ACCOUNT / f"{start.epoch:018d}")
+        self._ledger = Ledger(file, folder, start.epoch)
         self._plans = SitePlans(
             folder,
             start.epoch,
             SiteDecisions(self.planner, file.policy),
-            self._log,
+            self._ledger.log,
             clock=time.time,
             tell=lambda line: _logger.warning("site %s: %s", file.site, line),
         )
-        self._reports = ReportLog(folder, f"{start.epoch:018d}")
         self.outputs = Outputs(
             {name: one.sink for name, one in file.fragments.items() if one.sink is not None},
             "fragments.{}.to",
             within="epoch",
         )
-        self._recent: dict[str, deque[tuple[float, float]]] = {}
         self._last_s: float | None = None
         self._once = False
-        self._told: tuple[str, ...] = ()
-        self._blank: set[str] = set()
-        self.accounts: list[BatchAccount] = []
-        self.batches = 0
-        self.errors = 0
         self.query: StreamingQuery | None = None
 
     def start(self, *, once: bool = False) -> None:
         """Start the query and the exchange; with `once`, process the available rows and end."""
         self._once = once
         for link, inbox in self.exchange.inboxes.items():
-            inbox.forget(self._read_before(link.site, link.fragment))
-        self._reports.write(watch_of(self._file, f"{self._epoch}", time.time()))
+            inbox.forget(self._ledger.read_before(link.site, link.fragment))
+        self._ledger.begin()
         self.exchange.start()
         writer = together(self._frames).writeStream.queryName(f"site {self._file.site}")
         writer = writer.option("checkpointLocation", str(self._checkpoint)).foreachBatch(self._run_batch)
@@ -141,6 +121,21 @@ class SiteRun:
             {"availableNow": True} if once else {"processingTime": f"{round(self._file.interval_s * 1e3)} milliseconds"}
         )
         self.query = writer.trigger(**trigger).start()
+
+    @property
+    def accounts(self) -> list[BatchAccount]:
+        """The accounts of the last 1,000 batches of this run, or some more."""
+        return self._ledger.accounts
+
+    @property
+    def batches(self) -> int:
+        """How many batches it has run."""
+        return self._ledger.batches
+
+    @property
+    def errors(self) -> int:
+        """Errors that were caught."""
+        return self._ledger.errors
 
     @property
     def active(self) -> bool:
@@ -157,7 +152,7 @@ class SiteRun:
         """Stop the query, send what is left, and disconnect."""
         if self.query is not None:
             self.query.stop()
-            self._reports.write(End(time.time()))
+            self._ledger.end()
         self.exchange.stop()
 
     @property
@@ -171,52 +166,35 @@ class SiteRun:
             self._forget(number)
             plan = self._planned(batch, number)
             counts, sic = batch.counted(plan)
-            self._warn_of_blanks(batch.blank)
+            self._ledger.warn_of_blanks(batch.blank)
             worked: dict[str, Worked] = {}
             parts: dict[str, list[int]] = {}
             for name, fragment in self._file.fragments.items():
                 worked[name] = batch.worked(fragment, plan, counts, sic)
                 parts[name] = self._written(fragment, worked[name], number)
-            account = self._accounted(number, plan, counts, worked, parts)
+            account = self._ledger.account(number, plan, counts, worked, parts)
         finally:
             batch.close()
         took_s = time.monotonic() - begun_s
         seconds = {name: one.seconds for name, one in worked.items()}
         self.planner.learn(seconds, {name: one.kept for name, one in worked.items()}, took_s - sum(seconds.values()))
         self.exchange.say(account.give, account.sic)
-        self.batches += 1
-        self.accounts.append(account)
-        if len(self.accounts) > 2 * retention.BATCHES:
-            del self.accounts[: -retention.BATCHES]
-        self._reports.write(report_of(account))
-        self._tell_alarms()
+        self._ledger.close(account, self.planner.alarms)
         if self._on_batch is not None:
             self._on_batch(account)
-
-    def _warn_of_blanks(self, blank: Mapping[str, int]) -> None:
-        for name, rows in blank.items():
-            if name not in self._blank:
-                self._blank.add(name)
-                _logger.warning(
-                    "site %s: %d rows of input %s have no column of its schema, so all values are null: give the "
-                    "columns of the sender's sql",
-                    self._file.site,
-                    rows,
-                    name,
-                )
 
     def _planned(self, batch: Batch, number: int) -> Plan:
         """The plan of a batch: the one of its first attempt, or a new one, which is on disk before it acts."""
         flow = Plan(0, self._file.policy, time.time(), 0, elapsed_s=self._file.interval_s, note="rows flow")
         own_id = batch_id(self._checkpoint, number)
-        if self._log.taken(number) and not self._plans.bound(number):
+        if self._ledger.log.taken(number) and not self._plans.bound(number):
             return flow  # It could not be planned the first time, and its rows are counted already.
 
         def unplanned(error: Exception) -> None:
             if isinstance(error, StoreError):
                 self._refuse_unwritten(number, error)
             else:
-                self._alarm(f"batch {number} keeps every row: {error}", error=True)
+                self._ledger.alarm(f"batch {number} keeps every row: {error}", error=True)
 
         try:
             plan = self._plans.of(number, own_id, lambda: self._arrivals(batch.came()), unplanned)
@@ -228,21 +206,9 @@ class SiteRun:
     def _refuse_unwritten(self, number: int, error: Exception) -> None:
         if self.exchange.outboxes:  # At a replay other rows would be sent, or other counts told.
             raise PenstockError(f"the plan of batch {number} cannot be written: {line_of(error)}") from None
-        self._alarm(f"batch {number} keeps every row, since its plan cannot be written: {line_of(error)}", error=True)
-
-    def _alarm(self, line: str, *, error: bool = False) -> None:
-        self.errors += error
-        _logger.warning("site %s: %s", self._file.site, line)
-        self._reports.write(Alarms(time.time(), (line,), self.errors))
-
-    def _tell_alarms(self) -> None:
-        """Report the planner's alarms, when they begin and when they end."""
-        found = self.planner.alarms
-        if bool(found) != bool(self._told):
-            for line in found:
-                _logger.warning("site %s: %s", self._file.site, line)
-            self._reports.write(Alarms(time.time(), found, self.errors))
-        self._told = found
+        self._ledger.alarm(
+            f"batch {number} keeps every row, since its plan cannot be written: {line_of(error)}", error=True
+        )
 
     def _arrivals(self, came: Mapping[str, int]) -> Arrivals:
         """What came since the last batch, also since the last one of an earlier run."""
@@ -255,7 +221,7 @@ class SiteRun:
         waited = self._file.backlog == "keep" and (first or self._once)
         if first and not waited and elapsed_s > self._file.window_s:
             share = self._file.window_s / elapsed_s
-            self._alarm(
+            self._ledger.alarm(
                 f"{sum(came.values())} rows have waited for {elapsed_s:.0f} s, and backlog = 'thin' keeps at most "
                 f"{share:.1%} of them"
             )
@@ -274,76 +240,15 @@ class SiteRun:
             lines = text.column("row").to_pylist()
         return self.exchange.outboxes[fragment.name].put(number, lines, made.sic) if lines or made.sic else [0]
 
-    def _accounted(
-        self,
-        number: int,
-        plan: Plan,
-        counts: dict[str, InputCount],
-        worked: Mapping[str, Worked],
-        parts: Mapping[str, list[int]],
-    ) -> BatchAccount:
-        fragments = {
-            name: FragmentCount(self._file.fragments[name].query, one.count, tuple(parts[name]), one.sic, one.seconds)
-            for name, one in worked.items()
-        }
-        last = self._log.get(number - 1)
-        account = BatchAccount(
-            self._file.site,
-            self._epoch,
-            number,
-            time.time(),
-            plan.elapsed_s,
-            counts,
-            fragments,
-            added(last.total_inputs if last else {}, counts),
-            added_fragments(last.total_fragments if last else {}, fragments),
-            {one.query: one.give for one in plan.queries},
-            self._measured(fragments, plan.elapsed_s),
-            {one.query: one.level for one in plan.queries},
-        )
-        if not self._log.add(number, account):
-            account = self._log.get(number) or account
-        return account
-
-    def _measured(self, fragments: Mapping[str, FragmentCount], elapsed_s: float) -> dict[str, float]:
-        """The SIC of results over the last window, of queries whose root is here."""
-        found = {}
-        for name, one in self._file.fragments.items():
-            if one.sink is not None:
-                recent = self._recent.setdefault(name, deque())
-                recent.append((elapsed_s, fragments[name].sic))
-                while len(recent) > 1 and sum(s for s, _ in recent) - recent[0][0] >= self._file.window_s:
-                    recent.popleft()
-                total_s = sum(s for s, _ in recent)
-                found[one.query] = min(sum(sic for _, sic in recent) * self._file.window_s / total_s, 1.0)
-        return found
-
     def _forget(self, number: int) -> None:
         """The batch before is complete: delete what it has read, and old entries."""
-        last = self._log.get(number - 1)
+        last = self._ledger.log.get(number - 1)
         for name, one in last.total_inputs.items() if last else ():
             link = self._file.inputs[name][1].link
             if link is not None and one.mark:
                 self.exchange.inboxes[link].forget(one.mark)
         if number % retention.PURGE_EVERY == 0:
             file_log.shorten(self._checkpoint)  # Spark waits for this batch.
-
-    def _read_before(self, site: str, fragment: str) -> str:
-        """The last part of a link that an earlier epoch has read: after a reset it is not to be read again."""
-        try:
-            earlier = SiteAccount(self._folder)
-        except PenstockError:
-            return ""
-        return max(
-            (
-                one.mark
-                for epoch, last in earlier.last.items()
-                if epoch < self._epoch
-                for one in last.total_inputs.values()
-                if one.link == f"{site}.{fragment}"
-            ),
-            default="",
-        )
 
 
 def _bus(file: SiteFile) -> Bus:

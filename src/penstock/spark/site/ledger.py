@@ -1,0 +1,159 @@
+"""What a site writes down of its batches: their accounts, reports for the page, and alarms."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from typing import TYPE_CHECKING
+
+from penstock.errors import PenstockError
+from penstock.federation.account import (
+    ACCOUNT,
+    AccountLog,
+    BatchAccount,
+    FragmentCount,
+    SiteAccount,
+    added,
+    added_fragments,
+    report_of,
+    watch_of,
+)
+from penstock.store import retention
+from penstock.store.report_log import Alarms, End, ReportLog
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from penstock.config.site_file import SiteFile
+    from penstock.federation.account import InputCount
+    from penstock.messages.plan import Plan
+    from penstock.spark.site.batch import Worked
+
+_logger = logging.getLogger("penstock")
+
+
+class Ledger:
+    """The books of one epoch of a site.
+
+    Attributes:
+        log: The accounts on disk.
+        accounts: The accounts of the last 1,000 batches of this run, or some more.
+        batches: How many batches it has run.
+        errors: Errors that were caught.
+    """
+
+    def __init__(self, file: SiteFile, folder: Path, epoch: int) -> None:
+        """Keep the books of this epoch in the site's folder."""
+        self._file, self._folder, self._epoch = file, folder, epoch
+        self.log = AccountLog(folder / ACCOUNT / f"{epoch:018d}")
+        self._reports = ReportLog(folder, f"{epoch:018d}")
+        self._recent: dict[str, deque[tuple[float, float]]] = {}
+        self._told: tuple[str, ...] = ()
+        self._blank: set[str] = set()
+        self.accounts: list[BatchAccount] = []
+        self.batches = 0
+        self.errors = 0
+
+    def begin(self) -> None:
+        """Write that the site begins to run."""
+        self._reports.write(watch_of(self._file, f"{self._epoch}", time.time()))
+
+    def end(self) -> None:
+        """Write that it has ended."""
+        self._reports.write(End(time.time()))
+
+    def close(self, account: BatchAccount, alarms: tuple[str, ...]) -> None:
+        """A batch is done: report it, and the planner's alarms when they begin and when they are over."""
+        self.batches += 1
+        self.accounts.append(account)
+        if len(self.accounts) > 2 * retention.BATCHES:
+            del self.accounts[: -retention.BATCHES]
+        self._reports.write(report_of(account))
+        if bool(alarms) != bool(self._told):
+            for line in alarms:
+                _logger.warning("site %s: %s", self._file.site, line)
+            self._reports.write(Alarms(time.time(), alarms, self.errors))
+        self._told = alarms
+
+    def warn_of_blanks(self, blank: Mapping[str, int]) -> None:
+        """Warn, once each, of inputs whose rows have no column of their schema."""
+        for name, rows in blank.items():
+            if name not in self._blank:
+                self._blank.add(name)
+                _logger.warning(
+                    "site %s: %d rows of input %s have no column of its schema, so all values are null: give the "
+                    "columns of the sender's sql",
+                    self._file.site,
+                    rows,
+                    name,
+                )
+
+    def alarm(self, line: str, *, error: bool = False) -> None:
+        """Raise an alarm; if it is an error, count it."""
+        self.errors += error
+        _logger.warning("site %s: %s", self._file.site, line)
+        self._reports.write(Alarms(time.time(), (line,), self.errors))
+
+    def account(
+        self,
+        number: int,
+        plan: Plan,
+        counts: dict[str, InputCount],
+        worked: Mapping[str, Worked],
+        parts: Mapping[str, list[int]],
+    ) -> BatchAccount:
+        """The account of a batch, as it was written the first time."""
+        fragments = {
+            name: FragmentCount(self._file.fragments[name].query, one.count, tuple(parts[name]), one.sic, one.seconds)
+            for name, one in worked.items()
+        }
+        last = self.log.get(number - 1)
+        account = BatchAccount(
+            self._file.site,
+            self._epoch,
+            number,
+            time.time(),
+            plan.elapsed_s,
+            counts,
+            fragments,
+            added(last.total_inputs if last else {}, counts),
+            added_fragments(last.total_fragments if last else {}, fragments),
+            {one.query: one.give for one in plan.queries},
+            self._measured(fragments, plan.elapsed_s),
+            {one.query: one.level for one in plan.queries},
+        )
+        if not self.log.add(number, account):
+            account = self.log.get(number) or account
+        return account
+
+    def _measured(self, fragments: Mapping[str, FragmentCount], elapsed_s: float) -> dict[str, float]:
+        """The SIC of results over the last window, of queries whose root is here."""
+        found = {}
+        for name, one in self._file.fragments.items():
+            if one.sink is not None:
+                recent = self._recent.setdefault(name, deque())
+                recent.append((elapsed_s, fragments[name].sic))
+                while len(recent) > 1 and sum(s for s, _ in recent) - recent[0][0] >= self._file.window_s:
+                    recent.popleft()
+                total_s = sum(s for s, _ in recent)
+                found[one.query] = min(sum(sic for _, sic in recent) * self._file.window_s / total_s, 1.0)
+        return found
+
+    def read_before(self, site: str, fragment: str) -> str:
+        """The last part of a link that an earlier epoch has read: after a reset it is not to be read again."""
+        try:
+            earlier = SiteAccount(self._folder)
+        except PenstockError:
+            return ""
+        return max(
+            (
+                one.mark
+                for epoch, last in earlier.last.items()
+                if epoch < self._epoch
+                for one in last.total_inputs.values()
+                if one.link == f"{site}.{fragment}"
+            ),
+            default="",
+        )
