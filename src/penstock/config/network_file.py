@@ -41,65 +41,39 @@ SINK_NEEDS = {
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """How Spark reads an input.
+    """How Spark reads an input."""
 
-    Attributes:
-        format: The format, such as `kafka`; None if the file does not say.
-        options: Its options.
-        schema: The columns, as in SQL, for formats that need it.
-        arrival: The column with the time at which a row came in.
-    """
-
-    format: str | None
-    options: Mapping[str, str]
-    schema: str | None
-    arrival: str | None
+    format: str | None  #: the format, such as `kafka`; None if the file does not say
+    options: Mapping[str, str]  #: its options
+    schema: str | None  #: the columns, as in SQL, for formats that need it
+    arrival: str | None  #: the column with the time at which a row came in
 
 
 @dataclass(frozen=True, slots=True)
 class Sink:
-    """Where the rows of an output go.
+    """Where the rows of an output go."""
 
-    Attributes:
-        format: One of `console`, `parquet`, `json`, `csv`, `kafka`, `memory`.
-        options: Its options.
-    """
-
-    format: str
-    options: Mapping[str, str]
+    format: str  #: one of `console`, `parquet`, `json`, `csv`, `kafka`, `memory`
+    options: Mapping[str, str]  #: its options
 
 
 @dataclass(frozen=True)
 class NetworkFile:
-    """What a network file says.
+    """What a network file says."""
 
-    Attributes:
-        name: The network's name; the file's, if it gives none.
-        capacity: Cost units per second; None if not known.
-        headroom: The share of it that may be used.
-        network: Inputs, boxes and outputs.
-        sources: How each input is read.
-        sinks: Where the rows of each output go.
-        trigger_s: How often a batch starts on Spark.
-        kind: Whether rows are dropped at random or by their values.
-        solver: How a road map of drops by chance is made.
-        objective: What counts: the sum of the outputs' utilities, a balance between them, or the worst of them.
-        missing: Missing statistics, such as `boxes.hot.cost`, which have placeholders.
-        document: The file, to name a line in further errors.
-    """
-
-    name: str
-    capacity: float | None
-    headroom: float
-    network: Network
-    sources: dict[str, Source]
-    sinks: dict[str, Sink]
-    trigger_s: float
-    kind: Kind
-    solver: Solver
+    name: str  #: the network's name; the file's, if it gives none
+    capacity: float | None  #: cost units per second; None if not known
+    headroom: float  #: the share of it that may be used
+    network: Network  #: inputs, boxes and outputs
+    sources: dict[str, Source]  #: how each input is read
+    sinks: dict[str, Sink]  #: where the rows of each output go
+    trigger_s: float  #: how often a batch starts on Spark
+    kind: Kind  #: whether rows are dropped at random or by their values
+    solver: Solver  #: how a road map of drops by chance is made
+    #: What counts: the sum of the outputs' utilities, a balance between them, or the worst of them.
     objective: Objective
-    missing: frozenset[str]
-    document: Document = field(repr=False, compare=False)
+    missing: frozenset[str]  #: missing statistics, such as `boxes.hot.cost`, which have placeholders
+    document: Document = field(repr=False, compare=False)  #: the file, to name a line in further errors
 
     @property
     def limit(self) -> float | None:

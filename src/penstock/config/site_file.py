@@ -149,37 +149,21 @@ class Transport:
 
 @dataclass(frozen=True)
 class SiteFile:
-    """What a site file says.
+    """What a site file says."""
 
-    Attributes:
-        site: The site's name.
-        peers: The other sites.
-        transport: How they are reached.
-        folder: Where the site stores its state.
-        interval_s: How often a batch starts: the shedding interval.
-        window_s: The source time window.
-        budget: The share of its time that the site may work.
-        capacity: Rows a second that it can process, instead of the budget.
-        policy: How it sheds.
-        backlog: Whether rows that waited while the site was stopped are kept or thinned.
-        queries: The queries that it has fragments of.
-        fragments: These fragments.
-        document: The file, to name a line in further errors.
-    """
-
-    site: str
-    peers: tuple[str, ...]
-    transport: Transport
-    folder: Path
-    interval_s: float
-    window_s: float
-    budget: float
-    capacity: float | None
-    policy: Policy
-    backlog: Literal["keep", "thin"]
-    queries: dict[str, SiteQuery]
-    fragments: dict[str, Fragment]
-    document: Document = field(repr=False, compare=False)
+    site: str  #: the site's name
+    peers: tuple[str, ...]  #: the other sites
+    transport: Transport  #: how they are reached
+    folder: Path  #: where the site stores its state
+    interval_s: float  #: how often a batch starts: the shedding interval
+    window_s: float  #: the source time window
+    budget: float  #: the share of its time that the site may work
+    capacity: float | None  #: rows a second that it can process, instead of the budget
+    policy: Policy  #: how it sheds
+    backlog: Literal["keep", "thin"]  #: whether rows that waited while the site was stopped are kept or thinned
+    queries: dict[str, SiteQuery]  #: the queries that it has fragments of
+    fragments: dict[str, Fragment]  #: these fragments
+    document: Document = field(repr=False, compare=False)  #: the file, to name a line in further errors
 
     @property
     def inputs(self) -> dict[str, tuple[Fragment, FragmentInput]]:

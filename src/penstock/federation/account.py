@@ -46,35 +46,20 @@ class FragmentCount(Record):
 
 @dataclass(frozen=True, slots=True)
 class BatchAccount(Message):
-    """One batch, and all batches of the epoch up to it.
+    """One batch, and all batches of the epoch up to it."""
 
-    Attributes:
-        site: Whose it is.
-        epoch: In which epoch.
-        batch: The micro-batch.
-        time_s: When it ended.
-        elapsed_s: Time over which its rows came.
-        inputs: What came in, by input.
-        fragments: What came out, by fragment.
-        total_inputs: Both for the whole epoch up to this batch.
-        total_fragments: As `total_inputs`.
-        give: The share of its rows that each query is given.
-        sic: The SIC measured on results, by query whose root is here.
-        levels: The SIC of each query as the site sees it: its own share and that of its peers.
-    """
-
-    site: Name
-    epoch: Count
-    batch: Count
-    time_s: Seconds
-    elapsed_s: Seconds
-    inputs: Mapping[Name, InputCount]
-    fragments: Mapping[Name, FragmentCount]
-    total_inputs: Mapping[Name, InputCount]
-    total_fragments: Mapping[Name, FragmentCount]
-    give: Mapping[Name, Share]
-    sic: Mapping[Name, Share]
-    levels: Mapping[Name, Share]
+    site: Name  #: whose it is
+    epoch: Count  #: in which epoch
+    batch: Count  #: the micro-batch
+    time_s: Seconds  #: when it ended
+    elapsed_s: Seconds  #: time over which its rows came
+    inputs: Mapping[Name, InputCount]  #: what came in, by input
+    fragments: Mapping[Name, FragmentCount]  #: what came out, by fragment
+    total_inputs: Mapping[Name, InputCount]  #: both for the whole epoch up to this batch
+    total_fragments: Mapping[Name, FragmentCount]  #: as `total_inputs`
+    give: Mapping[Name, Share]  #: the share of its rows that each query is given
+    sic: Mapping[Name, Share]  #: the SIC measured on results, by query whose root is here
+    levels: Mapping[Name, Share]  #: the SIC of each query as the site sees it: its own share and that of its peers
 
     def _check(self) -> None:
         for name, one in self.inputs.items():
@@ -90,19 +75,12 @@ class AccountLog(Log[BatchAccount]):
 
 @dataclass(frozen=True, slots=True)
 class Start(Message):
-    """A start of a site.
+    """A start of a site."""
 
-    Attributes:
-        number: From 0 on.
-        epoch: Grows when the site starts without its checkpoint.
-        site: Its name.
-        made_of: A hash of what it runs; a checkpoint is usable only with the same hash.
-    """
-
-    number: Count
-    epoch: Count
-    site: Name
-    made_of: Text
+    number: Count  #: from 0 on
+    epoch: Count  #: grows when the site starts without its checkpoint
+    site: Name  #: its name
+    made_of: Text  #: a hash of what it runs; a checkpoint is usable only with the same hash
 
 
 class StartLog(Log[Start]):
@@ -150,19 +128,12 @@ class LinkCount:
 
 @dataclass
 class Federation:
-    """The account of several sites.
+    """The account of several sites."""
 
-    Attributes:
-        inputs: By site and input.
-        links: By sending site and fragment.
-        results: Rows that roots have delivered, by query.
-        faults: Faults in the account, one line each.
-    """
-
-    inputs: dict[str, InputCount] = field(default_factory=dict)
-    links: dict[str, LinkCount] = field(default_factory=dict)
-    results: Counter[str] = field(default_factory=Counter)
-    faults: list[str] = field(default_factory=list)
+    inputs: dict[str, InputCount] = field(default_factory=dict)  #: by site and input
+    links: dict[str, LinkCount] = field(default_factory=dict)  #: by sending site and fragment
+    results: Counter[str] = field(default_factory=Counter)  #: rows that roots have delivered, by query
+    faults: list[str] = field(default_factory=list)  #: faults in the account, one line each
 
     def to_json(self) -> dict[str, Any]:
         """For machines."""

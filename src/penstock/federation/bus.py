@@ -27,17 +27,11 @@ class BusError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """A message as it comes.
+    """A message as it comes."""
 
-    Attributes:
-        channel: Where it was sent to.
-        position: Where to continue reading after it.
-        payload: The message; None if it is larger than is allowed.
-    """
-
-    channel: str
-    position: int
-    payload: bytes | None
+    channel: str  #: where it was sent to
+    position: int  #: where to continue reading after it
+    payload: bytes | None  #: the message; None if it is larger than is allowed
 
 
 class Bus(Protocol):

@@ -24,27 +24,16 @@ _HEAD_BYTES = 1000
 
 @dataclass(frozen=True, slots=True)
 class Parcel(Message):
-    """The header line.
+    """The header line."""
 
-    Attributes:
-        site: Who sends it.
-        fragment: Whose rows these are.
-        epoch: The epoch of the site.
-        batch: The site's micro-batch.
-        part: Which part of the batch, from 0.
-        parts: How many parts it has.
-        rows: How many rows are in this part.
-        sic: Their SIC together.
-    """
-
-    site: Name
-    fragment: Name
-    epoch: Count
-    batch: Count
-    part: Count
-    parts: Count
-    rows: Count
-    sic: Share
+    site: Name  #: who sends it
+    fragment: Name  #: whose rows these are
+    epoch: Count  #: the epoch of the site
+    batch: Count  #: the site's micro-batch
+    part: Count  #: which part of the batch, from 0
+    parts: Count  #: how many parts it has
+    rows: Count  #: how many rows are in this part
+    sic: Share  #: their SIC together
 
     def _check(self) -> None:
         if self.part >= self.parts:

@@ -13,26 +13,16 @@ class News(Message):
     seconds old, and sites that act on them overshoot. So a site also tells what it gives at this moment: the SIC that
     follows from it is `part * give`, and the sum over sites is the query's SIC, without the delay of its results.
 
-    Attributes:
-        site: Who tells it.
-        query: Of which query.
-        give: The share of the query's source rows that the site keeps.
-        part: The share of the query's sources that are read at the site.
-        sic: The SIC measured on the query's results, if its root is there.
-        epoch: Grows when the site starts without its checkpoint.
-        sequence: Grows with every message of the site, also over restarts.
-        time_s: When, by the site's clock, which nobody compares with his own.
-
     >>> news = News("west", "cov", give=0.4, part=0.5, sic=None, epoch=1, sequence=7, time_s=0.0)
     >>> News.from_json(news.to_json()) == news
     True
     """
 
-    site: Name
-    query: Name
-    give: Share
-    part: Share
-    sic: Share | None
-    epoch: Count
-    sequence: Count
-    time_s: Seconds
+    site: Name  #: who tells it
+    query: Name  #: of which query
+    give: Share  #: the share of the query's source rows that the site keeps
+    part: Share  #: the share of the query's sources that are read at the site
+    sic: Share | None  #: the SIC measured on the query's results, if its root is there
+    epoch: Count  #: grows when the site starts without its checkpoint
+    sequence: Count  #: grows with every message of the site, also over restarts
+    time_s: Seconds  #: when, by the site's clock, which nobody compares with his own

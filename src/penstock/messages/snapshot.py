@@ -11,44 +11,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A network after a batch.
+    """A network after a batch."""
 
-    Attributes:
-        batch: Number of the micro-batch.
-        time_s: When it ended, in seconds since 1970.
-        duration_s: How long it took.
-        rows: Rows that came from each input, before any drop, and that went along each arc, behind its drop.
-        rates: Rows a second that came from each input, before any drop.
-        flows: Rows a second on each arc, behind its drop.
-        loads: Work a second that the rows on each arc caused in the box they went to.
-        load: Work a second that would be due without drops; in seconds of a task.
-        capacity: Work a second that can be done.
-        headroom: The share of capacity that may be used.
-        drops: The drops in force, by place (the name of an input or an arc): what they do, in words.
-        shed: Rows dropped at each place in this batch.
-        delivered: Percent of its rows that each output got: its QoS cursor.
-        utilities: What that is worth, by output.
-        entry: Index of the road map's entry in force; 0 drops nothing.
-        entries: How many entries the road map has.
-        rebuilt: How often the road map was built.
-        alarms: Alarms.
-    """
-
-    batch: int
-    time_s: float
-    duration_s: float
+    batch: int  #: number of the micro-batch
+    time_s: float  #: when it ended, in seconds since 1970
+    duration_s: float  #: how long it took
+    #: Rows that came from each input, before any drop, and that went along each arc, behind its drop.
     rows: Mapping[str, int]
-    rates: Mapping[str, float]
-    flows: Mapping[str, float]
-    loads: Mapping[str, float]
-    load: float
-    capacity: float
-    headroom: float
-    drops: Mapping[str, str]
-    shed: Mapping[str, int]
-    delivered: Mapping[str, float]
-    utilities: Mapping[str, float]
-    entry: int = 0
-    entries: int = 0
-    rebuilt: int = 0
-    alarms: tuple[str, ...] = field(default=())
+    rates: Mapping[str, float]  #: rows a second that came from each input, before any drop
+    flows: Mapping[str, float]  #: rows a second on each arc, behind its drop
+    loads: Mapping[str, float]  #: work a second that the rows on each arc caused in the box they went to
+    load: float  #: work a second that would be due without drops; in seconds of a task
+    capacity: float  #: work a second that can be done
+    headroom: float  #: the share of capacity that may be used
+    drops: Mapping[str, str]  #: the drops in force, by place (the name of an input or an arc): what they do, in words
+    shed: Mapping[str, int]  #: rows dropped at each place in this batch
+    delivered: Mapping[str, float]  #: percent of its rows that each output got: its QoS cursor
+    utilities: Mapping[str, float]  #: what that is worth, by output
+    entry: int = 0  #: index of the road map's entry in force; 0 drops nothing
+    entries: int = 0  #: how many entries the road map has
+    rebuilt: int = 0  #: how often the road map was built
+    alarms: tuple[str, ...] = field(default=())  #: alarms

@@ -71,23 +71,14 @@ PRIOR = 4.0
 
 
 class Answer(NamedTuple):
-    """What is known of a number: NumPy arrays, or columns. What is not known is NaN, or null.
+    """What is known of a number: NumPy arrays, or columns. What is not known is NaN, or null."""
 
-    Attributes:
-        estimate: The estimate.
-        error: Its standard error.
-        low: Lower end of the interval.
-        high: Upper end of the interval.
-        rows: Rows that it was made of.
-        effective_rows: How many rows of one weight would tell as much; all of them if none was left to chance.
-    """
-
-    estimate: Any
-    error: Any
-    low: Any
-    high: Any
-    rows: Any
-    effective_rows: Any
+    estimate: Any  #: the estimate
+    error: Any  #: its standard error
+    low: Any  #: lower end of the interval
+    high: Any  #: upper end of the interval
+    rows: Any  #: rows that it was made of
+    effective_rows: Any  #: how many rows of one weight would tell as much; all of them if none was left to chance
 
 
 @dataclass(frozen=True)

@@ -17,39 +17,22 @@ CERTAIN_AT_MOST = 1.0 + 2.0**-40
 
 
 class Sums(NamedTuple):
-    """What a group of rows is summed up to, for numerators a and denominators b; of totals, b is not used.
+    """What a group of rows is summed up to, for numerators a and denominators b; of totals, b is not used."""
 
-    Attributes:
-        rows: How many rows have a value.
-        a: Sum of w a.
-        b: Sum of w b.
-        aa: Sum of w (w - 1) a a.
-        ab: Sum of w (w - 1) a b.
-        bb: Sum of w (w - 1) b b.
-        certain: Sum of a over rows of weight 1.
-        certain_b: Sum of b over rows of weight 1.
-        seen: Sum of a.
-        g: Sum of g = w (w - 1).
-        gg: Sum of g g.
-        least: Smallest a.
-        most: Largest a.
-        wrong: Rows whose weight is below 1, infinite or no number.
-    """
-
-    rows: Any
-    a: Any
-    b: Any
-    aa: Any
-    ab: Any
-    bb: Any
-    certain: Any
-    certain_b: Any
-    seen: Any
-    g: Any
-    gg: Any
-    least: Any
-    most: Any
-    wrong: Any
+    rows: Any  #: how many rows have a value
+    a: Any  #: sum of w a
+    b: Any  #: sum of w b
+    aa: Any  #: sum of w (w - 1) a a
+    ab: Any  #: sum of w (w - 1) a b
+    bb: Any  #: sum of w (w - 1) b b
+    certain: Any  #: sum of a over rows of weight 1
+    certain_b: Any  #: sum of b over rows of weight 1
+    seen: Any  #: sum of a
+    g: Any  #: sum of g = w (w - 1)
+    gg: Any  #: sum of g g
+    least: Any  #: smallest a
+    most: Any  #: largest a
+    wrong: Any  #: rows whose weight is below 1, infinite or no number
 
 
 class Numbers(Protocol):

@@ -98,17 +98,11 @@ class Classes:
 
 
 class Allotment(NamedTuple):
-    """What to keep.
+    """What to keep."""
 
-    Attributes:
-        keep: Share of each class's rows to keep, of those that may be shed.
-        delivered: Utility of each query, as a share of what all its rows are worth; 1 if they are worth nothing.
-        work_s: Work of the rows kept; above the budget only if what must be kept is.
-    """
-
-    keep: Floats
-    delivered: Floats
-    work_s: float
+    keep: Floats  #: share of each class's rows to keep, of those that may be shed
+    delivered: Floats  #: utility of each query, as a share of what all its rows are worth; 1 if they are worth nothing
+    work_s: float  #: work of the rows kept; above the budget only if what must be kept is
 
 
 def allot(classes: Classes, budget_s: float, *, alpha: float = 1.0, min_keep: float = MIN_KEEP) -> Allotment:

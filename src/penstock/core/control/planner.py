@@ -78,22 +78,14 @@ class BatchPlanner:
     >>> hot = Report(sequence=2, start_s=1, end_s=2, rows_in=80, rows_kept=80, busy_s=0.9, backlog_rows=720)
     >>> round(planner.decide(hot, now_s=2.0).gate("source").keep[0], 3)  # 4.3 s of work come, 0.35 s fit
     0.082
-
-    Attributes:
-        policy: Name under which plans are signed.
-        target: What to hold.
-        salt: Seed of the gate's hash.
-        rule: By which rule rows are kept.
-        expected: What rows of the next batch cost.
-        alarms: Alarms, one line each, as of the last report.
     """
 
-    policy: str
-    target: Target
-    salt: int
-    rule: Rule = ALIKE
-    expected: Expectation = learned
-    alarms: tuple[str, ...] = field(default=(), init=False)
+    policy: str  #: name under which plans are signed
+    target: Target  #: what to hold
+    salt: int  #: seed of the gate's hash
+    rule: Rule = ALIKE  #: by which rule rows are kept
+    expected: Expectation = learned  #: what rows of the next batch cost
+    alarms: tuple[str, ...] = field(default=(), init=False)  #: alarms, one line each, as of the last report
 
     def __post_init__(self) -> None:
         """Start knowing nothing."""

@@ -43,17 +43,11 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 @dataclass(frozen=True)
 class Selection(Generic[Query]):
-    """What a node keeps.
+    """What a node keeps."""
 
-    Attributes:
-        kept: By query, the tuples kept of each of its batches, in the order given.
-        sic: By query, its SIC afterwards: where it started and what was kept.
-        steps: Iterations of the algorithm; with much room, those that lift all queries to a common level count as one a
-            query.
-    """
-
-    kept: dict[Query, list[int]]
-    sic: dict[Query, float]
+    kept: dict[Query, list[int]]  #: by query, the tuples kept of each of its batches, in the order given
+    sic: dict[Query, float]  #: by query, its SIC afterwards: where it started and what was kept
+    #: Iterations of the algorithm; with much room, those that lift all queries to a common level count as one a query.
     steps: int
 
     @property

@@ -15,20 +15,13 @@ _MANY = 2.0**62
 
 @dataclass(frozen=True)
 class Buffer:
-    """Batches that wait at a node.
+    """Batches that wait at a node."""
 
-    Attributes:
-        owner: The query of each batch.
-        tuples: How many tuples it has.
-        sic: SIC of each of its tuples.
-        work: Work that each of its tuples takes.
-        derived: Whether it comes from another fragment of its query instead of a source.
-    """
-
-    owner: Ints
-    tuples: Ints
-    sic: Floats
-    work: Floats
+    owner: Ints  #: the query of each batch
+    tuples: Ints  #: how many tuples it has
+    sic: Floats  #: SIC of each of its tuples
+    work: Floats  #: work that each of its tuples takes
+    #: Whether it comes from another fragment of its query instead of a source.
     derived: np.ndarray[tuple[int], np.dtype[np.bool_]]
 
     @classmethod
@@ -57,15 +50,10 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Known:
-    """What coordinators have told a node, by query.
+    """What coordinators have told a node, by query."""
 
-    Attributes:
-        sic: The query's SIC in the newest message, NaN if there was none.
-        told_s: When the coordinator summed it up, by its clock; NaN if unknown.
-    """
-
-    sic: Floats
-    told_s: Floats
+    sic: Floats  #: the query's SIC in the newest message, NaN if there was none
+    told_s: Floats  #: when the coordinator summed it up, by its clock; NaN if unknown
 
     @classmethod
     def of(cls, sic: ArrayLike, told_s: ArrayLike = np.nan) -> "Known":

@@ -34,25 +34,15 @@ def jain(values: ArrayLike) -> float:
 
 @dataclass(frozen=True)
 class Fairness:
-    """How evenly SIC was spread over queries and over time.
+    """How evenly SIC was spread over queries and over time."""
 
-    Attributes:
-        jain: Index over the queries' time-averaged SIC, as in the paper.
-        jain_instant: Mean over time of the index at each instant.
-        mean: Mean SIC of all queries.
-        std: Standard deviation over queries of their time-averaged SIC.
-        poorest: The least time-averaged SIC.
-        poorest_instant: Mean over time of the least SIC at each instant.
-        oscillation: Mean over queries of a query's standard deviation over time.
-    """
-
-    jain: float
-    jain_instant: float
-    mean: float
-    std: float
-    poorest: float
-    poorest_instant: float
-    oscillation: float
+    jain: float  #: index over the queries' time-averaged SIC, as in the paper
+    jain_instant: float  #: mean over time of the index at each instant
+    mean: float  #: mean SIC of all queries
+    std: float  #: standard deviation over queries of their time-averaged SIC
+    poorest: float  #: the least time-averaged SIC
+    poorest_instant: float  #: mean over time of the least SIC at each instant
+    oscillation: float  #: mean over queries of a query's standard deviation over time
 
     @property
     def oscillation_share(self) -> float:

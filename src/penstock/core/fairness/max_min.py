@@ -38,19 +38,12 @@ _NOTHING = 1e-15
 
 @dataclass(frozen=True)
 class Shares(Generic[Query]):
-    """What is kept.
+    """What is kept."""
 
-    Attributes:
-        kept: By query, the share kept of each of its batches, 0 to 1, in the order given.
-        sic: By query, its SIC with what is kept.
-        level: SIC over weight up to which every query was lifted that had enough to give; infinite if all is kept.
-        work: Work that is spent.
-    """
-
-    kept: dict[Query, list[float]]
-    sic: dict[Query, float]
-    level: float
-    work: float
+    kept: dict[Query, list[float]]  #: by query, the share kept of each of its batches, 0 to 1, in the order given
+    sic: dict[Query, float]  #: by query, its SIC with what is kept
+    level: float  #: SIC over weight up to which every query was lifted that had enough to give; infinite if all is kept
+    work: float  #: work that is spent
 
 
 def max_min(

@@ -28,17 +28,11 @@ _MOST_LEVELS = 60
 
 @dataclass(frozen=True)
 class NodeShares:
-    """The optimum.
+    """The optimum."""
 
-    Attributes:
-        kept: Share of each part that is kept.
-        sic: SIC of each query.
-        levels: The levels at which queries are fixed, lowest first.
-    """
-
-    kept: Floats
-    sic: Floats
-    levels: tuple[float, ...]
+    kept: Floats  #: share of each part that is kept
+    sic: Floats  #: SIC of each query
+    levels: tuple[float, ...]  #: the levels at which queries are fixed, lowest first
 
 
 def max_min_nodes(

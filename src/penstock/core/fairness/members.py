@@ -207,19 +207,12 @@ class Graded(Protocol):
 
 @dataclass(frozen=True)
 class Terms:
-    """On what terms a query takes part.
+    """On what terms a query takes part."""
 
-    Attributes:
-        sources: Names of its sources.
-        importance: What its SIC is divided by.
-        prefer: `any`: all sources alike; `sic`: those first that bring the most SIC for their work.
-        worth: What its rows are worth by their bucket; None: all alike.
-    """
-
-    sources: tuple[str, ...]
-    importance: float = 1.0
-    prefer: Prefer = "any"
-    worth: Graded | None = None
+    sources: tuple[str, ...]  #: names of its sources
+    importance: float = 1.0  #: what its SIC is divided by
+    prefer: Prefer = "any"  #: `any`: all sources alike; `sic`: those first that bring the most SIC for their work
+    worth: Graded | None = None  #: what its rows are worth by their bucket; None: all alike
 
 
 @dataclass

@@ -33,17 +33,11 @@ _BACK = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to drop until delays are measured again.
+    """What to drop until delays are measured again."""
 
-    Attributes:
-        keep: The share of rows that each drop lets through, by place; a place is an input or an arc.
-        delivered: Percent of its rows that each output is meant to get.
-        suffering: The outputs whose rows were too late.
-    """
-
-    keep: dict[str, float]
-    delivered: dict[str, float]
-    suffering: tuple[str, ...]
+    keep: dict[str, float]  #: the share of rows that each drop lets through, by place; a place is an input or an arc
+    delivered: dict[str, float]  #: percent of its rows that each output is meant to get
+    suffering: tuple[str, ...]  #: the outputs whose rows were too late
 
 
 class DynamicShedder:

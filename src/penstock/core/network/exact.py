@@ -56,17 +56,11 @@ _BENDS = np.concatenate([[0.0], np.geomspace(1e-3, 1.0, 65)])
 
 @dataclass(frozen=True)
 class Optimum:
-    """The best flows within a budget of work.
+    """The best flows within a budget of work."""
 
-    Attributes:
-        keep: The share of rows that each place lets through; places without a drop are left out.
-        delivered: Percent of its rows that each output gets.
-        utilities: What that is worth, by output.
-    """
-
-    keep: dict[str, float]
-    delivered: dict[str, float]
-    utilities: dict[str, float]
+    keep: dict[str, float]  #: the share of rows that each place lets through; places without a drop are left out
+    delivered: dict[str, float]  #: percent of its rows that each output gets
+    utilities: dict[str, float]  #: what that is worth, by output
 
     @property
     def utility(self) -> float:

@@ -47,34 +47,22 @@ class Box:
     """An operator: `cost` a row, `selectivity` rows out for each row in, if need be by the source it came from.
 
     What it does with rows is only needed where rows flow, and to push conditions on values upstream through it.
-
-    Attributes:
-        name: Its name.
-        op: Its kind.
-        sources: Where its rows come from.
-        cost: Work on a row.
-        selectivity: Rows out for each row in.
-        where: Of a filter: the condition in SQL.
-        select: Of a map: columns that are added or replaced, the others stay; of an aggregate: its results. In SQL.
-        by: Of an aggregate: the columns that make a group.
-        on: Of a join: the columns that must be equal.
-        window_s: Of an aggregate: the length of its windows; of a join: how far apart in time two rows may be.
-        python: Of a map: a function of a row, as `module:function`.
-        returns: Of such a map: the columns of the result, as a schema in SQL.
     """
 
-    name: str
-    op: Op
-    sources: tuple[str, ...]
-    cost: float
-    selectivity: float | Mapping[str, float] = 1.0
-    where: str | None = None
+    name: str  #: its name
+    op: Op  #: its kind
+    sources: tuple[str, ...]  #: where its rows come from
+    cost: float  #: work on a row
+    selectivity: float | Mapping[str, float] = 1.0  #: rows out for each row in
+    where: str | None = None  #: of a filter: the condition in SQL
+    #: Of a map: columns that are added or replaced, the others stay; of an aggregate: its results. In SQL.
     select: Mapping[str, str] = field(default_factory=dict)
-    by: tuple[str, ...] = ()
-    on: tuple[str, ...] = ()
+    by: tuple[str, ...] = ()  #: of an aggregate: the columns that make a group
+    on: tuple[str, ...] = ()  #: of a join: the columns that must be equal
+    #: Of an aggregate: the length of its windows; of a join: how far apart in time two rows may be.
     window_s: float | None = None
-    python: str | None = None
-    returns: str | None = None
+    python: str | None = None  #: of a map: a function of a row, as `module:function`
+    returns: str | None = None  #: of such a map: the columns of the result, as a schema in SQL
 
     def selectivity_of(self, source: str) -> float:
         """Rows out for each row from a source."""
@@ -122,16 +110,11 @@ class Network:
     ... )
     >>> network.coefficients["I1"], network.coefficients["I2"], network.load()
     (26.5, 18.75, 640.0)
-
-    Attributes:
-        inputs: Where rows come from.
-        boxes: What is done with them, in any order.
-        outputs: Where they go.
     """
 
-    inputs: Sequence[Input]
-    boxes: Sequence[Box]
-    outputs: Sequence[Output]
+    inputs: Sequence[Input]  #: where rows come from
+    boxes: Sequence[Box]  #: what is done with them, in any order
+    outputs: Sequence[Output]  #: where they go
     arcs: tuple[Arc, ...] = field(init=False)
 
     def __post_init__(self) -> None:

@@ -43,23 +43,14 @@ class Map(Protocol):
 
 @dataclass(frozen=True)
 class Decision:
-    """What to drop from now on.
+    """What to drop from now on."""
 
-    Attributes:
-        entry: Shares and conditions by place, and what they deliver.
-        index: Number of the entry; 0 drops nothing.
-        entries: How many there are.
-        load: Work a second without drops.
-        capacity: Work a second that can be done.
-        changed: Whether it differs from the decision before.
-    """
-
-    entry: Entry
-    index: int
-    entries: int
-    load: float
-    capacity: float
-    changed: bool
+    entry: Entry  #: shares and conditions by place, and what they deliver
+    index: int  #: number of the entry; 0 drops nothing
+    entries: int  #: how many there are
+    load: float  #: work a second without drops
+    capacity: float  #: work a second that can be done
+    changed: bool  #: whether it differs from the decision before
 
 
 class NetworkPlanner:

@@ -43,12 +43,9 @@ class LossTolerance:
     penstock.errors.PenstockError: loss_tolerance = [(100, 1.0), (50, 0.3), (0, 0.0)] is not usable: give a concave \
 graph, in which each percent lost costs no less than the one before; below 50 it costs less: LossTolerance.envelope, \
 or envelope: true in a file, gives the nearest concave one above it
-
-    Attributes:
-        points: Percent delivered and utility, from 100 percent down to 0.
     """
 
-    points: Sequence[Point]
+    points: Sequence[Point]  #: percent delivered and utility, from 100 percent down to 0
 
     def __post_init__(self) -> None:
         """Refuse what is no concave graph from 100 to 0 percent."""
@@ -239,12 +236,9 @@ class DelayQos:
     >>> graph = DelayQos([(0, 1.0), (2, 1.0), (10, 0.0)])
     >>> graph.utility(6), graph.threshold_s
     (0.5, 2.0)
-
-    Attributes:
-        points: Delay and utility, from no delay on.
     """
 
-    points: Sequence[Point]
+    points: Sequence[Point]  #: delay and utility, from no delay on
 
     def __post_init__(self) -> None:
         """Refuse a graph that does not fall with the delay."""

@@ -41,44 +41,27 @@ _MANY_PLACES = 2000
 
 @dataclass(frozen=True)
 class Entry:
-    """One plan: the first one drops nothing.
+    """One plan: the first one drops nothing."""
 
-    Attributes:
-        savings: Work saved for each row of an input.
-        keep: The share of rows that each drop lets through, by place; places without a drop are left out.
-        delivered: Percent of its rows that each output gets.
-        utility: Utilities of all outputs, summed.
-        predicates: What drops by value keep, by place.
-    """
-
-    savings: dict[str, float]
+    savings: dict[str, float]  #: work saved for each row of an input
+    #: The share of rows that each drop lets through, by place; places without a drop are left out.
     keep: dict[str, float]
-    delivered: dict[str, float]
-    utility: float
-    predicates: dict[str, Predicate] = field(default_factory=dict)
+    delivered: dict[str, float]  #: percent of its rows that each output gets
+    utility: float  #: utilities of all outputs, summed
+    predicates: dict[str, Predicate] = field(default_factory=dict)  #: what drops by value keep, by place
 
 
 @dataclass(frozen=True)
 class RoadMap:
-    """Plans in ascending order of what they shed.
+    """Plans in ascending order of what they shed."""
 
-    Attributes:
-        inputs: Names of the inputs, in the order of the columns of `savings`.
-        places: Candidate places, in the order of the columns of `keep`.
-        outputs: Names of the outputs, in the order of the columns of `delivered`.
-        savings: Work saved for each row of an input, one row an entry.
-        keep: Share of rows that pass each place.
-        delivered: Percent delivered to each output.
-        utility: Sum of the outputs' utilities.
-    """
-
-    inputs: tuple[str, ...]
-    places: tuple[str, ...]
-    outputs: tuple[str, ...]
-    savings: Floats
-    keep: Floats
-    delivered: Floats
-    utility: Floats
+    inputs: tuple[str, ...]  #: names of the inputs, in the order of the columns of `savings`
+    places: tuple[str, ...]  #: candidate places, in the order of the columns of `keep`
+    outputs: tuple[str, ...]  #: names of the outputs, in the order of the columns of `delivered`
+    savings: Floats  #: work saved for each row of an input, one row an entry
+    keep: Floats  #: share of rows that pass each place
+    delivered: Floats  #: percent delivered to each output
+    utility: Floats  #: sum of the outputs' utilities
 
     def __len__(self) -> int:
         """Number of entries."""

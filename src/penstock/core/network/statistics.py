@@ -32,29 +32,18 @@ STATEFUL_COST_S = 1e-4
 
 @dataclass(frozen=True)
 class Measured:
-    """One batch of the inputs.
+    """One batch of the inputs."""
 
-    Attributes:
-        elapsed_s: The time in which its rows came: since the batch before it began.
-        duration_s: How long it took.
-        rows: Rows that came from each input, before any drop.
-        arcs: Rows that went along each arc, behind its drop; also those that other stages counted in the meantime.
-        leaving: Rows that each node put out.
-        python_s: Seconds that each Python box took.
-        by_value: Places at which rows were dropped by value.
-        cold: Whether its length is not representative, as for the first batch.
-        quantiles: The distribution of some values, by place.
-    """
-
-    elapsed_s: float
-    duration_s: float
-    rows: Mapping[str, int]
+    elapsed_s: float  #: the time in which its rows came: since the batch before it began
+    duration_s: float  #: how long it took
+    rows: Mapping[str, int]  #: rows that came from each input, before any drop
+    #: Rows that went along each arc, behind its drop; also those that other stages counted in the meantime.
     arcs: Mapping[str, int]
-    leaving: Mapping[str, int]
-    python_s: Mapping[str, float] = field(default_factory=dict)
-    by_value: frozenset[str] = frozenset()
-    cold: bool = False
-    quantiles: Mapping[str, list[float]] = field(default_factory=dict)
+    leaving: Mapping[str, int]  #: rows that each node put out
+    python_s: Mapping[str, float] = field(default_factory=dict)  #: seconds that each Python box took
+    by_value: frozenset[str] = frozenset()  #: places at which rows were dropped by value
+    cold: bool = False  #: whether its length is not representative, as for the first batch
+    quantiles: Mapping[str, list[float]] = field(default_factory=dict)  #: the distribution of some values, by place
 
 
 @dataclass(frozen=True, slots=True)

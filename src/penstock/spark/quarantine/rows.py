@@ -95,19 +95,12 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Sign:
-    """The sign of a quarantine.
+    """The sign of a quarantine."""
 
-    Attributes:
-        guard: Name of the guard that fills it.
-        weight: Its column of weights.
-        schema: Columns of the rows, as Spark's JSON, without what is added.
-        parts: Files a batch.
-    """
-
-    guard: str
-    weight: str
-    schema: str
-    parts: int = PARTS
+    guard: str  #: name of the guard that fills it
+    weight: str  #: its column of weights
+    schema: str  #: columns of the rows, as Spark's JSON, without what is added
+    parts: int = PARTS  #: files a batch
 
     def put(self, folder: Path) -> None:
         """Make the folder a quarantine; refuse a non-empty folder that is none, or has other columns."""

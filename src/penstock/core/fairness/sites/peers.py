@@ -23,17 +23,11 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What others give a query.
+    """What others give a query."""
 
-    Attributes:
-        part: The share of the query's sources that they have reported.
-        sic: What they give: the sum of part times give.
-        sites: How many of them have told.
-    """
-
-    part: float
-    sic: float
-    sites: int = 0
+    part: float  #: the share of the query's sources that they have reported
+    sic: float  #: what they give: the sum of part times give
+    sites: int = 0  #: how many of them have told
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,45 +37,28 @@ FIXED_INSIDE, FIXED_OUTSIDE = 0.5, 0.8
 
 @dataclass(frozen=True, slots=True)
 class SiteInput:
-    """An input of a site.
+    """An input of a site."""
 
-    Attributes:
-        fragment: Which fragment reads it.
-        query: Of which query that is.
-        source: Whether it is a source, and not rows of another fragment.
-    """
-
-    fragment: str
-    query: str
-    source: bool
+    fragment: str  #: which fragment reads it
+    query: str  #: of which query that is
+    source: bool  #: whether it is a source, and not rows of another fragment
 
 
 @dataclass(frozen=True, slots=True)
 class SiteQuery:
-    """A query that has a fragment at the site.
+    """A query that has a fragment at the site."""
 
-    Attributes:
-        sources: How many sources it has in the whole federation.
-        importance: A query of importance 2 gets twice the SIC.
-    """
-
-    sources: int
-    importance: float = 1.0
+    sources: int  #: how many sources it has in the whole federation
+    importance: float = 1.0  #: a query of importance 2 gets twice the SIC
 
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """What a site keeps of a batch.
+    """What a site keeps of a batch."""
 
-    Attributes:
-        keep: The share of rows that each input keeps.
-        sic: The SIC of a row of each source.
-        give: The share that each query with sources here is given from now on.
-    """
-
-    keep: dict[str, float]
-    sic: dict[str, float]
-    give: dict[str, float]
+    keep: dict[str, float]  #: the share of rows that each input keeps
+    sic: dict[str, float]  #: the SIC of a row of each source
+    give: dict[str, float]  #: the share that each query with sources here is given from now on
 
 
 class SitePlanner:

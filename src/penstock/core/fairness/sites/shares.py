@@ -27,23 +27,14 @@ from penstock.core.fairness.max_min import fill
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """A query that has sources at a site.
+    """A query that has sources at a site."""
 
-    Attributes:
-        work: Work a second if every row of these sources is kept.
-        peers_sic: What other sites give it.
-        peers_part: The share of its sources that they have reported.
-        importance: A query of importance 2 gets twice the SIC.
-        peers: How many sites have told.
-        give: The share that the site gives it so far.
-    """
-
-    work: float
-    peers_sic: float = 0.0
-    peers_part: float = 0.0
-    importance: float = 1.0
-    peers: int = 0
-    give: float = 0.0
+    work: float  #: work a second if every row of these sources is kept
+    peers_sic: float = 0.0  #: what other sites give it
+    peers_part: float = 0.0  #: the share of its sources that they have reported
+    importance: float = 1.0  #: a query of importance 2 gets twice the SIC
+    peers: int = 0  #: how many sites have told
+    give: float = 0.0  #: the share that the site gives it so far
 
 
 def fair_shares(demands: Mapping[str, Demand], budget: float) -> dict[str, float]:

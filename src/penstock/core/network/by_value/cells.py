@@ -46,16 +46,12 @@ class Predicate:
 
     >>> Predicate("value", {"I1": high}, others=frozenset({"I2"})).sql()
     "(penstock_input = 'I1' AND (value > 75)) OR penstock_input IN ('I2')"
-
-    Attributes:
-        subject: An expression over the columns at the place.
-        kept: The sets, by input that rows come from. Rows out of a join come from the side that has the value.
-        others: Inputs whose rows also reach the place, and are not judged there.
     """
 
-    subject: str
+    subject: str  #: an expression over the columns at the place
+    #: The sets, by input that rows come from. Rows out of a join come from the side that has the value.
     kept: Mapping[str, IntervalSet]
-    others: frozenset[str] = frozenset()
+    others: frozenset[str] = frozenset()  #: inputs whose rows also reach the place, and are not judged there
 
     def sql(self, origin_column: str = "penstock_input") -> str:
         """The condition on a row; `origin_column` has the name of the input that it comes from."""

@@ -140,17 +140,11 @@ def coming(network: Network) -> dict[str, frozenset[str] | None]:
 
 @dataclass(frozen=True)
 class SemanticRoadMap(RoadMap):
-    """Plans with drops by value, in ascending order of what they shed.
+    """Plans with drops by value, in ascending order of what they shed."""
 
-    Attributes:
-        copy: The network unfolded by cells.
-        shares: Share of rows that pass each of its spots, one row an entry.
-        cuts: The same in values.
-    """
-
-    copy: Unfolded
-    shares: NDArray[np.float64]
-    cuts: "_Cuts"
+    copy: Unfolded  #: the network unfolded by cells
+    shares: NDArray[np.float64]  #: share of rows that pass each of its spots, one row an entry
+    cuts: "_Cuts"  #: the same in values
 
     @classmethod
     def of(cls, network: Network, copy: Unfolded, found: RoadMap, cuts: "_Cuts") -> "SemanticRoadMap":
