@@ -46,16 +46,8 @@ REFERENCES = (
     "penstock.sim.osg.queueing.simulate",
     "penstock.spark.plans.control_row.ControlRow.from_numbers",  # the Python form of what Catalyst reads
 )
-#: Not reached yet.
-LATER = (
-    "penstock.core.control.capacity.Capacity.restore",  # planners are to remember what they learned
-    "penstock.core.control.capacity.Capacity.to_state",
-    "penstock.core.fairness.shedder.MaxMinShedder",
-    "penstock.core.fairness.shedder.MaxMinShedder.select",
-    "penstock.core.loop.machine.Loop",  # drivers are to run it
-    "penstock.core.loop.machine.Loop.handle",
-    "penstock.core.network.delay_shedding.DynamicShedder",  # network files are to have delay graphs
-)
+#: Not reached yet: drops that follow measured delays are wired in a later release.
+LATER = ("penstock.core.network.delay_shedding.DynamicShedder",)
 #: Bases of a class whose methods nobody but the package calls.
 PLAIN = {"ABC", "Enum", "Exception", "Generic", "NamedTuple", "Protocol", "TypedDict"}
 
@@ -198,6 +190,29 @@ def reached(roots: Iterable[str]) -> set[str]:
                 if piece.called_from_outside or own in words or (piece.owner in public and own in told):
                     waiting.append(name)
     return found
+
+
+def test_what_is_listed_as_unreached_is_there_and_unreached() -> None:
+    found = reached([*surface(), *commands(), *STARTED])
+    assert [name for name in (*REFERENCES, *LATER) if name not in pieces() or name in found] == []
+
+
+def test_every_field_of_a_class_is_read() -> None:
+    read, fields = set[str](), list[tuple[str, str]]()
+    for path in sorted(SOURCE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            match node:
+                case ast.Attribute(attr=name, ctx=ast.Load()):
+                    read.add(name)
+                case ast.MatchClass(cls=ast.Name(id=name), kwd_attrs=names):
+                    read |= {name, *names}  # by place, all of its fields
+                case ast.Constant(value=str(text)):
+                    read.add(text)
+                case ast.ClassDef(name=owner, bases=bases, body=body) if path.stem != "delay_shedding":
+                    if "NamedTuple" not in map(ast.unparse, bases):  # its fields are read by place
+                        fields += [(owner, one.target.id) for one in body if isinstance(one, ast.AnnAssign)]
+    unread = [(owner, name) for owner, name in fields if not name.startswith("_") and not {owner, name} & read]
+    assert unread == []
 
 
 def test_everything_is_reached() -> None:
