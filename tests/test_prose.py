@@ -50,4 +50,4 @@ def test_a_room_names_modules_that_it_has(room: Path) -> None:
     there = {path.stem for path in room.iterdir()}
     named = set(re.findall(r"`([a-z][a-z_]+)`", told)) - {"penstock"}
     assert told, "say what lives in the room"
-    assert named <= there, "these modules are elsewhere"
+    assert named <= there, "the docstring names modules that are elsewhere: update it"

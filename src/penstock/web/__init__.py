@@ -1,7 +1,7 @@
 """The dashboard: one live page over the logs of queries, read only from disk.
 
-`serve`, `app` and `access` are the server, `board` finds logs, `followed` is the base of `guarded`, `network` and
-`site`, `sentences` has the texts, and `why` answers why a row was dropped.
+`app` and `access` are the server, `board` finds logs, `followed` is the base of `guarded` and `network`, `sentences`
+has the texts, and `why` answers why a row was dropped.
 """
 
 #: The port of the page unless another is asked for.

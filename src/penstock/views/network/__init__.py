@@ -1,5 +1,4 @@
 """A running network: in a terminal, as a drawing, as a page, and in numbers.
 
-`history` sums snapshots, `summary` has the numbers, `terminal` the live view, `layout` and `drawing` the picture,
-`plots` and `page` the report.
+`history` sums snapshots, `terminal` is the live view, `layout` and `drawing` make the picture, `page` the report.
 """
