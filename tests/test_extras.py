@@ -103,6 +103,25 @@ def test_a_guard_needs_the_plain_package_and_spark() -> None:
     assert needed(*PUBLIC, late=True) == PLAIN | {"pyspark", "pandas", "prometheus_client", "confluent_kafka"}
 
 
+@pytest.mark.parametrize(
+    ("module", "extras"),
+    [
+        ("penstock.cli.dashboard", {"cli", "web"}),
+        ("penstock.cli.replay", {"cli", "spark"}),
+        ("penstock.cli.reproduce", {"cli", "sim"}),
+        ("penstock.cli.roadmap", {"cli", "network"}),
+        ("penstock.cli.run", {"cli", "network", "spark"}),
+        ("penstock.cli.site", {"cli", "network", "spark"}),
+        ("penstock.cli.whatif", {"cli", "sim", "spark"}),
+        ("penstock.demo.page", {"cli", "plot", "spark"}),
+        ("penstock.web.serve", {"web"}),
+    ],
+)
+def test_a_command_needs_the_extras_that_are_told_of_it(module: str, extras: set[str]) -> None:
+    brought = set().union(*(distributions(PROJECT["optional-dependencies"][one]) for one in extras))
+    assert needed(module) <= PLAIN | brought | ALONG
+
+
 def test_every_other_package_comes_with_an_extra() -> None:
     extras = {name: distributions(listed) for name, listed in PROJECT["optional-dependencies"].items()}
     for extra, modules in _EXTRAS.items():

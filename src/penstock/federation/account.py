@@ -10,14 +10,16 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from penstock.config.site_file import SiteFile
 from penstock.errors import PenstockError
 from penstock.messages.codec import Count, Message, Name, Record, Seconds, Share, Text, refusal
 from penstock.messages.report import BoxStatistics, Report
 from penstock.store.logs import Log
 from penstock.store.report_log import Watch
+
+if TYPE_CHECKING:
+    from penstock.config.site_file import SiteFile
 
 ACCOUNT, STARTS = "account", "starts"
 
@@ -272,7 +274,7 @@ def report_of(account: BatchAccount) -> Report:
     )
 
 
-def watch_of(file: SiteFile, query: str, began_s: float) -> Watch:
+def watch_of(file: "SiteFile", query: str, began_s: float) -> Watch:
     """The watch record of a site."""
     return Watch(
         guard=file.site,
