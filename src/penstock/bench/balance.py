@@ -2,11 +2,12 @@
 
 import statistics
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
 
+from penstock.bench.spread import spread
 from penstock.core.fairness.balance_sic import balance_sic
 from penstock.core.fairness.max_min import max_min
 from penstock.core.fairness.shedder import BalanceSicShedder, Buffer, Known, RandomShedder, Shedder
@@ -38,17 +39,14 @@ def bench_balance(fragments: int, repeats: int, seed: int, done: Callable[[int],
     batches = {query: [(int(size), float(value))] for query, (size, value) in enumerate(zip(tuples, sic, strict=True))}
     known = dict(enumerate(told.tolist()))
     buffer = Buffer.of(np.arange(fragments), tuples, sic)
-    shedders: dict[str, Shedder] = {
-        "random": RandomShedder(seed),
-        "balance_sic": BalanceSicShedder(seed),
-    }
+    shedders: dict[str, Shedder] = {"random": RandomShedder(seed), "balance_sic": BalanceSicShedder(seed)}
     ways: dict[str, Callable[[], object]] = {
         "balance_sic(...)": partial(balance_sic, capacity, batches, known_sic=known, seed=seed),
         "balance_sic(...), cold": partial(balance_sic, capacity, batches, seed=seed),
         "max_min(...)": partial(max_min, capacity, batches, known_sic=known),
     }
     for name, shedder in shedders.items():
-        ways[f"shedder {name}"] = partial(_decide, shedder, buffer, capacity, Known.of(told, 0.0))
+        ways[f"shedder {name}"] = partial(shedder.select, buffer, capacity, Known.of(told, 0.0), 0.0)
     names = [str(number) for number in range(fragments)]
     planner = SitePlanner(
         {name: SiteInput(name, name, source=True) for name in names},
@@ -70,8 +68,7 @@ def bench_balance(fragments: int, repeats: int, seed: int, done: Callable[[int],
             way()
             times[name].append(1e3 * (time.process_time() - started))
         done(1)
-    rows: list[Row] = [{"way": name, "decide_ms": _spread(values)} for name, values in times.items()]
-    each = {name: statistics.median(values) for name, values in times.items()}
+    rows: list[Row] = [{"way": name, "decide_ms": spread(values)} for name, values in times.items()]
     return {
         "bench": "balance",
         "parameters": {
@@ -82,16 +79,7 @@ def bench_balance(fragments: int, repeats: int, seed: int, done: Callable[[int],
             "seed": seed,
             "stw_s": STW_S,
         },
-        "decide_ms": _spread(times["balance_sic(...)"]),
-        "microseconds_a_batch": 1e3 * each["shedder balance_sic"] / fragments,
+        "decide_ms": spread(times["balance_sic(...)"]),
+        "microseconds_a_batch": 1e3 * statistics.median(times["shedder balance_sic"]) / fragments,
         "rows": rows,
     }
-
-
-def _decide(shedder: Shedder, buffer: Buffer, capacity: float, known: Known) -> object:
-    return shedder.select(buffer, capacity, known, 0.0)
-
-
-def _spread(values: Iterable[float]) -> dict[str, float]:
-    listed = sorted(values)
-    return {"median": statistics.median(listed), "min": listed[0], "max": listed[-1]}

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 
+from penstock.bench.fair_queries import wait_for
 from penstock.bench.latency import WINDOW_S, window_latency_s
 from penstock.bench.spread import spread
 from penstock.bench.workload import RESULT, busy
@@ -138,11 +139,12 @@ def run(spark: SparkSession, way: Way, effort: Effort, folder: Path) -> dict[str
     """All queries under one policy: their utilities and waits."""
     with ExitStack() as stack:
         running = _started(spark, way, effort, folder, stack)
+        queries = [query for _, _, query in running]
         # Time counts from when every query has completed a batch.
-        _wait_for(running, lambda: all(guard.report() for _, guard, _ in running), FIRST_S)
+        wait_for(queries, lambda: all(guard.report() for _, guard, _ in running), FIRST_S)
         begin_s = time.time() + effort.settle_s
         # One extra batch, so that the last window is complete.
-        _wait_for(running, lambda: False, effort.settle_s + effort.measure_s + 3.0)
+        wait_for(queries, lambda: False, effort.settle_s + effort.measure_s + 3.0)
         progress = {shape.name: [Progress.of(one) for one in query.recentProgress] for shape, _, query in running}
         histories = [guard.history() for _, guard, _ in running]
     end_s = begin_s + effort.measure_s
@@ -244,14 +246,3 @@ def ratios(runs: Sequence[dict[Way, dict[str, Any]]]) -> dict[str, Any]:
         ]
         found[f"{column}_over_{other}"] = spread(each) if each else None
     return found
-
-
-def _wait_for(
-    running: Sequence[tuple[Shape, Guard, StreamingQuery]], enough: Callable[[], bool], limit_s: float
-) -> None:
-    end_s = time.monotonic() + limit_s
-    while time.monotonic() < end_s and not enough():
-        for _, _, query in running:
-            if (error := query.exception()) is not None:
-                raise error
-        time.sleep(0.1)

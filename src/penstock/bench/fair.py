@@ -105,10 +105,11 @@ def run(spark: SparkSession, way: Way, effort: Effort, folder: Path) -> dict[str
     """All queries in one way; how even their results were."""
     with ExitStack() as stack:
         running = _started(spark, way, effort, folder, stack)
+        queries = [one.query for one in running]
         # However long Spark takes to start: time is counted from when every query has given something.
-        wait_for(running, lambda: all(worked_off(one) for one in running), FIRST_S)
+        wait_for(queries, lambda: all(worked_off(one) for one in running), FIRST_S)
         begin_s = time.time()
-        wait_for(running, lambda: False, effort.settle_s + effort.measure_s)
+        wait_for(queries, lambda: False, effort.settle_s + effort.measure_s)
         batches = {one.shape.name: worked_off(one) for one in running}
         results = {one.shape.name: list(one.results) for one in running}
     times_s = [begin_s + effort.settle_s + second for second in range(int(effort.measure_s) + 1)]

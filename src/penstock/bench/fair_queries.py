@@ -185,11 +185,11 @@ _RESULTS: dict[str, Callable[[DataFrame], DataFrame]] = {
 }
 
 
-def wait_for(running: Sequence[Running], enough: Callable[[], bool], limit_s: float) -> None:
+def wait_for(queries: Sequence[StreamingQuery], enough: Callable[[], bool], limit_s: float) -> None:
     """Wait until it is enough, for so long at most; if a query fails, say so."""
     end_s = time.monotonic() + limit_s
     while time.monotonic() < end_s and not enough():
-        for one in running:
-            if (error := one.query.exception()) is not None:
+        for query in queries:
+            if (error := query.exception()) is not None:
                 raise error
         time.sleep(0.1)

@@ -30,10 +30,7 @@ def bench_sim(runs: int, jobs: int, done: Callable[[int], None] = lambda _: None
     _time_run(0, timed)  # compile first
     alone = Workers(1).run(partial(_time_run, algorithms=timed), range(runs), done)
     rows: list[Row] = [
-        {
-            "algorithm": algorithm,
-            "decisions_per_s_per_core": spread(ROWS / times[algorithm] for times in alone),
-        }
+        {"algorithm": algorithm, "decisions_per_s_per_core": spread(ROWS / times[algorithm] for times in alone)}
         for algorithm in timed
     ]
     with Workers(jobs) as workers:

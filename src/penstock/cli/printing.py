@@ -98,10 +98,15 @@ def print_claims(paper: str, figure: Figure) -> None:
     SCREEN.print(table)
 
 
+def plain(out: Console, text: str) -> None:
+    """A line as it is."""
+    out.print(text, highlight=False, markup=False, emoji=False, soft_wrap=True)
+
+
 def print_files(contents: dict[Path, bytes]) -> None:
     """Which files were written."""
     for path in contents:
-        SCREEN.print(f"Wrote {path}", highlight=False, markup=False, emoji=False, soft_wrap=True)
+        plain(SCREEN, f"Wrote {path}")
 
 
 def command_line(command: str, given: Mapping[str, object]) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.markup import escape
 from rich.table import Table
 
+from penstock.cli.printing import plain
 from penstock.config.network_file import NetworkFile, load
 from penstock.core.network import exact, roadmap
 from penstock.core.network.by_value import roadmap as semantic
@@ -115,18 +116,18 @@ def to_json(found: Answer) -> dict[str, Any]:
 
 def show(out: Console, found: Answer) -> None:
     """Coefficients, the relevant part of the road map, and the chosen entry."""
-    _line(out, f"{found.file.name}: {_load(found)}.")
+    plain(out, f"{found.file.name}: {_load(found)}.")
     out.print(_arcs(found))
     out.print(_entries(found))
     entry, saved = found.road.entry(found.chosen), found.saved(found.road.entry(found.chosen))
     if found.excess <= 0.0:
-        _line(out, f"Entry {found.chosen} is chosen: there is nothing to shed.")
+        plain(out, f"Entry {found.chosen} is chosen: there is nothing to shed.")
         return
     enough = "" if saved >= found.excess * (1.0 - 1e-9) else " No entry saves as much; this is the last one."
-    _line(out, f"Entry {found.chosen} is chosen to shed {found.excess:.6g}; it saves {saved:.6g}.{enough}")
+    plain(out, f"Entry {found.chosen} is chosen to shed {found.excess:.6g}; it saves {saved:.6g}.{enough}")
     _plan(out, _drops(entry), entry.delivered, entry.utility)
     if found.optimum is not None:
-        _line(out, f"The exact optimum for the same excess ({found.file.objective}):")
+        plain(out, f"The exact optimum for the same excess ({found.file.objective}):")
         _plan(out, found.optimum.get("drops", {}), found.optimum["delivered"], found.optimum["utility"])
 
 
@@ -176,13 +177,13 @@ def _entries(found: Answer) -> Table:
 
 def _plan(out: Console, drops: dict[str, float | str], delivered: dict[str, float], utility: float) -> None:
     for name, drop in list(drops.items())[:_MOST_ARCS]:
-        _line(
+        plain(
             out, f"  at {name}: {f'keep rows with {drop}' if isinstance(drop, str) else f'drop {drop:.2%} of the rows'}"
         )
     if len(drops) > _MOST_ARCS:
-        _line(out, f"  and {len(drops) - _MOST_ARCS} more drops")
-    _line(out, f"  delivered, percent: {_delivered(delivered, _MOST_ARCS)}")
-    _line(out, f"  utility: {utility:.4f}")
+        plain(out, f"  and {len(drops) - _MOST_ARCS} more drops")
+    plain(out, f"  delivered, percent: {_delivered(delivered, _MOST_ARCS)}")
+    plain(out, f"  utility: {utility:.4f}")
 
 
 def _drops(entry: roadmap.Entry) -> dict[str, float | str]:
@@ -207,7 +208,3 @@ def _delivered(percents: dict[str, float], most: int = _MOST_NAMES) -> str:
 def _few(words: Iterable[str], most: int = _MOST_NAMES) -> str:
     given = list(words)
     return ", ".join(given[:most]) + (f" and {len(given) - most} more" if len(given) > most else "")
-
-
-def _line(out: Console, text: str) -> None:
-    out.print(text, highlight=False, markup=False, emoji=False, soft_wrap=True)

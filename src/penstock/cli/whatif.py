@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from rich.table import Column, Table
 
+from penstock.cli.printing import plain
 from penstock.core.control.bucket_costs import BucketCosts
 from penstock.core.control.targets import MeanQueueLatency
 from penstock.errors import PenstockError
@@ -210,7 +211,7 @@ def files(folder: Path, found: Answer) -> dict[Path, bytes]:
 def show(out: Console, found: Answer) -> None:
     """A table, and its assumptions."""
     query, limit_s = found.query, found.target.limit_s
-    _line(
+    plain(
         out,
         f"{found.log}: {counted(query.recorded_rows, 'row')} in {counted(query.batches, 'batch', 'batches')} over "
         f"{query.length_s:.0f} s, "
@@ -231,14 +232,10 @@ def show(out: Console, found: Answer) -> None:
         )
     out.print(table)
     for note in found.notes:
-        _line(out, f"- {note}")
+        plain(out, f"- {note}")
     alarmed: dict[str, list[str]] = {}
     for one in found.outcomes:
         for alarm in one.facts["alarms"]:
             alarmed.setdefault(alarm, []).append(one.policy)
     for alarm, policies in alarmed.items():
-        _line(out, f"- alarm, {', '.join(policies)}: {alarm}")
-
-
-def _line(out: Console, text: str) -> None:
-    out.print(text, highlight=False, markup=False, emoji=False, soft_wrap=True)
+        plain(out, f"- alarm, {', '.join(policies)}: {alarm}")
