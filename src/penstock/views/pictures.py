@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -18,6 +20,13 @@ def labelled(axes: Axes, across: str, up: str) -> None:
     axes.set_xlabel(across)
     axes.set_ylabel(up)
     axes.grid(axis="y", alpha=0.3)
+
+
+def error_bars(axes: Axes, places: Sequence[float], spreads: Sequence[Mapping[str, float]], **style: Any) -> None:  # noqa: ANN401 - Matplotlib's
+    """Means, each with a bar from minimum to maximum."""
+    means = [one["mean"] for one in spreads]
+    around = [[one["mean"] - one["min"] for one in spreads], [one["max"] - one["mean"] for one in spreads]]
+    axes.errorbar(places, means, yerr=around, markersize=4, capsize=2, **style)
 
 
 def png(canvas: Figure, *, legend: bool = False) -> bytes:

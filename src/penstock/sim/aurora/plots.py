@@ -1,13 +1,13 @@
 """The Aurora paper's figures as pictures, with the paper's axes."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
-from penstock.sim.figure import Figure, Row
-from penstock.views.pictures import labelled, png
+from penstock.sim.figure import Figure
+from penstock.views.pictures import error_bars, labelled, png
 
 _STYLE: dict[str, dict[str, Any]] = {
     "random_ls": {"color": "#1f78b4", "marker": "o", "label": "Random-LS"},
@@ -35,28 +35,15 @@ def plot(figure: Figure) -> bytes:
     return png(canvas, legend=True)
 
 
-def _figure_9(canvas: Canvas, figure: Figure) -> None:
-    _losses(canvas.subplots(), figure.rows, "tuple_utility_loss", "% tuple utility loss")
-
-
-def _figure_10(canvas: Canvas, figure: Figure) -> None:
-    _losses(canvas.subplots(), figure.rows, "value_utility_loss", "% value utility loss")
-
-
-def _losses(axes: Axes, rows: list[Row], column: str, label: str) -> None:
+def _losses(canvas: Canvas, figure: Figure, *, of: str) -> None:
     """Mean with a bar from minimum to maximum."""
+    axes, rows, column = canvas.subplots(), figure.rows, f"{of}_utility_loss"
     names = list(dict.fromkeys(row["algorithm"] for row in rows))
     for number, name in enumerate(names):
         own = [row for row in rows if row["algorithm"] == name]
         places = [100.0 * row["excess_load"] + (number - (len(names) - 1) / 2) * 1.5 for row in own]
-        spreads = [row[column] for row in own]
-        means = [one["mean"] for one in spreads]
-        bars = [
-            [one["mean"] - one["min"] for one in spreads],
-            [one["max"] - one["mean"] for one in spreads],
-        ]
-        axes.errorbar(places, means, yerr=bars, markersize=4, capsize=2, linewidth=1, **_STYLE[name])
-    labelled(axes, _EXCESS, label)
+        error_bars(axes, places, [row[column] for row in own], linewidth=1, **_STYLE[name])
+    labelled(axes, _EXCESS, f"% {of} utility loss")
 
 
 def _figure_11(canvas: Canvas, figure: Figure) -> None:
@@ -101,8 +88,8 @@ def _figure_plus(canvas: Canvas, figure: Figure) -> None:
 
 
 _PLOTS: dict[str, Callable[[Canvas, Figure], None]] = {
-    "9": _figure_9,
-    "10": _figure_10,
+    "9": partial(_losses, of="tuple"),
+    "10": partial(_losses, of="value"),
     "11": _figure_11,
     "12": _figure_12,
     "plus": _figure_plus,

@@ -1,6 +1,7 @@
 """The LAS paper's figures as pictures, with the paper's axes."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -8,7 +9,7 @@ from matplotlib.figure import Figure as Canvas
 
 from penstock.sim.figure import Figure, Row
 from penstock.sim.workload import PHASE_ROWS, PHASES
-from penstock.views.pictures import labelled, png
+from penstock.views.pictures import error_bars, labelled, png
 
 _STYLE: dict[str, dict[str, Any]] = {
     "base_line": {"color": "#7f7f7f", "marker": "v", "label": "Base Line"},
@@ -35,42 +36,31 @@ def _figure_4(canvas: Canvas, figure: Figure) -> None:
     _finish(axes, figure, "under-provisioning", _LATENCY, log=True)
 
 
-def _figure_5(canvas: Canvas, figure: Figure) -> None:
+def _both(canvas: Canvas, figure: Figure, *, x: str, label: str, rotation: float = 0.0) -> None:
+    """Latency and shedding ratio, algorithms side by side."""
     latency, ratio = canvas.subplots(1, 2)
-    _bars(latency, figure, "distribution", "queuing_latency_ms", str)
-    _finish(latency, figure, "frequency distribution", _LATENCY, log=True)
-    _bars(ratio, figure, "distribution", "shedding_ratio", str)
-    _finish(ratio, figure, "frequency distribution", "shedding ratio against Base Line", target=False)
+    _bars(latency, figure, x, "queuing_latency_ms", str)
+    _finish(latency, figure, label, _LATENCY, log=True)
+    _bars(ratio, figure, x, "shedding_ratio", str)
+    _finish(ratio, figure, label, "shedding ratio against Base Line", target=False)
     for axes in (latency, ratio):
-        axes.tick_params(axis="x", rotation=30)
+        axes.tick_params(axis="x", rotation=rotation)
 
 
-def _figure_eps(canvas: Canvas, figure: Figure) -> None:
-    latency, ratio = canvas.subplots(1, 2)
-    _bars(latency, figure, "epsilon", "queuing_latency_ms", str)
-    _finish(latency, figure, "precision eps", _LATENCY, log=True)
-    _bars(ratio, figure, "epsilon", "shedding_ratio", str)
-    _finish(ratio, figure, "precision eps", "shedding ratio against Base Line", target=False)
+def _over_time(canvas: Canvas, figure: Figure, *, column: str, label: str, target: bool) -> None:
+    latency, dropped = canvas.subplots(1, 2)
+    _series(latency, figure, column)
+    _finish(latency, figure, "row of the stream", label, log=True, target=target)
+    _series(dropped, figure, "dropped_ratio")
+    _finish(dropped, figure, "row of the stream", "dropped ratio", target=False)
 
 
 def _figure_6(canvas: Canvas, figure: Figure) -> None:
-    latency, dropped = canvas.subplots(1, 2)
-    _series(latency, figure, "queuing_latency_ms")
-    _finish(latency, figure, "row of the stream", _LATENCY, log=True)
-    _series(dropped, figure, "dropped_ratio")
-    _finish(dropped, figure, "row of the stream", "dropped ratio", target=False)
-    for axes in (latency, dropped):
+    _over_time(canvas, figure, column="queuing_latency_ms", label=_LATENCY, target=True)
+    for axes in canvas.axes:
         for number, phase in enumerate(PHASES):
             axes.axvline(number * PHASE_ROWS, color="#dddddd", linewidth=0.8, zorder=0)
             axes.text((number + 0.5) * PHASE_ROWS, 1.01, phase, transform=axes.get_xaxis_transform(), ha="center")
-
-
-def _figure_7(canvas: Canvas, figure: Figure) -> None:
-    latency, dropped = canvas.subplots(1, 2)
-    _series(latency, figure, "completion_latency_ms")
-    _finish(latency, figure, "row of the stream", "average completion latency (ms)", log=True, target=False)
-    _series(dropped, figure, "dropped_ratio")
-    _finish(dropped, figure, "row of the stream", "dropped ratio", target=False)
 
 
 def _figure_plus(canvas: Canvas, figure: Figure) -> None:
@@ -99,14 +89,8 @@ def _bars(axes: Axes, figure: Figure, x: str, column: str, label: Callable[[Any]
     for number, algorithm in enumerate(algorithms):
         shift = (number - (len(algorithms) - 1) / 2) * 0.11
         rows = [row for row in figure.rows if row["algorithm"] == algorithm]
-        spreads = [row[column] for row in rows]
         places = [values.index(row[x]) + shift for row in rows]
-        means = [spread["mean"] for spread in spreads]
-        below = [spread["mean"] - spread["min"] for spread in spreads]
-        above = [spread["max"] - spread["mean"] for spread in spreads]
-        axes.errorbar(
-            places, means, yerr=[below, above], linestyle="none", markersize=4, capsize=2, **_STYLE[algorithm]
-        )
+        error_bars(axes, places, [row[column] for row in rows], linestyle="none", **_STYLE[algorithm])
     axes.set_xticks(range(len(values)), [label(value) for value in values])
 
 
@@ -130,9 +114,9 @@ def _finish(axes: Axes, figure: Figure, x_label: str, y_label: str, *, log: bool
 
 _PLOTS: dict[str, Callable[[Canvas, Figure], None]] = {
     "4": _figure_4,
-    "5": _figure_5,
+    "5": partial(_both, x="distribution", label="frequency distribution", rotation=30),
     "6": _figure_6,
-    "7": _figure_7,
-    "eps": _figure_eps,
+    "7": partial(_over_time, column="completion_latency_ms", label="average completion latency (ms)", target=False),
+    "eps": partial(_both, x="epsilon", label="precision eps"),
     "plus": _figure_plus,
 }

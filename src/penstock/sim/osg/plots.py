@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 from penstock.sim.figure import Figure, Row
-from penstock.views.pictures import png
+from penstock.views.pictures import error_bars, png
 
 _STYLE: dict[str, dict[str, Any]] = {
     "round_robin": {"color": "#7f7f7f", "marker": "v", "label": "Round-Robin"},
@@ -113,10 +113,7 @@ def _figure_readings(canvas: Canvas, figure: Figure) -> None:
 
 
 def _bars(axes: Axes, places: list[float], rows: list[Row], column: str, name: str, **style: Any) -> None:  # noqa: ANN401 - Matplotlib's
-    spreads = [row[column] for row in rows]
-    means = [one["mean"] for one in spreads]
-    around = [[one["mean"] - one["min"] for one in spreads], [one["max"] - one["mean"] for one in spreads]]
-    axes.errorbar(places, means, yerr=around, markersize=4, capsize=2, elinewidth=0.7, **_STYLE[name], **style)
+    error_bars(axes, places, [row[column] for row in rows], elinewidth=0.7, **_STYLE[name], **style)
 
 
 def _by_algorithm(rows: list[Row]) -> dict[str, list[Row]]:
