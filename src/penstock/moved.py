@@ -83,8 +83,10 @@ spark.controller spark.guard.controller
 spark.dealing spark.grouping.dealing
 spark.feed spark.progress
 spark.gate spark.plans.gate
+spark.network.calibration spark.network.learning
 spark.network.plan messages.plan
 spark.network.snapshot messages.snapshot
+spark.network.stages spark.network.layout
 spark.replay spark.quarantine.replay
 spark.sic spark.fair.sic_operators
 web.by_age web.why

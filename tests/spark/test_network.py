@@ -25,8 +25,8 @@ pytest.importorskip("pyspark")
 from penstock.spark.network import streams
 from penstock.spark.network.batch import Batch
 from penstock.spark.network.drops import ARRIVAL, HIDDEN, INPUT, WEIGHT
+from penstock.spark.network.layout import stages
 from penstock.spark.network.run import NetworkRun
-from penstock.spark.network.stages import stages
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

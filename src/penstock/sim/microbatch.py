@@ -45,49 +45,32 @@ def by_key(stream: Stream) -> NDArray[np.int64]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """How a query runs.
+    """How a query runs."""
 
-    Attributes:
-        cores: How many tasks work at the same time, by the time a batch starts.
-        overhead_s: What a batch takes besides work.
-        row_overhead_s: What each row adds to it behind the operator, by the time a batch starts.
-        read_s: What each row that comes adds to it before the first row is taken up, whether it is kept or shed.
-        cold_s: How much longer the first batch takes: it starts machines.
-        measured: Whether the operator is measured; otherwise reports hold the length of batches and the age of rows.
-        delay_share: The part of the overhead before the first row is taken up.
-        noise: How far an overhead, with that of rows, may be from the mean, as a share of it.
-        first_start_s: When the first batch starts: rows pile up while a query warms up.
-        trigger_s: Time between the starts of two batches that do not take longer; 0 starts each one at once.
-        rows_per_batch: The most rows that the source hands out at a time.
-        late_plans: Share of plans that are too late for the next batch and act on the one after it.
-        true_backlog: Whether reports hold what really waits, and not what the rate of rows suggests.
-        counted: Whether the source says how many rows a batch has before it runs, as Kafka does.
-        killed_s: When the query is killed: no batch starts after that.
-        idle_s: After so long without a row the planner is asked to let go.
-        gate_hashes: What the gate looks a row up by.
-        row_gate: Makes the machines that shed once more, row by row, inside each task; None: the gate alone sheds.
-        seed: Seed of the noise.
-    """
-
+    #: How many tasks work at the same time, by the time a batch starts.
     cores: Callable[[float], int] = lambda _now_s: 2
-    overhead_s: float = 0.25
+    overhead_s: float = 0.25  #: what a batch takes besides work
+    #: What each row adds to it behind the operator, by the time a batch starts.
     row_overhead_s: Callable[[float], float] = lambda _now_s: 0.0
+    #: What each row that comes adds to it before the first row is taken up, whether it is kept or shed.
     read_s: float = 0.0
-    cold_s: float = 0.0
+    cold_s: float = 0.0  #: how much longer the first batch takes: it starts machines
+    #: Whether the operator is measured; otherwise reports hold the length of batches and the age of rows.
     measured: bool = True
-    delay_share: float = 0.5
-    noise: float = 0.2
-    first_start_s: float = 0.0
-    trigger_s: float = 0.0
-    rows_per_batch: int | None = None
-    late_plans: float = 0.0
-    true_backlog: bool = False
-    counted: bool = True
-    killed_s: float = np.inf
-    idle_s: float = 10.0
-    gate_hashes: Callable[[Stream], NDArray[np.int64]] = by_key
+    delay_share: float = 0.5  #: the part of the overhead before the first row is taken up
+    noise: float = 0.2  #: how far an overhead, with that of rows, may be from the mean, as a share of it
+    first_start_s: float = 0.0  #: when the first batch starts: rows pile up while a query warms up
+    trigger_s: float = 0.0  #: time between the starts of two batches that do not take longer; 0 starts each one at once
+    rows_per_batch: int | None = None  #: the most rows that the source hands out at a time
+    late_plans: float = 0.0  #: share of plans that are too late for the next batch and act on the one after it
+    true_backlog: bool = False  #: whether reports hold what really waits, and not what the rate of rows suggests
+    counted: bool = True  #: whether the source says how many rows a batch has before it runs, as Kafka does
+    killed_s: float = np.inf  #: when the query is killed: no batch starts after that
+    idle_s: float = 10.0  #: after so long without a row the planner is asked to let go
+    gate_hashes: Callable[[Stream], NDArray[np.int64]] = by_key  #: what the gate looks a row up by
+    #: Makes the machines that shed once more, row by row, inside each task; None: the gate alone sheds.
     row_gate: Callable[[], Machines] | None = None
-    seed: int = 0
+    seed: int = 0  #: seed of the noise
 
 
 @dataclass(slots=True)

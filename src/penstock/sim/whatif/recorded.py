@@ -48,23 +48,14 @@ MOST_ROWS = 500_000
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The record of a trigger in a log.
+    """The record of a trigger in a log."""
 
-    Attributes:
-        start_s: When it fired.
-        duration_s: How long it took.
-        work_s: How long of it the batch itself ran.
-        rows: Rows that came from the source.
-        worked_rows: How many of them were worked on: a guard may have shed the others.
-        behind: Rows that the source knew of and did not hand out; None if it does not say.
-    """
-
-    start_s: float
-    duration_s: float
-    work_s: float
-    rows: int
-    worked_rows: int
-    behind: int | None = None
+    start_s: float  #: when it fired
+    duration_s: float  #: how long it took
+    work_s: float  #: how long of it the batch itself ran
+    rows: int  #: rows that came from the source
+    worked_rows: int  #: how many of them were worked on: a guard may have shed the others
+    behind: int | None = None  #: rows that the source knew of and did not hand out; None if it does not say
 
     @property
     def end_s(self) -> float:
@@ -102,37 +93,22 @@ class Keys:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A query to be run again.
+    """A query to be run again."""
 
-    Attributes:
-        stream: Its rows; keys are buckets of the gate.
-        first_start_s: When its first batch started.
-        overhead_s: What a batch takes besides work.
-        trigger_s: Time between two triggers; 0 if batches follow each other at once.
-        cap_rows: The most rows that its source hands out at a time, in rows of the stream; None if there is no limit.
-        rows_each: Recorded rows for which a row of the stream stands.
-        mean_wait_s: How long rows waited, by the starts of the recorded batches.
-        recorded_rows: Rows of the log.
-        batches: Batches with rows.
-        length_s: From the first start to the last end.
-        load: Seconds of work that came in a second, on average.
-        alike: Whether all rows of a batch cost the same.
-        cold: Batches of the warm-up, which are left out.
-    """
-
-    stream: Stream
-    first_start_s: float
-    overhead_s: float
-    trigger_s: float
+    stream: Stream  #: its rows; keys are buckets of the gate
+    first_start_s: float  #: when its first batch started
+    overhead_s: float  #: what a batch takes besides work
+    trigger_s: float  #: time between two triggers; 0 if batches follow each other at once
+    #: The most rows that its source hands out at a time, in rows of the stream; None if there is no limit.
     cap_rows: int | None
-    rows_each: int
-    mean_wait_s: float
-    recorded_rows: int
-    batches: int
-    length_s: float
-    load: float
-    alike: bool
-    cold: int = 0
+    rows_each: int  #: recorded rows for which a row of the stream stands
+    mean_wait_s: float  #: how long rows waited, by the starts of the recorded batches
+    recorded_rows: int  #: rows of the log
+    batches: int  #: batches with rows
+    length_s: float  #: from the first start to the last end
+    load: float  #: seconds of work that came in a second, on average
+    alike: bool  #: whether all rows of a batch cost the same
+    cold: int = 0  #: batches of the warm-up, which are left out
 
 
 def recorded(triggers: Sequence[Batch], keys: Keys, *, trigger_s: float | None = None, seed: int = 0) -> Recorded:

@@ -48,16 +48,11 @@ class GuardCost(NamedTuple):
 
 @dataclass(frozen=True)
 class Outcome:
-    """A policy's run.
+    """A policy's run."""
 
-    Attributes:
-        policy: Its name, as it is shown.
-        facts: What it comes to, as plain data.
-        series: Mean wait of rows taken up, and rows that came and that were kept, by steps of time.
-    """
-
-    policy: str
-    facts: dict[str, Any]
+    policy: str  #: its name, as it is shown
+    facts: dict[str, Any]  #: what it comes to, as plain data
+    #: Mean wait of rows taken up, and rows that came and that were kept, by steps of time.
     series: list[dict[str, float | None]]
 
 

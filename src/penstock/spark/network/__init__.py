@@ -1,5 +1,5 @@
 """Query networks on Spark (Aurora): shared boxes run once per batch, and drops on arcs change between batches.
 
-`run` is the run of a network, `stages` and `layout` split it into queries, `batch` runs one micro-batch, `drops` filter
-rows, `feeds` connect stages, `learning` and `calibration` measure.
+`run` is the run of a network, `layout` splits it into queries, `batch` runs one micro-batch, `drops` filter
+rows, `feeds` connect stages, `learning` measures.
 """

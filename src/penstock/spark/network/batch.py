@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from penstock.core.network.model import Box, Network
     from penstock.messages.plan import Plan
-    from penstock.spark.network.stages import Stage
+    from penstock.spark.network.layout import Stage
 
 #: The quantiles at which the distribution of a subject is read.
 QUANTILES = tuple(step / 50.0 for step in range(51))

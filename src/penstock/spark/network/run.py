@@ -29,12 +29,11 @@ from penstock.spark.network.bound import BoundPlans, ReusedError
 from penstock.spark.network.drops import HIDDEN
 from penstock.spark.network.failures import SPARK_ERRORS, line_of
 from penstock.spark.network.feeds import feed, tidy
-from penstock.spark.network.layout import Layout, file_name
+from penstock.spark.network.layout import INPUTS, Layout, Stage, file_name, stages
 from penstock.spark.network.learning import Learning
 from penstock.spark.network.losses import Losses
 from penstock.spark.network.schemas import check_subjects, schemas
 from penstock.spark.network.sinks import Outputs
-from penstock.spark.network.stages import INPUTS, Stage, stages
 from penstock.store import retention
 
 if TYPE_CHECKING:
