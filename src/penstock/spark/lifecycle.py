@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from penstock.messages.report import Report
     from penstock.spark.guard.controller import Controller
     from penstock.spark.guard.guard import Guard
-    from penstock.spark.plans.places import Store
+    from penstock.spark.plans.remote import Store
     from penstock.store.logs import PlanStore
 
 #: The port that OpenTelemetry's exporters for Prometheus use.

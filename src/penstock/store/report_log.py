@@ -9,7 +9,7 @@ Costs by class of keys are most of a report's bytes and change slowly, so only s
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from penstock.errors import PenstockError
 from penstock.messages.codec import Count, Int64, Message, Name, Seconds, Text
@@ -104,19 +104,6 @@ _KINDS: dict[str, type[Line]] = {
 _WORDS = {kind: word for word, kind in _KINDS.items()}
 
 
-class ReportSink(Protocol):
-    """Where a controller writes its messages."""
-
-    def write(self, message: Line) -> None:
-        """Write a message if possible; never raises."""
-
-    def accounted(self) -> int | None:
-        """The newest batch that the messages account for, -1 if there is none; None if no messages are kept."""
-
-    def recent(self) -> list[Report]:
-        """The last reports that were kept, oldest first."""
-
-
 class ReportLog:
     """Writes the journal of one query.
 
@@ -170,6 +157,10 @@ class NoReports:
     def recent(self) -> list[Report]:
         """None."""
         return []
+
+
+#: Where a controller writes its messages.
+ReportSink = ReportLog | NoReports
 
 
 def _batch(line: Line | None) -> int | None:

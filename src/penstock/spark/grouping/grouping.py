@@ -20,7 +20,7 @@ from penstock.spark.grouping.dealing import FromLog, Given, dealer
 from penstock.spark.guard.batches import PROBE
 from penstock.spark.guard.checks import check_operator, column_name, column_names, guard_name
 from penstock.spark.guard.controller import Controller
-from penstock.spark.guard.reading import Dealing, ProbeReading
+from penstock.spark.guard.reading import Dealing, GuardReading
 from penstock.spark.lifecycle import Watcher
 from penstock.spark.plans.binding import GateOptions
 from penstock.spark.plans.places import on_connect
@@ -212,7 +212,7 @@ class Grouping(Watcher):
             NoGate(),
             plans,
             self._stored().bindings(str(query.id)),
-            ProbeReading(self._probe),
+            GuardReading(None, self._probe),
             by_length=False,
             clock=time.time,
             on_report=on_report or (lambda _: None),

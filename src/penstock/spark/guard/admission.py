@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from penstock.core.loop.binding import Start
     from penstock.messages.plan import Rules
     from penstock.spark.fair.sic_columns import SicOfRows
-    from penstock.spark.plans.places import Store
+    from penstock.spark.plans.remote import Store
     from penstock.spark.plans.rules import Judging, Open
     from penstock.spark.quarantine.rows import Writer
     from penstock.spark.row_columns import RowColumns

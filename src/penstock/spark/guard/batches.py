@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from penstock.spark.guard.reading import Reading
     from penstock.spark.guard.teller import Teller
     from penstock.spark.plan_text import Node
-    from penstock.spark.plans.places import Store
+    from penstock.spark.plans.remote import Store
     from penstock.spark.progress import News, Progress
     from penstock.store.driver import Driver
     from penstock.store.report_log import Line

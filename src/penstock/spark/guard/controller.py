@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     from penstock.core.control.policies import Planner
     from penstock.messages.report import Report
     from penstock.spark.guard.reading import Dealing, Reading
-    from penstock.spark.plans.places import Plans, Store
+    from penstock.spark.plans.remote import RemotePlans, Store
     from penstock.spark.progress import Progress
+    from penstock.store.logs import PlanLog
     from penstock.store.recent_reports import Recent, Totals
     from penstock.store.report_log import ReportSink
     from penstock.store.retention import Bindings
@@ -113,7 +114,7 @@ class Controller:
         self,
         query: StreamingQuery,
         planner: Planner,
-        plans: Plans,
+        plans: PlanLog | RemotePlans,
         bindings: Bindings,
         reading: Reading,
         *,

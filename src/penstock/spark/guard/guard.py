@@ -75,7 +75,7 @@ if TYPE_CHECKING:
     from penstock.messages.plan import Costs
     from penstock.messages.report import Report
     from penstock.spark.fair.sic_columns import SicOfRows
-    from penstock.spark.plans.places import Store
+    from penstock.spark.plans.remote import Store
     from penstock.spark.probe.measured import Form
     from penstock.spark.quarantine.rows import Writer
 

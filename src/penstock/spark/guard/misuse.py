@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from penstock.spark.plan_text import Node
-    from penstock.spark.plans.places import Store
+    from penstock.spark.plans.remote import Store
 
 _logger = logging.getLogger("penstock")
 

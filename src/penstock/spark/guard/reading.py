@@ -44,61 +44,35 @@ class Reading(Protocol):
 
 
 class GuardReading(NamedTuple):
-    """Reads the batches of a query with one gate, that of a guard of this name."""
+    """Reads the batches of a query with one gate, that of a guard of this name, or whose rows are only measured."""
 
-    gate: str
+    gate: str | None
     probe: str
     guard: str | None = None
     dry: bool = False
 
     @property
     def gated(self) -> bool:
-        """It has a gate."""
-        return True
+        """Whether it has a gate."""
+        return self.gate is not None
 
     def gates(self) -> Iterable[str]:
         """What the gate gives its counts under."""
-        return (self.gate,)
+        return () if self.gate is None else (self.gate,)
 
     def judged(self, progress: Progress) -> bool:
-        """Whether the batch was judged by the gate of this guard."""
+        """Whether the batch was judged by the gate of this guard; without a gate, whether its rows were measured."""
+        if self.gate is None:
+            return self.probe in progress.observed
         return is_gate_of(self.guard, progress.observed.get(self.gate))
 
     def version(self, progress: Progress) -> int | None:
         """The version of the plan that judged the batch."""
-        version: int | None = progress.observed[self.gate].get("plan")
-        return version
+        return progress.observed.get(self.gate or self.probe, {}).get("plan")
 
     def report(self, progress: Progress, before: Progress | None, plan: Plan | None) -> Report | None:
         """The batch as a Report."""
         return report_of(progress, before, gate=self.gate, probe=self.probe, plan=plan, dry=self.dry)
-
-
-class ProbeReading(NamedTuple):
-    """Reads the batches of a query whose rows are measured and dealt, and that has no gate."""
-
-    probe: str
-
-    @property
-    def gated(self) -> bool:
-        """It has no gate."""
-        return False
-
-    def gates(self) -> Iterable[str]:
-        """None."""
-        return ()
-
-    def judged(self, progress: Progress) -> bool:
-        """Whether its rows were measured."""
-        return self.probe in progress.observed
-
-    def version(self, progress: Progress) -> int | None:
-        """None: rows are not judged."""
-        return progress.observed.get(self.probe, {}).get("plan")
-
-    def report(self, progress: Progress, before: Progress | None, plan: Plan | None) -> Report | None:
-        """The rows that were measured as a Report."""
-        return report_of(progress, before, gate=None, probe=self.probe, plan=plan, dry=False)
 
 
 class Dealing:

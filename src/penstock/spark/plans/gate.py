@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from penstock.spark.fair.sic_columns import SicOfRows
     from penstock.spark.plans.binding import GateOptions
-    from penstock.spark.plans.places import Store
+    from penstock.spark.plans.remote import Store
     from penstock.spark.plans.rules import Judging
     from penstock.spark.quarantine.rows import Writer
     from penstock.spark.row_columns import RowColumns

@@ -6,14 +6,13 @@ import atexit
 import shutil
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from penstock.spark.checkpoint import query_id
 from penstock.spark.plans.binding import GateOptions, bindings_of, control_row
 from penstock.spark.plans.claim import claim
 from penstock.spark.plans.rules import begin
-from penstock.store import retention
-from penstock.store.logs import PlanLog, PlanStore
+from penstock.store.logs import PlanLog
 from penstock.store.report_log import ReportLog
 
 if TYPE_CHECKING:
@@ -23,51 +22,11 @@ if TYPE_CHECKING:
     from penstock.messages.plan import Rules
     from penstock.spark.plans.rules import Open
     from penstock.store.logs import BindingLog
-    from penstock.store.report_log import ReportSink
 
 
 def on_connect(spark: SparkSession | None) -> bool:
     """Whether a session is a client of Spark Connect; its class tells, for Connect need not be installed."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
-
-
-class Plans(PlanStore, retention.Plans, Protocol):
-    """The plans of a guard."""
-
-
-class Store(Protocol):
-    """A guard's folder, wherever it is."""
-
-    @property
-    def folder(self) -> Path:
-        """Its path, as executors see it."""
-
-    def serves(self, spark: SparkSession) -> bool:
-        """Whether a query of that session finds the folder."""
-
-    def claim(self, own: Claim) -> str:
-        """Sign the folder, or refuse one that was signed differently; its identity."""
-
-    def begin(self, gate: str, rules: Rules) -> list[Open]:
-        """Write the rules of a gate down; the batches that Spark may run again, by the rules they are bound under."""
-
-    def plans(self) -> Plans:
-        """The plans in it."""
-
-    def bindings(self, query: str) -> retention.Bindings:
-        """The bindings of a query in it."""
-
-    def bound(self) -> dict[str, float]:
-        """The queries that have bound batches here, and when each did last."""
-
-    def reports(self, query: str) -> ReportSink:
-        """Where the reports of a query are kept."""
-
-    def query_id(self) -> str | None:
-        """The query whose checkpoint the folder is in; None if it is in none."""
-
-    def control_row(self, place: str) -> list[int]:
-        """What a batch data frame is judged by: see `binding.control_row`."""
 
 
 class LocalStore:

@@ -35,7 +35,6 @@ from penstock.store.report_log import NoReports
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from penstock.spark.plans.places import Store
 
 #: The name of the data source for requests.
 FORMAT = "penstock_errand"
@@ -67,14 +66,6 @@ def connect_session(spark: SparkSession | None = None) -> SparkSession | None:
     if found is None and is_remote():
         raise PenstockError("there is no Spark session yet: connect to the server first, which stores the plans")
     return found if on_connect(found) else None
-
-
-def store_for(spark: SparkSession | None, checkpoint: str | os.PathLike[str] | None) -> Store:
-    """Where plans are kept under a checkpoint: as the session needs it, or the active one if none was seen yet."""
-    connect = connect_session(spark)
-    if connect is not None:
-        return RemoteStore(connect, checkpoint)
-    return LocalStore(None if checkpoint is None else local_folder("checkpoint", checkpoint))
 
 
 class RemoteStore:
@@ -144,6 +135,18 @@ class RemoteStore:
         if "refused" in answer:
             raise PenstockError(answer["refused"])
         return answer["done"]
+
+
+#: A guard's folder, wherever it is.
+Store = LocalStore | RemoteStore
+
+
+def store_for(spark: SparkSession | None, checkpoint: str | os.PathLike[str] | None) -> Store:
+    """Where plans are kept under a checkpoint: as the session needs it, or the active one if none was seen yet."""
+    connect = connect_session(spark)
+    if connect is not None:
+        return RemoteStore(connect, checkpoint)
+    return LocalStore(None if checkpoint is None else local_folder("checkpoint", checkpoint))
 
 
 class RemoteLog(Generic[_M]):

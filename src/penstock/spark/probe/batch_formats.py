@@ -5,7 +5,7 @@ This module is imported by workers, so it imports little.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -21,25 +21,6 @@ WEIGHT = "__penstock_weight"
 MUST_KEEP = "__penstock_must_keep"
 SUMS = "__penstock_sums"
 _EXTRA = {BUCKET: np.int64, ARRIVAL: np.float64, WEIGHT: np.float64, MUST_KEEP: np.bool_}
-
-
-class Form(Protocol):
-    """How rows are handed over: as Arrow batches, pandas frames, or one by one."""
-
-    def split(self, batch: Any) -> tuple[Any, Rows]:  # noqa: ANN401 - Arrow's or pandas' own type
-        """The batch as the function is to see it, and what the meter needs of it."""
-
-    def part(self, batch: Any, at: slice) -> Any:  # noqa: ANN401 - Arrow's or pandas' own type
-        """Some rows of a batch."""
-
-    def plain(self, result: Any) -> Any:  # noqa: ANN401 - Arrow's or pandas' own type
-        """A result with an empty column for the sums."""
-
-    def together(self, results: list[Any]) -> list[Any]:
-        """Results as few pieces."""
-
-    def last(self, result: Any | None, sums: str) -> Any:  # noqa: ANN401 - Arrow's or pandas' own type
-        """The row with the sums, of the same shape as the results before it."""
 
 
 class ArrowForm:
@@ -116,3 +97,7 @@ class PandasForm:
         import pandas as pd  # noqa: PLC0415 - only this form needs it
 
         return pd.DataFrame({name: [None] for name in self._names} | {SUMS: [sums]})
+
+
+#: How rows are handed over; one by one, they come as Arrow batches, too.
+Form = ArrowForm | PandasForm

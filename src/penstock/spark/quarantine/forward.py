@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.types import StructType
 
-    from penstock.spark.plans.places import Store
+    from penstock.spark.plans.remote import Store
 
 _logger = logging.getLogger("penstock")
 
