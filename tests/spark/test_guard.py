@@ -213,7 +213,7 @@ def test_a_query_that_is_started_again_goes_on_from_what_its_last_plan_remembers
 ) -> None:
     def started(available: int) -> tuple[ps.Guard, StreamingQuery]:
         guarding = guard(tmp_path, policy=ps.LoadAware(), target=ps.MeanQueueLatency("1 s"))
-        rows = source(spark, available=available, rows_per_batch=500).transform(guarding.admit)
+        rows = source(spark, available=available, rate=100_000).transform(guarding.admit)
         return guarding, run(rows.transform(guarding.measured(passed_on, RESULT, form="row")), tmp_path, guarding)
 
     first, query = started(ROWS)
@@ -221,7 +221,7 @@ def test_a_query_that_is_started_again_goes_on_from_what_its_last_plan_remembers
     assert remembered is not None
     learned = from_text(remembered.memory)["known"]
     journal_path(first.folder, str(query.id)).unlink()  # Nothing but the plan says what was learned.
-    second, _ = started(2 * ROWS)
+    second, _ = started(ROWS + BATCH)
     recalled = second.plans().get(remembered.version + 1)
     assert recalled is not None
     assert (recalled.note, recalled.gates) == (RECALLED, ())
@@ -230,7 +230,7 @@ def test_a_query_that_is_started_again_goes_on_from_what_its_last_plan_remembers
     assert [again[name] for name in ("costs", "_time", "recent")] == [
         learned[name] for name in ("costs", "_time", "recent")
     ]
-    assert sum(report.rows_in for report in second.history()) == ROWS
+    assert sum(report.rows_in for report in second.history()) == BATCH
 
 
 def test_a_batch_that_its_sink_had_before_the_query_was_killed_is_told_to_have_no_report(

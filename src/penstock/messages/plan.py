@@ -1,7 +1,7 @@
 """The loop's message down: which rows to keep and where to send them, as plain data with reasons."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from penstock.messages.codec import Count, Factor, Int64, Message, Name, Record, Seconds, Share, Text, refusal
@@ -217,7 +217,7 @@ class Plan(Message):
     fits: Fits | None = None
     query: Text = ""
     rows_per_offset: Factor | None = None
-    memory: Text = ""
+    memory: Text = field(default="", repr=False)
     drops: tuple[Drop, ...] = ()
     entry: Count = 0
     queries: tuple[QueryShare, ...] = ()
