@@ -137,17 +137,11 @@ class Drop(Record):
 
 @dataclass(frozen=True, slots=True)
 class QueryShare(Record):
-    """What a site gives one query.
+    """What a site gives one query."""
 
-    Attributes:
-        query: Its name.
-        give: The share of its sources' rows that it is given here.
-        level: Its SIC as the site sees it: what it gives and what peers have sent.
-    """
-
-    query: Name
-    give: Share
-    level: Share
+    query: Name  #: its name
+    give: Share  #: the share of its sources' rows that it is given here
+    level: Share  #: its SIC as the site sees it: what it gives and what peers have sent
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,14 +150,10 @@ class Fits(Record):
 
     >>> Fits(rows_per_s=500.0, rows=900.0).rows
     900.0
-
-    Attributes:
-        rows_per_s: Rows a second that can be kept up with.
-        rows: Rows of one batch that fit; `None` if as many fit as come at that rate.
     """
 
-    rows_per_s: Factor
-    rows: Factor | None = None
+    rows_per_s: Factor  #: rows a second that can be kept up with
+    rows: Factor | None = None  #: rows of one batch that fit; `None` if as many fit as come at that rate
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,29 +277,19 @@ class Backlog(Record):
 
 @dataclass(frozen=True, slots=True)
 class Binding(Message):
-    """By which plan a micro-batch is judged, the first time and at every replay.
+    """By which plan a micro-batch is judged, the first time and at every replay."""
 
-    Attributes:
-        batch: Number of the micro-batch.
-        query: Identity of the streaming query.
-        bound_s: When the batch was bound; the age of its rows is their age then.
-        plan_version: Version of the plan; `None` if none is in force.
-        backlog: How its rows are thinned by age, whatever the plan; `None` if they are not.
-        note: Why no plan is in force; empty if one is, or if there is none to follow.
-        share: By what the keep shares of all rows are multiplied, because the batch is larger than what fits.
-        rules: Number of the `Rules` by which the batch is judged; `None` in bindings of before there were any.
-        offsets: Hash of the offsets that the batch covers, by Spark's log; empty if that could not be read.
-    """
-
-    batch: Count
-    query: Text
-    bound_s: Seconds
-    plan_version: Count | None = None
-    backlog: Backlog | None = None
-    note: Text = ""
+    batch: Count  #: number of the micro-batch
+    query: Text  #: identity of the streaming query
+    bound_s: Seconds  #: when the batch was bound; the age of its rows is their age then
+    plan_version: Count | None = None  #: version of the plan; `None` if none is in force
+    backlog: Backlog | None = None  #: how its rows are thinned by age, whatever the plan; `None` if they are not
+    note: Text = ""  #: why no plan is in force; empty if one is, or if there is none to follow
+    #: By what the keep shares of all rows are multiplied, because the batch is larger than what fits.
     share: Share = 1.0
+    #: Number of the `Rules` by which the batch is judged; `None` in bindings of before there were any.
     rules: Count | None = None
-    offsets: Text = ""
+    offsets: Text = ""  #: hash of the offsets that the batch covers, by Spark's log; empty if that could not be read
 
     @classmethod
     def _of_today(cls, document: dict[str, Any]) -> dict[str, Any]:
@@ -323,30 +303,18 @@ class Rules(Message):
 
     A batch that is replayed is judged by the rules that it was bound under, however the guard's settings, or the
     columns of the stream, have changed since.
-
-    Attributes:
-        number: Number of the rules, higher than that of rules before them.
-        mode: `enforce`, `dry_run` or `off`.
-        salt: Seed of the hash by which the gate chooses rows.
-        row: Columns that tell rows apart.
-        arrival: Column with the time of arrival; empty if there is none.
-        keep: Rows that must be kept, as SQL; empty if none must, or if a column says so.
-        keep_column: That column, as Spark shows it; it cannot be made from this again.
-        types: Types of the key's columns and of those that tell rows apart: hashes depend on them.
-        quarantine: Folder that shed rows are written to; empty if they are gone.
-        reads: How often the query reads its source: twice if it began with a quarantine.
     """
 
-    number: Count
-    mode: Name
-    salt: Int64
-    row: tuple[Text, ...] = ()
-    arrival: Text = ""
-    keep: Text = ""
-    keep_column: Text = ""
-    types: tuple[Text, ...] = ()
-    quarantine: Text = ""
-    reads: Count = 1
+    number: Count  #: number of the rules, higher than that of rules before them
+    mode: Name  #: `enforce`, `dry_run` or `off`
+    salt: Int64  #: seed of the hash by which the gate chooses rows
+    row: tuple[Text, ...] = ()  #: columns that tell rows apart
+    arrival: Text = ""  #: column with the time of arrival; empty if there is none
+    keep: Text = ""  #: rows that must be kept, as SQL; empty if none must, or if a column says so
+    keep_column: Text = ""  #: that column, as Spark shows it; it cannot be made from this again
+    types: tuple[Text, ...] = ()  #: types of the key's columns and of those that tell rows apart: hashes depend on them
+    quarantine: Text = ""  #: folder that shed rows are written to; empty if they are gone
+    reads: Count = 1  #: how often the query reads its source: twice if it began with a quarantine
 
     @classmethod
     def _of_today(cls, document: dict[str, Any]) -> dict[str, Any]:

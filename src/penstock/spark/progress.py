@@ -39,37 +39,23 @@ CLOCKS_DIFFER_S = 1.0
 
 @dataclass(frozen=True)
 class Progress:
-    """One trigger of a streaming query.
+    """One trigger of a streaming query."""
 
-    Attributes:
-        batch: Number of the micro-batch.
-        start_s: When the trigger fired, in seconds since 1970.
-        duration_s: How long it took.
-        planning_s: How long it was planned.
-        work_s: How long the batch itself ran, planning left out.
-        rows: Rows read from all sources.
-        behind: Rows beyond the batch that sources know of; None if none of them says.
-        real_time: Whether the batch took in rows that came while it ran, as only real-time mode does.
-        moved: Whether it took a source on from where the batch before had ended.
-        ran: Whether a batch ran. A trigger that finds nothing to do shows progress too, under the number of the batch
-            that is to come.
-        offsets: Rows between the offsets of the one source; None if there are several, or offsets do not count rows.
-        late_rows: Rows that stateful operators dropped because they came behind the watermark.
-        observed: What was observed, by name.
-    """
-
-    batch: int
-    start_s: float
-    duration_s: float
-    planning_s: float
-    work_s: float
-    rows: int
-    observed: Mapping[str, Mapping[str, Any]]
-    behind: int | None = None
-    real_time: bool = False
-    moved: bool = False
+    batch: int  #: number of the micro-batch
+    start_s: float  #: when the trigger fired, in seconds since 1970
+    duration_s: float  #: how long it took
+    planning_s: float  #: how long it was planned
+    work_s: float  #: how long the batch itself ran, planning left out
+    rows: int  #: rows read from all sources
+    observed: Mapping[str, Mapping[str, Any]]  #: what was observed, by name
+    behind: int | None = None  #: rows beyond the batch that sources know of; None if none of them says
+    real_time: bool = False  #: whether the batch took in rows that came while it ran, as only real-time mode does
+    moved: bool = False  #: whether it took a source on from where the batch before had ended
+    #: Whether a batch ran. A trigger that finds nothing to do shows progress too, under the number of the batch that
+    #: is to come.
     ran: bool = True
-    late_rows: int = 0
+    late_rows: int = 0  #: rows that stateful operators dropped because they came behind the watermark
+    #: Rows between the offsets of the one source; None if there are several, or offsets do not count rows.
     offsets: int | None = None
 
     @classmethod

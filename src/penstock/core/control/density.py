@@ -45,30 +45,20 @@ _LEAST = 1e-300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Classes:
-    """Kinds of rows, one entry of each array a kind.
+    """Kinds of rows, one entry of each array a kind."""
 
-    Attributes:
-        rows: Rows that come.
-        costs_s: Work of one row.
-        utilities: What a row is worth; only relations within a source matter. All alike if not given.
-        query: Number of the query that the rows belong to, from 0; one query if not given.
-        source: Number of the source, within the query or over all; one a query if not given.
-        must_rows: How many of the rows are kept in any case.
-        weights: How much each query counts.
-        whole: What everything is worth to each query, in the unit of `utilities`, if that is more than these rows: what
-            came before, or elsewhere, belongs to it. Sources do not matter then: utilities are SIC, say.
-        held: Utility that each query has from before or elsewhere, as a share of the whole.
-    """
-
-    rows: Floats
-    costs_s: Floats
+    rows: Floats  #: rows that come
+    costs_s: Floats  #: work of one row
+    #: What a row is worth; only relations within a source matter. All alike if not given.
     utilities: Floats | None = None
-    query: Ints | None = None
-    source: Ints | None = None
-    must_rows: Floats | None = None
-    weights: Floats | None = None
+    query: Ints | None = None  #: number of the query that the rows belong to, from 0; one query if not given
+    source: Ints | None = None  #: number of the source, within the query or over all; one a query if not given
+    must_rows: Floats | None = None  #: how many of the rows are kept in any case
+    weights: Floats | None = None  #: how much each query counts
+    #: What everything is worth to each query, in the unit of `utilities`, if that is more than these rows: what came
+    #: before, or elsewhere, belongs to it. Sources do not matter then: utilities are SIC, say.
     whole: Floats | None = None
-    held: Floats | None = None
+    held: Floats | None = None  #: utility that each query has from before or elsewhere, as a share of the whole
 
     def __post_init__(self) -> None:
         """Refuse arrays of other lengths, and numbers that are no amounts."""

@@ -33,21 +33,15 @@ MADE_SIC = "penstock_sic"
 
 @dataclass(frozen=True)
 class SicOfRows:
-    """What rows of one gate carry: of which sources they are, and how that is told.
+    """What rows of one gate carry: of which sources they are, and how that is told."""
 
-    Attributes:
-        sources: Names of all sources of the query, in the order of the plan's buckets.
-        source: The one source that all rows come from; `None`: a column tells.
-        by: The column that tells; its values are names of sources.
-        by_class: Whether the plan's buckets are those of a guard, by what rows cost and are worth, and not sources.
-        given: The column in which rows come with what a fragment elsewhere passed on; `None`: they do not, or in the
-            column `sic`, if a gate made it.
-    """
-
-    sources: tuple[str, ...]
-    source: str | None
-    by: str | None = None
+    sources: tuple[str, ...]  #: names of all sources of the query, in the order of the plan's buckets
+    source: str | None  #: the one source that all rows come from; `None`: a column tells
+    by: str | None = None  #: the column that tells; its values are names of sources
+    #: Whether the plan's buckets are those of a guard, by what rows cost and are worth, and not sources.
     by_class: bool = False
+    #: The column in which rows come with what a fragment elsewhere passed on; `None`: they do not, or in the column
+    #: `sic`, if a gate made it.
     given: str | None = None
 
     def bucket(self, df: DataFrame) -> Column:

@@ -57,40 +57,25 @@ class Numbers:
 class Drops:
     """The drops at a place: the number of batches with one, and the text of the last."""
 
-    batches: int = 0
+    batches: int = 0  #: how many there were
     words: str | None = None
 
 
 @dataclass
 class Sums:
-    """The sums of all snapshots of a run.
-
-    Attributes:
-        batches: How many there were.
-        seconds: The time that they cover.
-        overloaded: Batches whose load without drops is above headroom.
-        above_headroom: Batches whose load with drops is.
-        highest: The batch with the highest load.
-        last: The newest one.
-        rows: Rows by input and arc.
-        shed: Rows dropped by place.
-        drops: Drops by place.
-        utilities: By output.
-        delivered: Percent of rows delivered by output.
-        alarms: Alarms and how often each was raised; of those that differ in numbers only, the newest.
-    """
+    """The sums of all snapshots of a run."""
 
     batches: int = 0
-    seconds: float = 0.0
-    overloaded: int = 0
-    above_headroom: int = 0
-    highest: Snapshot | None = None
-    last: Snapshot | None = None
-    rows: Counter[str] = field(default_factory=Counter)
-    shed: Counter[str] = field(default_factory=Counter)
-    drops: dict[str, Drops] = field(default_factory=dict)
-    utilities: dict[str, Numbers] = field(default_factory=dict)
-    delivered: dict[str, Numbers] = field(default_factory=dict)
+    seconds: float = 0.0  #: the time that they cover
+    overloaded: int = 0  #: batches whose load without drops is above headroom
+    above_headroom: int = 0  #: batches whose load with drops is
+    highest: Snapshot | None = None  #: the batch with the highest load
+    last: Snapshot | None = None  #: the newest one
+    rows: Counter[str] = field(default_factory=Counter)  #: rows by input and arc
+    shed: Counter[str] = field(default_factory=Counter)  #: rows dropped by place
+    drops: dict[str, Drops] = field(default_factory=dict)  #: drops by place
+    utilities: dict[str, Numbers] = field(default_factory=dict)  #: by output
+    delivered: dict[str, Numbers] = field(default_factory=dict)  #: percent of rows delivered by output
     _alarms: dict[str, tuple[str, int]] = field(default_factory=dict)
 
     @classmethod

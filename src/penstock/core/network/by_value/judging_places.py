@@ -23,24 +23,17 @@ class Group(NamedTuple):
 
 @dataclass(frozen=True)
 class JudgingPlaces:
-    """Where judging begins, and where else rows can be dropped by value.
+    """Where judging begins, and where else rows can be dropped by value."""
 
-    Attributes:
-        tracer: What boxes do to columns.
-        subjects: The subject of each place where rows begin to be judged.
-        origins: The inputs that rows come from, by node and group; None are rows that are not judged.
-        views: Branches further down at which a group can be dropped by value: their subject in terms of where the
-            group's judging began.
-        named: The subject of every place where rows can be dropped by value.
-        by_chance: Places where rows are dropped whatever their value.
-    """
-
-    tracer: Tracer
-    subjects: dict[str, str]
+    tracer: Tracer  #: what boxes do to columns
+    subjects: dict[str, str]  #: the subject of each place where rows begin to be judged
+    #: The inputs that rows come from, by node and group; None are rows that are not judged.
     origins: dict[str, dict[Group | None, frozenset[str]]]
+    #: Branches further down at which a group can be dropped by value: their subject in terms of where the group's
+    #: judging began.
     views: dict[tuple[str, Group], Peeled]
-    named: dict[str, str]
-    by_chance: tuple[str, ...]
+    named: dict[str, str]  #: the subject of every place where rows can be dropped by value
+    by_chance: tuple[str, ...]  #: places where rows are dropped whatever their value
 
     @classmethod
     def of(cls, network: Network) -> "JudgingPlaces":
