@@ -17,7 +17,6 @@ from penstock.sim.figure import Claim, Figure, Row, to_json
 from penstock.sim.osg import claims as osg_claims
 from penstock.sim.osg import figures as osg
 from penstock.sim.osg import measures as osg_measures
-from penstock.sim.osg import own_claims as osg_own_claims
 from penstock.sim.osg import plots as osg_plots
 from penstock.sim.osg.runs import ALGORITHMS
 from penstock.sim.osg.streams import MENTION, REACH, Application, KeyedStream, costs_by_key, recorded, synthetic
@@ -48,8 +47,8 @@ CLAIMS: dict[str, Callable[[list[Row]], list[Claim]]] = {
     "10": lambda rows: osg_claims.figure_10(rows, figure("10").parameters["osg_first_check"]),
     "13": lambda rows: osg_claims.figure_13(rows, MESSAGES["13"]),
     "14": lambda rows: osg_claims.figure_14(rows, MESSAGES["14"]),
-    "plus": lambda rows: osg_own_claims.figure_plus(rows, figure("plus").parameters["fewer_reports"]),
-    "readings": osg_own_claims.figure_readings,
+    "plus": lambda rows: osg_claims.figure_plus(rows, figure("plus").parameters["fewer_reports"]),
+    "readings": osg_claims.figure_readings,
 }
 
 
@@ -228,7 +227,7 @@ def test_what_fewer_reports_cost_penstock_is_told() -> None:
     for speed_up, holds in ((1.75, True), (1.74, False)):
         reports[1]["speed_up_20_ms"]["mean"] = speed_up
         reports[1]["speed_up_500_ms"]["mean"] = 1.5
-        assert claim(osg_own_claims.figure_plus(figure("plus").rows, reports), words).holds is holds
+        assert claim(osg_claims.figure_plus(figure("plus").rows, reports), words).holds is holds
 
 
 def put(column: str, value: float) -> Callable[[Row], None]:

@@ -1,6 +1,6 @@
 """The `penstock` command.
 
-`main` has the commands and `options` their options; `bench*` and `reproduce*` run benchmarks and the papers' figures,
+`main` has the commands and `options` their options; `bench*` and `reproduce` run benchmarks and the papers' figures,
 the other modules one command each.
 """
 

@@ -1,68 +1,68 @@
 """`penstock reproduce PAPER`: the commands."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from penstock import hardware
 from penstock.cli import options
-from penstock.cli import reproduce_osg as cli_osg
-from penstock.cli import reproduce_themis as cli_themis
-from penstock.cli.printing import (
-    Paper,
-    check_outputs,
-    command_line,
-    jobs_or_cores,
-    named,
-    progress_bar,
-    tell,
-)
+from penstock.cli.printing import Paper, check_outputs, command_line, jobs_or_cores, named, progress_bar, tell
 from penstock.errors import PenstockError
 from penstock.sim import workload
 from penstock.sim.aurora import figures as aurora
 from penstock.sim.balanced import figures as plus
+from penstock.sim.figure import Figure
 from penstock.sim.las import figures as las
 from penstock.sim.osg import figures as osg
+from penstock.sim.osg.streams import MENTION, REACH, has_column
+from penstock.sim.osg.streams import recorded as recorded_keys
 from penstock.sim.parallel import Workers
 from penstock.sim.themis import figures as themis
+from penstock.sim.themis.data import CPU_COLUMN, FREE_COLUMN, NODE_COLUMN, Traces, recorded_traces
 from penstock.sim.workload import Stream
 
-if TYPE_CHECKING:
-    from penstock.sim.figure import Figure
-
 group = typer.Typer(help="Rerun a paper's experiments on virtual time.", no_args_is_help=True, add_completion=False)
+
+
+#: OSG: columns of a recorded stream if no others are named, and the figures that take one.
+_KEY, _COST = "key", "cost_ms"
+_APPLICATIONS = {"13": (MENTION, osg.figure_13), "14": (REACH, osg.figure_14)}
+
+
+def _one_of(figures: Iterable[str], metavar: str = "N") -> Any:  # noqa: ANN401 - as Typer has it
+    return typer.Option(help=f"One of {', '.join(figures)}; all if not given.", metavar=metavar)
+
+
+def _file(about: str) -> Any:  # noqa: ANN401 - the same
+    return typer.Option(help=about, metavar="FILE")
+
+
+def _column(about: str) -> Any:  # noqa: ANN401 - the same
+    return typer.Option(help=about, metavar="COLUMN")
 
 
 @group.command("las")
 def reproduce_las(  # noqa: PLR0913 - one argument an option
     *,
-    figure: Annotated[
-        str | None, typer.Option(help=f"One of {', '.join(las.FIGURES)}; all if not given.", metavar="N")
-    ] = None,
+    figure: Annotated[str | None, _one_of(las.FIGURES)] = None,
     runs: options.Runs = 60,
     seed: options.Seed = 0,
     eps: options.Eps = las.Effort.epsilon,
     jobs: options.Jobs = 0,
     out: options.Out = None,
     json_file: options.Json = None,
-    data: Annotated[
-        Path | None, typer.Option(help="Figure 7: a recorded stream, Parquet or CSV.", metavar="FILE")
-    ] = None,
-    key: Annotated[str | None, typer.Option(help="Figure 7: its key column.", metavar="COLUMN")] = None,
+    data: Annotated[Path | None, _file("Figure 7: a recorded stream, Parquet or CSV.")] = None,
+    key: Annotated[str | None, _column("Figure 7: its key column.")] = None,
     cost: Annotated[
-        str | None,
-        typer.Option(help="Figure 7: its column of costs in ms; by default keys get 1, 5 or 25 ms.", metavar="COLUMN"),
+        str | None, _column("Figure 7: its column of costs in ms; by default keys get 1, 5 or 25 ms.")
     ] = None,
     arrival: Annotated[
         str | None,
-        typer.Option(
-            help="Figure 7: its column of arrival times (timestamps or seconds); by default at the mean cost.",
-            metavar="COLUMN",
-        ),
+        _column("Figure 7: its column of arrival times (timestamps or seconds); by default at the mean cost."),
     ] = None,
 ) -> None:
     """Load-Aware Shedding (Rivetti, Busnel, Querzoni, DEBS 2016): figures 4 to 7, eps, and ours against it (plus)."""
@@ -93,9 +93,7 @@ def reproduce_las(  # noqa: PLR0913 - one argument an option
 @group.command("aurora")
 def reproduce_aurora(
     *,
-    figure: Annotated[
-        str | None, typer.Option(help=f"One of {', '.join(aurora.FIGURES)}; all if not given.", metavar="N")
-    ] = None,
+    figure: Annotated[str | None, _one_of(aurora.FIGURES)] = None,
     runs: options.Runs = aurora.Effort.runs,
     seed: options.Seed = 0,
     jobs: options.Jobs = 0,
@@ -114,34 +112,27 @@ def reproduce_aurora(
 @group.command("osg")
 def reproduce_osg(  # noqa: PLR0913 - one argument an option
     *,
-    figure: Annotated[
-        str | None, typer.Option(help=f"One of {', '.join(osg.FIGURES)}; all if not given.", metavar="N")
-    ] = None,
+    figure: Annotated[str | None, _one_of(osg.FIGURES)] = None,
     runs: options.OsgRuns = osg.Effort.runs,
     seed: options.Seed = 0,
     rows: options.StreamRows = None,
     jobs: options.Jobs = 0,
     out: options.Out = None,
     json_file: options.Json = None,
-    data: Annotated[
-        Path | None, typer.Option(help="Figures 13 and 14: a recorded stream, Parquet or CSV.", metavar="FILE")
-    ] = None,
-    key: Annotated[
-        str | None, typer.Option(help=f"Its key column; {cli_osg.KEY_COLUMN} if not given.", metavar="COLUMN")
-    ] = None,
+    data: Annotated[Path | None, _file("Figures 13 and 14: a recorded stream, Parquet or CSV.")] = None,
+    key: Annotated[str | None, _column(f"Its key column; {_KEY} if not given.")] = None,
     cost: Annotated[
-        str | None,
-        typer.Option(
-            help=f"Its column of costs in ms; {cli_osg.COST_COLUMN} if not given. Without one, keys get the figure's.",
-            metavar="COLUMN",
-        ),
+        str | None, _column(f"Its column of costs in ms; {_COST} if not given. Without one, keys get the figure's.")
     ] = None,
 ) -> None:
     """Online Shuffle Grouping (Rivetti et al., Middleware 2016): figures 4 to 14 but 12, and ours beside it (plus)."""
-    names = cli_osg.names(figure)
-    cli_osg.check_data(figure, data, key, cost, rows)
+    if figure == "12":
+        there = "it to 'penstock bench grouping --figure-12'"
+        raise PenstockError.setting("--figure", figure, there, "Figure 12 is a prototype's, run on Spark")
+    names = named(figure, osg.FIGURES)
+    _check_osg_data(figure, data, key, cost, rows)
     json_file = check_outputs(out, json_file)
-    makers = {name: cli_osg.maker(name, data, key, cost, seed) for name in names}
+    makers = {name: _osg_maker(name, data, key, cost, seed) for name in names}
     with _steps(names, jobs, partial(osg.tasks, runs=runs)) as steps:
         figures = [makers[name](osg.Effort(runs=runs, seed=seed, rows=rows, **step)) for name, step in steps]
     given = {"figure": figure, "runs": runs, "seed": seed, "rows": rows, "data": data, "key": key, "cost": cost}
@@ -152,9 +143,7 @@ def reproduce_osg(  # noqa: PLR0913 - one argument an option
 @group.command("plus")
 def reproduce_plus(
     *,
-    figure: Annotated[
-        str | None, typer.Option(help=f"One of {', '.join(plus.FIGURES)}; all if not given.", metavar="NAME")
-    ] = None,
+    figure: Annotated[str | None, _one_of(plus.FIGURES, "NAME")] = None,
     runs: options.Runs = plus.Effort.runs,
     seed: options.Seed = 0,
     jobs: options.Jobs = 0,
@@ -173,27 +162,19 @@ def reproduce_plus(
 @group.command("themis")
 def reproduce_themis(  # noqa: PLR0913 - one argument an option
     *,
-    figure: Annotated[
-        str | None, typer.Option(help=f"One of {', '.join(themis.FIGURES)}; all if not given.", metavar="N")
-    ] = None,
+    figure: Annotated[str | None, _one_of(themis.FIGURES)] = None,
     runs: options.ThemisRuns = themis.Effort.runs,
     seed: options.Seed = 0,
     jobs: options.Jobs = 0,
     out: options.Out = None,
     json_file: options.Json = None,
-    data: Annotated[
-        Path | None, typer.Option(help="Figures 6 and 7: traces of machines, Parquet or CSV.", metavar="FILE")
-    ] = None,
-    node: Annotated[
-        str | None, typer.Option(help="Its column of machines; node if not given.", metavar="COLUMN")
-    ] = None,
-    cpu: Annotated[
-        str | None, typer.Option(help="Its column of CPU use in percent; cpu if not given.", metavar="COLUMN")
-    ] = None,
+    data: Annotated[Path | None, _file("Figures 6 and 7: traces of machines, Parquet or CSV.")] = None,
+    node: Annotated[str | None, _column("Its column of machines; node if not given.")] = None,
+    cpu: Annotated[str | None, _column("Its column of CPU use in percent; cpu if not given.")] = None,
 ) -> None:
     """THEMIS (Kalyvianaki et al., SIGMOD 2016): figures 6 to 14, sections 7.5 and 7.6, and ours beside it (plus)."""
     names = named(figure, themis.FIGURES)
-    traces = cli_themis.traces(figure, data, node, cpu, seed)
+    traces = _traces(figure, data, node, cpu, seed)
     json_file = check_outputs(out, json_file)
     with _steps(names, jobs, partial(themis.tasks, runs=runs)) as steps:
         figures = [
@@ -220,3 +201,42 @@ def _recorded(data: Path, key: str, cost: str | None, arrival: str | None, seed:
     if arrival is not None:
         return Stream(keys, costs, workload.read_arrivals(data, arrival), items)
     return Stream(keys, costs, workload.arrivals(len(keys), float(costs.mean())), items)
+
+
+def _osg_maker(
+    figure: str, data: Path | None, key: str | None, cost: str | None, seed: int
+) -> Callable[[osg.Effort], Figure]:
+    """The function that makes the figure, with a recorded stream instead of the synthetic one if given."""
+    if data is None:
+        return osg.FIGURES[figure]
+    if cost is None and has_column(data, _COST):
+        cost = _COST
+    application, make = _APPLICATIONS[figure]
+    stream = recorded_keys(data, key or _KEY, cost, application, seed)
+    return partial(make, recorded=stream, origin={"data": str(data), "key": key or _KEY, "cost": cost})
+
+
+def _check_osg_data(figure: str | None, data: Path | None, key: str | None, cost: str | None, rows: int | None) -> None:
+    """Refuse options that exclude each other."""
+    applications = " or ".join(f"--figure {name}" for name in _APPLICATIONS)
+    if data is None and (key is not None or cost is not None):
+        raise PenstockError("--key and --cost name columns of --data: give --data as well")
+    if data is not None and figure not in _APPLICATIONS:
+        raise PenstockError.setting("--data", str(data), f"it with {applications}, which take a recorded stream")
+    if rows is not None and figure not in {None, *_APPLICATIONS}:
+        raise PenstockError.setting("--rows", rows, f"it with {applications}; the other streams have a fixed length")
+    if rows is not None and data is not None:
+        raise PenstockError.setting("--rows", rows, "--rows or --data, not both: a recorded stream is run whole")
+
+
+def _traces(figure: str | None, data: Path | None, node: str | None, cpu: str | None, seed: int) -> Traces | None:
+    """Recorded traces of machines, if a file is given; refuses options that exclude each other."""
+    reading = " or ".join(f"--figure {name}" for name in themis.WITH_TRACES)
+    if data is None:
+        if node is not None or cpu is not None:
+            raise PenstockError("--node and --cpu name columns of --data: give --data as well")
+        return None
+    if figure is not None and figure not in themis.WITH_TRACES:
+        raise PenstockError.setting("--data", str(data), f"it with {reading}, which read traces of machines")
+    free_kb = FREE_COLUMN if has_column(data, FREE_COLUMN) else None
+    return recorded_traces(data, node or NODE_COLUMN, cpu or CPU_COLUMN, free_kb, seed)

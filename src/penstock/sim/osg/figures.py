@@ -15,7 +15,6 @@ from penstock.sim import parallel
 from penstock.sim.figure import Claim, Figure, Row, spread
 from penstock.sim.osg import claims as osg_claims
 from penstock.sim.osg import measures as osg_measures
-from penstock.sim.osg import own_claims as osg_own_claims
 from penstock.sim.osg.runs import ALGORITHMS, OsgRun, Result, Setting
 from penstock.sim.osg.streams import MENTION, REACH, Application, KeyedStream, synthetic
 
@@ -185,7 +184,7 @@ def figure_plus(effort: Effort) -> Figure:
         "constant_cost_ms": PLUS_DISTRIBUTIONS["constant"].most_ms,
         "fewer_reports": reports,
     }
-    return Figure("osg", "plus", parameters, rows, osg_own_claims.figure_plus(rows, reports))
+    return Figure("osg", "plus", parameters, rows, osg_claims.figure_plus(rows, reports))
 
 
 def _reports(effort: Effort, rows_a_report: int) -> Row:
@@ -206,7 +205,7 @@ def figure_readings(effort: Effort) -> Figure:
         for load in READING_LOADS:
             runs = _run(effort, replace(setting, over_provisioning=load), _READ)
             rows += [{"reading": reading, "over_provisioning": load, **row} for row in _rows(runs, _READ[1:])]
-    claims = osg_own_claims.figure_readings(rows)
+    claims = osg_claims.figure_readings(rows)
     return Figure("osg", "readings", _parameters(effort, "over_provisioning"), rows, claims)
 
 
