@@ -51,7 +51,7 @@ _ON_ENGINES = (
     "a_batch_goes_by",
 )
 ON_ENGINES = " or ".join(_ON_ENGINES)
-_PROGRAMS = ("spark/test_exactly_once", "spark/test_demo", "spark/test_bench")
+_PROGRAMS = ("spark/test_exactly_once", "spark/test_demo", "spark/test_bench", "spark/test_walks")
 _NETWORKS = ("spark/test_network", "spark/test_grouping", "spark/test_site", "spark/test_tour", "spark/test_connect")
 _BEHIND = ("spark/test_behind_gate", "spark/test_misuse")
 _KAFKA = ("spark/test_kafka", "spark/test_site_kafka")

@@ -15,7 +15,7 @@ from penstock.core.answers.estimates import Quantile
 from penstock.core.answers.sums import Arrays, summed
 from penstock.core.control.planner import SOURCE
 from penstock.messages.plan import KeepTable, Plan
-from penstock.spark.guard.weight_mark import MADE_BY
+from penstock.spark.row_columns import MADE_BY
 
 F = pytest.importorskip("pyspark.sql.functions")
 

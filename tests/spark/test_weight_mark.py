@@ -12,9 +12,9 @@ import penstock as ps
 from penstock import PenstockError, PenstockWarning, answers, sic
 from penstock.core.control.planner import SOURCE
 from penstock.messages.plan import KeepTable, Plan
-from penstock.spark.guard.weight_mark import MADE_BY, maker
 from penstock.spark.quarantine.replay import _as_admitted
 from penstock.spark.quarantine.rows import ADDED, Sign
+from penstock.spark.row_columns import MADE_BY, maker
 
 F = pytest.importorskip("pyspark.sql.functions")
 

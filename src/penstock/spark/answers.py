@@ -19,7 +19,7 @@ from penstock.core.answers.estimates import Quantile
 from penstock.core.answers.sums import CERTAIN_AT_MOST, Sums
 from penstock.errors import PenstockError, PenstockWarning
 from penstock.spark.guard.checks import column_name, column_names
-from penstock.spark.guard.weight_mark import WEIGHT, maker, passed_on, refuse_another, refuse_unmarked
+from penstock.spark.row_columns import WEIGHT, maker, passed_on, refuse_another, refuse_unmarked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

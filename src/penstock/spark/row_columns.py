@@ -1,10 +1,14 @@
-"""The columns that gate and probe share: a row's bucket, its coin, its arrival, its weight, must it be kept."""
+"""The columns that gate and probe share: a row's bucket, its coin, its arrival, its weight, must it be kept.
+
+A guard leaves a mark in the metadata of its weight column, by which its weights are told from other numbers. Spark
+keeps metadata when it reads Parquet or a table. JSON, Kafka, and functions with a schema of their own lose it.
+"""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
@@ -13,7 +17,6 @@ from pyspark.sql.types import ArrayType, BooleanType, MapType, NumericType, Stru
 from penstock.core.control.bucket_costs import BUCKETS, CLASSES_PER_OCTAVE
 from penstock.errors import PenstockError
 from penstock.spark.expected_errors import quiet
-from penstock.spark.guard.weight_mark import refuse_unmarked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,6 +30,10 @@ if TYPE_CHECKING:
 _USUAL_ARRIVALS = ("arrival", "timestamp")
 #: What identifies a record of Kafka.
 _KAFKA_ROW = ("topic", "partition", "offset")
+#: What the column is called if nothing else is said.
+WEIGHT = "weight"
+#: Under this key a weight column's metadata names the guard that made it, also in a Parquet file that a query wrote.
+MADE_BY = "penstock_guard"
 
 
 @dataclass(frozen=True)
@@ -237,3 +244,44 @@ def _hashable(kind: DataType) -> bool:
     if isinstance(kind, StructType):
         return all(_hashable(field.dataType) for field in kind.fields)
     return True
+
+
+def marks(df: DataFrame, name: str) -> dict[str, Any]:
+    """The metadata of a column that a guard made; none otherwise. Spark takes names of another case for the same."""
+    found = (field.metadata or {} for field in df.schema.fields if field.name.lower() == name.lower())
+    return next((one for one in found if MADE_BY in one), {})
+
+
+def maker(df: DataFrame, name: str) -> str | None:
+    """The guard that made the column, by its mark; None without one."""
+    return marks(df, name).get(MADE_BY)
+
+
+def made_by(df: DataFrame, name: str, guard: str) -> DataFrame:
+    """The frame, with the guard's mark on its weights."""
+    return df if maker(df, name) is not None else df.withMetadata(name, {MADE_BY: guard})
+
+
+def passed_on(made: DataFrame, df: DataFrame, name: str) -> DataFrame:
+    """What a function made of the frame, with the mark on the weights that it passed on."""
+    mark = marks(df, name)
+    own = next((one for one in made.columns if one.lower() == name.lower()), None)
+    return made.withMetadata(own, mark) if mark and own is not None else made
+
+
+def refuse_unmarked(df: DataFrame, name: str, setting: str, where: str = "the stream") -> None:
+    """Numbers of the user's that happen to have the default name of weights."""
+    if name.lower() in (one.lower() for one in df.columns) and maker(df, name) is None:
+        raise PenstockError(
+            f"{where} has a column {name!r} that no guard made: if it says how many rows each row stands for, give "
+            f"{setting}={name!r}; if not, rename it or give {setting}= another name"
+        )
+
+
+def refuse_another(df: DataFrame, name: str) -> None:
+    """Numbers of the user's under the default name, where a guard's weights are in another column."""
+    others = [field.name for field in df.schema.fields if (field.metadata or {}).get(MADE_BY) is not None]
+    if others and maker(df, name) is None:
+        raise PenstockError.setting(
+            "weight", name, f"the guard's column of weights, weight={others[0]!r}", f"no guard made {name!r}"
+        )

@@ -30,7 +30,7 @@ from penstock.core.settings import number, one_of
 from penstock.errors import PenstockError
 from penstock.spark.fair.sic_functions import SIC, PassOnArrow, PassOnPandas, PassOnRow
 from penstock.spark.guard.checks import column_name, column_names
-from penstock.spark.guard.weight_mark import WEIGHT, refuse_another
+from penstock.spark.row_columns import WEIGHT, refuse_another
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -46,7 +46,6 @@ from penstock.spark.guard.misuse import (
     warn_of_temporary_folder,
 )
 from penstock.spark.guard.reading import Dealing, GuardReading
-from penstock.spark.guard.weight_mark import WEIGHT, made_by, passed_on
 from penstock.spark.lifecycle import Metered, Watcher
 from penstock.spark.plans.binding import GateOptions
 from penstock.spark.plans.places import on_connect
@@ -57,7 +56,7 @@ from penstock.spark.quarantine.replay import calm
 from penstock.spark.quarantine.rows import SIGN, Place
 from penstock.spark.quarantine.second_read import reads, second_read
 from penstock.spark.quarantine.shed_account import ShedAccount
-from penstock.spark.row_columns import RowColumns
+from penstock.spark.row_columns import WEIGHT, RowColumns, made_by, passed_on
 from penstock.store.recent_reports import Totals
 from penstock.store.report_log import Watch
 

@@ -13,10 +13,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 
 from penstock.errors import PenstockError
-from penstock.spark.guard.weight_mark import MADE_BY
 from penstock.spark.plan_text import plan_of
 from penstock.spark.plans.gate import WOULD_SHED
 from penstock.spark.progress import Progress
+from penstock.spark.row_columns import MADE_BY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

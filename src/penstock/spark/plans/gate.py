@@ -18,12 +18,12 @@ from penstock.core.control.gate import (
 )
 from penstock.spark.fair.sic_columns import marked_sic
 from penstock.spark.fair.sic_functions import SIC
-from penstock.spark.guard.weight_mark import MADE_BY
 from penstock.spark.plans.control_row import NO_PLAN, UNJUDGED, WHY, ControlColumns
 from penstock.spark.plans.control_table import FORMAT, PlanTable
 from penstock.spark.probe import ages
 from penstock.spark.quarantine.rows import COIN, PART, PARTS, PLAN_VERSION, REASON_NUMBER
 from penstock.spark.quarantine.second_read import second_read
+from penstock.spark.row_columns import MADE_BY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

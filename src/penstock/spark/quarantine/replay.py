@@ -18,10 +18,10 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from penstock.core.loop.leases import LEASE_S
 from penstock.errors import PenstockError
-from penstock.spark.guard.weight_mark import WEIGHT, made_by, refuse_another
 from penstock.spark.quarantine.rows import ADDED, Place, Sign, stored_schema
 from penstock.spark.quarantine.tables import refuse_shared
 from penstock.spark.quarantine.topic import Topic, refuse_unreachable
+from penstock.spark.row_columns import WEIGHT, made_by, refuse_another
 from penstock.store.folder import local_folder
 
 if TYPE_CHECKING:
