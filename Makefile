@@ -5,7 +5,7 @@ RUN = . scripts/env.sh &&
 
 PURE = tests/core tests/federation tests/test_dead_ends.py tests/test_extras.py tests/test_journal.py tests/test_log.py tests/test_moved.py tests/test_plan.py tests/test_report.py tests/test_retention.py tests/test_store.py tests/test_surface.py
 
-.PHONY: help setup maven demo kafka federation test check kills lint format tour docs results bench clean
+.PHONY: help setup maven demo kafka federation test check pure kills lint format tour docs results bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -28,7 +28,10 @@ federation: setup ## three sites that share queries, over a folder, and the acco
 test: maven ## every check: lint, types, layers, docs, examples, unit and Spark tests
 	@$(RUN) python -m pytest $(ARGS)
 
-check: lint ## the quick checks and every test without Spark: three minutes
+check: setup ## the quick checks and every test without Spark, side by side: three minutes
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint pure
+
+pure: setup # every test without Spark
 	@$(RUN) python -m pytest -q $(PURE) --ignore-glob='*spark*' $(ARGS)
 
 kills: setup ## kill the driver of a guarded query 30 times and hold its sink against the plans: six minutes
