@@ -15,7 +15,7 @@ from pyspark import SparkContext
 from rich.console import Console
 
 import penstock as ps
-from penstock import baselines, sic
+from penstock import sic
 from penstock.cli import run
 from penstock.config import site_file
 from penstock.spark.session import local_session
@@ -96,9 +96,8 @@ class Walks:
 
 def guarded(spark: SparkSession, folder: Path, walk: Walks) -> None:
     walk("")
-    # It plans like any other policy, and whatever the machine can do.
-    policy = baselines.BaseLine(drop_share=0.5)
-    guard = ps.Guard(ps.MeanQueueLatency("1 s"), policy, key="key", row="row", checkpoint=folder / "guard")
+    # A rate is held whatever the machine can do.
+    guard = ps.Guard(ps.Throughput(10), key="key", row="row", checkpoint=folder / "guard")
     source = spark.readStream.format("penstock").options(**SOURCE).load()
     shed: list[ps.Report] = []
     walk("guard")
