@@ -12,13 +12,14 @@ it saves is then told in the work of its day, and so is the excess when an entry
 """
 
 from collections.abc import Callable, Mapping
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.network.drops import Skeleton
 from penstock.core.network.model import Network
+from penstock.core.network.roadmap import RoadMap
 from penstock.core.settings import number
 
 Floats = NDArray[np.float64]
@@ -31,15 +32,7 @@ _LEAST = 1e-300
 _PERCENTS = tuple(range(0, 101, 5))
 
 
-class Findable(Protocol):
-    """A road map: all that is asked of it is that it can be looked up."""
-
-    def find(self, excess: float, rates: Mapping[str, float], cursor: int = 0) -> int:
-        """The entry that saves enough."""
-        ...
-
-
-Map = TypeVar("Map", bound=Findable)
+Map = TypeVar("Map", bound=RoadMap)
 
 
 class Keeper(Generic[Map]):

@@ -6,7 +6,7 @@ which the road map has an entry. The map is rebuilt when the statistics have dri
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from penstock.core.control.memory import Learned, restored, saved
 from penstock.core.network import roadmap
@@ -16,7 +16,7 @@ from penstock.core.network.by_value.histograms import Histograms
 from penstock.core.network.exact import Objective
 from penstock.core.network.map_upkeep import Keeper
 from penstock.core.network.model import Network
-from penstock.core.network.roadmap import Entry, Solver
+from penstock.core.network.roadmap import Entry, RoadMap, Solver
 from penstock.core.network.statistics import Measured, NetworkStatistics
 from penstock.messages.plan import Drop, Plan
 
@@ -26,19 +26,6 @@ Kind = Literal["random", "semantic", "input_uniform"]
 DEAD_BAND = 0.1
 #: At least this share of rows is kept by chance where a plan would keep none: of no row, nothing can be learned.
 LEAST_KEPT = 0.01
-
-
-class Map(Protocol):
-    """A road map, of either kind."""
-
-    def __len__(self) -> int:
-        """Number of entries."""
-
-    def find(self, excess: float, rates: Mapping[str, float], cursor: int = 0) -> int:
-        """The entry that saves enough."""
-
-    def entry(self, index: int) -> Entry:
-        """An entry by its number."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +80,7 @@ class NetworkPlanner:
         self.known = NetworkStatistics(network, trigger_s, pace, stages)
         self._headroom, self._kind, self._solver, self._objective = headroom, kind, solver, objective
         self._histograms = Histograms(network) if kind == "semantic" else None
-        self._keeper: Keeper[Map] | None = None
+        self._keeper: Keeper[RoadMap] | None = None
         self._before = 0  # maps made by keepers before this one
         self._shed = shed
         self.start: tuple[Drop, ...] = ()
@@ -183,7 +170,7 @@ class NetworkPlanner:
         index = keeper.find(excess, network, rates, min(self.last.index, len(road_map) - 1))
         return index, len(road_map), road_map.entry(index)
 
-    def _kept_fit(self, network: Network) -> Keeper[Map]:
+    def _kept_fit(self, network: Network) -> Keeper[RoadMap]:
         """The keeper of the road map, which rebuilds it when the network has drifted."""
         moved = self._histograms is not None and self._histograms.moved()
         if self._keeper is None or moved:
@@ -191,7 +178,7 @@ class NetworkPlanner:
             self._keeper = Keeper(self._build, network)
         return self._keeper
 
-    def _build(self, network: Network, rates: Mapping[str, float]) -> Map:
+    def _build(self, network: Network, rates: Mapping[str, float]) -> RoadMap:
         if self._histograms is None:
             return roadmap.build(network, rates, solver=self._solver, objective=self._objective)
         return semantic.build(network, rates, self._histograms.judged())

@@ -57,7 +57,7 @@ class Numbers:
 class Drops:
     """The drops at a place: the number of batches with one, and the text of the last."""
 
-    batches: int = 0  #: how many there were
+    batches: int = 0
     words: str | None = None
 
 
@@ -65,7 +65,7 @@ class Drops:
 class Sums:
     """The sums of all snapshots of a run."""
 
-    batches: int = 0
+    batches: int = 0  #: how many there were
     seconds: float = 0.0  #: the time that they cover
     overloaded: int = 0  #: batches whose load without drops is above headroom
     above_headroom: int = 0  #: batches whose load with drops is
