@@ -15,15 +15,14 @@ import numpy as np
 from penstock.core.control.policies import BaseLine, LoadAware
 from penstock.core.control.targets import MeanQueueLatency
 from penstock.sim.microbatch import Query, Run, simulate
-from penstock.sim.workload import Stream, cumulated, draw_keys, item_costs
+from penstock.sim.workload import Stream, under_loads
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from numpy.typing import NDArray
 
 TARGET = MeanQueueLatency("2 s")
-ITEMS, CORES, KEYS, WINDOW_S, LEARN_S = 1024, 2, "zipf-1.0", 10.0, 20.0
+ITEMS, CORES, WINDOW_S, LEARN_S = 1024, 2, 10.0, 20.0
 #: When costs rise, or a core is lost.
 _TROUBLE_S = 40.0, 60.0
 
@@ -72,19 +71,9 @@ def _run(scenario: Scenario, stream: Stream, grain: str) -> Run:
 
 
 def _stream(scenario: Scenario, seed: int) -> Stream:
-    rng = np.random.default_rng(seed)
-    costs_s = item_costs(rng, items=ITEMS)
-    mean_s = float(np.diff(cumulated(KEYS, ITEMS), prepend=0.0) @ costs_s)
-    arrivals: list[NDArray[np.float64]] = []
-    start_s = 0.0
-    for length_s, load in scenario.phases:
-        rate = load * CORES / mean_s
-        arrivals.append(start_s + np.arange(1.0, int(length_s * rate) + 1.0) / rate)
-        start_s += length_s
-    arrivals_s = np.concatenate(arrivals)
-    keys = draw_keys(KEYS, len(arrivals_s), ITEMS, rng)
-    factors = np.array([scenario.cost_factor(float(arrival_s)) for arrival_s in arrivals_s])
-    return Stream(keys, costs_s[keys] * factors, arrivals_s, ITEMS)
+    stream = under_loads(scenario.phases, seed, items=ITEMS, cores=CORES)
+    factors = np.array([scenario.cost_factor(float(arrival_s)) for arrival_s in stream.arrivals_s])
+    return replace(stream, costs_s=stream.costs_s * factors)
 
 
 def _measured(run: Run) -> dict[str, Any]:

@@ -4,6 +4,7 @@ A stream is three columns: the key of each row, what it really costs, and when i
 the arrivals: constant gaps of $(1-u)\,\bar w$ with the stream's own mean cost.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -148,6 +149,22 @@ def phases(seed: int, *, phase_rows: int = PHASE_ROWS) -> Stream:
         gaps.append(np.full(phase_rows, gap_s))
     times = np.concatenate([[0.0], np.cumsum(np.concatenate(gaps))[:-1]])
     return Stream(np.concatenate(keys), np.concatenate(costs), times, ITEMS)
+
+
+def under_loads(phases: Sequence[tuple[float, float]], seed: int, *, items: int, cores: int) -> Stream:
+    """Zipf-1.0 keys in phases of a length in seconds and a load as a multiple of what so many cores can do."""
+    rng = np.random.default_rng(seed)
+    costs_s = item_costs(rng, items=items)
+    mean_s = float(np.diff(cumulated("zipf-1.0", items), prepend=0.0) @ costs_s)
+    parts: list[Floats] = []
+    start_s = 0.0
+    for length_s, load in phases:
+        rate = load * cores / mean_s
+        parts.append(start_s + np.arange(1.0, int(length_s * rate) + 1.0) / rate)
+        start_s += length_s
+    arrivals_s = np.concatenate(parts)
+    keys = draw_keys("zipf-1.0", len(arrivals_s), items, rng)
+    return Stream(keys, costs_s[keys], arrivals_s, items)
 
 
 #: Section 5.3: what decorating a tweet costs for each kind of entity it mentions: others, politicians, media.
