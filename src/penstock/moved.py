@@ -65,6 +65,7 @@ core.weighted core.answers.weighted_aggregates
 core.weighted_sums core.answers.sums
 core.work_budget core.fairness.work_budget
 core.worth core.balanced.worth
+federation.boxes federation.exchange
 federation.folder_bus federation.bus
 federation.site_file config.site_file
 federation.site_report federation.account
@@ -94,6 +95,7 @@ web.costs web.guarded
 web.plan_tail web.guarded
 web.serve web.app
 web.site web.guarded
+web.typed_value web.why
 """
 #: Old name to new name.
 MOVED = {f"penstock.{old}": f"penstock.{new}" for old, new in map(str.split, _TABLE.strip().splitlines())}

@@ -12,9 +12,8 @@ import pytest
 from penstock.config.site_file import Link, load
 from penstock.core.fairness.sites.peers import Known
 from penstock.errors import PenstockError
-from penstock.federation.boxes import Inbox, Outbox
 from penstock.federation.bus import MOST_BYTES, BusError, Delivery, FolderBus
-from penstock.federation.exchange import NEWS_BYTES, Exchange
+from penstock.federation.exchange import NEWS_BYTES, Exchange, Inbox, Outbox
 from penstock.federation.parcel import Parcel, opened, written
 from penstock.messages.site_news import News
 

@@ -22,8 +22,7 @@ from penstock.messages.plan import Binding
 from penstock.store.logs import BindingLog
 from penstock.store.report_log import journal_path
 from penstock.web.board import Board
-from penstock.web.typed_value import typed
-from penstock.web.why import why
+from penstock.web.why import typed, why
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,8 +14,7 @@ from penstock import baselines
 from penstock.core.hashing import xxhash64
 from penstock.web.app import Page
 from penstock.web.board import Board
-from penstock.web.typed_value import typed
-from penstock.web.why import why
+from penstock.web.why import typed, why
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
