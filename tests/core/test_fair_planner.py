@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tests.core.slots import TARGET_S, Query, mixed, run, sic
 
 from penstock.core.control.planner import RECALLED, SOURCE
-from penstock.core.fairness.by_source import ALIKE, UNFAIR
 from penstock.core.fairness.jain import jain
+from penstock.core.fairness.by_source import ALIKE, UNFAIR
 from penstock.core.fairness.members import SharedKnowledge, Terms
 from penstock.core.fairness.planner import FairPlanner
 from penstock.core.fairness.work_budget import WorkBudget
@@ -126,12 +128,13 @@ def test_a_query_that_stands_still_takes_no_part_and_keeps_all_that_comes_next()
     assert not released.gates
     assert released.sic_at(SOURCE) is not None
     assert planner.release("avg_all", 0, now_s, "no input") is None
-    before = sum(queries[1].shares)
+    kept = sum(planner.plan("top_5").gate(SOURCE).keep)
     for number in range(3):
-        plan = planner.decide("top_5", queries[1].report(now_s + number), now_s + number)
+        report = replace(queries[1].reports[-1], start_s=now_s + number - 1.0, end_s=now_s + number)
+        plan = planner.decide("top_5", report, now_s + number)
         if plan is not None and plan.gate(SOURCE):
-            before = max(before, sum(plan.gate(SOURCE).keep))
-    assert before > sum(queries[2].shares)
+            kept = max(kept, sum(plan.gate(SOURCE).keep))
+    assert kept > sum(planner.plan("cov").gate(SOURCE).keep)
 
 
 def test_more_must_be_kept_than_fits_is_an_alarm() -> None:
@@ -331,15 +334,12 @@ def test_rows_that_are_old_when_they_come_are_an_alarm_and_no_reason_to_shed() -
 @pytest.mark.parametrize("measured", [True, False])
 def test_plans_say_how_many_rows_of_a_batch_fit_also_by_the_reports_of_an_earlier_run(measured: bool) -> None:  # noqa: FBT001 - a parameter
     query = Query("x", {"a": 400.0}, 0.005, measured=measured)
-    reports: list[Report] = []
-    tell = query.report
-    query.report = lambda now_s: reports.append(tell(now_s)) or reports[-1]  # type: ignore[method-assign, func-returns-value]
     before = run([query], 40.0, capacity=1.0).plan("x")
     assert before is not None
     assert before.gates
     again = FairPlanner(TARGET_S)
     again.join("x", Terms(("a",)))
-    plan = again.recall("x", reports, 100.0)
+    plan = again.recall("x", query.reports, 100.0)
     assert plan is not None
     assert (plan.gates, plan.note) == ((), RECALLED)
     # 0.9 of the target, less the overhead of 0.4 s, at 5 ms a row.

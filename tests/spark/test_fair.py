@@ -21,7 +21,8 @@ from penstock.store.journal import Tail
 from penstock.store.report_log import Watch, line_of
 
 functions = pytest.importorskip("pyspark.sql.functions")
-from penstock.spark.fair.member import FairReading, MemberPlanner  # noqa: E402
+from penstock.core.fairness.member_planner import MemberPlanner  # noqa: E402
+from penstock.spark.fair.member import FairReading  # noqa: E402
 from penstock.spark.plans.control_row import NO_PLAN, UNREADABLE  # noqa: E402 - only where Spark is installed
 
 if TYPE_CHECKING:

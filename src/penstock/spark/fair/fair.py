@@ -18,13 +18,14 @@ from penstock.core.control.gate import gate_salt
 from penstock.core.control.policies import LoadAware
 from penstock.core.control.targets import MeanQueueLatency
 from penstock.core.fairness.jain import jain
+from penstock.core.fairness.member_planner import MemberPlanner
 from penstock.core.fairness.members import Prefer, Terms
 from penstock.core.fairness.planner import FairPlanner
 from penstock.core.fairness.sic import STW_S
 from penstock.core.settings import duration_s, int64, number, one_of
 from penstock.errors import PenstockError
 from penstock.messages.claim import Claim
-from penstock.spark.fair.member import FairReading, MemberPlanner
+from penstock.spark.fair.member import FairReading
 from penstock.spark.fair.sic_columns import SicOfRows
 from penstock.spark.fair.sic_functions import SIC
 from penstock.spark.fair.sic_operators import observed

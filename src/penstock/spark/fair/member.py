@@ -1,4 +1,4 @@
-"""Reading and planning of a query that shares an application: it has several gates, and its reports have SIC."""
+"""Reading of a query that shares an application: it has several gates, and its reports have SIC."""
 
 from __future__ import annotations
 
@@ -13,55 +13,10 @@ from penstock.spark.plans.control_row import WHY
 from penstock.spark.progress import report_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from threading import Lock
+    from collections.abc import Callable, Iterable, Mapping
 
-    from penstock.core.fairness.planner import FairPlanner
     from penstock.messages.plan import Plan
     from penstock.spark.progress import Progress
-
-
-class MemberPlanner:
-    """What a controller knows as its planner: the common one, asked for one query, by one thread at a time."""
-
-    def __init__(self, planner: FairPlanner, name: str, lock: Lock) -> None:
-        """Ask this planner for the query of this name."""
-        self._planner, self._name, self._lock = planner, name, lock
-
-    @property
-    def alarms(self) -> tuple[str, ...]:
-        """Alarms."""
-        return self._planner.alarms(self._name)
-
-    def decide(self, report: Report, now_s: float) -> Plan | None:
-        """A plan for the query's next batch, or None to go on with the one in force."""
-        with self._lock:
-            return self._planner.decide(self._name, report, now_s)
-
-    def save(self) -> Mapping[str, Any]:
-        """What is learned of the query so far."""
-        with self._lock:
-            return self._planner.save(self._name)
-
-    def restore(self, state: Mapping[str, Any], now_s: float) -> None:
-        """Take over what `save` gave."""
-        with self._lock:
-            self._planner.restore(self._name, state, now_s)
-
-    def recall(self, reports: Sequence[Report], now_s: float) -> Plan | None:
-        """A plan for the first batch by the reports of an earlier run, or None if nothing follows."""
-        with self._lock:
-            return self._planner.recall(self._name, reports, now_s)
-
-    def release(self, version: int, now_s: float, note: str) -> Plan | None:
-        """A plan that keeps everything."""
-        with self._lock:
-            return self._planner.release(self._name, version, now_s, note)
-
-    def leave(self) -> None:
-        """The query has ended, or nobody watches it any more."""
-        with self._lock:
-            self._planner.leave(self._name)
 
 
 class FairReading:

@@ -1,0 +1,209 @@
+"""Queries that share task slots on virtual time, with the loops and the common planner of `Fair` on Spark.
+
+Each query runs micro-batches: a batch takes in what came while the one before it ran, is judged by the newest plan of
+its query, waits for its overhead, and then gets its part of the slots until its work is done. Overheads run side by
+side; slots are shared evenly among the batches that work. Rows are counted, not told apart.
+"""
+
+from __future__ import annotations
+
+import math
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from penstock.core.control.bucket_costs import BUCKETS, BucketCosts
+from penstock.core.control.planner import SOURCE
+from penstock.core.fairness.member_planner import MemberPlanner
+from penstock.core.fairness.members import Terms
+from penstock.core.loop.binding import Planned
+from penstock.core.loop.events import BatchEnded
+from penstock.messages.report import BoxStatistics, Latency, Report
+from penstock.sim.driver import Driver
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from numpy.typing import NDArray
+
+    from penstock.core.balanced.worth import Worth
+    from penstock.core.fairness.members import Prefer
+    from penstock.core.fairness.planner import FairPlanner
+
+    Level = Callable[[float], float]  #: of something, by the time
+    Floats = NDArray[np.float64]
+
+#: A query has one task for a slot: no batch gets more slots than there are.
+STEP_S, MOST_SLOTS = 0.02, 2.0
+
+
+@dataclass
+class SharedQuery:
+    """One query, and what became of its batches.
+
+    Attributes:
+        name: Its name.
+        rates: Rows a second by source.
+        cost_s: Work of a row: of any, or by bucket, over which the rows of its only source are then spread evenly.
+        worth: What rows are worth by bucket; all alike if not given.
+        importance: A query of importance 2 gets twice the share.
+        prefer: Which sources are kept first.
+        overhead_s: What a batch takes besides work.
+        noise: How far an overhead may be from that, as a share of it.
+        cold_s: How much longer the first batch takes.
+        outside_s: What a row takes behind the operator, in a sink that only this query writes to.
+        must_keep: Share of rows that must be kept.
+        measured: Whether the operator is measured.
+        lives_s: When it begins and ends.
+        level: Of rates, by the time.
+        price: Of costs, by the time.
+        seed: Seed of the noise.
+        done: End, share of the rows kept (the mean over sources) and mean wait of each batch.
+        delivered: End and utility of each batch, of what all its rows are worth.
+        reports: Of each batch.
+    """
+
+    name: str
+    rates: dict[str, float]
+    cost_s: float | Floats
+    importance: float = 1.0
+    overhead_s: float = 0.4
+    must_keep: float = 0.0
+    prefer: Prefer = "any"
+    measured: bool = True
+    outside_s: float = 0.0
+    cold_s: float = 0.0
+    lives_s: tuple[float, float] = (0.0, math.inf)
+    noise: float = 0.0
+    level: Level = lambda _now_s: 1.0
+    seed: int = 0
+    price: Level = lambda _now_s: 1.0
+    worth: Worth | None = None
+    done: list[tuple[float, float, float]] = field(default_factory=list)
+    delivered: list[tuple[float, float]] = field(default_factory=list)
+    reports: list[Report] = field(default_factory=list)
+
+
+def share_slots(
+    planner: FairPlanner,
+    queries: Iterable[SharedQuery],
+    seconds: float,
+    *,
+    slots: Level = lambda _now_s: MOST_SLOTS,
+    late: bool = False,
+    step_s: float = STEP_S,
+) -> None:
+    """Run the queries for so long. If plans are `late` they act on the batch after the next."""
+    waiting, alive = list(queries), list[_Running]()
+    for step in range(round(seconds / step_s)):
+        now_s = step * step_s
+        for query in [one for one in waiting if one.lives_s[0] <= now_s]:
+            waiting.remove(query)
+            alive.append(_Running(query, planner, now_s, late=late))
+        for one in [one for one in alive if one.query.lives_s[1] <= now_s]:
+            alive.remove(one)
+            planner.leave(one.query.name)
+        working = sum(one.working for one in alive)
+        for one in alive:
+            one.step(now_s, step_s, min(slots(now_s) / working, MOST_SLOTS) if working else 0.0)
+
+
+class _Running:
+    """A query while it runs; its rows are counted by class, that is by source or by bucket."""
+
+    def __init__(self, query: SharedQuery, planner: FairPlanner, now_s: float, *, late: bool) -> None:
+        self.query, self._late = query, late
+        terms = Terms(tuple(query.rates), query.importance, query.prefer, query.worth)
+        planner.join(query.name, terms)
+        self._driver = Driver(MemberPlanner(planner, query.name, nullcontext()), now_s, query=query.name)
+        self._rng = np.random.default_rng([query.seed, *query.name.encode()])
+        rates = np.array(list(query.rates.values()))
+        self._rates = rates if np.ndim(query.cost_s) == 0 else np.full(BUCKETS, rates.sum() / BUCKETS)
+        self._costs_s = np.broadcast_to(np.asarray(query.cost_s, np.float64), self._rates.shape)
+        self._waiting = self._rates * 1.0  # a second's
+        self._start_s, self._number = now_s - 1.0, 0
+        self._begin(now_s)
+
+    @property
+    def working(self) -> bool:
+        """Whether its batch is at work."""
+        return self._overhead_left_s <= 0.0 < self._left_s
+
+    def step(self, now_s: float, step_s: float, slots: float) -> None:
+        self._waiting += self.query.level(now_s) * self._rates * step_s
+        if self._overhead_left_s > 0.0:
+            self._overhead_left_s -= step_s
+        elif self._left_s > 0.0:
+            self._left_s -= slots * step_s
+        else:
+            self._end(now_s)
+            self._begin(now_s)
+
+    def _begin(self, now_s: float) -> None:
+        query = self.query
+        self._came_s, self._start_s = now_s - self._start_s, now_s
+        self._rows, self._waiting = self._waiting, np.zeros_like(self._rates)
+        self._driver.pass_time(now_s)
+        plan, _ = self._driver.bind(self._number, Planned(None, now_s, None))
+        table = None if plan is None else plan.gate(SOURCE)
+        shares = np.ones(1) if table is None else np.asarray(table.keep)
+        shares = query.must_keep + (1.0 - query.must_keep) * shares[np.arange(len(self._rows)) % len(shares)]
+        self._kept = self._rows * shares
+        self._work_s = float(self._kept @ self._costs_s) * query.price(now_s)
+        self._left_s = self._work_s
+        self._fixed_s = query.overhead_s * (1.0 + query.noise * self._rng.uniform(-1.0, 1.0))
+        self._fixed_s += 0.0 if self._number else query.cold_s
+        self._overhead_left_s = self._fixed_s + query.outside_s * float(self._kept.sum())
+
+    def _end(self, now_s: float) -> None:
+        self._number += 1
+        if self._late:
+            self._driver.look()
+        self.query.reports.append(self._report(now_s))
+        self._driver.handle(BatchEnded(now_s, self._number, self.query.reports[-1]))
+        if not self._late:
+            self._driver.look()
+
+    def _report(self, now_s: float) -> Report:
+        query, names = self.query, list(self.query.rates)
+        rows, kept = ([round(n) for n in _by_source(one, len(names))] for one in (self._rows, self._kept))
+        kept = [min(pair) for pair in zip(kept, rows, strict=True)]
+        outside_s = query.outside_s * float(self._kept.sum())
+        wait_s = (self._came_s + now_s - self._start_s - outside_s) / 2.0
+        query.done.append((now_s, float((self._kept / np.maximum(self._rows, 1e-9)).mean()), wait_s))
+        if query.worth is not None:
+            worth = query.worth.by_bucket()[: len(self._rows)]
+            query.delivered.append((now_s, float(self._kept @ worth / max(float(self._rows @ worth), 1e-9))))
+        overhead_s = min(self._fixed_s + outside_s, now_s - self._start_s)
+        return Report(
+            sequence=self._number,
+            start_s=self._start_s,
+            end_s=now_s,
+            rows_in=sum(rows),
+            rows_kept=sum(kept),
+            rows_shed={"more": shed} if (shed := sum(rows) - sum(kept)) else {},
+            rows_must_keep=int(query.must_keep * sum(rows)),
+            busy_s=self._work_s,
+            span_s=now_s - self._start_s - overhead_s,
+            overhead_s=overhead_s,
+            cost_sketch=self._sketch() if query.measured else None,
+            queuing=Latency(sum(kept), wait_s, 2.0 * wait_s),
+            boxes={
+                name: BoxStatistics(came, passed, 0.0) for name, came, passed in zip(names, rows, kept, strict=True)
+            },
+        )
+
+    def _sketch(self) -> bytes:
+        """What rows cost by bucket: each class has its own."""
+        costs, classes = BucketCosts(), slice(len(self._rows))
+        costs.rows[classes] += self._kept
+        costs.weight[classes] += self._rows
+        costs.work_s[classes] += self._kept * self._costs_s * self.query.price(self._start_s)
+        return costs.to_bytes()
+
+
+def _by_source(rows: Floats, sources: int) -> list[float]:
+    """Rows of each source: one class each, or all of the only one."""
+    return rows.tolist() if len(rows) == sources else [float(rows.sum())]
