@@ -37,18 +37,8 @@ ACCELERATED = {
 #: On Spark alone.
 SPARK_ALONE = {
     "answers.weighted_aggregates",
-    "balanced",
-    "balanced.planner",
-    "balanced.policy",
-    "balanced.worth",
     "control.shed_alarms",
-    "fairness.by_source",
-    "fairness.members",
-    "fairness.planner",
     "fairness.sites.decisions",
-    "fairness.work_budget",
-    "grouping.deal",
-    "grouping.partition_costs",
     "network.by_value.histograms",
     "network.planner",
     "network.statistics",

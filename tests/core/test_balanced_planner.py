@@ -129,7 +129,8 @@ def test_an_overload_is_held_back_before_all_its_classes_were_seen() -> None:
 
 def keyless(name: str, rate: float, factor: float, importance: float = 1.0, worth: Worth | None = None) -> SharedQuery:
     """Nothing tells its rows apart: all are in one bucket, and cost the same."""
-    return SharedQuery(name, {"source": rate}, 0.002 * factor, importance, overhead_s=0.3, worth=worth)
+    costs_s, spread = np.full(BUCKETS, 0.002 * factor), np.eye(1, BUCKETS)[0]
+    return SharedQuery(name, {"source": rate}, costs_s, importance, overhead_s=0.3, worth=worth, spread=spread)
 
 
 def test_without_key_and_value_the_poorest_is_as_rich_as_by_equal_shares_of_sources() -> None:

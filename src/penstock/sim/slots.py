@@ -46,7 +46,8 @@ class SharedQuery:
     Attributes:
         name: Its name.
         rates: Rows a second by source.
-        cost_s: Work of a row: of any, or by bucket, over which the rows of its only source are then spread evenly.
+        cost_s: Work of a row: of any, or by bucket, over which the rows of its only source are then spread.
+        spread: The share of its rows in each bucket; even if not given.
         worth: What rows are worth by bucket; all alike if not given.
         importance: A query of importance 2 gets twice the share.
         prefer: Which sources are kept first.
@@ -81,6 +82,7 @@ class SharedQuery:
     seed: int = 0
     price: Level = lambda _now_s: 1.0
     worth: Worth | None = None
+    spread: Floats | None = None
     done: list[tuple[float, float, float]] = field(default_factory=list)
     delivered: list[tuple[float, float]] = field(default_factory=list)
     reports: list[Report] = field(default_factory=list)
@@ -120,7 +122,8 @@ class _Running:
         self._driver = Driver(MemberPlanner(planner, query.name, nullcontext()), now_s, query=query.name)
         self._rng = np.random.default_rng([query.seed, *query.name.encode()])
         rates = np.array(list(query.rates.values()))
-        self._rates = rates if np.ndim(query.cost_s) == 0 else np.full(BUCKETS, rates.sum() / BUCKETS)
+        spread = np.full(BUCKETS, 1.0 / BUCKETS) if query.spread is None else query.spread
+        self._rates = rates if np.ndim(query.cost_s) == 0 else rates.sum() * spread
         self._costs_s = np.broadcast_to(np.asarray(query.cost_s, np.float64), self._rates.shape)
         self._waiting = self._rates * 1.0  # a second's
         self._start_s, self._number = now_s - 1.0, 0
@@ -196,11 +199,13 @@ class _Running:
         )
 
     def _sketch(self) -> bytes:
-        """What rows cost by bucket: each class has its own."""
-        costs, classes = BucketCosts(), slice(len(self._rows))
-        costs.rows[classes] += self._kept
-        costs.weight[classes] += self._rows
-        costs.work_s[classes] += self._kept * self._costs_s * self.query.price(self._start_s)
+        """What rows cost by bucket, if they are counted so; of classes by source nothing but that it was measured."""
+        if len(self._rows) != BUCKETS:
+            return b""
+        costs = BucketCosts()
+        costs.rows += self._kept
+        costs.weight += self._rows
+        costs.work_s += self._kept * self._costs_s * self.query.price(self._start_s)
         return costs.to_bytes()
 
 

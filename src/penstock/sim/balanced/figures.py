@@ -13,6 +13,7 @@ import numpy as np
 from penstock.core.fairness.jain import jain
 from penstock.sim import parallel
 from penstock.sim.balanced import claims as plus_claims
+from penstock.sim.balanced.queries import PLANNED, SECONDS, SHARING, TARGET_S, Delivered, planned
 from penstock.sim.balanced.runs import SCENARIOS, Outcome
 from penstock.sim.balanced.study import (
     ALIKE,
@@ -39,6 +40,9 @@ ESTIMATED = ("cost_alone", "alpha_1", "max_min", ALIKE)
 LEARNED = ("alpha_1", "max_min")
 #: In how far one run must be as good as another to count as such: what rounding may cost.
 ROUNDING = 1e-6
+
+#: One of so many runs is run on virtual time.
+_FEWER = 4
 
 
 @dataclass(frozen=True)
@@ -98,6 +102,42 @@ def _study(seed: int, run: int) -> dict[str, tuple[float, float, float]]:
     given = node(run, seed)
     found = {policy: given.delivered(kept(policy, given)) for policy in POLICIES}
     return {policy: (float(one.mean()), float(one.min()), jain(one)) for policy, one in found.items()}
+
+
+def figure_queries(effort: Effort) -> Figure:
+    """What planners deliver on virtual time that learn costs and hold a target, as on Spark."""
+    runs = effort.workers.run(partial(_planned, effort.seed), _few(effort.runs), effort.done)
+    rows: list[Row] = [
+        {
+            "policy": policy,
+            "mean_utility": spread(run[policy][0].mean for run in runs),
+            "worst_utility": spread(run[policy][0].worst for run in runs),
+            "jain": spread(run[policy][0].jain for run in runs),
+            "wait_over_target": spread(run[policy][0].wait_s / TARGET_S for run in runs),
+            "exact_mean": spread(run[policy][1] for run in runs),
+            "exact_worst": spread(run[policy][2] for run in runs),
+        }
+        for policy in PLANNED
+    ]
+    parameters = {
+        **_parameters(effort),
+        "runs": len(runs),
+        "queries": SHARING,
+        "target_s": TARGET_S,
+        "seconds": SECONDS,
+    }
+    return Figure("plus", "queries", parameters, rows, plus_claims.queries(rows))
+
+
+def _few(runs: int) -> range:
+    """A run on virtual time takes as long as many of the others."""
+    return range(max(runs // _FEWER, 1))
+
+
+def _planned(seed: int, run: int) -> dict[str, tuple[Delivered, float, float]]:
+    given = node(run, seed, SHARING)
+    exact = {policy: given.delivered(kept(policy, given)) for policy in PLANNED}
+    return {policy: (planned(policy, given), float(one.mean()), float(one.min())) for policy, one in exact.items()}
 
 
 def figure_alpha(effort: Effort) -> Figure:
@@ -211,6 +251,7 @@ def _parameters(effort: Effort) -> Row:
 FIGURES: dict[str, Callable[[Effort], Figure]] = {
     "table": figure_table,
     "study": figure_study,
+    "queries": figure_queries,
     "alpha": figure_alpha,
     "noise": figure_noise,
     "drift": figure_drift,
@@ -219,4 +260,4 @@ FIGURES: dict[str, Callable[[Effort], Figure]] = {
 
 def tasks(figure: str, runs: int) -> int:
     """How many steps of progress a figure reports."""
-    return runs * (len(SCENARIOS) if figure == "table" else 1)
+    return len(_few(runs)) if figure == "queries" else runs * (len(SCENARIOS) if figure == "table" else 1)

@@ -99,4 +99,4 @@ def _finish(axes: Axes, across: str, up: str) -> None:
     axes.grid(alpha=0.3)
 
 
-_PLOTS = {"table": _table, "study": _study, "alpha": _alpha, "noise": _noise, "drift": _drift}
+_PLOTS = {"table": _table, "study": _study, "queries": _study, "alpha": _alpha, "noise": _noise, "drift": _drift}

@@ -58,12 +58,12 @@ class Node:
         return float(keep @ (self.classes.rows * self.classes.costs_s))
 
 
-def node(run: int, seed: int) -> Node:
+def node(run: int, seed: int, queries: int = QUERIES) -> Node:
     """The queries of a run."""
     rng = np.random.default_rng([seed, 90, run])
-    factors = FACTOR ** rng.uniform(-1.0, 1.0, QUERIES)
-    worths = rng.integers(1, LEVELS + 1, (QUERIES, 2)) / LEVELS
-    query, cost, worth = (part.ravel() for part in np.meshgrid(range(QUERIES), COSTS, range(2), indexing="ij"))
+    factors = FACTOR ** rng.uniform(-1.0, 1.0, queries)
+    worths = rng.integers(1, LEVELS + 1, (queries, 2)) / LEVELS
+    query, cost, worth = (part.ravel() for part in np.meshgrid(range(queries), COSTS, range(2), indexing="ij"))
     rows = np.full(len(query), ROWS / len(COSTS) / 2)
     costs_s = cost * factors[query]
     each = worths[query, worth]

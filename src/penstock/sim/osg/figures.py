@@ -15,6 +15,7 @@ from penstock.sim import parallel
 from penstock.sim.figure import Claim, Figure, Row, spread
 from penstock.sim.osg import claims as osg_claims
 from penstock.sim.osg import measures as osg_measures
+from penstock.sim.osg.batches import DEALT, OVERHEAD_S, completion_ms
 from penstock.sim.osg.runs import ALGORITHMS, OsgRun, Result, Setting
 from penstock.sim.osg.streams import MENTION, REACH, Application, KeyedStream, synthetic
 
@@ -46,6 +47,16 @@ PLUS_DISTRIBUTIONS = {
     "zipf-1.0": _PLUS,
     "uniform": replace(_PLUS, distribution="uniform"),
     "constant": replace(_PLUS, least_ms=32.5, most_ms=32.5),
+}
+#: Figure batches: what rows are dealt in micro-batches, at 110 percent because a batch takes more than its work.
+BATCH_ROWS = 20_000
+_BATCHED = Setting(rows=BATCH_ROWS, over_provisioning=1.1)
+BATCHED = {
+    "zipf-1.0": _BATCHED,
+    "uniform": replace(_BATCHED, distribution="uniform"),
+    "constant": replace(_BATCHED, least_ms=32.5, most_ms=32.5),
+    "speeds of figure 11": replace(_BATCHED, speeds=CHANGE.speeds),
+    "two of five slow": replace(_BATCHED, speeds=((1.5, 1.5, 2 / 3, 2 / 3, 2 / 3),)),
 }
 #: How often an instance reports to Penstock's scheduler, and how late that arrives.
 REPORT_ROWS = (1, 4, 16, 64)
@@ -198,6 +209,35 @@ def _reports(effort: Effort, rows_a_report: int) -> Row:
     return found
 
 
+def figure_batches(effort: Effort) -> Figure:
+    """Grouping by cost as on Spark: rows dealt to partitions micro-batch by micro-batch."""
+    rows: list[Row] = []
+    for case, setting in BATCHED.items():
+        one = partial(_batched, setting=setting, seed=effort.seed)
+        runs = effort.workers.run(one, range(min(effort.runs, APPLICATION_RUNS)), effort.done)
+        rows += [
+            {
+                "algorithm": how,
+                "case": case,
+                "completion_ms": spread(run[how] for run in runs),
+                "speed_up": spread(run["round_robin"] / run[how] for run in runs),
+            }
+            for how in DEALT
+        ]
+    parameters = _parameters(effort, "distribution") | {
+        "runs": min(effort.runs, APPLICATION_RUNS),
+        "rows": BATCH_ROWS,
+        "over_provisioning": BATCHED["zipf-1.0"].over_provisioning,
+        "batch_overhead_s": OVERHEAD_S,
+    }
+    return Figure("osg", "batches", parameters, rows, osg_claims.figure_batches(rows))
+
+
+def _batched(number: int, *, setting: Setting, seed: int) -> dict[str, float]:
+    run = OsgRun(setting, number, seed)
+    return {how: float(completion_ms(run, how).mean()) for how in DEALT}
+
+
 def figure_readings(effort: Effort) -> Figure:
     """OSG and Full Knowledge under each reading of what the paper leaves open, at four loads."""
     rows: list[Row] = []
@@ -219,14 +259,15 @@ FIGURES: dict[str, Callable[[Effort], Figure]] = {
     "13": figure_13,
     "14": figure_14,
     "plus": figure_plus,
+    "batches": figure_batches,
     "readings": figure_readings,
 }
 
 
 def tasks(figure: str, runs: int) -> int:
     """How many steps of progress a figure reports."""
-    if figure in {"13", "14"}:
-        return len(APPLICATION_INSTANCES) * min(runs, APPLICATION_RUNS)
+    if figure in {"13", "14", "batches"}:
+        return len(BATCHED if figure == "batches" else APPLICATION_INSTANCES) * min(runs, APPLICATION_RUNS)
     points = {
         **{name: len(points) for name, (_, points, _) in _SWEEPS.items()},
         "7": len(MOST_MS),

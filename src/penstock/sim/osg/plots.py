@@ -15,6 +15,7 @@ _STYLE: dict[str, dict[str, Any]] = {
     "full_knowledge": {"color": "#33a02c", "marker": "^", "label": "Full Knowledge"},
     "jsq": {"color": "#d95f02", "marker": "s", "label": "join-shortest-queue"},
     "penstock": {"color": "#6a3d9a", "marker": "D", "label": "Penstock"},
+    "by_cost": {"color": "#6a3d9a", "marker": "D", "label": "dealt by cost"},
 }
 _COMPLETION, _SPEED_UP = "average completion time (ms)", "speed-up against Round-Robin"
 
@@ -74,14 +75,16 @@ def _speed_up(x: str, label: str, *, log: bool = False, factor: float = 1.0) -> 
 
 def _figure_11(canvas: Canvas, figure: Figure) -> None:
     window_rows = figure.parameters["figure_window_rows"]
-    for axes, names in zip(canvas.subplots(1, 2), (tuple(_STYLE), ("round_robin", "osg")), strict=True):
+    for axes, names in zip(
+        canvas.subplots(1, 2), (tuple(_by_algorithm(figure.rows)), ("round_robin", "osg")), strict=True
+    ):
         for name in names:
             own = [row for row in figure.rows if row["algorithm"] == name]
             places = [(row["window"] + 1) * window_rows for row in own]
             spreads = [row["completion_ms"] for row in own]
             style = {key: value for key, value in _STYLE[name].items() if key != "marker"}
             axes.plot(places, [one["mean"] / 1e3 for one in spreads], linewidth=1, **style)
-            if len(names) < len(_STYLE):
+            if len(names) == 2:  # noqa: PLR2004 - as the paper has them
                 low, high = ([one[part] / 1e3 for one in spreads] for part in ("min", "max"))
                 axes.fill_between(places, low, high, color=style["color"], alpha=0.2, linewidth=0)
         for place, line in (("change_at", "-"), ("run_reached_at", ":"), ("run_reached_again_at", ":")):
@@ -100,6 +103,14 @@ def _figure_plus(canvas: Canvas, figure: Figure) -> None:
         axes.set_xticks(range(len(late)), [f"{value:g}" for value in late])
         axes.set_title(distribution, fontsize=9)
         _finish(axes, "how late news is (ms)", _SPEED_UP)
+
+
+def _figure_batches(canvas: Canvas, figure: Figure) -> None:
+    axes, cases = canvas.subplots(), _values(figure.rows, "case")
+    for name, own in _by_algorithm(figure.rows).items():
+        _bars(axes, [cases.index(row["case"]) for row in own], own, "speed_up", name, linestyle="")
+    axes.set_xticks(range(len(cases)), cases)
+    _finish(axes, "rows dealt in micro-batches", _SPEED_UP)
 
 
 def _figure_readings(canvas: Canvas, figure: Figure) -> None:
@@ -142,5 +153,6 @@ _PLOTS: dict[str, Callable[[Canvas, Figure], None]] = {
     "13": _completion("k", "instances k"),
     "14": _completion("k", "instances k"),
     "plus": _figure_plus,
+    "batches": _figure_batches,
     "readings": _figure_readings,
 }
