@@ -11,13 +11,12 @@ import copy
 import json
 import zlib
 from collections.abc import Mapping
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, get_args, get_type_hints
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
-from penstock.messages.codec import Kind, Scalar, check_names, kind_of, plain, refusal
+from penstock.messages.codec import Blob, Kind, Scalar, check_names, kind_of, plain, refusal
 
 #: The most characters of a memory: every plan has one, and every batch reads a plan.
 MOST = 65_536
@@ -33,7 +32,8 @@ def _floats(value: object) -> NDArray[np.float64] | None:
 
 
 Floats = Annotated[
-    NDArray[np.float64], Scalar(pa.binary(), _floats, lambda x: np.isfinite(x).all(), "finite numbers, in base64")
+    NDArray[np.float64],
+    Scalar(get_args(Blob)[1].arrow, _floats, lambda x: np.isfinite(x).all(), "finite numbers, in base64"),
 ]
 
 
