@@ -61,7 +61,7 @@ core.site_shares core.fairness.sites.shares
 core.sketch core.row.cost_sketch
 core.target core.control.targets
 core.thresholds core.control.gate
-core.weighted core.answers.weighted_aggregates
+core.weighted spark.network.weighted_aggregates
 core.weighted_sums core.answers.sums
 core.work_budget core.fairness.work_budget
 core.worth core.balanced.worth

@@ -8,8 +8,8 @@ import pytest
 from tests.core.slots import TARGET_S, Query, mixed, run, sic
 
 from penstock.core.control.planner import RECALLED, SOURCE
-from penstock.core.fairness.jain import jain
 from penstock.core.fairness.by_source import ALIKE, UNFAIR
+from penstock.core.fairness.jain import jain
 from penstock.core.fairness.members import SharedKnowledge, Terms
 from penstock.core.fairness.planner import FairPlanner
 from penstock.core.fairness.work_budget import WorkBudget

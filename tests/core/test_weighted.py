@@ -1,7 +1,7 @@
 import pytest
 
-from penstock.core.answers.weighted_aggregates import unweighted, weighted
 from penstock.errors import PenstockError
+from penstock.spark.network.weighted_aggregates import unweighted, weighted
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ import numpy as np
 from penstock.core.control.bucket_costs import BUCKETS, BucketCosts
 from penstock.core.control.gate import coins, judge
 from penstock.core.control.planner import SOURCE
+from penstock.core.control.shed_alarms import ShedAlarms
 from penstock.core.hashing import bucket, xxhash64_ints
 from penstock.core.loop.binding import Planned
 from penstock.core.loop.events import BatchEnded, Passed
@@ -128,6 +129,7 @@ class _Batches:
         self._must_keep = np.zeros(stream.rows, np.bool_) if must_keep is None else must_keep
         self._driver = Driver(planner, query.first_start_s, counted=query.counted, earlier=earlier)
         self._plan: Plan | None = None  # that judges the batch at hand
+        self._shed_alarms = ShedAlarms()
         self._out = Run(stream, np.full(stream.rows, np.nan), list(last), self._driver.written)
         self._machines: dict[int, Machines] = {}  # of each core, if there is a row gate
 
@@ -261,7 +263,7 @@ class _Batches:
         offsets = report.rows_in if self._query.counted else None
         ended = BatchEnded(report.end_s, report.sequence, report, rows=report.rows_in, offsets=offsets)
         self._look(self._driver.handle(ended))
-        self._out.alarms.append(self._driver.loop.alarms)
+        self._out.alarms.append((*self._driver.loop.alarms, *self._shed_alarms.after(report)))
 
     def _look(self, written: int) -> None:
         """Find the plans just written, unless they are late."""

@@ -148,20 +148,20 @@ class _Running:
         query = self.query
         self._came_s, self._start_s = now_s - self._start_s, now_s
         self._rows, self._waiting = self._waiting, np.zeros_like(self._rates)
-        self._driver.pass_time(now_s)
         plan, _ = self._driver.bind(self._number, Planned(None, now_s, None))
         table = None if plan is None else plan.gate(SOURCE)
         shares = np.ones(1) if table is None else np.asarray(table.keep)
         shares = query.must_keep + (1.0 - query.must_keep) * shares[np.arange(len(self._rows)) % len(shares)]
         self._kept = self._rows * shares
-        self._work_s = float(self._kept @ self._costs_s) * query.price(now_s)
-        self._left_s = self._work_s
+        self._price = query.price(now_s)
+        self._work_s = self._left_s = float(self._kept @ self._costs_s) * self._price
         self._fixed_s = query.overhead_s * (1.0 + query.noise * self._rng.uniform(-1.0, 1.0))
         self._fixed_s += 0.0 if self._number else query.cold_s
         self._overhead_left_s = self._fixed_s + query.outside_s * float(self._kept.sum())
 
     def _end(self, now_s: float) -> None:
         self._number += 1
+        self._driver.pass_time(now_s)
         if self._late:
             self._driver.look()
         self.query.reports.append(self._report(now_s))
@@ -188,7 +188,9 @@ class _Running:
             rows_kept=sum(kept),
             rows_shed={"more": shed} if (shed := sum(rows) - sum(kept)) else {},
             rows_must_keep=int(query.must_keep * sum(rows)),
-            busy_s=self._work_s,
+            busy_s=float(np.dot(kept, self._costs_s)) * self._price
+            if len(kept) == len(self._costs_s)
+            else self._work_s,
             span_s=now_s - self._start_s - overhead_s,
             overhead_s=overhead_s,
             cost_sketch=self._sketch() if query.measured else None,
@@ -205,7 +207,7 @@ class _Running:
         costs = BucketCosts()
         costs.rows += self._kept
         costs.weight += self._rows
-        costs.work_s += self._kept * self._costs_s * self.query.price(self._start_s)
+        costs.work_s += self._kept * self._costs_s * self._price
         return costs.to_bytes()
 
 

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from penstock.core.hashing import xxhash64_ints
+from penstock.core.rate_profile import RateProfile
 from penstock.errors import PenstockError
 
 #: The phases of Figure 6, and how long each is.
@@ -156,13 +157,9 @@ def under_loads(phases: Sequence[tuple[float, float]], seed: int, *, items: int,
     rng = np.random.default_rng(seed)
     costs_s = item_costs(rng, items=items)
     mean_s = float(np.diff(cumulated("zipf-1.0", items), prepend=0.0) @ costs_s)
-    parts: list[Floats] = []
-    start_s = 0.0
-    for length_s, load in phases:
-        rate = load * cores / mean_s
-        parts.append(start_s + np.arange(1.0, int(length_s * rate) + 1.0) / rate)
-        start_s += length_s
-    arrivals_s = np.concatenate(parts)
+    lengths_s, loads = zip(*phases, strict=True)
+    profile = RateProfile(lengths_s, tuple(load * cores / mean_s for load in loads))
+    arrivals_s = profile.arrival_s(np.arange(profile.rows_by(sum(lengths_s))))
     keys = draw_keys("zipf-1.0", len(arrivals_s), items, rng)
     return Stream(keys, costs_s[keys], arrivals_s, items)
 

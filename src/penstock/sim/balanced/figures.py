@@ -42,7 +42,7 @@ LEARNED = ("alpha_1", "max_min")
 ROUNDING = 1e-6
 
 #: One of so many runs is run on virtual time.
-_FEWER = 4
+_FEWER = 12
 
 
 @dataclass(frozen=True)

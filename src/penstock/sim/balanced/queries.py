@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.core.balanced.planner import BalancedPlanner
+from penstock.core.balanced.planner import ByClass
 from penstock.core.balanced.policy import Balanced
 from penstock.core.balanced.worth import Worth
 from penstock.core.control.bucket_costs import BUCKETS
@@ -38,11 +38,10 @@ def planned(policy: str, given: Node) -> Delivered:
     """Run the node's queries with a planner."""
     queries = _queries(given)
     alpha = ALPHAS.get(policy)
-    planner = (
-        FairPlanner(TARGET_S, policy="random" if policy == "random" else "balance_sic")
-        if alpha is None
-        else BalancedPlanner(TARGET_S, Balanced(alpha=alpha))
-    )
+    if alpha is None:
+        planner = FairPlanner(TARGET_S, policy="random" if policy == "random" else "balance_sic")
+    else:
+        planner = FairPlanner(TARGET_S, policy=ByClass(Balanced(alpha=alpha)))
     share_slots(planner, queries, SECONDS, step_s=STEP_S)
     utilities = np.array([np.mean([one for end_s, one in query.delivered if end_s > LEARN_S]) for query in queries])
     waits_s = [np.mean([wait_s for end_s, _, wait_s in query.done if end_s > LEARN_S]) for query in queries]

@@ -1,19 +1,22 @@
 """Sites as Penstock runs them, in a federation on virtual time: the planner of a site on Spark, and news between sites.
 
-A shedding interval is a batch. The site's `SitePlanner` is told the batch's rows and what other sites give, and says
+A shedding interval is a batch. The site's planner is told the batch's rows and what other sites give, and its plan says
 which share of each input to keep. Once a second the site tells the other hosts of its queries what it gives; they hear
 it after the delay of their links. Where queries differ in cost, costs are learned from the time that batches take.
 """
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from penstock.core.fairness.input_buffer import Buffer, Decision, Known, within
+from penstock.core.fairness.sites.decisions import Arrivals, SiteDecisions
 from penstock.core.fairness.sites.peers import Known as Told
 from penstock.core.fairness.sites.peers import Peers
 from penstock.core.fairness.sites.planner import SiteInput, SitePlanner, SiteQuery
+from penstock.messages.plan import QueryShare
 from penstock.messages.site_news import News
 from penstock.sim.themis.deployment import Floats, Ints
 from penstock.sim.themis.runs import Clock, Layout
@@ -70,6 +73,7 @@ class SiteShedder:
             busy_share=1.0,
             window_s=clock.stw_s,
         )
+        self._decisions = SiteDecisions(self.planner, "balance")
         self._peers, self._known = Peers(EXPIRY_S, self.planner.parts), dict[str, Told]()
         self._seconds = where.query_cost[self._queries] / where.capacity[site]  # of work on a row, by fragment
         self._left_over, self._worked = np.zeros(len(self._inputs)), np.zeros(len(names))
@@ -84,8 +88,10 @@ class SiteShedder:
         grains = np.where(buffer.derived, 1, self._grain)
         number = buffer.owner + len(self._queries) * buffer.derived
         came = np.bincount(number, buffer.tuples * grains, minlength=len(self._inputs)).astype(int).tolist()
-        shares = self.planner.decide(dict(zip(self._inputs, came, strict=True)), self._clock.interval_s, self._known)
-        keep = np.array([shares.keep.get(one, 1.0) for one in self._inputs])
+        arrivals = Arrivals(dict(zip(self._inputs, came, strict=True)), self._clock.interval_s, self._known)
+        plan = self._decisions.decide(arrivals, now_s)
+        shares = {drop.place: drop.keep for drop in plan.drops}
+        keep = np.array([shares.get(one, 1.0) for one in self._inputs])
         kept = self._whole(keep[number] * buffer.tuples, number)
         # A site on Spark would take longer over a batch that is too much for its interval; here its sources lose rows.
         derived = float((kept * buffer.work)[buffer.derived].sum())
@@ -97,15 +103,15 @@ class SiteShedder:
         self._step += 1
         every = max(round(TELL_S / self._clock.interval_s), 1)
         if self._step % every == 0:
-            self._tell(shares.give, now_s)
+            self._tell(plan.queries, now_s)
             self._learn(self._worked / every)
             self._worked[:] = 0.0
         return Decision(kept)
 
-    def _tell(self, give: dict[str, float], now_s: float) -> None:
+    def _tell(self, given: Sequence[QueryShare], now_s: float) -> None:
         """Tell the other hosts what the site gives each query."""
-        for query, (name, part) in zip(self._queries, self.planner.parts.items(), strict=True):
-            news = News(str(self._site), name, give[name], part, None, 1, self._step, now_s)
+        for query, one in zip(self._queries, given, strict=True):
+            news = News(str(self._site), one.query, one.give, self.planner.parts[one.query], None, 1, self._step, now_s)
             self._links.send(self._step - 1, self._site, query, news)
 
     def _learn(self, worked: Floats) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from penstock.core.answers.weighted_aggregates import unweighted
+from penstock.spark.network.weighted_aggregates import unweighted
 from penstock.spark.progress import ProgressFeed
 from penstock.wording import counted
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 from pyspark.sql.types import StructType, TimestampType
 
-from penstock.core.answers.weighted_aggregates import weighted
 from penstock.errors import PenstockError
 from penstock.spark.network.drops import ARRIVAL, HIDDEN, INPUT, WEIGHT, quoted
 from penstock.spark.network.failures import SPARK_ERRORS, line_of
+from penstock.spark.network.weighted_aggregates import weighted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
