@@ -2,7 +2,7 @@
 
 Each query runs micro-batches: a batch takes in what came while the one before it ran, is judged by the newest plan of
 its query, waits for its overhead, and then gets its part of the slots until its work is done. Overheads run side by
-side; slots are shared evenly among the batches that work. Rows are counted, not told apart.
+side; slots are shared evenly among the batches that work. Rows are counted, not distinguished.
 """
 
 from __future__ import annotations

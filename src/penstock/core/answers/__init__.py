@@ -1,7 +1,6 @@
 """What weighted rows say about all rows: estimates, their standard errors and intervals.
 
-`estimates` has the equations (Horvitz-Thompson), `sums` the sums behind them, `weighted_aggregates` rewrites SQL
-aggregates of networks with weights.
+`estimates` has the equations (Horvitz-Thompson), `sums` the sums behind them.
 """
 
 from penstock.moved import names_of

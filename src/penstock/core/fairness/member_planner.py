@@ -22,7 +22,7 @@ class MemberPlanner:
 
     @property
     def alarms(self) -> tuple[str, ...]:
-        """What a person should hear of."""
+        """Alarms."""
         return self._planner.alarms(self._name)
 
     def decide(self, report: Report, now_s: float) -> Plan | None:
