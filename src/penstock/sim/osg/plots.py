@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 from penstock.sim.figure import Figure, Row
-from penstock.views.pictures import error_bars, png
+from penstock.views.pictures import error_bars, labelled, png
 
 _STYLE: dict[str, dict[str, Any]] = {
     "round_robin": {"color": "#7f7f7f", "marker": "v", "label": "Round-Robin"},
@@ -40,7 +40,7 @@ def _completion(x: str, label: str) -> Callable[[Canvas, Figure], None]:
             _bars(axes, [values.index(row[x]) + shift for row in own], own, "completion_ms", name, linestyle="none")
         axes.set_xticks(range(len(values)), [str(value) for value in values])
         axes.set_yscale("log")
-        _finish(axes, label, _COMPLETION)
+        labelled(axes, label, _COMPLETION)
 
     return draw
 
@@ -52,7 +52,7 @@ def _figure_5(canvas: Canvas, figure: Figure) -> None:
         rates = [row["throughput_per_s"] for row in own]
         axes.plot(range(len(values)), rates, linewidth=1, markersize=4, **_STYLE[name])
     axes.set_xticks(range(len(values)), values)
-    _finish(axes, "frequency distribution", "rows a second")
+    labelled(axes, "frequency distribution", "rows a second")
 
 
 def _speed_up(x: str, label: str, *, log: bool = False, factor: float = 1.0) -> Callable[[Canvas, Figure], None]:
@@ -68,7 +68,7 @@ def _speed_up(x: str, label: str, *, log: bool = False, factor: float = 1.0) -> 
             if log:
                 axes.set_xscale("log")
             axes.axhline(1.0, color="black", linestyle="--", linewidth=1)
-            _finish(axes, label, _SPEED_UP)
+            labelled(axes, label, _SPEED_UP)
 
     return draw
 
@@ -90,7 +90,7 @@ def _figure_11(canvas: Canvas, figure: Figure) -> None:
         for place, line in (("change_at", "-"), ("run_reached_at", ":"), ("run_reached_again_at", ":")):
             if figure.parameters[place] is not None:
                 axes.axvline(figure.parameters[place], color="black", linestyle=line, linewidth=0.8)
-        _finish(axes, "row of the stream", "completion time (s)")
+        labelled(axes, "row of the stream", "completion time (s)")
 
 
 def _figure_plus(canvas: Canvas, figure: Figure) -> None:
@@ -102,7 +102,7 @@ def _figure_plus(canvas: Canvas, figure: Figure) -> None:
             _bars(axes, [late.index(row["feedback_ms"]) for row in here], here, "speed_up", name, linewidth=1)
         axes.set_xticks(range(len(late)), [f"{value:g}" for value in late])
         axes.set_title(distribution, fontsize=9)
-        _finish(axes, "how late news is (ms)", _SPEED_UP)
+        labelled(axes, "how late news is (ms)", _SPEED_UP)
 
 
 def _figure_batches(canvas: Canvas, figure: Figure) -> None:
@@ -120,7 +120,7 @@ def _figure_readings(canvas: Canvas, figure: Figure) -> None:
             places = [100.0 * row["over_provisioning"] for row in own]
             axes.plot(places, [row["speed_up"]["mean"] for row in own], marker="o", linewidth=1, label=reading)
         axes.set_title(_STYLE[name]["label"], fontsize=9)
-        _finish(axes, "over-provisioning (%)", _SPEED_UP)
+        labelled(axes, "over-provisioning (%)", _SPEED_UP)
 
 
 def _bars(axes: Axes, places: list[float], rows: list[Row], column: str, name: str, **style: Any) -> None:  # noqa: ANN401 - Matplotlib's
@@ -133,12 +133,6 @@ def _by_algorithm(rows: list[Row]) -> dict[str, list[Row]]:
 
 def _values(rows: list[Row], x: str) -> list[Any]:
     return list(dict.fromkeys(row[x] for row in rows))
-
-
-def _finish(axes: Axes, x_label: str, y_label: str) -> None:
-    axes.set_xlabel(x_label)
-    axes.set_ylabel(y_label)
-    axes.grid(axis="y", alpha=0.3)
 
 
 _PLOTS: dict[str, Callable[[Canvas, Figure], None]] = {
