@@ -110,7 +110,7 @@ def _figure_batches(canvas: Canvas, figure: Figure) -> None:
     for name, own in _by_algorithm(figure.rows).items():
         _bars(axes, [cases.index(row["case"]) for row in own], own, "speed_up", name, linestyle="")
     axes.set_xticks(range(len(cases)), cases)
-    _finish(axes, "rows dealt in micro-batches", _SPEED_UP)
+    labelled(axes, "rows dealt in micro-batches", _SPEED_UP)
 
 
 def _figure_readings(canvas: Canvas, figure: Figure) -> None:
