@@ -133,6 +133,7 @@ def test_a_query_whose_guard_has_stopped_deletes_old_bindings_itself(
 ) -> None:
     monkeypatch.setattr("penstock.store.retention.BATCHES", 20)
     monkeypatch.setattr("penstock.store.binder.PURGE_EVERY", 10)
+    monkeypatch.setattr("penstock.store.retention.NEWEST_PLANS", 1)
     for version in range(3):
         plans(folder).add(version, Plan(version, "random", 0.0, 0))
     for number in range(95):
