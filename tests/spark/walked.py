@@ -104,7 +104,7 @@ def guarded(spark: SparkSession, folder: Path, walk: Walks) -> None:
     df = source.transform(guard.admit).transform(guard.measured(one, RESULT, form="row"))
     query = started(df, folder / "guard")
     with guard.watch(query, on_report=lambda report: shed.append(report) if report.shed_total else None):
-        waits(lambda: bool(shed))
+        waits(lambda: len(shed) >= BATCHES)
     ended(query, walk)
 
 

@@ -12,6 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
+
 from penstock.core.balanced.planner import ByClass
 from penstock.core.balanced.policy import Balanced
 from penstock.core.control.gate import gate_salt
@@ -32,7 +34,7 @@ from penstock.spark.fair.sic_operators import observed
 from penstock.spark.guard.batches import PROBE
 from penstock.spark.guard.controller import Controller
 from penstock.spark.guard.guard import Backlog, Guard, Mode
-from penstock.spark.guard.misuse import GATE, check_frame, only_gates
+from penstock.spark.guard.misuse import GATE, ONE_GATE, check_frame
 from penstock.spark.lifecycle import Metered
 
 if TYPE_CHECKING:
@@ -325,7 +327,7 @@ class FairQuery(Guard):
     def _only_gates(self, spark: SparkSession) -> Column:
         """One and the same for all its gates: Spark takes two for those of two guards."""
         if self._only is None or self._only[0] is not spark:
-            self._only = spark, only_gates(spark, self.name)
+            self._only = spark, _one_guard(spark, self.name)
         return self._only[1]
 
     def _gate_of(self, source: str | None) -> str:
@@ -388,3 +390,13 @@ def _name(setting: str, given: object) -> str:
             setting, given, "names of letters, digits, underscores and hyphens that begin with a letter or underscore"
         )
     return given
+
+
+def _one_guard(spark: SparkSession, guard: str) -> Column:
+    """A condition that always holds, for all gates of a query whose guard has several.
+
+    It names the one metric that all guards share, so that Spark refuses a query with gates of another guard before it
+    runs. Spark leaves the condition out of what it runs.
+    """
+    named = spark.range(1).observe(ONE_GATE, F.max(F.lit(guard)).alias(f"{GATE}{guard}"))
+    return F.lit(True) | named.select("id").scalar().isNull()  # noqa: FBT003 - a literal

@@ -10,7 +10,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.errors import PySparkException
-from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 
 from penstock.errors import PenstockError
 from penstock.spark.plan_text import plan_of
@@ -21,7 +20,7 @@ from penstock.spark.row_columns import MADE_BY
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
     from penstock.spark.plan_text import Node
@@ -83,16 +82,6 @@ def check_frame(df: DataFrame, guard: str, decisive: tuple[str, ...], own: str =
             guard,
             ", ".join(changing),
         )
-
-
-def only_gates(spark: SparkSession, guard: str) -> Column:
-    """A condition that always holds, for all gates of a query whose guard has several.
-
-    It names the one metric that all guards share, so that Spark refuses a query with gates of another guard before it
-    runs. Spark leaves the condition out of what it runs.
-    """
-    named = spark.range(1).observe(ONE_GATE, F.max(F.lit(guard)).alias(f"{GATE}{guard}"))
-    return F.lit(True) | named.select("id").scalar().isNull()  # noqa: FBT003 - a literal
 
 
 def refuse_choice(df: DataFrame, guard: str, row: tuple[str, ...], decisive: tuple[str, ...]) -> None:
