@@ -115,7 +115,7 @@ def test_a_query_that_is_started_again_goes_on_and_one_that_begins_anew_replaces
     expect(page.locator(".facts")).to_contain_text("running")
     expect(tile(page, "Rows in")).to_contain_text("2,000 in 2 batches")
     shutil.rmtree(writer.checkpoint)
-    expect(page.get_by_role("alert")).to_contain_text("is gone")
+    expect(page.get_by_role("alert")).to_contain_text("is missing")
     expect(page.locator("#link")).to_have_text("connected, but the log is gone")
     expect(tile(page, "Rows in")).to_contain_text("2,000 in 2 batches")
     again = Writer(writer.checkpoint, query="another")
