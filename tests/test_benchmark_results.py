@@ -163,7 +163,7 @@ def figure_12_line() -> str:
         for half, name in enumerate(("first", "second"))
     )
     return (
-        f"Of {given['rows']:,} rows, costs are gone by from row {first:,} on, and after the change at row "
+        f"Of {given['rows']:,} rows, costs are used from row {first:,} on, and after the change at row "
         f"{given['rows'] // 2:,} again from row {again:,} on. Mean completion: {halves}."
     )
 
@@ -295,7 +295,7 @@ def fair_ages_line() -> str:
     told = {way: f"{min(ages):.1f} to {max(ages):.1f} s" for way, ages in ages_s.items()}
     return (
         f"When their batch had ended, rows were {told['fair']} old on average with `Fair`, {told['random']} and "
-        f"{told['random_rows']} with the two random ways, {told['alone']} with a guard for each query, and "
+        f"{told['random_rows']} with the two random alternatives, {told['alone']} with a guard for each query, and "
         f"{told['pools']} with pools."
     )
 

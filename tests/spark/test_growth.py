@@ -108,7 +108,7 @@ def test_the_command_shows_what_it_measured(
     claim = {"claim": "files: flat", "goal": 1.1, "measured": 1.2, "holds": False}
     ages: list[Any] = []
 
-    def measured(folder: Path, given: Any, done: Any) -> dict[str, Any]:
+    def measured(folder: Path, given: Any, _: int, done: Any) -> dict[str, Any]:
         assert folder.is_dir()
         ages.extend(given)
         done()
