@@ -150,7 +150,8 @@ def test_a_stream_learns_what_keys_cost_and_which_partition_is_slow(spark: Spark
     assert factors[0] > 1.8 * factors[1:].max()
     table = cost_table(costs)[1]
     by_key = dict(zip(found["key"].to_pylist(), found["cost_ms"].to_pylist(), strict=True))
-    dear, cheap = (select(range(2), key=lambda key: by_key[key]) for select in (max, min))
+    # Of the most frequent keys, which are learned best even on a busy machine.
+    dear, cheap = (select(range(6), key=lambda key: by_key[key]) for select in (max, min))
     assert table[bucket(dear)] > table[bucket(cheap)]
 
     # The last batch once more, as after a crash before its commit, while another plan has come up.
