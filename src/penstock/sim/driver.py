@@ -1,16 +1,17 @@
-"""The driver of a loop on virtual time: it carries the loop's instructions out on logs in memory."""
+"""The driver of a loop on virtual time: logs in memory, and batches bound to what was found in them."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.core.loop.binding import Newest, Planned, Start, share
-from penstock.core.loop.events import Began, Passed, Renewed, Stored, Taken
-from penstock.core.loop.instructions import Purge, Renew, Write
+from penstock.core.loop.events import Passed
 from penstock.core.loop.leases import LEASE_S
 from penstock.core.loop.machine import Loop
 from penstock.messages.plan import Binding, Plan
 from penstock.store import retention
+from penstock.store.driver import Driver as LogDriver
 from penstock.store.logs import BindingLog, PlanLog
 from penstock.store.memory import MemoryStore
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from penstock.core.loop.events import Event
-    from penstock.core.loop.instructions import Instruction
     from penstock.core.loop.machine import Decides
     from penstock.messages.report import Report
 
@@ -33,13 +33,22 @@ class Earlier(NamedTuple):
     reports: Sequence[Report] = ()
 
 
-class Driver:
-    """A query's loop, its plans and its bindings.
+class _Plans(PlanLog):
+    """Plans in memory, which remembers all that were ever stored."""
 
-    Attributes:
-        loop: The loop.
-        written: Every plan that was stored, in order.
-    """
+    def __init__(self) -> None:
+        super().__init__(MemoryStore())
+        self.written: list[Plan] = []
+
+    def add(self, version: int, entry: Plan) -> bool:
+        added = super().add(version, entry)
+        if added:
+            self.written.append(entry)
+        return added
+
+
+class Driver:
+    """A query's loop, its plans and its bindings."""
 
     def __init__(
         self,
@@ -51,21 +60,32 @@ class Driver:
         earlier: Earlier = Earlier(),  # noqa: B008 - immutable
     ) -> None:
         """Begin; `counted` says that the source tells how many rows a batch has before it runs."""
-        self.loop, self.written = Loop(planner, query), list[Plan]()
-        self._plans, self._bindings = PlanLog(MemoryStore()), BindingLog(MemoryStore())
+        self._plans, self._bindings = _Plans(), BindingLog(MemoryStore())
         self._query, self._start = query, Start(now_s, counted=counted)
         self._passed_s = now_s
         self._found = earlier.newest  # the plan that batches are bound to
         if earlier.newest is not None:
             self._plans.add(earlier.newest.version, earlier.newest)
-        self.handle(Began(now_s, *earlier))
+            self._plans.written.clear()  # That was not this run.
+        purge = partial(retention.purge, self._plans, self._bindings)
+        self._driver = LogDriver(Loop(planner, query), self._plans, lambda: now_s, purge, lambda _: None)
+        self._driver.begin(earlier.reports)
         self.look()
+
+    @property
+    def loop(self) -> Loop[Any]:
+        """The loop."""
+        return self._driver.loop
+
+    @property
+    def written(self) -> list[Plan]:
+        """Every plan that was stored, in order."""
+        return self._plans.written
 
     def handle(self, event: Event) -> int:
         """Carry out what follows from an event; how many plans were stored."""
-        before, todo = len(self.written), self.loop.handle(event)
-        while todo:
-            todo = [*self._carry_out(todo[0]), *todo[1:]]
+        before = len(self.written)
+        self._driver.handle(event)
         return len(self.written) - before
 
     def pass_time(self, until_s: float) -> None:
@@ -88,17 +108,3 @@ class Driver:
         version = None if plan is None else plan.version
         self._bindings.add(batch, Binding(batch, self._query, now_s, version, share=fits))
         return plan, fits
-
-    def _carry_out(self, instruction: Instruction) -> list[Instruction]:
-        match instruction:
-            case Write(plan):
-                if not self._plans.add(plan.version, plan):
-                    return self.loop.handle(Taken(plan.version))
-                self.written.append(plan)
-                return self.loop.handle(Stored(plan.version))
-            case Renew(version, now_s):
-                self._plans.renew(version, now_s)
-                return self.loop.handle(Renewed(version, now_s))
-            case Purge(batch, now_s):
-                retention.purge(self._plans, self._bindings, batch, now_s)
-        return []

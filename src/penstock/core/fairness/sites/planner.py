@@ -265,12 +265,12 @@ class SitePlanner:
 
     def _demands(self, work: Mapping[str, float], known: Mapping[str, Known]) -> dict[str, Demand]:
         found: dict[str, Demand] = {}
-        own = dict.fromkeys(self._queries, 0.0)
+        own, nobody = dict.fromkeys(self._queries, 0.0), Known(0.0, 0.0)
         for name, one in self._inputs.items():
             own[one.query] += work[name] if one.source else 0.0
         for query, part in self.parts.items():
             if part:
-                told = known.get(query, Known(0.0, 0.0))
+                told = known.get(query, nobody)
                 peers = told.sites if query in self._give else 0
                 give, importance = self._give.get(query, 0.0), self._queries[query].importance
                 found[query] = Demand(own[query], told.sic, min(told.part, 1.0 - part), importance, peers, give)

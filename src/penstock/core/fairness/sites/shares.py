@@ -18,15 +18,14 @@ too, for budgets are never shared: no site could take work from a richer query f
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from penstock.core.fairness.max_min import fill
 
 
-@dataclass(frozen=True, slots=True)
-class Demand:
+class Demand(NamedTuple):
     """A query that has sources at a site."""
 
     work: float  #: work a second if every row of these sources is kept
