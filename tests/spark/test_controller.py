@@ -54,9 +54,9 @@ def task(rows: int, start_s: float, arrivals_s: Any, cost_s: float = COST_S) -> 
     starts_s = [start_s + number * cost_s for number in range(rows)]
     columns = Rows(np.zeros(rows, np.int64), np.asarray(arrivals_s, float), np.ones(rows), np.zeros(rows, np.bool_))
     meter.executed(columns, [1] * rows, starts_s, [cost_s] * rows)
-    sums = meter.sums()
+    sums = meter.text()
     assert sums is not None
-    return sums.to_text()
+    return sums
 
 
 def progress(

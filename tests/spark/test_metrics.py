@@ -149,7 +149,7 @@ def test_a_port_that_is_taken_is_one_line(guard: Watched) -> None:
 
 def test_the_page_and_the_dashboard_name_what_there_is(guard: Watched) -> None:
     guard.reports = (batch(0, rows_would_shed={"over capacity": 1}, sic={"query": 0.5}),)
-    there = {family.name for one in (guard, _rate_guard()) for family in GuardMetrics(one).collect()}
+    there = {family.name for one in (guard, _rate_guard()) for family in GuardMetrics(lambda one=one: [one]).collect()}
     page = set(re.findall(r"`(penstock_\w+)`", (DOCS / "metrics.md").read_text()))
     assert {name.removesuffix("_total") for name in page} == there
     expressions = [

@@ -6,113 +6,53 @@ they may number millions.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, SummaryMetricFamily
 from prometheus_client.registry import Collector
 
-from penstock.core.control.targets import MaxLag, MeanQueueLatency, Throughput
 from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from wsgiref.simple_server import WSGIServer
 
     from prometheus_client.metrics_core import Metric
 
+    from penstock.messages.report import Report
     from penstock.spark.guard.guard import Guard
 
 _PORTS = range(2**16)
 
 
+#: Sums over all Reports: the metric, what it says, and where `Totals` has it.
+_TOTALS = (
+    ("rows_in", "Rows that reached the gate.", "rows_in"),
+    ("rows_kept", "Rows that the guard kept.", "rows_kept"),
+    ("rows_must_keep", "Kept rows that match keep.", "rows_must_keep"),
+    ("batches", "Micro-batches with rows.", "batches"),
+    ("batches_missing", "Batches without a report.", "batches_missing"),
+    ("busy_seconds", "Work of the measured operator.", "busy_s"),
+)
+
+
+class Sample(NamedTuple):
+    """One value of a guard: a number, or a summary's count and sum."""
+
+    family: type[CounterMetricFamily | GaugeMetricFamily | SummaryMetricFamily]
+    name: str
+    text: str
+    value: tuple[float, ...]
+    reason: str | None = None  #: a label, where a metric has one value for each reason
+
+
 class GuardMetrics(Collector):
-    """A guard's metrics, to be registered in a `CollectorRegistry`."""
+    """The metrics of guards, to be registered in a `CollectorRegistry`: each family once, with the values of all."""
 
-    def __init__(self, guard: Guard) -> None:
-        """Tell of this guard."""
-        self._guard = guard
-
-    def describe(self) -> list[Metric]:
-        """Nothing: what there is depends on what has happened."""
-        return []
-
-    def collect(self) -> Iterator[Metric]:
-        """Every metric as it stands."""
-        totals, last = self._guard.totals, self._guard.report()
-        yield self._counter("rows_in", "Rows that reached the gate.", totals.rows_in)
-        yield self._counter("rows_kept", "Rows that the guard kept.", totals.rows_kept)
-        yield self._by_reason("rows_shed", "Rows that the guard shed.", totals.rows_shed)
-        yield self._by_reason("rows_would_shed", "Rows that a dry run would have shed.", totals.rows_would_shed)
-        yield self._counter("rows_must_keep", "Kept rows that match keep.", totals.rows_must_keep)
-        yield self._counter("batches", "Micro-batches with rows.", totals.batches)
-        yield self._counter("batches_missing", "Batches without a report.", totals.batches_missing)
-        yield self._counter("busy_seconds", "Work of the measured operator.", totals.busy_s)
-        yield self._counter("controller_errors", "Errors that the guard caught.", self._guard.errors)
-        yield self._summary(
-            "queuing_latency_seconds",
-            "Time from arrival to start, of processed rows.",
-            totals.queued_rows,
-            totals.queued_s,
-        )
-        yield self._summary(
-            "control_table_seconds", "Time the gate took to read its plan.", totals.batches, totals.control_s
-        )
-        yield self._gauge("watching", "1 while the guard plans for its query.", float(self._guard.watching))
-        yield self._gauge("alarms", "Alarms, as of the last batch.", len(self._guard.alarms))
-        yield from self._target()
-        if last is not None:
-            yield self._gauge("backlog_rows", "Rows that waited at the source after the last batch.", last.backlog_rows)
-            yield self._gauge("backlog_age_seconds", "How long the oldest of them had waited.", last.backlog_age_s)
-            if last.source_rows_behind is not None:
-                yield self._gauge(
-                    "source_rows_behind",
-                    "Rows beyond the last batch that the source itself knew of.",
-                    last.source_rows_behind,
-                )
-            for sic in last.sic.values():
-                yield self._gauge("sic", "Source information content of results, in the last source time window.", sic)
-            # 0 is a version, so no plan is told by an absent one.
-            if last.plan_version is not None:
-                yield self._gauge("plan_version", "Plan that judged the last batch.", last.plan_version)
-
-    def _target(self) -> Iterator[Metric]:
-        match self._guard.target:
-            case MeanQueueLatency() as target:
-                yield self._gauge("target_seconds", "Latency to hold.", target.limit_s)
-            case MaxLag() as target:
-                yield self._gauge("target_seconds", "Latency to hold.", target.age_s)
-            case Throughput() as target:
-                yield self._gauge("target_rows_per_second", "Rate to hold.", target.rows_per_s)
-
-    def _counter(self, name: str, text: str, value: float) -> Metric:
-        family = CounterMetricFamily(f"penstock_{name}", text, labels=["guard"])
-        family.add_metric([self._guard.name], value)
-        return family
-
-    def _by_reason(self, name: str, text: str, values: Mapping[str, int]) -> Metric:
-        family = CounterMetricFamily(f"penstock_{name}", text, labels=["guard", "reason"])
-        for reason, value in values.items():
-            family.add_metric([self._guard.name, reason], value)
-        return family
-
-    def _gauge(self, name: str, text: str, value: float) -> Metric:
-        family = GaugeMetricFamily(f"penstock_{name}", text, labels=["guard"])
-        family.add_metric([self._guard.name], value)
-        return family
-
-    def _summary(self, name: str, text: str, count: int, total: float) -> Metric:
-        family = SummaryMetricFamily(f"penstock_{name}", text, labels=["guard"])
-        family.add_metric([self._guard.name], count, total)
-        return family
-
-
-class FairMetrics(Collector):
-    """The metrics of several queries: each family once, with the values of all."""
-
-    def __init__(self, queries: Callable[[], Sequence[Guard]]) -> None:
-        """Tell of the queries that there are when it is asked."""
-        self._queries = queries
+    def __init__(self, guards: Callable[[], Sequence[Guard]]) -> None:
+        """Tell of the guards that there are when it is asked."""
+        self._guards = guards
 
     def describe(self) -> list[Metric]:
         """Nothing: what there is depends on what has happened."""
@@ -120,13 +60,51 @@ class FairMetrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Every metric as it stands."""
-        families: dict[str, Metric] = {}
-        for query in self._queries():
-            for family in GuardMetrics(query).collect():
-                families.setdefault(family.name, family)
-                if families[family.name] is not family:
-                    families[family.name].samples.extend(family.samples)
+        families: dict[str, Any] = {}
+        for guard in self._guards():
+            for kind, name, text, value, reason in _samples(guard):
+                more = {} if reason is None else {"reason": reason}
+                if name not in families:
+                    families[name] = kind(f"penstock_{name}", text, labels=["guard", *more])
+                families[name].add_metric([guard.name, *more.values()], *value)
         yield from families.values()
+
+
+def _samples(guard: Guard) -> Iterator[Sample]:
+    totals, last = guard.totals, guard.report()
+    for name, text, field in _TOTALS:
+        yield Sample(CounterMetricFamily, name, text, (getattr(totals, field),))
+    for reason, rows in totals.rows_shed.items():
+        yield Sample(CounterMetricFamily, "rows_shed", "Rows that the guard shed.", (rows,), reason)
+    for reason, rows in totals.rows_would_shed.items():
+        text = "Rows that a dry run would have shed."
+        yield Sample(CounterMetricFamily, "rows_would_shed", text, (rows,), reason)
+    yield Sample(CounterMetricFamily, "controller_errors", "Errors that the guard caught.", (guard.errors,))
+    text, waits = "Time from arrival to start, of processed rows.", (totals.queued_rows, totals.queued_s)
+    yield Sample(SummaryMetricFamily, "queuing_latency_seconds", text, waits)
+    text = "Time the gate took to read its plan."
+    yield Sample(SummaryMetricFamily, "control_table_seconds", text, (totals.batches, totals.control_s))
+    for name, text, value in _gauges(guard, last):
+        if value is not None:
+            yield Sample(GaugeMetricFamily, name, text, (value,))
+
+
+def _gauges(guard: Guard, last: Report | None) -> Iterator[tuple[str, str, float | None]]:
+    """What may rise and fall; None is not told: 0 is a version, so no plan is told by an absent one."""
+    yield "watching", "1 while the guard plans for its query.", guard.watching
+    yield "alarms", "Alarms, as of the last batch.", len(guard.alarms)
+    target = guard.target
+    yield "target_seconds", "Latency to hold.", getattr(target, "limit_s", getattr(target, "age_s", None))
+    yield "target_rows_per_second", "Rate to hold.", getattr(target, "rows_per_s", None)
+    if last is None:
+        return
+    yield "backlog_rows", "Rows that waited at the source after the last batch.", last.backlog_rows
+    yield "backlog_age_seconds", "How long the oldest of them had waited.", last.backlog_age_s
+    text = "Rows beyond the last batch that the source itself knew of."
+    yield "source_rows_behind", text, last.source_rows_behind
+    for sic in last.sic.values():
+        yield "sic", "Source information content of results, in the last source time window.", sic
+    yield "plan_version", "Plan that judged the last batch.", last.plan_version
 
 
 def serve(guards: Callable[[], Sequence[Guard]], port: int, address: str) -> WSGIServer:
@@ -134,7 +112,7 @@ def serve(guards: Callable[[], Sequence[Guard]], port: int, address: str) -> WSG
     if type(port) is not int or port not in _PORTS:
         raise PenstockError.setting("port", port, "a port from 1 to 65535, or 0 for any that is free")
     registry = CollectorRegistry()
-    registry.register(FairMetrics(guards))
+    registry.register(GuardMetrics(guards))
     try:
         server, _ = start_http_server(port, address, registry)
     except OSError as error:

@@ -21,20 +21,20 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-@dataclass(frozen=True)
+@dataclass
 class TaskSums:
     """What one task measured."""
 
-    rows: int
-    busy_s: float
-    start_s: float  #: when its first row was taken up, in seconds since 1970
-    end_s: float
-    queued_s: float  #: waiting time of all rows with a time of arrival that can be right
-    queued_rows: int
-    queued_max_s: float
-    oldest_s: float | None  #: earliest and latest arrival of these
-    newest_s: float | None
-    costs: str  #: `BucketCosts`, packed; empty if the costs of all tasks are added up on the way
+    rows: int = 0
+    busy_s: float = 0.0
+    start_s: float = 0.0  #: when its first row was taken up, in seconds since 1970
+    end_s: float = 0.0
+    queued_s: float = 0.0  #: waiting time of all rows with a time of arrival that can be right
+    queued_rows: int = 0
+    queued_max_s: float = 0.0
+    oldest_s: float | None = None  #: earliest and latest arrival of these
+    newest_s: float | None = None
+    costs: str = ""  #: `BucketCosts`, packed; empty if the costs of all tasks are added up on the way
     late: int = 0  #: rows that the row gate shed
     ancient: int = 0  #: rows that arrived more than 30 days ago, or ahead of the worker's clock, as they say
     ahead: int = 0
@@ -81,21 +81,17 @@ class Meter:
     def __init__(self) -> None:
         """Start with no rows."""
         self._costs = BucketCosts()
-        self._rows = self._queued_rows = 0
-        self._busy_s = self._queued_s = self._queued_max_s = 0.0
-        self._start_s: float | None = None
-        self._end_s = 0.0
-        self._oldest_s, self._newest_s = np.inf, -np.inf
-        self._late = self._ancient = self._ahead = 0
+        self._sums = TaskSums()
+        self._began = False
 
     @property
     def rows(self) -> int:
         """Rows taken in so far."""
-        return self._rows
+        return self._sums.rows
 
     def shed(self, rows: int) -> None:
         """Count rows that the row gate shed."""
-        self._late += rows
+        self._sums.late += rows
 
     def executed(self, rows: Rows, sizes: list[int], starts_s: list[float], costs_s: list[float]) -> None:
         """Count the rows of a batch, slice by slice: all rows of a slice share its cost equally."""
@@ -107,27 +103,32 @@ class Meter:
         first = np.repeat(np.cumsum(counts) - counts, counts)
         row_starts_s = np.repeat(starts_s, counts) + each_s * (np.arange(done) - first)
         self._costs.add(rows.buckets[:done], each_s, rows.weights[:done])
-        self._rows += done
-        self._busy_s += sum(costs_s)
-        self._start_s = starts_s[0] if self._start_s is None else self._start_s
-        self._end_s = starts_s[-1] + costs_s[-1]
+        self._sums.rows += done
+        self._worked(starts_s[0], starts_s[-1] + costs_s[-1], sum(costs_s))
         arrivals_s = rows.arrivals_s[:done]
         known, ancient, ahead = sort_out(arrivals_s, row_starts_s)
-        self._ancient += ancient
-        self._ahead += ahead
+        self._sums.ancient += ancient
+        self._sums.ahead += ahead
         if known.any():
-            waits_s = np.maximum(row_starts_s - arrivals_s, 0.0)[known]
-            self._queued_s += float(waits_s.sum())
-            self._queued_rows += len(waits_s)
-            self._queued_max_s = max(self._queued_max_s, float(waits_s.max()))
-            self._oldest_s = min(self._oldest_s, float(arrivals_s[known].min()))
-            self._newest_s = max(self._newest_s, float(arrivals_s[known].max()))
+            self._waited(np.maximum(row_starts_s - arrivals_s, 0.0)[known], arrivals_s[known])
+
+    def _waited(self, waits_s: NDArray[np.float64], arrivals_s: NDArray[np.float64]) -> None:
+        sums, oldest_s, newest_s = self._sums, float(arrivals_s.min()), float(arrivals_s.max())
+        sums.queued_s += float(waits_s.sum())
+        sums.queued_rows += len(waits_s)
+        sums.queued_max_s = max(sums.queued_max_s, float(waits_s.max()))
+        sums.oldest_s = oldest_s if sums.oldest_s is None else min(sums.oldest_s, oldest_s)
+        sums.newest_s = newest_s if sums.newest_s is None else max(sums.newest_s, newest_s)
 
     def worked(self, start_s: float, cost_s: float) -> None:
         """Add work that belongs to no row."""
-        self._start_s = start_s if self._start_s is None else self._start_s
-        self._busy_s += cost_s
-        self._end_s = start_s + cost_s
+        self._worked(start_s, start_s + cost_s, cost_s)
+
+    def _worked(self, start_s: float, end_s: float, cost_s: float) -> None:
+        if not self._began:
+            self._sums.start_s, self._began = start_s, True
+        self._sums.end_s = end_s
+        self._sums.busy_s += cost_s
 
     def text(self, partition: int = -1, *, apart: bool = True) -> str | None:
         """The sums as text; None if there was nothing to do.
@@ -135,32 +136,10 @@ class Meter:
         Unless `apart` is true, costs by bucket follow on a separate line for Spark to sum: a hundred tasks would make
         the progress a hundred times as long.
         """
-        sums = self.sums(partition)
-        if sums is None:
+        if not self._began and not self._sums.late:
             return None
-        if apart:
-            return sums.to_text()
-        return f"{replace(sums, costs='').to_text()}\n{self._costs.to_text()}"
-
-    def sums(self, partition: int = -1) -> TaskSums | None:
-        """All of it, for the task of that partition; None if there was nothing to do."""
-        if self._start_s is None and not self._late:
-            return None
-        now_s = time.time()
-        any_arrival = self._queued_rows > 0
-        return TaskSums(
-            rows=self._rows,
-            busy_s=self._busy_s,
-            start_s=now_s if self._start_s is None else self._start_s,
-            end_s=now_s if self._start_s is None else max(self._end_s, self._start_s),
-            queued_s=self._queued_s,
-            queued_rows=self._queued_rows,
-            queued_max_s=self._queued_max_s,
-            oldest_s=self._oldest_s if any_arrival else None,
-            newest_s=self._newest_s if any_arrival else None,
-            costs=base64.b64encode(zlib.compress(self._costs.to_bytes(), 1)).decode(),
-            late=self._late,
-            ancient=self._ancient,
-            ahead=self._ahead,
-            partition=partition,
-        )
+        start_s = self._sums.start_s if self._began else time.time()
+        costs = base64.b64encode(zlib.compress(self._costs.to_bytes(), 1)).decode() if apart else ""
+        end_s = max(self._sums.end_s, start_s)
+        sums = replace(self._sums, start_s=start_s, end_s=end_s, costs=costs, partition=partition).to_text()
+        return sums if apart else f"{sums}\n{self._costs.to_text()}"
