@@ -126,7 +126,7 @@ def grouping_table() -> str:
     at = {(row["algorithm"], row["distribution"], row["feedback_ms"]): row["speed_up"] for row in figure["rows"]}
     late = [0.0, 20.0, 100.0, 500.0]
     lines = [
-        f"| news late by | {' | '.join(f'{value:g} ms' for value in late)} | uniform keys, 500 ms | worst run of all |",
+        f"| updates late by | {' | '.join(f'{value:g} ms' for value in late)} | uniform keys, 500 ms | worst run of all |",
         "|---|---|---|---|---|---|---|",
     ]
     for algorithm, name in GROUPINGS.items():
