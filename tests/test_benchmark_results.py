@@ -294,9 +294,9 @@ def fair_ages_line() -> str:
     ages_s = {row["way"]: [age_s for age_s in row["wait_s"].values() if age_s is not None] for row in found["rows"]}
     told = {way: f"{min(ages):.1f} to {max(ages):.1f} s" for way, ages in ages_s.items()}
     return (
-        f"At the end of their batch, rows were {told['fair']} old on average with `Fair`. They were {told['random']} and "
-        f"{told['random_rows']} old with the two random alternatives, {told['alone']} with a guard for each query, and "
-        f"{told['pools']} with pools."
+        f"At the end of their batch, rows were {told['fair']} old on average with `Fair`. They were {told['random']} "
+        f"and {told['random_rows']} old with the two random alternatives, {told['alone']} with a guard for each query, "
+        f"and {told['pools']} with pools."
     )
 
 

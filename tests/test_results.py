@@ -125,8 +125,9 @@ def grouping_table() -> str:
     figure = json.loads((OSG / "osg-plus.json").read_text(encoding="utf-8"))
     at = {(row["algorithm"], row["distribution"], row["feedback_ms"]): row["speed_up"] for row in figure["rows"]}
     late = [0.0, 20.0, 100.0, 500.0]
+    delays = " | ".join(f"{value:g} ms" for value in late)
     lines = [
-        f"| updates late by | {' | '.join(f'{value:g} ms' for value in late)} | uniform keys, 500 ms | worst run of all |",
+        f"| updates late by | {delays} | uniform keys, 500 ms | worst run of all |",
         "|---|---|---|---|---|---|---|",
     ]
     for algorithm, name in GROUPINGS.items():
