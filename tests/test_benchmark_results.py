@@ -95,9 +95,9 @@ def idle_line() -> str:
     found = result("idle")
     spread, control = found["ratio_spread"], found["control_table_ms"]
     return (
-        f"A guarded pipeline that is not overloaded over the bare one: {found['ratio']:.3f} ({spread['min']:.3f} to "
+        f"A guarded pipeline over the bare one, without overload: {found['ratio']:.3f} ({spread['min']:.3f} to "
         f"{spread['max']:.3f}) with batches of 5 s, {found['short_batches']['ratio']:.3f} with batches of 2 s, "
-        f"no row shed; the gate adds {control['median']:.0f} ms to a micro-batch "
+        f"no row shed. The gate adds {control['median']:.0f} ms to a micro-batch "
         f"({control['min']:.0f} to {control['max']:.0f})."
     )
 
@@ -125,9 +125,9 @@ def roadmap_line() -> str:
     build, look_up, ask = found["build_s"], found["look_up_us"], found["ask_us"]
     return (
         f"A map of {found['parameters']['boxes']:,} boxes with sharing is built in {build['median']:.2f} s "
-        f"({build['min']:.2f} to {build['max']:.2f}), one without in {greedy['build_s']['median']:.2f} s; a look-up "
-        f"takes {look_up['median']:.0f} microseconds, {found['program_over_look_up']:.0f} times less than a linear "
-        f"program solved afresh, and asking whether the map has drifted {ask['median']:.0f}."
+        f"({build['min']:.2f} to {build['max']:.2f}), one without in {greedy['build_s']['median']:.2f} s. A look-up "
+        f"takes {look_up['median']:.0f} microseconds, {found['program_over_look_up']:.0f} times less than a new linear "
+        f"program, and a check for drift {ask['median']:.0f}."
     )
 
 
@@ -311,7 +311,7 @@ def federation_line() -> str:
     account, transport = rows["balance"]["account"], given["transport"]
     return (
         f"`penstock site`, {len(given['sites'])} sites over {transport.capitalize()}, one of which can take "
-        f"{scarce:.0%} of its rows: Jain's index of {len(given['queries'])} queries at each instant is {jain}; the SIC "
+        f"{scarce:.0%} of its rows: Jain's index of {len(given['queries'])} queries at each instant is {jain}. The SIC "
         f"of the poorest is {poorest}. Of {account['rows_in']:,} rows {account['shed']:,} were shed and "
         f"{account['lost']:,} lost (`examples/federation/run.py --bench --{transport}` on "
         f"{in_one_line(found['machine'])})."
