@@ -1,17 +1,18 @@
-"""`penstock bench NAME`: the commands; `bench_runs` runs them."""
+"""`penstock bench NAME`: the commands."""
 
-from collections.abc import Callable
+import signal
+import tempfile
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from penstock import hardware
-from penstock.cli import bench_runs as runs_of
+from penstock.cli import bench_tables as tables
 from penstock.cli import options
+from penstock.cli.bench_tables import Result, Shown, show
 from penstock.cli.printing import SCREEN, check_outputs, jobs_or_cores, progress_bar, write_json
 from penstock.errors import PenstockError
 from penstock.extras import require_spark
@@ -20,11 +21,38 @@ _GROUPING_REPEATS = 3
 #: Broken promises that are shown.
 _MOST_TOLD = 10
 
-#: Runs a benchmark with a progress callback, and prints its result.
-_Run = Callable[[Callable[[], None]], dict[str, Any]]
-_Show = Callable[[Console, dict[str, Any]], None]
-
 group = typer.Typer(help="Measure speed on this machine.", no_args_is_help=True, add_completion=False)
+
+
+def _bench(
+    name: str,
+    steps: int,
+    run: Callable[[Callable[..., None]], Result],
+    shown: Shown | Callable[[Result], Shown | Iterable[Shown]],
+    json_file: Path | None,
+    *,
+    dense: bool = False,
+) -> Result:
+    """Run a benchmark with a progress bar, print its result, and write it as JSON."""
+    json_file = check_outputs(None, json_file)
+    with progress_bar() as progress:
+        result = run(partial(progress.advance, progress.add_task(name, total=steps)))
+    result["machine"] = hardware.describe()
+    made = shown if isinstance(shown, Shown) else shown(result)
+    show(SCREEN, result, [made] if isinstance(made, Shown) else made, dense=dense)
+    SCREEN.print(f"Measured on {hardware.in_one_line(result['machine'])}.", highlight=False)
+    write_json(json_file, result)
+    return result
+
+
+def _in_folder(bench: Callable[..., Result], *given: object, where: str | None = None) -> Callable[..., Result]:
+    """A run of a benchmark that takes a folder, in one that is deleted afterwards."""
+
+    def run(done: Callable[[], None]) -> Result:
+        with tempfile.TemporaryDirectory(prefix="penstock-", dir=where, ignore_cleanup_errors=True) as folder:
+            return bench(Path(folder), *given, done)
+
+    return run
 
 
 @group.command("sim")
@@ -32,31 +60,15 @@ def bench_simulator(*, runs: options.Runs = 200, jobs: options.Jobs = 0, json_fi
     """Verdicts per second and core of the simulator, and the time of the paper's 5,000 runs."""
     from penstock.bench.simulator import bench_sim
 
-    _bench("simulator", 2 * runs, partial(bench_sim, runs, jobs_or_cores(jobs)), runs_of.show_simulator, json_file)
+    _bench("simulator", 2 * runs, partial(bench_sim, runs, jobs_or_cores(jobs)), tables.SIMULATOR, json_file)
 
 
 @group.command("answers")
 def bench_answers(*, runs: options.Runs = 20_000, seed: options.Seed = 0, json_file: options.Json = None) -> None:
     """How often 95 percent intervals contain the true value, for groups drawn and shed at random."""
-    from penstock.sim.coverage import CASES, LEAST, MOST, bench_coverage
+    from penstock.sim.coverage import CASES, bench_coverage
 
-    json_file = check_outputs(None, json_file)
-    with progress_bar() as progress:
-        result = bench_coverage(runs, seed, partial(progress.advance, progress.add_task("answers", total=len(CASES))))
-    found = {(row["question"], row["case"]): row for row in result["rows"]}
-    table = Table("held, in percent", *(case.name for case in CASES))
-    for question in dict.fromkeys(row["question"] for row in result["rows"]):
-        cells = [found[question, case.name] for case in CASES]
-        told = [f"{100.0 * one['coverage']:.1f}" for one in cells]
-        table.add_row(
-            question, *(text if one["promised"] else f"({text})" for text, one in zip(told, cells, strict=True))
-        )
-    table.add_row("effective rows", *(f"{found['count', case.name]['effective_rows']:.0f}" for case in CASES))
-    SCREEN.print(table)
-    SCREEN.print(
-        f"In brackets: beyond what is promised, {100 * LEAST:.0f} to {100 * MOST:.0f} percent.", highlight=False
-    )
-    write_json(json_file, result)
+    _bench("answers", len(CASES), partial(bench_coverage, runs, seed), tables.answers, json_file)
 
 
 @group.command("grains")
@@ -64,16 +76,7 @@ def bench_shedding_grains(*, seed: options.Seed = 0, json_file: options.Json = N
     """The gate, the row gate, and both together on a micro-batch query, on virtual time."""
     from penstock.sim.grains import GRAIN_RUNS, bench_grains
 
-    json_file = check_outputs(None, json_file)
-    with progress_bar() as progress:
-        result = bench_grains(seed, partial(progress.advance, progress.add_task("grains", total=GRAIN_RUNS)))
-    table = Table("scenario", "grain", "windows within target", "worst window", "rows kept", "shed by the machine")
-    for row in result["rows"]:
-        worst, kept, late = row["worst_window_s"], row["kept_share"], row["shed_by_the_machine"]
-        within = f"{row['windows_within_target']:.0%}"
-        table.add_row(row["scenario"], row["grain"], within, f"{worst:.2f} s", f"{kept:.1%}", f"{late:.1%}")
-    SCREEN.print(table)
-    write_json(json_file, result)
+    _bench("grains", GRAIN_RUNS, partial(bench_grains, seed), tables.GRAINS, json_file)
 
 
 @group.command("roadmap")
@@ -83,8 +86,7 @@ def bench_roadmap(
     """Time to build and read a road map of a random network, against a linear program at every change."""
     from penstock.bench import roadmap
 
-    run = partial(roadmap.bench_roadmap, boxes, repeats, seed)
-    _bench("road map", repeats, run, runs_of.show_roadmap, json_file)
+    _bench("road map", repeats, partial(roadmap.bench_roadmap, boxes, repeats, seed), tables.ROADMAP, json_file)
 
 
 @group.command("density")
@@ -98,8 +100,21 @@ def bench_density(
     """Time of Balanced to allot work to many classes of rows, for alpha 0, 1, 2 and infinity."""
     from penstock.bench import density
 
-    run = partial(density.bench_density, classes, repeats, seed)
-    _bench("density", repeats, run, runs_of.show_density, json_file)
+    _bench("density", repeats, partial(density.bench_density, classes, repeats, seed), tables.DENSITY, json_file)
+
+
+@group.command("balance")
+def bench_balance(
+    *,
+    fragments: options.Fragments = 2000,
+    repeats: options.Repeats = 101,
+    seed: options.Seed = 0,
+    json_file: options.Json = None,
+) -> None:
+    """Time of an overloaded node to decide which tuples to keep, fairly and at random."""
+    from penstock.bench import balance
+
+    _bench("balance", repeats, partial(balance.bench_balance, fragments, repeats, seed), tables.BALANCE, json_file)
 
 
 @group.command("gate")
@@ -110,8 +125,7 @@ def bench_gate(
     require_spark()
     from penstock.bench import gate
 
-    run = runs_of.in_folder(gate.bench_gate, rows, repeats)
-    _bench("gate", repeats + 3, run, runs_of.show_gate, json_file)
+    _bench("gate", repeats + 3, _in_folder(gate.bench_gate, rows, repeats), tables.GATE, json_file)
 
 
 @group.command("idle")
@@ -120,7 +134,7 @@ def bench_idle(*, repeats: options.Repeats = 5, json_file: options.Json = None) 
     require_spark()
     from penstock.bench import idle
 
-    _bench("idle", repeats + 1, runs_of.in_folder(idle.bench_idle, repeats), runs_of.show_idle, json_file)
+    _bench("idle", repeats + 1, _in_folder(idle.bench_idle, repeats), tables.IDLE, json_file)
 
 
 @group.command("latency")
@@ -137,8 +151,7 @@ def bench_latency(
     from penstock.bench import latency
 
     effort = latency.Effort(repeats, learn_s=learn, measure_s=measure, prefer="cheap" if prefer == "cheap" else "any")
-    run = runs_of.in_folder(latency.bench_latency, effort)
-    _bench("latency", 15 * repeats, run, runs_of.show_latency, json_file)
+    _bench("latency", 15 * repeats, _in_folder(latency.bench_latency, effort), tables.LATENCY, json_file)
 
 
 @group.command("grouping")
@@ -157,12 +170,11 @@ def bench_grouping(
     from penstock.bench import grouping, grouping_series
 
     if figure_12:
-        run = runs_of.in_folder(grouping_series.bench_series, grouping_series.Series())
-        _bench("figure 12", 3, run, runs_of.show_series, json_file)
+        run = _in_folder(grouping_series.bench_series, grouping_series.Series())
+        _bench("figure 12", 3, run, tables.SERIES, json_file)
         return
     effort = grouping.Effort(repeats or _GROUPING_REPEATS)
-    run = runs_of.in_folder(grouping.bench_grouping, effort)
-    _bench("grouping", effort.steps, run, runs_of.show_grouping, json_file)
+    _bench("grouping", effort.steps, _in_folder(grouping.bench_grouping, effort), tables.GROUPING, json_file)
 
 
 @group.command("balanced")
@@ -178,8 +190,8 @@ def bench_balanced(
     from penstock.bench import balanced
 
     effort = balanced.Effort(repeats, settle_s=learn, measure_s=measure)
-    run = runs_of.in_folder(balanced.bench_balanced, effort)
-    _bench("balanced", effort.steps, run, runs_of.show_balanced, json_file)
+    run = _in_folder(balanced.bench_balanced, effort)
+    _bench("balanced", effort.steps, run, tables.balanced, json_file, dense=True)
 
 
 @group.command("chaos")
@@ -193,28 +205,23 @@ def bench_chaos(
     """Whether loop, store and planner keep their promises under seeded schedules of faults; a minute for 10,000."""
     from penstock.sim import chaos
 
-    json_file = check_outputs(None, json_file)
-    with progress_bar() as progress:
-        task = progress.add_task("chaos", total=schedules)
-        found = chaos.run_all(schedules, seed, jobs_or_cores(jobs), partial(progress.advance, task))
-    kept = schedules - len(found.broken)
-    claim = {"claim": "schedules in which every promise is kept", "goal": schedules, "measured": kept}
-    result = {
-        "schedules": schedules,
-        "seed": seed,
-        "batches": found.batches,
-        "broken": {str(one): promise for one, promise in found.broken.items()},
-        "claims": [claim | {"holds": kept == schedules}],
-        "machine": hardware.describe(),
-    }
-    SCREEN.print(
-        f"{kept:,} of {schedules:,} schedules kept every promise; {found.batches:,} batches ran.", highlight=False
-    )
-    for one, promise in list(found.broken.items())[:_MOST_TOLD]:
+    def run(done: Callable[..., None]) -> Result:
+        found = chaos.run_all(schedules, seed, jobs_or_cores(jobs), done)
+        kept = schedules - len(found.broken)
+        claim = {"claim": "schedules in which every promise is kept", "goal": schedules, "measured": kept}
+        return {
+            "schedules": schedules,
+            "seed": seed,
+            "batches": found.batches,
+            "broken": {str(one): promise for one, promise in found.broken.items()},
+            "claims": [claim | {"holds": kept == schedules}],
+        }
+
+    broken = _bench("chaos", schedules, run, tables.CHAOS, json_file)["broken"]
+    for one, promise in list(broken.items())[:_MOST_TOLD]:
         again = f"penstock bench chaos --schedules 1 --seed {one}"
         SCREEN.print(f"Broken: {promise}. Repeat it with: {again}", highlight=False, soft_wrap=True)
-    write_json(json_file, result)
-    if found.broken:
+    if broken:
         raise typer.Exit(1)
 
 
@@ -225,8 +232,8 @@ def bench_growth(*, batches: options.GrowthBatches = 100_000, json_file: options
     from penstock.bench import growth
 
     ages = batches // 100, batches // 10, batches
-    run = runs_of.in_folder(growth.bench_growth, ages, growth.TIMED, where=growth.ram_disk())
-    _bench("growth", 4, run, runs_of.show_growth, json_file)
+    run = _in_folder(growth.bench_growth, ages, growth.TIMED, where=growth.ram_disk())
+    _bench("growth", 4, run, tables.growth, json_file)
 
 
 @group.command("fair")
@@ -238,22 +245,7 @@ def bench_fair(
     from penstock.bench import fair
 
     effort = fair.Effort(settle_s=settle, measure_s=measure)
-    _bench("fair", effort.steps, runs_of.in_folder(fair.bench_fair, effort), runs_of.show_fair, json_file)
-
-
-@group.command("balance")
-def bench_balance(
-    *,
-    fragments: options.Fragments = 2000,
-    repeats: options.Repeats = 101,
-    seed: options.Seed = 0,
-    json_file: options.Json = None,
-) -> None:
-    """Time of an overloaded node to decide which tuples to keep, fairly and at random."""
-    from penstock.bench import balance
-
-    run = partial(balance.bench_balance, fragments, repeats, seed)
-    _bench("balance", repeats, run, runs_of.show_balance, json_file)
+    _bench("fair", effort.steps, _in_folder(fair.bench_fair, effort), tables.fair, json_file)
 
 
 @group.command("federation")
@@ -271,15 +263,20 @@ def bench_federation(
 ) -> None:
     """Fairness of the SIC of queries shared by three sites, against random shedding; 5 minutes."""
     require_spark()
-    run = partial(runs_of.run_federation, settle, measure, kafka, faults=faults)
-    _bench("federation", 2, run, runs_of.show_federation, json_file)
+    from penstock.bench import federation
+    from penstock.federation.kafka_bus import KafkaBus
 
+    if faults and kafka is not None:
+        raise PenstockError.setting(
+            "--kafka", kafka, "it without --faults", "examples/federation/run.py stops a broker"
+        )
 
-def _bench(name: str, steps: int, run: _Run, show: _Show, json_file: Path | None) -> None:
-    json_file = check_outputs(None, json_file)
-    with progress_bar() as progress:
-        result = run(partial(progress.advance, progress.add_task(name, total=steps)))
-    result["machine"] = hardware.describe()
-    show(SCREEN, result)
-    SCREEN.print(f"Measured on {hardware.in_one_line(result['machine'])}.", highlight=False)
-    write_json(json_file, result)
+    def run(folder: Path, done: Callable[[], None]) -> dict[str, Any]:
+        if kafka is not None:
+            KafkaBus(kafka, "penstock", {}).reach()
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # or the sites would keep running
+        wire = federation.FolderWire(folder / "wire") if kafka is None else federation.KafkaWire(kafka)
+        bench = federation.bench_faults if faults else federation.bench_federation
+        return bench(folder, federation.Effort(settle, measure), wire, done)
+
+    _bench("federation", 2, _in_folder(run), tables.federation, json_file)
