@@ -4,7 +4,7 @@ import csv
 import io
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
@@ -111,17 +111,31 @@ def _cell(value: Any) -> str:  # noqa: ANN401 - JSON data of any shape
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def spread(values: Iterable[float]) -> dict[str, float]:
+def values(rows: Iterable[Row], name: str) -> list[Any]:
+    """The values of a column, each once, in order."""
+    return list(dict.fromkeys(row[name] for row in rows))
+
+
+def means(rows: Iterable[Row], names: Sequence[str], column: str, part: str = "mean") -> dict[Any, float]:
+    """The means of a column by the values of others, or another part of its spreads.
+
+    >>> means([{"k": 2, "algorithm": "osg", "ms": {"mean": 1.5}}], ("k", "algorithm"), "ms")
+    {(2, 'osg'): 1.5}
+    """
+    return {tuple(row[name] for name in names): float(row[column][part]) for row in rows}
+
+
+def spread(numbers: Iterable[float]) -> dict[str, float]:
     """Mean, minimum and maximum; NaN for no values.
 
     >>> spread([1.0, 2.0, 6.0])
     {'mean': 3.0, 'min': 1.0, 'max': 6.0}
     """
-    numbers = [value for value in values if not math.isnan(value)]
-    if not numbers:
+    known = [number for number in numbers if not math.isnan(number)]
+    if not known:
         return {"mean": math.nan, "min": math.nan, "max": math.nan}
-    least, most = min(numbers), max(numbers)
-    mean = math.fsum(numbers) / len(numbers)
+    least, most = min(known), max(known)
+    mean = math.fsum(known) / len(known)
     return {"mean": min(max(mean, least), most), "min": least, "max": most}  # equal values: their mean may be rounded
 
 

@@ -1,14 +1,14 @@
 """What claims about OSG are made of: how near a number must come, how words are read, and what rows say."""
 
-import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from itertools import pairwise
+from statistics import fmean
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.sim.figure import Claim, Row, Saying
+from penstock.sim.figure import Claim, Row, Saying, means, values
 
 OURS = "not in the paper; our bar: "
 PAPER = ("round_robin", "osg", "full_knowledge")
@@ -82,9 +82,9 @@ def near_gain(what: str, paper: float, measured: float, near: float) -> Claim:
     return Saying(f"{what} (within {100 * near:.0f} points)", f"{paper:.0%}").measured(f"{measured:.1%}", holds)
 
 
-def near_place(what: str, paper: float, measured: float, values: list[Any], show: Callable[[Any], str]) -> Claim:
+def near_place(what: str, paper: float, measured: float, places: list[Any], show: Callable[[Any], str]) -> Claim:
     """A peak that lies where it is stated, or one point beside."""
-    beside = abs(values.index(measured) - values.index(paper))
+    beside = abs(places.index(measured) - places.index(paper))
     return Saying(f"{what} (or one beside)", show(paper)).measured(show(measured), beside <= PLACE)
 
 
@@ -107,14 +107,14 @@ def near_row(what: str, paper: int, reached: list[Reached], which: int, *, origi
 
 def application_speeds(rows: list[Row], *, least: float, most: float, mean: float) -> list[Claim]:
     """Of the mean speed-ups at every k."""
-    speeds = [speed_of(row) for row in rows if row["algorithm"] == "osg"]
+    speeds = [row["speed_up"]["mean"] for row in rows if row["algorithm"] == "osg"]
     near = f"(within {APPLICATION_NEAR:.0%})"
     return [
         Saying(f"OSG's speed-up, {what} over k {near}", f"{paper}").measured(
             f"{value:.2f}", abs(value / paper - 1) <= APPLICATION_NEAR
         )
         for what, paper, value in (
-            ("mean", mean, mean_value(speeds)),
+            ("mean", mean, fmean(speeds)),
             ("least", least, min(speeds)),
             ("most", most, max(speeds)),
         )
@@ -131,32 +131,39 @@ def few_messages(unit: str, below: int, messages: list[int]) -> Claim:
 
 def not_behind_osg(rows: list[Row], x: str) -> Claim:
     """Whether Penstock is as fast as OSG at every point."""
-    at = by_point(rows, x)
-    worst = min(values_of(rows, x), key=lambda value: speed_of(at[value, "penstock"]) / speed_of(at[value, "osg"]))
-    own, osg = speed_of(at[worst, "penstock"]), speed_of(at[worst, "osg"])
+    speed = means(rows, (x, "algorithm"), "speed_up")
+    worst = min(values(rows, x), key=lambda value: speed[value, "penstock"] / speed[value, "osg"])
+    own, osg = speed[worst, "penstock"], speed[worst, "osg"]
     return Saying("Penstock's mean speed-up is at least OSG's everywhere", f"{OURS}OSG's").measured(
         f"{own:.2f} against {osg:.2f} where it is nearest", own >= osg
     )
 
 
+def speed_ups(rows: list[Row], x: str) -> tuple[dict[Any, float], dict[Any, float]]:
+    """Mean speed-up of OSG and of Full Knowledge, by x value."""
+    speed = means(rows, (x, "algorithm"), "speed_up")
+    osg, known = ({value: speed[value, name] for value in values(rows, x)} for name in ("osg", "full_knowledge"))
+    return osg, known
+
+
 def throughputs_apart(rows: list[Row], x: str) -> dict[Any, float]:
     """By x value, how far the throughputs of the paper's algorithms lie apart."""
-    at = by_point(rows, x)
     found = {}
-    for value in values_of(rows, x):
-        rates = [at[value, name]["throughput_per_s"] for name in PAPER]
+    for value in values(rows, x):
+        rates = [row["throughput_per_s"] for row in rows if row[x] == value and row["algorithm"] in PAPER]
         found[value] = max(rates) / min(rates) - 1.0
     return found
 
 
-def rises_of(at: Mapping[tuple[Any, str], Row], values: list[int], name: str) -> list[int]:
+def rises_of(completion: Mapping[tuple[int, str], float], name: str) -> list[int]:
     """Numbers of instances with which rows take longer than with one less."""
-    return [b for a, b in pairwise(values) if completion_of(at[b, name]) >= completion_of(at[a, name])]
+    counts = [instances for instances, algorithm in completion if algorithm == name]
+    return [b for a, b in pairwise(counts) if completion[b, name] >= completion[a, name]]
 
 
-def told_rises(values: list[int]) -> str:
-    """Where values rise, in words."""
-    return f"rises at k = {', '.join(map(str, values))}" if values else "never rises"
+def told_rises(counts: list[int]) -> str:
+    """Where completion times rise, in words."""
+    return f"rises at k = {', '.join(map(str, counts))}" if counts else "never rises"
 
 
 def both_of(osg: NDArray[np.float64], robin: NDArray[np.float64], part: slice) -> str:
@@ -175,54 +182,3 @@ def is_better(osg: NDArray[np.float64], robin: NDArray[np.float64], part: slice)
     if part.start >= part.stop:
         return False
     return bool(osg[part].mean() < robin[part].mean() and osg[part].std() < robin[part].std())
-
-
-def mean_of_part(values: NDArray[np.float64], part: slice) -> float:
-    """The mean over a part of the rows."""
-    return float(values[part].mean())
-
-
-def by_point(rows: list[Row], x: str) -> dict[tuple[Any, str], Row]:
-    """Rows by x value and algorithm."""
-    return {(row[x], row["algorithm"]): row for row in rows}
-
-
-def largest_of(by_value: Mapping[Any, float]) -> Any:  # noqa: ANN401 - an x value of any kind
-    """The x value with the largest number."""
-    return max(by_value, key=by_value.__getitem__)
-
-
-def values_of(rows: list[Row], x: str) -> list[Any]:
-    """All x values, in order."""
-    return list(dict.fromkeys(row[x] for row in rows))
-
-
-def gain_at(at: Mapping[tuple[Any, str], Row], value: object) -> float:
-    """Share of Round-Robin's completion time that OSG saves."""
-    return 1.0 - completion_of(at[value, "osg"]) / completion_of(at[value, "round_robin"])
-
-
-def completion_of(row: Row) -> float:
-    """Mean completion time."""
-    return float(row["completion_ms"]["mean"])
-
-
-def speed_of(row: Row) -> float:
-    """Mean speed-up."""
-    return float(row["speed_up"]["mean"])
-
-
-def span_of(row: Row) -> float:
-    """From the shortest to the longest completion time."""
-    return float(row["completion_ms"]["max"] - row["completion_ms"]["min"])
-
-
-def in_percent(share: float) -> str:
-    """A share, in words."""
-    return f"{share:.0%}"
-
-
-def mean_value(values: Iterable[float]) -> float:
-    """The mean."""
-    listed = list(values)
-    return math.fsum(listed) / len(listed)
