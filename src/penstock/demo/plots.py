@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.figure import Figure as Canvas
 
-from penstock.views.pictures import png
+from penstock.views.pictures import picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Canvas
 
     from penstock.demo.report import Facts
 
@@ -33,12 +33,13 @@ def plots(result: Facts) -> dict[str, bytes]:
 
 
 def _png(draw: Any, facts: Facts) -> bytes:  # noqa: ANN401 - one of the functions below
-    canvas = Canvas(figsize=(10, 3.6), layout="constrained", dpi=150)
-    axes = canvas.subplots()
-    draw(axes, facts)
-    axes.grid(axis="y", alpha=0.3)
-    axes.legend(fontsize=8)
-    return png(canvas)
+    def whole(canvas: Canvas) -> None:
+        axes = canvas.subplots()
+        draw(axes, facts)
+        axes.grid(axis="y", alpha=0.3)
+        axes.legend(fontsize=8)
+
+    return picture(whole, size=(10.0, 3.6), dpi=150)
 
 
 def _latency(axes: Axes, result: Facts) -> None:

@@ -1,18 +1,34 @@
-"""What all pictures share: names of axes, a legend below, and the PNG."""
+"""What all pictures share: the canvas, names of axes, a legend below, and the PNG."""
 
 from __future__ import annotations
 
 import io
 from typing import TYPE_CHECKING, Any
 
+from matplotlib.figure import Figure as Canvas
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 #: Entries of a legend side by side.
 _MOST_COLUMNS = 8
+
+
+def picture(
+    draw: Callable[[Canvas], None], *, size: tuple[float, float] = (11.0, 4.8), dpi: int = 120, legend: bool = False
+) -> bytes:
+    """What is drawn as a PNG, the same bytes every time; below it, the legend of its first axes."""
+    canvas = Canvas(figsize=size, layout="constrained", dpi=dpi)
+    draw(canvas)
+    if legend:
+        handles, labels = canvas.axes[0].get_legend_handles_labels()
+        columns = min(len(labels), _MOST_COLUMNS)
+        canvas.legend(handles, labels, loc="outside lower center", ncols=columns, fontsize=8)
+    made = io.BytesIO()
+    canvas.savefig(made, format="png", metadata={"Software": None})
+    return made.getvalue()
 
 
 def labelled(axes: Axes, across: str, up: str) -> None:
@@ -27,14 +43,3 @@ def error_bars(axes: Axes, places: Sequence[float], spreads: Sequence[Mapping[st
     means = [one["mean"] for one in spreads]
     around = [[one["mean"] - one["min"] for one in spreads], [one["max"] - one["mean"] for one in spreads]]
     axes.errorbar(places, means, yerr=around, markersize=4, capsize=2, **style)
-
-
-def png(canvas: Figure, *, legend: bool = False) -> bytes:
-    """The picture as a PNG, the same bytes every time; below it, the legend of its first axes."""
-    if legend:
-        handles, labels = canvas.axes[0].get_legend_handles_labels()
-        columns = min(len(labels), _MOST_COLUMNS)
-        canvas.legend(handles, labels, loc="outside lower center", ncols=columns, fontsize=8)
-    made = io.BytesIO()
-    canvas.savefig(made, format="png", metadata={"Software": None})
-    return made.getvalue()

@@ -1,13 +1,13 @@
 """The Aurora paper's figures as pictures, with the paper's axes."""
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from matplotlib.figure import Figure as Canvas
 
-from penstock.sim.figure import Figure
-from penstock.views.pictures import error_bars, labelled, png
+from penstock.sim.figure import Figure, Row, values
+from penstock.sim.plotting import Draw, drawn, series
+from penstock.views.pictures import labelled
 
 _STYLE: dict[str, dict[str, Any]] = {
     "random_ls": {"color": "#1f78b4", "marker": "o", "label": "Random-LS"},
@@ -30,37 +30,32 @@ _EXCESS = "excess load (% of capacity)"
 
 def plot(figure: Figure) -> bytes:
     """The figure as a PNG."""
-    canvas = Canvas(figsize=(11, 4.8), layout="constrained", dpi=120)
-    _PLOTS[figure.figure](canvas, figure)
-    return png(canvas, legend=True)
+    return drawn(_PLOTS[figure.figure], figure)
+
+
+def _percent(row: Row) -> float:
+    return float(100.0 * row["excess_load"])
 
 
 def _losses(canvas: Canvas, figure: Figure, *, of: str) -> None:
     """Mean with a bar from minimum to maximum."""
-    axes, rows, column = canvas.subplots(), figure.rows, f"{of}_utility_loss"
-    names = list(dict.fromkeys(row["algorithm"] for row in rows))
-    for number, name in enumerate(names):
-        own = [row for row in rows if row["algorithm"] == name]
-        places = [100.0 * row["excess_load"] + (number - (len(names) - 1) / 2) * 1.5 for row in own]
-        error_bars(axes, places, [row[column] for row in own], linewidth=1, **_STYLE[name])
+    axes = canvas.subplots()
+    series(axes, figure.rows, _percent, f"{of}_utility_loss", _STYLE, shift=1.5, linewidth=1)
     labelled(axes, _EXCESS, f"% {of} utility loss")
 
 
 def _figure_11(canvas: Canvas, figure: Figure) -> None:
     axes = canvas.subplots()
     rows = [row for row in figure.rows if row["algorithm"] == "random_ls"]
-    for load in dict.fromkeys(row["excess_load"] for row in rows):
-        own = [row for row in rows if row["excess_load"] == load]
-        ratios = [row["loss_ratio"] for row in own]
-        axes.plot([row["skew"] for row in own], ratios, marker="o", label=f"excess load {load:+.0%}")
+    styles = {load: {"label": f"excess load {load:+.0%}", "marker": "o"} for load in values(rows, "excess_load")}
+    series(axes, rows, "skew", "loss_ratio", styles, by="excess_load")
     labelled(axes, "skew of utilities", "value utility loss, Random-LS / Semantic-LS")
 
 
 def _figure_12(canvas: Canvas, figure: Figure) -> None:
     axes = canvas.subplots()
     rows = [row for row in figure.rows if row["algorithm"] == "input_uniform"]
-    skews = list(dict.fromkeys(row["skew"] for row in rows))
-    loads = list(dict.fromkeys(row["excess_load"] for row in rows))
+    skews, loads = values(rows, "skew"), values(rows, "excess_load")
     for number, skew in enumerate(skews):
         own = [row["loss_ratio"] or 0.0 for row in rows if row["skew"] == skew]
         places = [place + (number - (len(skews) - 1) / 2) * 0.25 for place in range(len(loads))]
@@ -71,23 +66,19 @@ def _figure_12(canvas: Canvas, figure: Figure) -> None:
 
 
 def _figure_plus(canvas: Canvas, figure: Figure) -> None:
-    sharing = list(dict.fromkeys(row["sharing"] for row in figure.rows))
-    policies = list(dict.fromkeys(row["policy"] for row in figure.rows))
-    grid = canvas.subplots(1, 2 * len(sharing), squeeze=False)[0]
-    for number, share in enumerate(sharing):
-        for axes, column, label in (
-            (grid[2 * number], "utility_loss", "% utility loss"),
-            (grid[2 * number + 1], "worst_query_utility", "worst query's utility"),
-        ):
-            for policy in policies:
-                own = [row for row in figure.rows if (row["sharing"], row["policy"]) == (share, policy)]
-                places = [100.0 * row["excess_load"] for row in own]
-                axes.plot(places, [row[column]["mean"] for row in own], markersize=4, linewidth=1, **_STYLE[policy])
-            axes.set_title(f"{share:.0%} shared", fontsize=9)
-            labelled(axes, _EXCESS, label)
+    panels = [
+        (share, column, label)
+        for share in values(figure.rows, "sharing")
+        for column, label in (("utility_loss", "% utility loss"), ("worst_query_utility", "worst query's utility"))
+    ]
+    for axes, (share, column, label) in zip(canvas.subplots(1, len(panels)), panels, strict=True):
+        rows = [row | {"mean": row[column]["mean"]} for row in figure.rows if row["sharing"] == share]
+        series(axes, rows, _percent, "mean", _STYLE, by="policy", markersize=4, linewidth=1)
+        axes.set_title(f"{share:.0%} shared", fontsize=9)
+        labelled(axes, _EXCESS, label)
 
 
-_PLOTS: dict[str, Callable[[Canvas, Figure], None]] = {
+_PLOTS: dict[str, Draw] = {
     "9": partial(_losses, of="tuple"),
     "10": partial(_losses, of="value"),
     "11": _figure_11,

@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 from penstock.sim.figure import Figure, Row
-from penstock.views.pictures import png
+from penstock.views.pictures import picture
 
 _STYLE: dict[str, dict[str, Any]] = {
     "random": {"color": "#7f7f7f", "marker": "x", "label": "random"},
@@ -24,9 +24,7 @@ _MEAN, _WORST = "mean utility of queries", "utility of the worst query"
 
 def plot(figure: Figure) -> bytes:
     """The figure as a PNG."""
-    canvas = Canvas(figsize=(11, 4.8), layout="constrained", dpi=120)
-    _PLOTS[figure.figure](canvas, figure)
-    return png(canvas)
+    return picture(lambda canvas: _PLOTS[figure.figure](canvas, figure))
 
 
 def _table(canvas: Canvas, figure: Figure) -> None:

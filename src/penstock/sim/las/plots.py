@@ -7,9 +7,10 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
-from penstock.sim.figure import Figure, Row
+from penstock.sim.figure import Figure
+from penstock.sim.plotting import Draw, by_category, drawn, series
 from penstock.sim.workload import PHASE_ROWS, PHASES
-from penstock.views.pictures import error_bars, labelled, png
+from penstock.views.pictures import labelled
 
 _STYLE: dict[str, dict[str, Any]] = {
     "base_line": {"color": "#7f7f7f", "marker": "v", "label": "Base Line"},
@@ -25,14 +26,12 @@ _LATENCY = "average queuing latency (ms)"
 
 def plot(figure: Figure) -> bytes:
     """The figure as a PNG."""
-    canvas = Canvas(figsize=(11, 4.5), layout="constrained", dpi=120)
-    _PLOTS[figure.figure](canvas, figure)
-    return png(canvas, legend=True)
+    return drawn(_PLOTS[figure.figure], figure)
 
 
 def _figure_4(canvas: Canvas, figure: Figure) -> None:
     axes = canvas.subplots()
-    _bars(axes, figure, "under_provisioning", "queuing_latency_ms", lambda value: f"{value:.0%}")
+    _bars(axes, figure, "under_provisioning", "queuing_latency_ms", "{:.0%}".format)
     _finish(axes, figure, "under-provisioning", _LATENCY, log=True)
 
 
@@ -49,9 +48,10 @@ def _both(canvas: Canvas, figure: Figure, *, x: str, label: str, rotation: float
 
 def _over_time(canvas: Canvas, figure: Figure, *, column: str, label: str, target: bool) -> None:
     latency, dropped = canvas.subplots(1, 2)
-    _series(latency, figure, column)
+    length = figure.parameters["figure_window_rows"]
+    for axes, shown in ((latency, column), (dropped, "dropped_ratio")):
+        series(axes, figure.rows, lambda row: (row["window"] + 1) * length, shown, _STYLE, markersize=3, linewidth=1)
     _finish(latency, figure, "row of the stream", label, log=True, target=target)
-    _series(dropped, figure, "dropped_ratio")
     _finish(dropped, figure, "row of the stream", "dropped ratio", target=False)
 
 
@@ -82,26 +82,9 @@ def _figure_plus(canvas: Canvas, figure: Figure) -> None:
     latency.axvline(figure.parameters["target_ms"], color="black", linestyle="--", linewidth=1, label="target")
 
 
-def _bars(axes: Axes, figure: Figure, x: str, column: str, label: Callable[[Any], str]) -> None:
-    """Mean with a bar from minimum to maximum, algorithms side by side."""
-    values = list(dict.fromkeys(row[x] for row in figure.rows))
-    algorithms = list(dict.fromkeys(row["algorithm"] for row in figure.rows))
-    for number, algorithm in enumerate(algorithms):
-        shift = (number - (len(algorithms) - 1) / 2) * 0.11
-        rows = [row for row in figure.rows if row["algorithm"] == algorithm]
-        places = [values.index(row[x]) + shift for row in rows]
-        error_bars(axes, places, [row[column] for row in rows], linestyle="none", **_STYLE[algorithm])
-    axes.set_xticks(range(len(values)), [label(value) for value in values])
-
-
-def _series(axes: Axes, figure: Figure, column: str) -> None:
-    window_rows = figure.parameters["figure_window_rows"]
-    by_algorithm: dict[str, list[Row]] = {}
-    for row in figure.rows:
-        by_algorithm.setdefault(row["algorithm"], []).append(row)
-    for algorithm, rows in by_algorithm.items():
-        places = [(row["window"] + 1) * window_rows for row in rows]
-        axes.plot(places, [row[column] for row in rows], markersize=3, linewidth=1, **_STYLE[algorithm])
+def _bars(axes: Axes, figure: Figure, x: str, column: str, show: Callable[[Any], str]) -> None:
+    place = by_category(axes, figure.rows, x, show)
+    series(axes, figure.rows, place, column, _STYLE, shift=0.11, linestyle="none")
 
 
 def _finish(axes: Axes, figure: Figure, x_label: str, y_label: str, *, log: bool = False, target: bool = True) -> None:
@@ -112,7 +95,7 @@ def _finish(axes: Axes, figure: Figure, x_label: str, y_label: str, *, log: bool
     labelled(axes, x_label, y_label)
 
 
-_PLOTS: dict[str, Callable[[Canvas, Figure], None]] = {
+_PLOTS: dict[str, Draw] = {
     "4": _figure_4,
     "5": partial(_both, x="distribution", label="frequency distribution", rotation=30),
     "6": _figure_6,

@@ -1,13 +1,13 @@
 """The OSG paper's figures as pictures, with the paper's axes."""
 
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
-from penstock.sim.figure import Figure, Row
-from penstock.views.pictures import error_bars, labelled, png
+from penstock.sim.figure import Figure, values
+from penstock.sim.plotting import Draw, by_category, drawn, series
+from penstock.views.pictures import labelled
 
 _STYLE: dict[str, dict[str, Any]] = {
     "round_robin": {"color": "#7f7f7f", "marker": "v", "label": "Round-Robin"},
@@ -22,70 +22,48 @@ _COMPLETION, _SPEED_UP = "average completion time (ms)", "speed-up against Round
 
 def plot(figure: Figure) -> bytes:
     """The figure as a PNG."""
-    canvas = Canvas(figsize=(11, 4.8), layout="constrained", dpi=120)
-    _PLOTS[figure.figure](canvas, figure)
-    return png(canvas, legend=True)
+    return drawn(_PLOTS[figure.figure], figure)
 
 
-def _completion(x: str, label: str) -> Callable[[Canvas, Figure], None]:
+def _completion(canvas: Canvas, figure: Figure, *, x: str, label: str) -> None:
     """Mean with a bar from minimum to maximum, algorithms side by side."""
-
-    def draw(canvas: Canvas, figure: Figure) -> None:
-        axes = canvas.subplots()
-        values = _values(figure.rows, x)
-        algorithms = _values(figure.rows, "algorithm")
-        for number, name in enumerate(algorithms):
-            own = [row for row in figure.rows if row["algorithm"] == name]
-            shift = (number - (len(algorithms) - 1) / 2) * 0.13
-            _bars(axes, [values.index(row[x]) + shift for row in own], own, "completion_ms", name, linestyle="none")
-        axes.set_xticks(range(len(values)), [str(value) for value in values])
-        axes.set_yscale("log")
-        labelled(axes, label, _COMPLETION)
-
-    return draw
+    axes = canvas.subplots()
+    place = by_category(axes, figure.rows, x)
+    series(axes, figure.rows, place, "completion_ms", _STYLE, shift=0.13, linestyle="none", elinewidth=0.7)
+    axes.set_yscale("log")
+    labelled(axes, label, _COMPLETION)
 
 
 def _figure_5(canvas: Canvas, figure: Figure) -> None:
     axes = canvas.subplots()
-    values = _values(figure.rows, "distribution")
-    for name, own in _by_algorithm(figure.rows).items():
-        rates = [row["throughput_per_s"] for row in own]
-        axes.plot(range(len(values)), rates, linewidth=1, markersize=4, **_STYLE[name])
-    axes.set_xticks(range(len(values)), values)
+    place = by_category(axes, figure.rows, "distribution")
+    series(axes, figure.rows, place, "throughput_per_s", _STYLE, linewidth=1, markersize=4)
     labelled(axes, "frequency distribution", "rows a second")
 
 
-def _speed_up(x: str, label: str, *, log: bool = False, factor: float = 1.0) -> Callable[[Canvas, Figure], None]:
+def _speed_up(
+    canvas: Canvas, figure: Figure, *, x: str, label: str, scale: str = "linear", factor: float = 1.0
+) -> None:
     """OSG alone as the paper has it, and all algorithms beside it."""
-
-    def draw(canvas: Canvas, figure: Figure) -> None:
-        everyone, alone = canvas.subplots(1, 2)
-        for name, own in _by_algorithm(figure.rows).items():
-            places = [factor * row[x] for row in own]
-            for axes in (everyone, alone) if name == "osg" else (everyone,):
-                _bars(axes, places, own, "speed_up", name, linewidth=1)
-        for axes in (everyone, alone):
-            if log:
-                axes.set_xscale("log")
-            axes.axhline(1.0, color="black", linestyle="--", linewidth=1)
-            labelled(axes, label, _SPEED_UP)
-
-    return draw
+    alone = [row for row in figure.rows if row["algorithm"] == "osg"]
+    for axes, rows in zip(canvas.subplots(1, 2), (figure.rows, alone), strict=True):
+        series(axes, rows, lambda row: factor * row[x], "speed_up", _STYLE, linewidth=1, elinewidth=0.7)
+        axes.set_xscale(scale)
+        axes.axhline(1.0, color="black", linestyle="--", linewidth=1)
+        labelled(axes, label, _SPEED_UP)
 
 
 def _figure_11(canvas: Canvas, figure: Figure) -> None:
     window_rows = figure.parameters["figure_window_rows"]
-    for axes, names in zip(
-        canvas.subplots(1, 2), (tuple(_by_algorithm(figure.rows)), ("round_robin", "osg")), strict=True
-    ):
+    both = ["round_robin", "osg"]
+    for axes, names in zip(canvas.subplots(1, 2), (values(figure.rows, "algorithm"), both), strict=True):
         for name in names:
             own = [row for row in figure.rows if row["algorithm"] == name]
             places = [(row["window"] + 1) * window_rows for row in own]
-            spreads = [row["completion_ms"] for row in own]
+            mean, low, high = ([row["completion_ms"][part] / 1e3 for row in own] for part in ("mean", "min", "max"))
             style = {key: value for key, value in _STYLE[name].items() if key != "marker"}
-            axes.plot(places, [one["mean"] / 1e3 for one in spreads], linewidth=1, **style)
-            if len(names) == 2:  # noqa: PLR2004 - as the paper has them
-                low, high = ([one[part] / 1e3 for one in spreads] for part in ("min", "max"))
+            axes.plot(places, mean, linewidth=1, **style)
+            if names is both:
                 axes.fill_between(places, low, high, color=style["color"], alpha=0.2, linewidth=0)
         for place, line in (("change_at", "-"), ("run_reached_at", ":"), ("run_reached_again_at", ":")):
             if figure.parameters[place] is not None:
@@ -94,58 +72,41 @@ def _figure_11(canvas: Canvas, figure: Figure) -> None:
 
 
 def _figure_plus(canvas: Canvas, figure: Figure) -> None:
-    names = _values(figure.rows, "distribution")
-    late = _values(figure.rows, "feedback_ms")
+    names = values(figure.rows, "distribution")
     for axes, distribution in zip(canvas.subplots(1, len(names), squeeze=False)[0], names, strict=True):
-        for name, own in _by_algorithm(figure.rows).items():
-            here = [row for row in own if row["distribution"] == distribution]
-            _bars(axes, [late.index(row["feedback_ms"]) for row in here], here, "speed_up", name, linewidth=1)
-        axes.set_xticks(range(len(late)), [f"{value:g}" for value in late])
+        rows = [row for row in figure.rows if row["distribution"] == distribution]
+        place = by_category(axes, rows, "feedback_ms", "{:g}".format)
+        series(axes, rows, place, "speed_up", _STYLE, linewidth=1, elinewidth=0.7)
         axes.set_title(distribution, fontsize=9)
         labelled(axes, "how late news is (ms)", _SPEED_UP)
 
 
 def _figure_batches(canvas: Canvas, figure: Figure) -> None:
-    axes, cases = canvas.subplots(), _values(figure.rows, "case")
-    for name, own in _by_algorithm(figure.rows).items():
-        _bars(axes, [cases.index(row["case"]) for row in own], own, "speed_up", name, linestyle="")
-    axes.set_xticks(range(len(cases)), cases)
+    axes = canvas.subplots()
+    series(axes, figure.rows, by_category(axes, figure.rows, "case"), "speed_up", _STYLE, linestyle="", elinewidth=0.7)
     labelled(axes, "rows dealt in micro-batches", _SPEED_UP)
 
 
 def _figure_readings(canvas: Canvas, figure: Figure) -> None:
+    styles = {name: {"label": name, "marker": "o"} for name in values(figure.rows, "reading")}
     for axes, name in zip(canvas.subplots(1, 2), ("osg", "full_knowledge"), strict=True):
-        for reading in _values(figure.rows, "reading"):
-            own = [row for row in figure.rows if (row["reading"], row["algorithm"]) == (reading, name)]
-            places = [100.0 * row["over_provisioning"] for row in own]
-            axes.plot(places, [row["speed_up"]["mean"] for row in own], marker="o", linewidth=1, label=reading)
+        rows = [row | {"mean": row["speed_up"]["mean"]} for row in figure.rows if row["algorithm"] == name]
+        series(axes, rows, lambda row: 100.0 * row["over_provisioning"], "mean", styles, by="reading", linewidth=1)
         axes.set_title(_STYLE[name]["label"], fontsize=9)
         labelled(axes, "over-provisioning (%)", _SPEED_UP)
 
 
-def _bars(axes: Axes, places: list[float], rows: list[Row], column: str, name: str, **style: Any) -> None:  # noqa: ANN401 - Matplotlib's
-    error_bars(axes, places, [row[column] for row in rows], elinewidth=0.7, **_STYLE[name], **style)
-
-
-def _by_algorithm(rows: list[Row]) -> dict[str, list[Row]]:
-    return {name: [row for row in rows if row["algorithm"] == name] for name in _values(rows, "algorithm")}
-
-
-def _values(rows: list[Row], x: str) -> list[Any]:
-    return list(dict.fromkeys(row[x] for row in rows))
-
-
-_PLOTS: dict[str, Callable[[Canvas, Figure], None]] = {
-    "4": _completion("distribution", "frequency distribution"),
+_PLOTS: dict[str, Draw] = {
+    "4": partial(_completion, x="distribution", label="frequency distribution"),
     "5": _figure_5,
-    "6": _speed_up("over_provisioning", "over-provisioning (%)", factor=100.0),
-    "7": _speed_up("max_w_ms", "highest cost (ms)", log=True),
-    "8": _completion("w_n", "number of costs n(w)"),
-    "9": _speed_up("k", "instances k"),
-    "10": _speed_up("epsilon", "precision eps", log=True),
+    "6": partial(_speed_up, x="over_provisioning", label="over-provisioning (%)", factor=100.0),
+    "7": partial(_speed_up, x="max_w_ms", label="highest cost (ms)", scale="log"),
+    "8": partial(_completion, x="w_n", label="number of costs n(w)"),
+    "9": partial(_speed_up, x="k", label="instances k"),
+    "10": partial(_speed_up, x="epsilon", label="precision eps", scale="log"),
     "11": _figure_11,
-    "13": _completion("k", "instances k"),
-    "14": _completion("k", "instances k"),
+    "13": partial(_completion, x="k", label="instances k"),
+    "14": partial(_completion, x="k", label="instances k"),
     "plus": _figure_plus,
     "batches": _figure_batches,
     "readings": _figure_readings,

@@ -1,12 +1,12 @@
 """The THEMIS paper's figures as pictures."""
 
-from collections.abc import Callable
 from typing import Any
 
 from matplotlib.figure import Figure as Canvas
 
 from penstock.sim.figure import Figure, Row
-from penstock.views.pictures import labelled, png
+from penstock.sim.plotting import Draw, drawn
+from penstock.views.pictures import labelled
 
 _STYLE: dict[str, dict[str, Any]] = {
     "random": {"color": "#7f7f7f", "marker": "x", "label": "random"},
@@ -35,9 +35,7 @@ _NAMES = {"avg": "AVG", "max": "MAX", "count": "COUNT", "avg_all": "AVG-all", "t
 
 def plot(figure: Figure) -> bytes:
     """The figure as a PNG."""
-    canvas = Canvas(figsize=(11, 4.4), layout="constrained", dpi=120)
-    _PLOTS.get(figure.figure, _fairness)(canvas, figure)
-    return png(canvas, legend=True)
+    return drawn(_PLOTS.get(figure.figure, _fairness), figure)
 
 
 def _correlation(canvas: Canvas, figure: Figure) -> None:
@@ -89,4 +87,4 @@ def _overhead(canvas: Canvas, figure: Figure) -> None:
     labelled(axes, "", "microseconds a batch")
 
 
-_PLOTS: dict[str, Callable[[Canvas, Figure], None]] = {"6": _correlation, "7": _correlation, "overhead": _overhead}
+_PLOTS: dict[str, Draw] = {"6": _correlation, "7": _correlation, "overhead": _overhead}

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from matplotlib.figure import Figure as Canvas
-
 from penstock.sim.whatif.replay import NOTHING
-from penstock.views.pictures import png
+from penstock.views.pictures import picture
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from matplotlib.figure import Figure as Canvas
 
     from penstock.sim.whatif.replay import Outcome
 
@@ -30,7 +30,10 @@ _MARK_EVERY, _MARK_APART = 28, 4
 
 def plot(outcomes: Sequence[Outcome], target_s: float, title: str) -> bytes:
     """The picture as a PNG."""
-    canvas = Canvas(figsize=(11, 6.5), layout="constrained", dpi=120)
+    return picture(lambda canvas: _draw(canvas, outcomes, target_s, title), size=(11.0, 6.5), legend=True)
+
+
+def _draw(canvas: Canvas, outcomes: Sequence[Outcome], target_s: float, title: str) -> None:
     latency, rows = canvas.subplots(2, 1, sharex=True)
     styles = {
         one.policy: {"markersize": 4, "markevery": (number * _MARK_APART, _MARK_EVERY), "linewidth": 1.2}
@@ -56,4 +59,3 @@ def plot(outcomes: Sequence[Outcome], target_s: float, title: str) -> bytes:
     rows.set_xlabel("time since the first batch (s)")
     for axes in (latency, rows):
         axes.grid(axis="y", alpha=0.3)
-    return png(canvas, legend=True)

@@ -8,17 +8,17 @@ from html import escape
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from matplotlib.figure import Figure as Canvas
 
 from penstock.views.network import formatting as fmt
 from penstock.views.network.drawing import drawing, graph
 from penstock.views.network.history import Facts, peak, periods_s, summary
-from penstock.views.pictures import png
+from penstock.views.pictures import labelled, picture
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Canvas
 
     from penstock.core.network.model import Network, Output
     from penstock.messages.snapshot import Snapshot
@@ -48,14 +48,13 @@ def _times_s(snapshots: Sequence[Snapshot]) -> list[float]:
 
 
 def _png(draw: Callable[[Axes], None], label: str) -> bytes:
-    canvas = Canvas(figsize=(10, 2.8), layout="constrained", dpi=130)
-    axes = canvas.subplots()
-    draw(axes)
-    axes.set_xlabel("time (s), by the end of a batch")
-    axes.set_ylabel(label)
-    axes.set_ylim(bottom=0.0)
-    axes.grid(axis="y", alpha=0.3)
-    return png(canvas)
+    def whole(canvas: Canvas) -> None:
+        axes = canvas.subplots()
+        draw(axes)
+        axes.set_ylim(bottom=0.0)
+        labelled(axes, "time (s), by the end of a batch", label)
+
+    return picture(whole, size=(10.0, 2.8), dpi=130)
 
 
 def _load(snapshots: Sequence[Snapshot]) -> Plot:
