@@ -197,7 +197,7 @@ def answers(result: Result) -> Shown:
     rows["effective rows"] = {case: f"{number:.0f}" for case, number in counted.items()}
     return Shown(
         {"held, in percent": "{question}", **{case: f"{{cells[{case}]}}" for case in cases}},
-        "In brackets: beyond what is promised, 93 to 97 percent.",
+        "In brackets: beyond what is promised, {parameters[promised][0]:.0%} to {parameters[promised][1]:.0%}.",
         lambda _: ({"question": question, "cells": cells} for question, cells in rows.items()),
     )
 

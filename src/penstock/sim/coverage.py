@@ -93,7 +93,7 @@ def bench_coverage(trials: int, seed: int, done: Callable[[], None] = lambda: No
             for (question, promised), inside in held.items()
         ]
         done()
-    return {"parameters": {"trials": trials, "seed": seed}, "rows": rows}
+    return {"parameters": {"trials": trials, "seed": seed, "promised": [LEAST, MOST]}, "rows": rows}
 
 
 def _sizes(trials: int, rows: int) -> Iterator[int]:
