@@ -64,10 +64,9 @@ def cheapest_first(
     [0.01, 1.0, 0.5]
     """
     order = np.argsort(costs, kind="stable")
-    by_work = _raised((rows * costs)[order], budget, LEAST_SHARE)
-    by_rows = _raised(rows[order], most_rows, _floor(rows, most_rows, LEAST_SHARE))
+    floor = _floor(rows, most_rows, LEAST_SHARE)  # one for both: the smaller of two tables must spend all of one limit
     shares = np.empty(len(rows))
-    shares[order] = np.minimum(by_work, by_rows)
+    shares[order] = np.minimum(_raised((rows * costs)[order], budget, floor), _raised(rows[order], most_rows, floor))
     return shares
 
 
@@ -113,7 +112,7 @@ def _filled(amounts: NDArray[np.float64], room: float) -> NDArray[np.float64]:
     before = np.cumsum(amounts) - amounts
     parts = (before <= room).astype(np.float64)  # An amount of nothing fits as long as all before it do.
     np.divide(np.clip(room - before, 0.0, amounts), amounts, out=parts, where=amounts > 0.0)
-    return parts
+    return np.minimum.accumulate(parts)  # sums of very different amounts are rounded, their order is not
 
 
 class Forecast(NamedTuple):
