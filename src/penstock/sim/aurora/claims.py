@@ -1,6 +1,6 @@
-"""The Aurora paper's sentences about its figures, held against the rows measured.
+"""The Aurora paper's sentences about its figures, compared with the measured rows.
 
-A claim that does not hold is told as such: `holds` is computed, never written down. Where the paper uses a word and no
+`holds` is computed, never written down. Where the paper uses a word and no
 number, the reading stands in the claim itself. What Penstock promises beyond the paper is marked as ours.
 """
 

@@ -1,7 +1,7 @@
 """The Aurora paper's evaluation (Tatbul et al. 2003, section 6), and road maps beyond the paper.
 
-Each function makes one figure: it runs the experiment, gives the rows behind the plot, and puts the paper's sentences
-about that figure to the test (`aurora_claims`).
+Each function makes one figure: it runs the experiment, returns the rows behind the plot, and tests the paper's
+sentences about that figure (`claims`).
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ EXCESS = tuple(round(1.22 * GAPS[0] / gap - 1.0, 4) for gap in GAPS)
 SKEWS = (0.0, 0.25, 0.5, 0.75, 1.0)
 #: Figure 11 leaves the lowest load out: drops by value lose almost nothing there, so a ratio to that is meaningless.
 SKEW_EXCESS = EXCESS[1:]
-#: Figure 12: up to ten times what can be done.
+#: Figure 12: up to ten times capacity.
 SHARED_EXCESS = (0.25, 0.5, 1.0, 2.0, 4.0, 9.0)
 SHARED_SKEWS = (0.0, 0.5, 1.0)
 #: Figure plus: networks without and with branches that several queries share.
@@ -40,7 +40,7 @@ PLUS_BOXES = 100
 
 @dataclass(frozen=True)
 class Effort(parallel.Effort):
-    """How much to run, and where."""
+    """The number of runs and their processes."""
 
     runs: int = 40
 
@@ -79,7 +79,7 @@ def figure_12(effort: Effort) -> Figure:
 
 
 def figure_plus(effort: Effort) -> Figure:
-    """What road maps lose on irregular networks: greedy, exact, ours, max-min, and all of that when rates drift."""
+    """Losses of road maps on irregular networks: greedy, exact, ours and max-min, also with drifting rates."""
     rows: list[Row] = []
     by_sharing: dict[float, list[PlusRun]] = {}
     for sharing in SHARING:
@@ -101,7 +101,7 @@ FIGURES: dict[str, Callable[[Effort], Figure]] = {
 
 
 def tasks(figure: str, runs: int) -> int:
-    """How many steps of progress a figure reports."""
+    """The number of progress steps that a figure reports."""
     return runs * {"9": 1, "10": 1, "11": len(SKEWS), "12": len(SHARED_SKEWS), "plus": len(SHARING)}[figure]
 
 
@@ -147,7 +147,7 @@ def _rows(runs: list[Measured], excesses: tuple[float, ...], algorithms: tuple[s
 
 
 def _ratios(rows: list[Row], column: str, over: str) -> None:
-    """Add to each row how many times the mean loss of an algorithm its own is; null if that one lost nothing."""
+    """Add to each row its loss relative to the mean loss of an algorithm; null if that one lost nothing."""
     base = {(row["skew"], row["excess_load"]): row[column]["mean"] for row in rows if row["algorithm"] == over}
     for row in rows:
         lost = base[row["skew"], row["excess_load"]]

@@ -16,12 +16,12 @@ HIGHEST_CONSTANT = 50
 LEVELS = 10
 #: Irregular queries: boxes behind the union, the share of maps among them, and the fewest boxes a query can have.
 _TAIL, _MAPS, _LEAST_QUERY = 6, 0.2, 4
-#: Replaced by what follows from the values; a network is not put together without one.
+#: Replaced by the graph that follows from the values; a network needs one.
 _SOME = LossTolerance([(100, 1.0), (0, 0.0)])
 
 
 def low_utilities(rng: np.random.Generator, outputs: int, skew: float) -> dict[str, float]:
-    """What the values of the first interval are worth at each output: k/10 with a probability of k to the -skew."""
+    """The utility of values of the first interval at each output: k/10 with a probability of k to the -skew."""
     levels = np.arange(1, LEVELS + 1)
     chances = levels**-skew
     drawn = rng.choice(levels, outputs, p=chances / chances.sum()) / LEVELS
@@ -52,7 +52,7 @@ def trees(
 
 
 def shared(rng: np.random.Generator, *, queries: int = 20, skew: float = 0.0) -> ValueNetwork:
-    """Identical queries on one input and one common operator, each with a filter of its own behind it."""
+    """Identical queries on one input and one common operator, each with its own filter behind it."""
     boxes = [Box("common", "filter", ("I0",), FILTER_COST)]
     boxes += [Box(f"own{query}", "filter", ("common",), FILTER_COST) for query in range(queries)]
     outputs = [Output(f"O{query}", f"own{query}", _SOME) for query in range(queries)]
@@ -65,7 +65,7 @@ def irregular(rng: np.random.Generator, *, boxes: int = 100, sharing: float = 0.
     """Queries whose costs, selectivities, rates and graphs of utility all differ.
 
     Each is a union of three filtered inputs with filters and maps behind it. With sharing, that share of the branches
-    takes its rows from a filter of another query instead of an input of its own.
+    takes its rows from a filter of another query instead of its own input.
 
     >>> made = irregular(np.random.default_rng(0), boxes=1000, sharing=0.3)
     >>> len(made.boxes), len(made.outputs), len(made.inputs)
@@ -104,7 +104,7 @@ def irregular(rng: np.random.Generator, *, boxes: int = 100, sharing: float = 0.
 
 
 def _spread(rng: np.random.Generator, count: int, slots: int) -> list[int]:
-    """So many filters over the streams that can have some."""
+    """Distribute filters over the streams that can have some."""
     return [int(one) for one in np.bincount(rng.integers(slots, size=count), minlength=slots)]
 
 
@@ -124,7 +124,7 @@ class _Making:
         return self._filtered(self.inputs[-1].name)
 
     def union(self, left: str, right: str) -> str:
-        """Two streams made one, with its filters."""
+        """The union of two streams, with its filters."""
         self.boxes.append(Box(f"u{len(self.boxes)}", "union", (left, right), UNION_COST))
         return self._filtered(self.boxes[-1].name)
 

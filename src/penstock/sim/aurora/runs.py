@@ -1,7 +1,7 @@
-"""Single runs behind the Aurora figures: one random network, every algorithm, what each loses in percent.
+"""Single runs behind the Aurora figures: one random network, every algorithm, the loss of each in percent.
 
-Capacity is what the network needs at a rate of one; an excess load of 0.22 is then a rate of 1.22. Nothing is drawn but
-the network itself and the order of Input-Random: what drops do is computed exactly.
+Capacity is the work of the network at a rate of one; an excess load of 0.22 is then a rate of 1.22. Only the network
+and the order of Input-Random are random: the effect of drops is computed exactly.
 """
 
 import time
@@ -22,7 +22,7 @@ from penstock.sim.aurora.networks import irregular, shared, trees
 from penstock.sim.aurora.value_network import ValueNetwork, Vector
 
 ALGORITHMS = ("random_ls", "semantic_ls", "input_random", "input_cost_top", "input_uniform", "input_cost_uniform")
-#: Input-Random is the mean of so many orders, as in the paper.
+#: Input-Random is the mean of this many orders, as in the paper.
 _ORDERS = 4
 
 Keep = Mapping[str, Vector | float]
@@ -38,7 +38,7 @@ class Loss(NamedTuple):
 
 @dataclass(frozen=True)
 class Measured:
-    """What algorithms lose on one network, by excess load and algorithm."""
+    """Losses on one network, by excess load and algorithm."""
 
     losses: dict[tuple[float, str], Loss]
 
@@ -54,7 +54,7 @@ def shared_network(run: int, seed: int, skew: float) -> ValueNetwork:
 
 
 def measured(network: ValueNetwork, excesses: tuple[float, ...], algorithms: tuple[str, ...], seed: int) -> Measured:
-    """What each algorithm loses at each excess load."""
+    """The loss of each algorithm at each excess load."""
     plans = _Plans(network, np.random.default_rng(seed), algorithms)
     found = {}
     for excess in excesses:
@@ -65,13 +65,13 @@ def measured(network: ValueNetwork, excesses: tuple[float, ...], algorithms: tup
 
 
 class _Plans:
-    """What each algorithm keeps of a network's rows."""
+    """Keep shares of each algorithm."""
 
     def __init__(self, network: ValueNetwork, rng: np.random.Generator, algorithms: tuple[str, ...]) -> None:
         self._network, self._rng = network, rng
         self._names = [one.name for one in network.network.inputs]
         self._loads = [network.by_origin.coefficients[name] for name in self._names]
-        # As the paper has it; what else a map can do is in figure plus.
+        # As in the paper; figure plus has the other maps.
         self._random = roadmap.build(network.by_origin, solver="greedy")
         self._semantic = network.semantic_map() if "semantic_ls" in algorithms else None
 
@@ -100,7 +100,7 @@ class _Plans:
         return [dict(zip(self._names, one.tolist(), strict=True)) for one in shares]
 
     def _told(self, keep: Mapping[str, float]) -> Keep:
-        """Drops on the network taken apart by origin, as drops on the network itself that tell rows apart by origin."""
+        """Drops on the network split by origin, as drops on the network itself that distinguish rows by origin."""
         found: dict[str, Vector | float] = {}
         for place, share in keep.items():
             source, _, target = (part.partition("|") for part in place.partition("->"))
@@ -112,7 +112,7 @@ class _Plans:
         return found
 
 
-# Figure plus: irregular networks, and what road maps lose on them.
+# Figure plus: irregular networks, and the losses of road maps on them.
 
 #: As built, and after rates have drifted.
 POLICIES = ("greedy_group", "greedy", "penstock", "exact", "max_min")
@@ -122,7 +122,7 @@ _WALK = (0.01, 0.01, 0.01, 0.5, 0.005, 0.005, 0.005)
 
 
 class Fare(NamedTuple):
-    """How a policy fares: utility lost in percent of all, and the utility of the query that fares worst."""
+    """Results of a policy: utility lost in percent of all, and the utility of the worst query."""
 
     loss: float
     worst: float
@@ -133,8 +133,8 @@ class PlusRun:
     """One irregular network."""
 
     fares: dict[tuple[float, str], Fare]  #: by excess load and policy
-    build_ms: dict[str, float]  #: what it took to make each policy's map; for `exact` to solve one program
-    behind: float  #: what the kept map lost against a fresh one at most, anywhere on the walk
+    build_ms: dict[str, float]  #: build time of each policy's map; for `exact`, of one program
+    behind: float  #: the maximum loss of the kept map against a fresh one, over the walk
     built: int  #: how often the kept map was built
 
 
@@ -179,7 +179,7 @@ def plus_run(run: int, seed: int, *, boxes: int, sharing: float, excesses: tuple
 
 
 def _keep(made: RoadMap, network: Network, rates: Mapping[str, float], excess: float) -> Mapping[str, float]:
-    """What a map keeps when the load is so much above what can be done."""
+    """Keep shares of a map at this excess load."""
     load = network.load(rates)
     return made.entry(made.find(load * excess / (1.0 + excess), rates)).keep
 

@@ -1,8 +1,8 @@
 """Query networks over rows with one value each, computed exactly: no row is drawn, every value is followed.
 
-Inputs bring whole values from 0 to 100, each as often as any other. A filter lets values above its constant through. So
-what flows on an arc is rows a second by input and value; a random drop scales them, a semantic drop cuts values out.
-A whole value stands for the numbers up to half a one away from it, so that a cut can take a part of its rows.
+Inputs bring whole values from 0 to 100, each as often as any other. A filter passes values above its constant. So
+an arc carries rows a second by input and value; a random drop scales them, a semantic drop removes values.
+A whole value represents the numbers up to 0.5 away from it, so that a cut can take a part of its rows.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ Vector = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a network does under drops."""
+    """The load and output of a network under drops."""
 
     load: float  #: work a second
     delivered: dict[str, Vector]  #: rows a second at each output, by value
@@ -39,11 +39,11 @@ class ValueNetwork:
 
     network: Network  #: its shape, with costs; selectivities follow from the constants
     above: Mapping[str, float]  #: the constant of each filter
-    low_utility: Mapping[str, float]  #: for each output, what its values up to `bend` are worth; the others are worth 1
+    low_utility: Mapping[str, float]  #: for each output, the utility of values up to `bend`; others have utility 1
     bend: float = 50.0  #: where the second interval of values begins
 
     def run(self, rate: float, keep: Mapping[str, Vector | float] | None = None) -> Outcome:
-        """All inputs bring `rate` rows a second; places in `keep` let a share through.
+        """All inputs bring `rate` rows a second; places in `keep` pass a share.
 
         Args:
             rate: Rows a second of each input.
@@ -79,7 +79,7 @@ class ValueNetwork:
 
     @cached_property
     def graphs(self) -> dict[str, ValueQos]:
-        """What each output's values are worth: a histogram with a cell a value, as the output sees them."""
+        """The utility of each output's values: a histogram with one cell per value."""
         return {name: self._graph(name) for name in self.low_utility}
 
     def _graph(self, output: str) -> ValueQos:
@@ -93,7 +93,7 @@ class ValueNetwork:
 
     @cached_property
     def by_origin(self) -> Network:
-        """The network with what filters let through of each input's rows, and the loss tolerance of each output."""
+        """The network with the selectivity of filters for each input, and the loss tolerance of each output."""
         passed: dict[str, dict[str, float]] = {one.name: {one.name: -1.0} for one in self.network.inputs}
         for name in self.network.order:
             if self.network.into[name]:
@@ -111,7 +111,7 @@ class ValueNetwork:
 
     @cached_property
     def with_values(self) -> Network:
-        """The network with its filters' conditions and what the outputs' values are worth."""
+        """The network with its filters' conditions and the utility of the outputs' values."""
         boxes = [
             replace(box, where=f"value > {self.above[box.name] + 0.5}") if box.name in self.above else box
             for box in self.network.boxes
@@ -148,7 +148,7 @@ class ValueNetwork:
         return build(network, judged=judged, step=step)
 
     def kept(self, entry: Entry) -> dict[str, Vector | float]:
-        """What an entry lets through, as `run` takes it."""
+        """Keep shares of an entry, as `run` takes them."""
         found: dict[str, Vector | float] = dict(entry.keep)
         for place, predicate in entry.predicates.items():
             shares = np.ones((len(self.network.inputs), len(VALUES)))

@@ -1,7 +1,7 @@
-"""The LAS paper's sentences about its figures, held against the rows measured.
+"""The LAS paper's sentences about its figures, compared with the measured rows.
 
-A claim that does not hold is told as such: `holds` is computed, never written down. Where the paper uses a word and no
-number, the reading stands in the claim itself. What Penstock promises beyond the paper is marked as ours.
+`holds` is computed, never written down. Where the paper uses a word and no
+number, the claim states the reading. Claims of Penstock beyond the paper are marked as ours.
 """
 
 from collections.abc import Mapping

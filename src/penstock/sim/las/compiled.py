@@ -1,9 +1,9 @@
 """The fast path: the same machines as in `penstock.core`, one compiled loop each.
 
 A figure of a paper needs hundreds of millions of verdicts. These loops give, row for row, the verdicts that
-`queueing.simulate` gets from the readable machines (a test compares them), a few hundred times faster. They may be
-this short because one operator serves rows in order: a row let through starts when it arrives or when the row before it
-ends. Every constant comes in as an argument, since compiled code on disk would not notice that one has changed.
+`queueing.simulate` gets from the readable machines (a test compares them), a few hundred times faster. They are
+short because one operator serves rows in order: an admitted row starts when it arrives or when the row before it
+ends. Every constant is an argument, because compiled code on disk would not notice a changed one.
 
 Each loop returns the queuing latency of every row, NaN for a dropped one.
 """
@@ -23,7 +23,7 @@ Columns = NDArray[np.intp]
 
 @compiled
 def base_line(arrivals: Floats, costs_s: Floats, coins: Floats, drop_share: float, calm_rows: int) -> Floats:
-    """Base Line: drop where the row's coin, from [0, 1), falls under the share."""
+    """Base Line: drop if the row's coin, from [0, 1), is below the share."""
     rows = len(arrivals)
     queuing = np.full(rows, np.nan)
     end = 0.0
@@ -76,11 +76,11 @@ def las(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loop on purpose
     delay_s: float,
     stop_after_nop: bool,  # noqa: FBT001 - as above
 ) -> tuple[Floats, int]:
-    """LAS as published, with the running average; also how many rows passed in NOP."""
+    """LAS as published, with the running average; also the number of rows admitted in NOP."""
     rows = len(keys)
     depth = columns.shape[0]
     queuing = np.full(rows, np.nan)
-    # Rows let through, in order: which, when done, and the request they carry.
+    # Admitted rows, in order: number, end, and the request they carry.
     sent = np.empty(rows, np.int64)
     finish = np.empty(rows)
     request = np.full(rows, np.nan)
@@ -94,7 +94,7 @@ def las(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loop on purpose
     snapshot = np.zeros((depth, width))
     count = 0.0
     total_cost = 0.0
-    # Messages on their way.
+    # Messages in transit.
     delta_at = np.empty(rows)
     delta = np.empty(rows)
     deltas = 0

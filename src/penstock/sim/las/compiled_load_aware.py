@@ -1,7 +1,7 @@
 """The fast path of Penstock's own shedder: one compiled loop for `penstock.core.row.load_aware` and its parts.
 
-What `penstock.sim.las.compiled` says of its loops holds here too: the same verdicts as the readable machines, row for
-row, and every constant as an argument.
+As in `penstock.sim.las.compiled`, the verdicts equal those of the readable machines row for row, and every constant is
+an argument.
 """
 
 import math
@@ -58,7 +58,7 @@ def load_aware_loop(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loo
     items = columns.shape[1]
     width = tuning.sketch_columns
     queuing = np.full(rows, np.nan)
-    # Rows let through, in order: which, when done, and whether a request (and with which sums) goes along.
+    # Admitted rows, in order: number, end, and the request with its sums, if any.
     sent = np.empty(rows, np.int64)
     finish = np.empty(rows)
     request_of = np.full(rows, -1, np.int64)
@@ -262,7 +262,7 @@ def load_aware_loop(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loo
     return queuing
 
 
-# As in `fast`, and again here: compiled code on disk notices a change in its own file only.
+# Repeated from `compiled`, because compiled code on disk notices changes only in its own file.
 @compiled
 def _sketched(frequency: Floats, work: Floats, columns: Columns, key: int, mean: float) -> float:
     """`CostSketch.estimate`."""

@@ -1,7 +1,7 @@
 """The LAS paper's evaluation (section 5) and how Penstock's own shedder compares.
 
-Each function makes one figure: it runs the experiment, gives the rows behind the plot, and puts the paper's sentences
-about that figure to the test (`las_claims`). What "after NOP" means is explained in `penstock.sim.las.runs`.
+Each function makes one figure: it runs the experiment, returns the rows behind the plot, and tests the paper's
+sentences about that figure (`claims`). `runs` explains "after NOP".
 """
 
 import math
@@ -29,15 +29,15 @@ WINDOW_ROWS, PHASE_TARGET_S = 4_000, 0.064
 SERIES_ALGORITHMS = ("straw_man", "las", "las_first_check", "full_knowledge", "penstock")
 #: Figure 7: windows of 10,000 rows and the target of the mention application.
 MENTION_WINDOW_ROWS, MENTION_TARGET_S = 10_000, 0.032
-#: Figure plus looks at the phases of Figure 6 in so many runs at most.
+#: The maximum number of runs of Figure 6's phases in Figure plus.
 _PHASE_RUNS = 12
-#: Rounding allowed when a mean of thirty thousand latencies is held against the target.
+#: Rounding allowed when a mean of thirty thousand latencies is compared with the target.
 _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
 class Effort(parallel.Effort):
-    """How much to run, where, and how precise LAS's sketch is."""
+    """The number of runs, their processes, and the precision of LAS's sketch."""
 
     runs: int = 60
     epsilon: float = Setting().epsilon
@@ -68,7 +68,7 @@ def figure_eps(effort: Effort) -> Figure:
 
 
 def figure_6(effort: Effort) -> Figure:
-    """Latency and drops as the stream unfolds through phases A to G."""
+    """Latency and drops over phases A to G of the stream."""
     series = _phase_series(effort, SERIES_ALGORITHMS)
     rows: list[Row] = []
     for algorithm in SERIES_ALGORITHMS:
@@ -95,9 +95,9 @@ def figure_6(effort: Effort) -> Figure:
 
 
 def figure_7(effort: Effort, recorded: Stream | None = None, origin: Row | None = None) -> Figure:
-    """Completion latency of the mention application as the stream unfolds (one run).
+    """Completion latency of the mention application over the stream (one run).
 
-    `recorded` is a stream to run in place of the synthetic one, `origin` what to say of where it comes from.
+    `recorded` is a stream to run instead of the synthetic one, `origin` describes its source.
     """
     if recorded is None:
         keys, costs, items = workload.mentions(effort.seed)
@@ -201,7 +201,7 @@ FIGURES: dict[str, Callable[[Effort], Figure]] = {
 
 
 def tasks(figure: str, runs: int) -> int:
-    """How many steps of progress a figure reports."""
+    """The number of progress steps that a figure reports."""
     settings = len({setting for _, _, setting in _VARIANTS})
     return {
         "4": len(UNDER_PROVISIONING) * runs,
@@ -266,7 +266,7 @@ def _phase_windows(
 ) -> dict[str, list[tuple[float, float]]]:
     stream = workload.phases(seed * 1_000_003 + run, phase_rows=PHASE_ROWS)
     setting = Setting(target_s=PHASE_TARGET_S, under_provisioning=0.0, epsilon=epsilon)
-    known_mean_s = float(stream.costs_s[:PHASE_ROWS].mean())  # Straw-Man was told the mean when all was well
+    known_mean_s = float(stream.costs_s[:PHASE_ROWS].mean())  # Straw-Man knows the mean before the overload
     las_run = LasRun(stream, setting, seed * 1_000_003 + run, known_mean_s=known_mean_s)
     windows = {}
     for algorithm in algorithms:

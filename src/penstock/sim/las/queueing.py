@@ -1,8 +1,8 @@
 """One shedder, one queue, one operator on virtual time: the readable simulation that every policy runs in.
 
 Rows arrive at the shedder at given times, wait in one first-in-first-out queue and are executed one after the other.
-Messages of the operator reach the shedder after a fixed delay. At the same moment messages come before completions,
-and completions before arrivals.
+Messages of the operator reach the shedder after a fixed delay. At the same moment messages precede completions,
+and completions precede arrivals.
 """
 
 from collections import deque
@@ -22,7 +22,7 @@ _MESSAGE, _COMPLETION, _ARRIVAL = 0, 1, 2
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of every row."""
+    """The outcome of every row."""
 
     queuing_s: NDArray[np.float64]  #: time between arrival and start; NaN for a dropped row
     weights: NDArray[np.float64]  #: weight of a kept row; 0 for a dropped one
@@ -30,7 +30,7 @@ class Outcome:
 
     @property
     def kept(self) -> NDArray[np.bool_]:
-        """Which rows were let through."""
+        """Which rows were admitted."""
         return ~np.isnan(self.queuing_s)
 
 
@@ -50,7 +50,7 @@ def simulate(  # noqa: C901 - three small events that share one state
     delay_s: float = 0.0,
     must_keep: NDArray[np.bool_] | None = None,
 ) -> Outcome:
-    """Run the whole stream through shedder and operator; `delay_s` is how long a message travels."""
+    """Run the whole stream through shedder and operator; `delay_s` is the delay of a message."""
     if not delay_s >= 0.0:
         raise PenstockError.setting("delay_s", delay_s, "a number of seconds from 0 up")
     if must_keep is not None and len(must_keep) != stream.rows:

@@ -1,8 +1,8 @@
 """One run of the LAS experiments: a stream, every algorithm on it, and what is measured.
 
-All algorithms of a run see the same rows at the same times. While the published LAS is still in NOP the stream comes at
-90 percent of capacity, since the paper assumes no overload then; the algorithms without such a phase let those rows
-through as well, and all are measured from there on. Penstock's own has no such phase: it is on from the first row.
+All algorithms of a run see the same rows at the same times. While the published LAS is in NOP the stream comes at
+90 percent of capacity, because the paper assumes no overload there. Algorithms without such a phase admit those rows
+too, and all are measured afterwards. Penstock's shedder has no such phase: it acts from the first row on.
 """
 
 from dataclasses import dataclass
@@ -51,7 +51,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What one algorithm did to one stretch of a stream."""
+    """Results of one algorithm on one part of a stream."""
 
     queuing_s: float  #: mean over kept rows; NaN if none was kept
     dropped: int
@@ -86,7 +86,7 @@ class LasRun:
     ) -> None:
         """`seed` is the seed of every hash; `calm_rows` rows pass before the comparison begins.
 
-        `known_mean_s` is the mean cost that Straw-Man is told, the stream's own if nothing else is said.
+        `known_mean_s` is the mean cost that Straw-Man knows; by default that of the stream.
         """
         self.stream = stream
         self.setting = setting
@@ -132,7 +132,7 @@ class LasRun:
                 raise ValueError(f"no such algorithm: {algorithm}")
 
     def nop_rows(self) -> int:
-        """How many rows the published LAS lets through before it knows anything."""
+        """The number of rows that the published LAS admits before it has any estimate."""
         return self._las(first_check=False, stop_after_nop=True)[1]
 
     def results(self, algorithms: tuple[str, ...]) -> dict[str, RunResult]:

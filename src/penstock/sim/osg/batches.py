@@ -1,9 +1,9 @@
 """Grouping by cost as on Spark, on virtual time: the rows of a micro-batch are dealt to partitions, and costs learned.
 
-A batch takes in what came while the one before it ran, deals its rows to the partitions and ends when the slowest of
-them is done. What rows cost by key and partition is learned from each batch (`core.grouping.partition_costs`), carried
-by the plans of the loop, and dealt by in the next (`core.grouping.deal`). With Full Knowledge the deal goes by each
-row's true cost and each partition's true speed, as `grouping.by_cost(cost=..., factors=...)` does.
+A batch contains the rows that arrived during the previous one, deals them to the partitions and ends with the slowest
+partition. Costs by key and partition are learned from each batch (`core.grouping.partition_costs`), carried by the
+plans of the loop, and used by the next deal (`core.grouping.deal`). With Full Knowledge the deal uses each row's true
+cost and each partition's true speed, as `grouping.by_cost(cost=..., factors=...)` does.
 """
 
 import numpy as np
@@ -44,7 +44,7 @@ class _Batches:
         self._costs: Costs | None = None  # what plans carry
 
     def run(self) -> Floats:
-        """Batch after batch until the stream is used up; how long each row took."""
+        """Run batch after batch until the stream ends; return the completion time of each row."""
         arrivals_s, finish_s = self._stream.arrivals_s, np.zeros(self._stream.rows)
         done, now_s, number = 0, 0.0, 0
         while done < len(arrivals_s):
@@ -73,7 +73,7 @@ class _Batches:
         return deal(strata, np.arange(rows.start, rows.stop), table, self._partitions, batch % self._partitions)
 
     def _learn(self, batch: int, now_s: float, rows: slice, dealt: NDArray[np.int32], work_s: Floats) -> None:
-        """Tell the loop what rows cost, if a deal by it would differ."""
+        """Pass the costs of rows to the loop if the deal would change."""
         if self._how != "by_cost":
             return
         parts = {}

@@ -1,8 +1,7 @@
-"""The OSG paper's sentences about its figures, held against the rows measured.
+"""The OSG paper's sentences about its figures, compared with the measured rows.
 
-A claim that does not hold is told as such: `holds` is computed, never written down. Where the paper uses a word and no
-number, the reading stands in the claim itself; a number is met if the measured one is as near as the claim says. What
-Penstock promises beyond the paper is marked as ours.
+`holds` is computed, never written down. Where the paper uses a word and no number, the claim states the reading; a
+number is met within the tolerance of the claim. Claims of Penstock beyond the paper are marked as ours.
 """
 
 import math

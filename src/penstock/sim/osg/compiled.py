@@ -1,12 +1,11 @@
 """The fast path of grouping: the machines of `penstock.core.grouping.osg` and of the baselines, one compiled loop each.
 
-What `penstock.sim.las.compiled` says of its loops holds here too: row for row what the readable machines do (a test
-compares them), and every constant comes in as an argument. Rows of one instance are executed in the order they were
-assigned, so its queue is a list through `after`: from each row to the next one of the same instance. Whatever an
-instance reports of a row reaches the scheduler `delay_s` after the row is done. At the same moment messages come before
-arrivals, and those of a lower instance first.
+As in `penstock.sim.las.compiled`, the results equal those of the readable machines row for row (a test compares them),
+and every constant is an argument. An instance executes rows in the order of assignment, so its queue is a linked list:
+`after` leads from each row to the next one of the same instance. A report reaches the scheduler `delay_s` after its row
+is done. At the same moment messages precede arrivals, and lower instances come first.
 
-Each loop returns when every row was done.
+Each loop returns the completion time of every row.
 """
 
 import math
@@ -44,7 +43,7 @@ def full_knowledge(
     schedulers: int,
     clamp: bool,  # noqa: FBT001 - compiled functions take no keywords
 ) -> Floats:
-    """Each scheduler adds up the exact costs of its own rows and takes the instance with the least."""
+    """Each scheduler sums the exact costs of its own rows and selects the instance with the least."""
     rows = len(arrivals)
     stretches, instances = speeds.shape
     finish = np.empty(rows)
@@ -127,7 +126,7 @@ def osg(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loop on purpose
     rows = len(keys)
     stretches, instances = speeds.shape
     depth = columns.shape[0]
-    # Every row: when it is done, what it costs, which comes next, what it carries and what is reported of it.
+    # Every row: end, cost, next row, request and report.
     finish = np.empty(rows)
     busy_s = np.empty(rows)
     after = np.full(rows, -1, np.int64)
@@ -147,7 +146,7 @@ def osg(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loop on purpose
     snapshot = np.zeros((instances, depth, width))
     count = np.zeros(instances)
     total = np.zeros(instances)
-    # Matrices sent, in the order they were made.
+    # Matrices sent, in order.
     room = rows // window_rows + 1
     sent_frequency = np.empty((room, depth, width))
     sent_work = np.empty((room, depth, width))
@@ -211,7 +210,7 @@ def osg(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loop on purpose
                 at = after[at]
             running[instance] = at
         while True:
-            # The next message on its way, by time and then by instance; rows that say nothing are passed over.
+            # The next message in transit, by time and then by instance; rows without a message are skipped.
             first = -1
             for instance in range(instances):
                 at = reported[instance]

@@ -1,8 +1,7 @@
 """The fast path of Penstock's own grouping: one compiled loop for `penstock.core.grouping.ready_time` and its parts.
 
-What `penstock.sim.las.compiled` and `penstock.sim.osg.compiled` say of their loops holds here too. Rows of one
-scheduler at one instance are a list through `next_own`; schedulers share nothing, so reports to one are taken in when
-it next decides.
+The rules of `penstock.sim.las.compiled` and `penstock.sim.osg.compiled` apply. Rows of one scheduler at one instance
+are a list through `next_own`. Schedulers share nothing, so a scheduler processes its reports at its next decision.
 """
 
 import math
@@ -49,7 +48,7 @@ def ready_time_loop(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loo
     stretches, instances = speeds.shape
     depth, items = columns.shape
     width, places = tuning.sketch_columns, tuning.heavy_places
-    # Every row: when it is done, what it costs, who comes next, what was expected, and when its report arrives.
+    # Every row: end, cost, next row, expected cost, and the arrival of its report.
     finish = np.empty(rows)
     busy_s = np.empty(rows)
     expected = np.empty(rows)
@@ -70,7 +69,7 @@ def ready_time_loop(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loo
     unreported_first = np.full((schedulers, instances), -1, np.int64)
     unreported_last = np.full((schedulers, instances), -1, np.int64)
     reports = 0
-    # The schedulers: what each believes of each instance ...
+    # The schedulers: estimates of each instance ...
     next_report = np.full((schedulers, instances), -1, np.int64)
     own_last = np.full((schedulers, instances), -1, np.int64)
     oldest = np.full((schedulers, instances), -1, np.int64)
@@ -360,7 +359,7 @@ def _forget(  # noqa: PLR0913, PLR0917 - compiled functions take no keywords
                 work[i, j] = 0.0
 
 
-# As in `fast_osg`, and again here: compiled code on disk notices a change in its own file only.
+# Repeated from `compiled`, because compiled code on disk notices changes only in its own file.
 @compiled
 def _sketched(frequency: Floats, work: Floats, columns: Columns, key: int, mean: float) -> float:
     """`CostSketch.estimate`."""

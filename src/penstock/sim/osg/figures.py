@@ -1,7 +1,7 @@
 """The OSG paper's evaluation (section 5), its readings, and how Penstock's own grouping compares.
 
-Each function makes one figure: it runs the experiment, gives the rows behind the plot, and puts the paper's sentences
-about that figure to the test (`osg_claims`). Figure 12 is the prototype's, and runs on Spark.
+Each function makes one figure: it runs the experiment, returns the rows behind the plot, and tests the paper's
+sentences about that figure (`claims`). Figure 12 is the prototype's, and runs on Spark.
 """
 
 from collections.abc import Callable
@@ -36,7 +36,7 @@ CHANGE = Setting(
     most_ms=640.0,
     speeds=((1.05, 1.025, 1.0, 0.975, 0.95), (0.90, 0.95, 1.0, 1.05, 1.10)),
 )
-#: Figures 13 and 14: instances, and at most so many runs, as in the paper.
+#: Figures 13 and 14: instances, and the maximum number of runs, as in the paper.
 APPLICATION_INSTANCES = tuple(range(2, 11))
 APPLICATION_RUNS = 10
 
@@ -61,7 +61,7 @@ BATCHED = {
 #: How often an instance reports to Penstock's scheduler, and how late that arrives.
 REPORT_ROWS = (1, 4, 16, 64)
 REPORT_FEEDBACK_MS = (20.0, 500.0)
-#: Figure readings: what the paper leaves open in OSG, and where it matters.
+#: Figure readings: open points of OSG, and the loads at which they matter.
 READINGS = {
     "printed": Setting(),
     "first_check": Setting(first_check=True),
@@ -74,7 +74,7 @@ _READ = ("round_robin", "osg", "full_knowledge")
 
 @dataclass(frozen=True)
 class Effort(parallel.Effort):
-    """How much to run, and where."""
+    """The number of runs and their processes."""
 
     runs: int = 50
     rows: int | None = None  #: of the applications' streams; as many as the paper's if not given
@@ -132,7 +132,7 @@ def figure_10(effort: Effort) -> Figure:
 
 
 def figure_11(effort: Effort) -> Figure:
-    """Completion time as the stream unfolds and the instances' speeds change (one run), and when RUN is reached."""
+    """Completion time over a stream with changing speeds of instances (one run), and when RUN is reached."""
     run = OsgRun(CHANGE, 0, effort.seed)
     series = {algorithm: run.run(algorithm) for algorithm in ALGORITHMS}
     rows = [
@@ -162,7 +162,7 @@ def figure_11(effort: Effort) -> Figure:
 def figure_13(effort: Effort, recorded: KeyedStream | None = None, origin: Row | None = None) -> Figure:
     """The mention application: average completion time against the number of instances.
 
-    `recorded` is a stream to run in place of the synthetic ones, `origin` what to say of where it comes from.
+    `recorded` is a stream to run instead of the synthetic ones, `origin` describes its source.
     """
     rows, messages, parameters = _application(effort, MENTION, recorded, origin)
     return Figure("osg", "13", parameters, rows, osg_claims.figure_13(rows, messages))
@@ -175,7 +175,7 @@ def figure_14(effort: Effort, recorded: KeyedStream | None = None, origin: Row |
 
 
 def figure_plus(effort: Effort) -> Figure:
-    """Penstock's own grouping beside the others, when what instances tell arrives late."""
+    """Penstock's own grouping beside the others, with late reports of instances."""
     rows: list[Row] = []
     for feedback_ms in FEEDBACK_MS:
         for name, setting in PLUS_DISTRIBUTIONS.items():
@@ -199,7 +199,7 @@ def figure_plus(effort: Effort) -> Figure:
 
 
 def _reports(effort: Effort, rows_a_report: int) -> Row:
-    """Penstock's speed-up and messages when an instance reports only after so many rows, news 20 and 500 ms late."""
+    """Penstock's speed-up and messages by the number of rows per report, with reports 20 and 500 ms late."""
     found: Row = {"report_rows": rows_a_report}
     for feedback_ms in REPORT_FEEDBACK_MS:
         setting = replace(_PLUS, feedback_ms=feedback_ms, report_rows=rows_a_report)
@@ -239,7 +239,7 @@ def _batched(number: int, *, setting: Setting, seed: int) -> dict[str, float]:
 
 
 def figure_readings(effort: Effort) -> Figure:
-    """OSG and Full Knowledge under each reading of what the paper leaves open, at four loads."""
+    """OSG and Full Knowledge under each reading of the open points, at four loads."""
     rows: list[Row] = []
     for reading, setting in READINGS.items():
         for load in READING_LOADS:
@@ -265,7 +265,7 @@ FIGURES: dict[str, Callable[[Effort], Figure]] = {
 
 
 def tasks(figure: str, runs: int) -> int:
-    """How many steps of progress a figure reports."""
+    """The number of progress steps that a figure reports."""
     if figure in {"13", "14", "batches"}:
         return len(BATCHED if figure == "batches" else APPLICATION_INSTANCES) * min(runs, APPLICATION_RUNS)
     points = {

@@ -1,4 +1,4 @@
-"""What claims about OSG are made of: how near a number must come, how words are read, and what rows say."""
+"""Parts of claims about OSG: tolerances of numbers, readings of words, and values from rows."""
 
 from collections.abc import Callable, Mapping
 from itertools import pairwise
@@ -14,7 +14,7 @@ OURS = "not in the paper; our bar: "
 PAPER = ("round_robin", "osg", "full_knowledge")
 NAMES = {"round_robin": "Round-Robin", "osg": "OSG", "full_knowledge": "Full Knowledge"}
 
-# How near a measured number must come to a stated one.
+# Tolerances of measured numbers around stated ones.
 OSG_NEAR = 0.05  #: speed-up of OSG
 OSG_NEARER = 0.03  #: speed-up of OSG where the stated one is below 1.1
 KNOWN_NEAR = 0.10  #: of the stated speed-up of Full Knowledge
@@ -56,7 +56,7 @@ class Reached(NamedTuple):
 
 
 def reading_name(name: str) -> str:
-    """How a reading of the paper is called."""
+    """The name of a reading of the paper."""
     return {
         "printed": "as printed",
         "first_check": "matrices at the first check",

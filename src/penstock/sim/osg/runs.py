@@ -45,16 +45,16 @@ class Setting:
     tolerance: float = 0.05  #: mu
     epsilon: float = 0.05
     delta: float = 0.1
-    feedback_ms: float = 0.0  #: how long every message from an instance to a scheduler travels
+    feedback_ms: float = 0.0  #: the delay of every message from an instance to a scheduler
     schedulers: int = 1  #: section 4.1's parallelised S
     #: Factors on cost by instance, a tuple for each equal stretch of the stream; none: 1 everywhere.
     speeds: tuple[tuple[float, ...], ...] = ()
     first_check: bool = False  #: send the matrices at the first check, as some of the paper's numbers imply
-    clamp: bool = False  #: an idle instance's estimated time is pulled up to now
+    clamp: bool = False  #: an idle instance's estimated time is raised to the current time
     report_rows: int = 1  #: executed rows in one report to Penstock's own scheduler
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be run."""
+        """Refuse invalid settings."""
         for name in ("rows", "items", "cost_values", "instances", "window_rows", "schedulers", "report_rows"):
             whole_number(name, getattr(self, name), 1)
         for name in ("least_ms", "tolerance", "feedback_ms"):
@@ -74,7 +74,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What one algorithm did in one run."""
+    """Results of one algorithm in one run."""
 
     completion_ms: Floats  #: from arrival until done, by row
     makespan_s: float  #: from the first arrival until the last row is done
@@ -121,8 +121,8 @@ class OsgRun:
     ) -> Self:
         """A given stream: keys numbered from 0 to `items` - 1, costs, and the gap, or gaps, between rows.
 
-        Without gaps the rows come at the constant rate that `over_provisioning` asks for. What the setting says of
-        rows, items, costs and their distribution does not matter. `seed` is that of the hash functions.
+        Without gaps the rows come at the constant rate given by `over_provisioning`. Rows, items, costs and their
+        distribution in the setting are ignored. `seed` is that of the hash functions.
         """
         numbered = np.asarray(keys, np.int64)
         costs_s = np.asarray(costs_ms, np.float64) / 1e3
@@ -194,7 +194,7 @@ class OsgRun:
 
 
 def _item_costs_s(setting: Setting, rng: np.random.Generator) -> Floats:
-    """What each item costs: n(w) values at constant distance, each given to as many random items."""
+    """The cost of each item: n(w) values at constant distance, each assigned to equally many random items."""
     values_s = np.linspace(setting.least_ms, setting.most_ms, setting.cost_values) / 1e3
     costs_s = np.repeat(values_s, setting.items // setting.cost_values)
     rng.shuffle(costs_s)

@@ -1,8 +1,8 @@
 """The streams of OSG's two applications (section 5.3): synthetic with the stated statistics, or recorded.
 
-What the paper states of a stream is met: rows, keys, the share of the most frequent key, least, most and mean cost.
-What it does not state had to be chosen: keys are Zipf, costs are exponential between least and most and have nothing
-to do with how frequent a key is, and a row costs what its key costs.
+A stream has the statistics that the paper states: rows, keys, the share of the most frequent key, and minimum, maximum
+and mean cost. Chosen here: keys follow Zipf's law; costs are exponential between minimum and maximum, independent of
+the frequency of a key; a row has the cost of its key.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ _SCALES = 0.03, 1e3
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """What the paper states of an application's stream."""
+    """Statistics of an application's stream, from the paper."""
 
     name: str
     rows: int
@@ -35,7 +35,7 @@ class Application:
     least_ms: float
     most_ms: float
     mean_ms: float
-    #: The most frequent cost and the share of rows that have it; REACH has one, and its most frequent key too costs so.
+    #: The most frequent cost and its share of rows; REACH has one, which is also the cost of its most frequent key.
     common_ms: float = 0.0
     common_share: float = 0.0
 
@@ -46,7 +46,7 @@ REACH = Application("reach", 2_114_269, 9_960, 0.0038, 0.01, 70.0, 20.0, common_
 
 @dataclass(frozen=True, slots=True)
 class KeyedStream:
-    """Rows in the order they arrive: keys numbered from 0 to `items` - 1, and what each row costs."""
+    """Rows in order of arrival: keys numbered from 0 to `items` - 1, and the cost of each row."""
 
     keys: Ints
     costs_ms: Floats
@@ -54,7 +54,7 @@ class KeyedStream:
 
     @property
     def facts(self) -> dict[str, float | int]:
-        """What there is to say of it."""
+        """Statistics of the stream."""
         return {
             "rows": len(self.keys),
             "distinct_keys": len(np.unique(self.keys)),
@@ -80,7 +80,7 @@ def synthetic(application: Application, rows: int, number: int, seed: int) -> Ke
 
 
 def costs_by_key(application: Application, share: Floats, rng: np.random.Generator) -> Floats:
-    """What each key costs, so that rows drawn with these shares have the application's mean cost.
+    """The cost of each key, such that rows drawn with these shares have the application's mean cost.
 
     >>> costs = costs_by_key(REACH, np.full(1000, 0.001), np.random.default_rng(0))
     >>> round(float(costs.mean()), 3), float(costs.min()), float(costs.max())
@@ -122,7 +122,7 @@ def recorded(path: Path, key: str, cost: str | None, application: Application, s
 
 
 def has_column(path: Path, name: str) -> bool:
-    """Whether the file has such a column; false too if it cannot be read, which reading its key will tell."""
+    """Whether the file has such a column; false for an unreadable file, which fails when its key is read."""
     try:
         workload.read_columns(path, [name])
     except (PenstockError, pa.ArrowException):
