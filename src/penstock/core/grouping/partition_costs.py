@@ -8,8 +8,9 @@ $$\hat w_{b,j} = f_j\,\hat w_b$$
   is averaged over batches, and the average counts only as far as it stands out from its own error, so that equal
   partitions get equal factors: $\log f_j = \max(0, 1 - 2\sigma^2 / (n\,m^2))\, m$. The scatter of ratios is learned
   too, and assumed to be large until then; one batch alone changes nothing.
-- If the last two batches deviate from that average by three deviations, the past is forgotten. - A bucket measured
-often on a partition whose cost there differs from factor times shape gets its own cost, shrunk towards theirs.
+- If the last two batches deviate from that average by three deviations, the past is forgotten.
+- A bucket measured often on a partition whose cost there differs from factor times shape gets its own cost, shrunk
+  towards theirs.
 
 Only ratios of costs matter to a deal, so a common slowdown is removed first.
 """

@@ -21,6 +21,9 @@ from functools import cached_property
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from penstock.core.network.model import Arc, Network
 
 #: A flow this share of a place's own apart is the same.
@@ -156,6 +159,14 @@ class Skeleton:
             for index in branches:
                 pour(index, at_end[end])
         return at_place, at_end
+
+    def coming(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Rows that come to each end if these pass the places, of one plan or of several."""
+        found = np.zeros((*rows.shape[:-1], len(self.ends)))
+        for index, ends in enumerate(self.reach):
+            for end, share in ends:
+                found[..., end] += share * rows[..., index]
+        return found
 
     @property
     def load(self) -> float:

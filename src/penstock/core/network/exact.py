@@ -138,8 +138,7 @@ class _Program:
         self._bones = bones
         bends = _BENDS if objective == "balanced" else _BENDS[:0]  # for the others they would only be in the way
         outputs = bones.network.outputs
-        self._full = np.array(bones.full[0])
-        self._work = np.array(bones.work) * self._full
+        self._work = np.array(bones.work) * bones.full[0]
         #: The places whose rows come to each end, and what share of all that comes there without drops is theirs.
         self._parts = _parts(bones)
         bounds: list[tuple[float, float | None]] = [(0.0, 1.0 if place.arc is None else None) for place in bones.places]
@@ -156,11 +155,9 @@ class _Program:
         for _ in outputs if len(bends) else ():
             self._chords.append(len(bounds))
             bounds += [(0.0, length) for length in np.diff(bends).tolist()]
-        #: The place that a row of the program is about, behind a split.
-        self._behind = {row: index for row, (index, _) in enumerate(self._split(), start=1)}
         terms = [(row, *term) for row, line in enumerate(self._lines(len(bends))) for term in line]
         rows, columns, factors = (np.array(part) for part in zip(*terms, strict=True))
-        count = 1 + len(self._behind) + (3 if self._chords else 2) * len(outputs)
+        count = 1 + len(self._split()) + (3 if self._chords else 2) * len(outputs)
         self._matrix = coo_array((factors.astype(float), (rows, columns)), shape=(count, len(bounds))).tocsr()
         self._bounds = np.array([(low, np.inf if high is None else high) for low, high in bounds])
         self._limits = np.zeros(count)
@@ -223,7 +220,7 @@ class _Program:
 
     def _most(self, budget: float) -> Floats:
         """What share of its rows each place can pass at most, for the budget and for what can come there."""
-        most = np.ones(len(self._full))
+        most = np.ones(len(self._work))
         np.divide(budget, self._work, out=most, where=self._work > budget)
         return np.maximum(self._within(most), _LEAST)
 
@@ -238,7 +235,7 @@ class _Program:
 
     def _passing(self, found: Floats) -> Floats:
         """Rows that pass each place, no more than come there."""
-        rows: Floats = self._within(np.clip(found[: len(self._full)], 0.0, 1.0)) * self._full
+        rows: Floats = self._within(np.clip(found[: len(self._work)], 0.0, 1.0)) * self._bones.full[0]
         for index, place in enumerate(self._bones.places):
             if place.arc is None and place.node in self._bones.number:
                 # What is let in and goes nowhere is not let in: the program does not mind.
@@ -249,10 +246,10 @@ class _Program:
         """The shares that pass, and the other variables; and what one more unit of work would bring."""
         unit = budget if budget > 0.0 else max(float(self._work.sum()), _LEAST)
         most = np.ones(len(goal))
-        most[: len(self._full)] = self._most(unit)
+        most[: len(self._work)] = self._most(unit)
         of_rows = np.ones(len(self._limits))
         of_rows[0] = 1.0 / unit
-        for row, index in self._behind.items():
+        for row, (index, _) in enumerate(self._split(), start=1):
             of_rows[row] = 1.0 / most[index]
         limits, bounds = self._limits.copy(), self._bounds / most[:, np.newaxis]
         limits[0], bounds[self._worst, 0] = budget / unit, worst
@@ -265,7 +262,7 @@ class _Program:
             raise PenstockError(f"the linear program has no solution: {found.message}")
         shares = np.asarray(found.x, np.float64) * most
         if budget <= 0.0:
-            shares[: len(self._full)][self._work > 0.0] = 0.0
+            shares[: len(self._work)][self._work > 0.0] = 0.0
         return shares, -steepest * float(found.ineqlin.marginals[0]) / unit
 
 
@@ -280,11 +277,7 @@ def _parts(bones: Skeleton) -> list[list[tuple[int, float]]]:
 
 
 def _read(bones: Skeleton, rows: Floats) -> Optimum:
-    coming = [0.0] * len(bones.ends)
-    for index, ends in enumerate(bones.reach):
-        for end, share in ends:
-            coming[end] += share * float(rows[index])
-    keep = {}
+    coming, keep = bones.coming(rows).tolist(), {}
     for index, (place, split) in enumerate(zip(bones.places, bones.stands, strict=True)):
         before = bones.rates[place.name] if split is None else coming[split]
         share = min(float(rows[index]) / before, 1.0) if before > 0.0 else 1.0

@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 from penstock.core.network.drops import Skeleton
 from penstock.core.network.model import Network
 from penstock.core.network.roadmap import RoadMap
-from penstock.core.settings import number
 
 Floats = NDArray[np.float64]
 
-#: Measured (figure plus of the Aurora reproduction): a map lost less than half a point of utility up to here.
+#: How much of the work, or of what outputs get, may come from elsewhere before the map is rebuilt. Measured (figure
+#: plus of the Aurora reproduction): a map lost less than half a point of utility up to here.
 LIMIT = 0.005
 #: Nothing is divided by less.
 _LEAST = 1e-300
@@ -57,27 +57,15 @@ class Keeper(Generic[Map]):
     2
     """
 
-    def __init__(
-        self,
-        build: Callable[[Network, Mapping[str, float]], Map],
-        network: Network,
-        rates: Mapping[str, float] | None = None,
-        *,
-        limit: float = LIMIT,
-    ) -> None:
-        """Build the first map.
+    def __init__(self, build: Callable[[Network, Mapping[str, float]], Map], network: Network) -> None:
+        """Build the first map, of a network with the costs and selectivities known so far.
 
-        Args:
-            build: Makes a map of a network at given rates, such as `roadmap.build` or `semantic.build`.
-            network: With the costs and selectivities known so far.
-            rates: Those of the network if not given.
-            limit: How much of the work, or of what outputs get, may come from elsewhere before the map is rebuilt.
+        `build` makes a map of a network at given rates, such as `roadmap.build` or `semantic.build`.
         """
         self._build = build
-        self._limit = number("limit", limit, 0.0, 1.0)
         #: How often a map has been built.
         self.built = 0
-        self._renew(network, network.rates if rates is None else rates)
+        self._renew(network, network.rates)
 
     def drift(self, network: Network, rates: Mapping[str, float]) -> float:
         """How far things have moved since the map was built: 0 not at all, 1 altogether."""
@@ -86,7 +74,7 @@ class Keeper(Generic[Map]):
 
     def map(self, network: Network, rates: Mapping[str, float]) -> Map:
         """The map, rebuilt if necessary; a cheap call while the network is the same object."""
-        if self.drift(network, rates) > self._limit:
+        if self.drift(network, rates) > LIMIT:
             self._renew(network, rates)
         return self._map
 

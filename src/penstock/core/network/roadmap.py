@@ -216,10 +216,7 @@ def _read_off(bones: Skeleton, knots: Floats, steps: Floats) -> RoadMap:
     """Entries along the way, close enough together."""
     rows = _points(bones, knots, steps)
     inputs = [place.name for place in bones.places if place.arc is None]
-    coming, full = np.zeros((len(rows), len(bones.ends))), bones.full[1]
-    for index, ends in enumerate(bones.reach):
-        for end, share in ends:
-            coming[:, end] += share * rows[:, index]
+    coming, full = bones.coming(rows), bones.full[1]
     keep = np.ones_like(rows)
     for index, (place, split) in enumerate(zip(bones.places, bones.stands, strict=True)):
         before, most = (

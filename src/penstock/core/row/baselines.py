@@ -7,7 +7,7 @@ stream, or the row's true cost. Base Line knows the overload and drops that shar
 from collections.abc import Callable
 
 from penstock.core.hashing import unit_interval, xxhash64
-from penstock.core.row.carried_weight import CarriedWeight
+from penstock.core.row.las import PredictiveShedder
 from penstock.core.row.latency_goals import Check
 from penstock.core.row.machines import Arrived, Drop, Executed, Forward, Send
 from penstock.core.settings import duration_s, number
@@ -57,7 +57,7 @@ class BaseLineShedder:
         return Forward(row.weight / (1.0 - self.drop_share))
 
 
-class PredictiveShedder:
+class GivenCostShedder(PredictiveShedder):
     """LAS's shedding strategy with the cost of a row given from outside.
 
     >>> from penstock.core.row.latency_goals import Maximum
@@ -70,16 +70,9 @@ class PredictiveShedder:
 
     def __init__(self, check: Check, cost_of: Callable[[Arrived], float], *, calm_rows: int = 0) -> None:
         """Let `calm_rows` rows pass first (their work counts, their wait does not); add `cost_of` seconds a row."""
-        self._check = check
+        super().__init__(check)
         self._cost_of = cost_of
         self._calm_rows = calm_rows
-        self._free_s = 0.0
-        self._carry = CarriedWeight()
-
-    @property
-    def carried_weight(self) -> float:
-        """Weight of dropped rows that no kept row represents yet."""
-        return self._carry.total
 
     @property
     def memory_bytes(self) -> int:
@@ -92,18 +85,11 @@ class PredictiveShedder:
     def judge(self, row: Arrived) -> Forward | Drop:
         """Let the row through unless the check refuses its predicted queuing latency."""
         cost_s = self._cost_of(row)
-        self._free_s = max(self._free_s, row.now_s)
-        queuing_s = self._free_s - row.now_s
         if self._calm_rows > 0:
             self._calm_rows -= 1
-            self._free_s += cost_s
+            self._free_s = max(self._free_s, row.now_s) + cost_s
             return Forward(row.weight)
-        if not row.must_keep and self._check.refuses(queuing_s):
-            self._carry.drop(cost_s, row.weight)
-            return Drop(self._check.reason)
-        self._check.record(queuing_s)
-        self._free_s += cost_s
-        return Forward(row.weight if row.must_keep else self._carry.keep(cost_s, row.weight))
+        return self._judged(row, cost_s, cost_s)
 
 
 class _MeanCost:
@@ -128,14 +114,14 @@ class _TrueCost:
         return row.cost_s * self._factor
 
 
-def straw_man(check: Check, mean_cost_s: float, *, calm_rows: int = 0) -> PredictiveShedder:
+def straw_man(check: Check, mean_cost_s: float, *, calm_rows: int = 0) -> GivenCostShedder:
     """Straw-Man: every row is assumed to cost the mean of the stream."""
-    return PredictiveShedder(check, _MeanCost(duration_s("mean_cost_s", mean_cost_s)), calm_rows=calm_rows)
+    return GivenCostShedder(check, _MeanCost(duration_s("mean_cost_s", mean_cost_s)), calm_rows=calm_rows)
 
 
-def full_knowledge(check: Check, *, epsilon: float = 0.0, calm_rows: int = 0) -> PredictiveShedder:
+def full_knowledge(check: Check, *, epsilon: float = 0.0, calm_rows: int = 0) -> GivenCostShedder:
     """Full Knowledge: the true cost of every row; `epsilon` > 0 adds LAS's safety factor (1 + epsilon).
 
     With epsilon = 0 and a running average this is the shedder of Theorem 4.1: its average never exceeds the target.
     """
-    return PredictiveShedder(check, _TrueCost(1.0 + number("epsilon", epsilon, 0.0)), calm_rows=calm_rows)
+    return GivenCostShedder(check, _TrueCost(1.0 + number("epsilon", epsilon, 0.0)), calm_rows=calm_rows)

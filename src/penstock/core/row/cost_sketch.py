@@ -146,7 +146,7 @@ class CostSketch:
 
     def snapshot(self) -> NDArray[np.float64]:
         """Return the mean cost of every cell, S = W / F, with 0 for a cell never seen (LAS, section 3)."""
-        return _quotient(self._work, self._frequency, 0.0)
+        return np.divide(self._work, self._frequency, out=np.zeros(self._work.shape), where=self._frequency > 0)
 
     def relative_error(self, snapshot: NDArray[np.float64]) -> float:
         """Say how far the costs have moved since an earlier snapshot S.
@@ -226,12 +226,6 @@ def _usable_total(total: float) -> float:
     if total > _LARGEST_TOTAL:
         raise PenstockError("costs that add up to more than 1e250 are not usable: give smaller ones")
     return total
-
-
-def _quotient(work: NDArray[np.float64], frequency: NDArray[np.float64], unseen: float) -> NDArray[np.float64]:
-    quotient = np.full(work.shape, unseen)
-    np.divide(work, frequency, out=quotient, where=frequency > 0)
-    return quotient
 
 
 def _read_only(matrix: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -119,7 +119,33 @@ class LasOperator(StableSketch):
         return sends
 
 
-class LasShedder:
+class PredictiveShedder:
+    """Lets a row through unless a check refuses its predicted queuing latency: what LAS and its baselines share."""
+
+    def __init__(self, check: Check) -> None:
+        """Start with an idle operator."""
+        self._check = check
+        self._free_s = 0.0
+        self._carry = CarriedWeight()
+
+    @property
+    def carried_weight(self) -> float:
+        """Weight of dropped rows that no kept row represents yet."""
+        return self._carry.total
+
+    def _judged(self, row: Arrived, cost_s: float, work_s: float) -> Forward | Drop:
+        """The verdict on a row of this cost, which keeps the operator busy for `work_s`."""
+        self._free_s = max(self._free_s, row.now_s)
+        queuing_s = self._free_s - row.now_s
+        if not row.must_keep and self._check.refuses(queuing_s):
+            self._carry.drop(cost_s, row.weight)
+            return Drop(self._check.reason)
+        self._check.record(queuing_s)
+        self._free_s += work_s
+        return Forward(row.weight if row.must_keep else self._carry.keep(cost_s, row.weight))
+
+
+class LasShedder(PredictiveShedder):
     """Drops a row when the check refuses its estimated queuing latency (Listing 3.2).
 
     >>> from penstock.core.row.latency_goals import Maximum
@@ -137,17 +163,10 @@ class LasShedder:
 
     def __init__(self, check: Check, *, epsilon: float = 0.05) -> None:
         """Start in NOP; `epsilon` is the factor by which estimates are raised."""
+        super().__init__(check)
         self.state = ShedderState.NOP
-        self._check = check
         self._factor = 1.0 + number("epsilon", epsilon, 0.0)
         self._sketch: CostSketch | None = None
-        self._free_s = 0.0
-        self._carry = CarriedWeight()
-
-    @property
-    def carried_weight(self) -> float:
-        """Weight of dropped rows that no kept row represents yet."""
-        return self._carry.total
 
     @property
     def memory_bytes(self) -> int:
@@ -170,19 +189,11 @@ class LasShedder:
         if self._sketch is None:
             return Forward(row.weight)
         cost_s = self._sketch.estimate(row.key)
-        self._free_s = max(self._free_s, row.now_s)
-        queuing_s = self._free_s - row.now_s
-        if not row.must_keep and self._check.refuses(queuing_s):
-            self._carry.drop(cost_s, row.weight)
-            return Drop(self._check.reason)
-        self._check.record(queuing_s)
-        self._free_s += cost_s * self._factor
-        request = None
-        if self.state is ShedderState.SEND:
-            request = self._free_s
-            self.state = ShedderState.RUN
-        weight = row.weight if row.must_keep else self._carry.keep(cost_s, row.weight)
-        return Forward(weight, request)
+        verdict = self._judged(row, cost_s, cost_s * self._factor)
+        if isinstance(verdict, Drop) or self.state is not ShedderState.SEND:
+            return verdict
+        self.state = ShedderState.RUN
+        return Forward(verdict.weight, self._free_s)
 
 
 def _expected_free(request: object) -> float:

@@ -6,8 +6,8 @@ make it a guarantee for the present:
 - a limit, $S \le b\,\tau$: calm hours save at most b rows' worth of credit, so any n rows in a row that the budget
   lets through while it is not in debt wait at most $(n + b)\,\tau$ in all;
 - patience: in debt, rows still pass while $q \le \varphi\,\tau\,D / (D - S)$. Each of them pays back. The deeper the
-debt, the shorter the waits that pass, but some always do: no state is stuck; - a floor: a debt beyond `DEBT_ROWS` rows'
-worth is forgiven, so a long stall does not starve the rows after it.
+  debt, the shorter the waits that pass, but some always do: no state is stuck;
+- a floor: a debt beyond `DEBT_ROWS` rows' worth is forgiven, so a long stall does not starve the rows after it.
 
 The budget is kept in predicted latencies and corrected with measured ones (`correct`), so it balances in measured
 waits, whatever the estimates.

@@ -9,12 +9,13 @@ which is frequent and small instead of rare and complete:
   operator's free time is the sum of estimated work plus the clock's error, and idle time belongs to the error. The
   difference replaces the previous one, so a late or repeated reply never corrects twice;
 - an unanswered request is information too: the operator has not finished that row, or had not when the last reply was
-sent. So rows that passed after it still wait. While silence closes the gate, one probe row passes per target interval;
-after `SILENCE_TARGETS` targets of silence reports count as broken, and the estimates decide; - after `SILENCE_TARGETS`
-targets without a passed row, one row passes regardless of the estimates, so that a wrong clock recovers; - the check is
-a `LatencyBudget` in measured waits, so a wrong estimate costs rows rather than the target; - costs come from a
-`CostModel`: exact for frequent keys, and quick to follow a common change of all costs; - with `prefer="cheap"` a
-`Price` refuses the rows that cost most for their weight first.
+  sent. So rows that passed after it still wait. While silence closes the gate, one probe row passes per target
+  interval; after `SILENCE_TARGETS` targets of silence reports count as broken, and the estimates decide;
+- after `SILENCE_TARGETS` targets without a passed row, one row passes regardless of the estimates, so that a wrong
+  clock recovers;
+- the check is a `LatencyBudget` in measured waits, so a wrong estimate costs rows rather than the target;
+- costs come from a `CostModel`: exact for frequent keys, and quick to follow a common change of all costs;
+- with `prefer="cheap"` a `Price` refuses the rows that cost most for their weight first.
 
 It can shed after one reply instead of thousands of rows. Rows that passed before that do not count against later ones.
 No state refuses all rows permanently.
@@ -115,6 +116,66 @@ class LoadAwareOperator:
         return [Send(feedback)]
 
 
+class Requests:
+    """The requests to one operator: when the next one is due, which are unanswered, and what their silence tells.
+
+    Attributes:
+        sent: How many were sent.
+    """
+
+    def __init__(self, target_s: float) -> None:
+        """Start with none; silence is long after `SILENCE_TARGETS` of these targets."""
+        self.sent = 0
+        self._target_s, self._silence_s = target_s, target_s * SILENCE_TARGETS
+        self._forwarded = self._answered = 0
+        self._judged_s = self._forwarded_s = self._sent_s = 0.0
+        self._unanswered: deque[_Sent] = deque()
+        self._reporting = True
+        self._finished_s: float | None = None
+        self._reply_way_s = 0.0
+
+    def is_news(self, reply: Feedback) -> bool:
+        """Whether no newer reply is in already."""
+        return reply.number > self._answered
+
+    def answered(self, reply: Feedback) -> None:
+        """Process a reply."""
+        self._answered, self._finished_s, self._reporting = reply.number, reply.finished_s, True
+        while self._unanswered and self._unanswered[0].number <= reply.number:
+            self._unanswered.popleft()
+
+    def long_closed(self, now_s: float) -> bool:
+        """Whether no row has passed for so long that one must."""
+        return abs(now_s - self._forwarded_s) > self._silence_s
+
+    def least_wait_s(self, now_s: float, work_s: float) -> float:
+        """How long a row that arrives now waits at least, as silence tells; `work_s` is the work of all rows passed."""
+        if self._finished_s is not None:
+            # It came after the row before this one was judged: at least so long it was on its way.
+            self._reply_way_s = max(self._judged_s - self._finished_s, self._reply_way_s * REPLY_MEMORY)
+            self._finished_s = None
+        self._judged_s = now_s
+        if self._unanswered and now_s - self._unanswered[0].sent_s > self._silence_s:
+            self._reporting = False  # until the next reply, silence tells nothing
+        # After a target without a row let through, one goes as a probe: its reply clears what was lost.
+        if self._unanswered and self._reporting and abs(now_s - self._forwarded_s) <= self._target_s:
+            return max(work_s - self._unanswered[0].work_s - self._reply_way_s, 0.0)
+        return 0.0
+
+    def next(self, now_s: float, work_s: float, queued_s: float) -> Request | None:
+        """The request of a row that passes now, if one is due."""
+        self._forwarded += 1
+        self._forwarded_s = now_s
+        recent = abs(now_s - self._sent_s) <= self._target_s
+        if self._forwarded > SYNC_EVERY and self._forwarded % SYNC_EVERY and recent:
+            return None
+        self.sent += 1
+        self._sent_s = now_s
+        if len(self._unanswered) < UNANSWERED_REQUESTS:
+            self._unanswered.append(_Sent(self.sent, work_s, now_s))
+        return Request(self.sent, work_s, queued_s)
+
+
 class LoadAwareShedder:
     """Keeps the mean queuing latency within the target by measured waiting time.
 
@@ -139,17 +200,8 @@ class LoadAwareShedder:
         self._queued_s = 0.0
         self._clock_error_s = 0.0
         self._queued_error_s = 0.0
-        self._forwarded = 0
-        self._requests = 0
-        self._answered = 0
-        self._silence_s = target_s * SILENCE_TARGETS
-        self._unanswered: deque[_Sent] = deque()
-        self._target_s = target_s
-        self._judged_s = self._forwarded_s = self._requested_s = 0.0
-        self._reporting = True
-        self._blind_requests: int | None = None
-        self._finished_s: float | None = None
-        self._reply_way_s = 0.0
+        self._requests = Requests(target_s)
+        self._blind_requests: int | None = None  # sent before the first reply
 
     @property
     def carried_weight(self) -> float:
@@ -165,20 +217,16 @@ class LoadAwareShedder:
         """Process a reply, unless a newer one is in already."""
         if not isinstance(message, Feedback):
             raise TypeError(f"not a message of the load-aware operator: {message!r}")
-        if message.number <= self._answered:
+        if not self._requests.is_news(message):
             return
         self._costs.learn(message.key_hashes, message.costs_s)
-        self._answered = message.number
+        self._requests.answered(message)
         self._clock_error_s = message.clock_error_s
         if self._blind_requests is None:
-            self._blind_requests = self._requests
+            self._blind_requests = self._requests.sent
         if message.number > self._blind_requests:
             self._budget.correct(message.queued_error_s - self._queued_error_s)
         self._queued_error_s = message.queued_error_s
-        self._reporting = True
-        self._finished_s = message.finished_s
-        while self._unanswered and self._unanswered[0].number <= message.number:
-            self._unanswered.popleft()
 
     def judge(self, row: Arrived) -> Forward | Drop:
         """Refuse rows that are too expensive for this queue, then those that exceed the latency budget."""
@@ -190,28 +238,18 @@ class LoadAwareShedder:
                 return Drop(self._price.reason)
             weight /= FLOOR  # it represents the others of this cost
         if not row.must_keep:
-            if self._budget.refuses(queuing_s) and abs(row.now_s - self._forwarded_s) <= self._silence_s:
+            if self._budget.refuses(queuing_s) and not self._requests.long_closed(row.now_s):
                 self._carry.drop(cost_s, weight)
                 return Drop(self._budget.reason)
             weight = self._carry.keep(cost_s, weight)
         self._budget.record(queuing_s)
         self._work_s += cost_s
         self._queued_s += queuing_s
-        return Forward(weight, self._next_request(row.now_s))
+        return Forward(weight, self._requests.next(row.now_s, self._work_s, self._queued_s))
 
     def _predict(self, now_s: float) -> float:
         """How long a row that arrives now will wait: by the estimates, and at least as long as silence tells."""
-        if self._finished_s is not None:
-            # It came after the row before this one was judged: at least so long it was on its way.
-            self._reply_way_s = max(self._judged_s - self._finished_s, self._reply_way_s * REPLY_MEMORY)
-            self._finished_s = None
-        self._judged_s = now_s
-        if self._unanswered and now_s - self._unanswered[0].sent_s > self._silence_s:
-            self._reporting = False  # until the next reply, silence tells nothing
-        least_s = 0.0
-        # After a target without a row let through, one goes as a probe: its reply clears what was lost.
-        if self._unanswered and self._reporting and abs(now_s - self._forwarded_s) <= self._target_s:
-            least_s = max(self._work_s - self._unanswered[0].work_s - self._reply_way_s, 0.0)
+        least_s = self._requests.least_wait_s(now_s, self._work_s)
         queuing_s = self._work_s + self._clock_error_s - now_s
         if queuing_s < least_s:  # idle or late: the clock went on without work
             self._clock_error_s = now_s + least_s - self._work_s
@@ -224,16 +262,3 @@ class LoadAwareShedder:
         if row.must_keep or mean_s <= 0.0:
             return False
         return price.refuses(cost_s / (mean_s * row.weight), queuing_s)
-
-    def _next_request(self, now_s: float) -> Request | None:
-        self._forwarded += 1
-        self._forwarded_s = now_s
-        recent = abs(now_s - self._requested_s) <= self._target_s
-        if self._forwarded > SYNC_EVERY and self._forwarded % SYNC_EVERY and recent:
-            return None
-        self._requests += 1
-        self._requested_s = now_s
-        request = Request(self._requests, self._work_s, self._queued_s)
-        if len(self._unanswered) < UNANSWERED_REQUESTS:
-            self._unanswered.append(_Sent(self._requests, self._work_s, now_s))
-        return request
