@@ -10,10 +10,10 @@ import pytest
 
 import penstock as ps
 from penstock.store.logs import BindingLog
-from penstock.store.recent_reports import Totals
 
 pytest.importorskip("pyspark")
 from penstock.spark.guard.batches import Account
+from penstock.spark.guard.teller import Teller
 from penstock.spark.quarantine.rows import file_names
 from penstock.spark.quarantine.shed_account import ShedAccount
 
@@ -57,17 +57,10 @@ def test_shed_rows_of_a_batch_without_a_report_are_counted(tmp_path: Path) -> No
     told: list[str] = []
     put(tmp_path, 6, 1000, 13)
     put(tmp_path, 7, 1)
-    account = Account(
-        "query",
-        Totals(),
-        BindingLog(tmp_path / "bindings"),
-        accounted=None,
-        tell=told.append,
-        keep=lambda _: None,
-        clock=lambda: 0.0,
-        plan=lambda: None,
-        shed=ShedAccount(tmp_path, "query", lambda _: None).rows,
-    )
+    teller = Teller(None, lambda: 0.0)
+    teller.tell = told.append  # type: ignore[method-assign]  # each line, however alike
+    bindings, shed = BindingLog(tmp_path / "bindings"), ShedAccount(tmp_path, "query", lambda _: None)
+    account = Account("query", bindings, teller, lambda: None, shed.rows)
     account.miss(6, 6, "a note")
     assert account.alarms == ["the account of query query lacks 1 batch: see the log for why"]
     account.miss(5, 7, "a note")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 import threading
-import time
 import warnings
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +15,6 @@ from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code u
 
 from penstock.core.balanced.planner import ByClass
 from penstock.core.balanced.policy import Balanced
-from penstock.core.control.gate import gate_salt
 from penstock.core.control.policies import LoadAware
 from penstock.core.control.targets import MeanQueueLatency
 from penstock.core.fairness.jain import jain
@@ -26,27 +24,27 @@ from penstock.core.fairness.planner import FairPlanner
 from penstock.core.fairness.sic import STW_S
 from penstock.core.settings import duration_s, int64, number, one_of
 from penstock.errors import PenstockError
-from penstock.messages.claim import Claim
 from penstock.spark.fair.member import FairReading
 from penstock.spark.fair.sic_columns import SicOfRows
 from penstock.spark.fair.sic_functions import SIC
 from penstock.spark.fair.sic_operators import observed
 from penstock.spark.guard.batches import PROBE
-from penstock.spark.guard.controller import Controller
 from penstock.spark.guard.guard import Backlog, Guard, Mode
 from penstock.spark.guard.misuse import GATE, ONE_GATE, check_frame
 from penstock.spark.lifecycle import Metered
+from penstock.spark.plans.rules import new_number
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Sequence
 
     from pyspark.sql import Column, DataFrame, SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
 
     from penstock.core.balanced.worth import Worth
+    from penstock.core.control.policies import Planner
     from penstock.core.fairness.by_source import Policy
-    from penstock.messages.report import Report
+    from penstock.messages.claim import Claim
+    from penstock.spark.guard.reading import Reading
     from penstock.store.report_log import Watch
 
 #: Sources that a query may have: the gate counts each.
@@ -263,7 +261,6 @@ class FairQuery(Guard):
         super().__init__(fair.target, policy, mode=fair.mode, weight=weight_column, backlog=fair.backlog, **settings)
         self._columns = replace(self._columns, weight_setting="weight_column")
         self.name, self.terms = name, terms
-        self._salt = gate_salt(self._seed, name)
         if self._columns.weight.lower() == SIC:
             raise PenstockError.setting(
                 "weight_column", weight_column, f"another name than {SIC}, which rows carry too"
@@ -271,8 +268,11 @@ class FairQuery(Guard):
         self._fair = fair
         self._gates: dict[str, str | None] = {}
         self._only: tuple[SparkSession, Column] | None = None
-        self._number = 0  # of the rules of all its gates, once there is one
-        self._metrics = f"{GATE}{name}", f"{PROBE}{name}"
+
+    @property
+    def _metrics(self) -> tuple[str, str]:
+        """What its gates begin with, and its probe."""
+        return f"{GATE}{self.name}", f"{PROBE}{self.name}"
 
     @property
     def worth(self) -> Worth | None:
@@ -314,12 +314,12 @@ class FairQuery(Guard):
             one_of("source", source, self.terms.sources)
         self._columns.refuse_own_weight(df)
         check_frame(df, self.name, self._columns.decisive(df), self._metrics[0])
-        rows = SicOfRows(self.terms.sources, source, by, by_class=isinstance(self._policy, Balanced), given=sic)
+        rows = SicOfRows(self.terms.sources, source, by, by_class=self._fair.balanced is not None, given=sic)
         rows.refuse_own(df)
         if self.mode == "off":
             return rows.without_plan(super().admit(df))
         gate = self._gate_of(source)
-        self._number = self._number or time.time_ns() // 1000
+        self._number = self._number or new_number()
         admitted = self._gated(df, gate, self._number, rows)
         self._gates = {**self._gates, gate: source}  # The thread that watches goes through those of before.
         return admitted.filter(self._only_gates(df.sparkSession)) if df.isStreaming else admitted
@@ -348,36 +348,18 @@ class FairQuery(Guard):
             )
         return df.transform(observed(self.name))
 
-    def _made_controller(self, query: StreamingQuery, on_report: Callable[[Report], None]) -> Controller:
-        stored, planner = self._stored(), MemberPlanner(self._fair.planner, self.name, self._fair.lock)
-        reports = stored.reports(str(query.id))
-        reports.write(self._sign(str(query.id)))
+    def _control_parts(self) -> tuple[Planner, Reading, Callable[[], None]]:
+        planner = MemberPlanner(self._fair.planner, self.name, self._fair.lock)
         self._fair.join(self)  # What an earlier run of the query has left says nothing about this one.
         dry = self.mode == "dry_run"
-        return Controller(
-            query,
-            planner,
-            stored.plans(),
-            stored.bindings(str(query.id)),
-            FairReading(self.name, self._metrics[1], lambda: self._gates, window_s=self._fair.window_s, dry=dry),
-            by_length=True,
-            clock=time.time,
-            on_report=on_report,
-            on_end=planner.leave,
-            kept_in=reports,
-            salt=self._salt,
-            store=stored,
-        )
+        reading = FairReading(self.name, self._metrics[1], lambda: self._gates, window_s=self._fair.window_s, dry=dry)
+        return planner, reading, planner.leave
 
     def _sign(self, query: str) -> Watch:
         return replace(super()._sign(query), policy=self._fair.planner.rule.name)
 
-    def _claim_folder(self) -> str:
-        columns, sources = self._columns, tuple(self.terms.sources)
-        own = Claim(self.name, row=columns.row, seed=self._seed, sources=sources)
-        if isinstance(self._policy, Balanced):
-            own = replace(own, key=columns.key, value=columns.worth.as_data if columns.worth else None)
-        return self._stored().claim(own)
+    def _claim(self) -> Claim:
+        return replace(super()._claim(), sources=tuple(self.terms.sources))
 
 
 def _target(given: object) -> MeanQueueLatency:

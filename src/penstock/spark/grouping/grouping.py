@@ -216,7 +216,7 @@ class Grouping(Watcher):
             by_length=False,
             clock=time.time,
             on_report=on_report or (lambda _: None),
-            dealing=Dealing(self.name, self.partitions, plans.latest()),
+            dealing=Dealing(self.name, self.partitions, plans.latest(), self._probe),
         )
         self._controller.start()
         return self

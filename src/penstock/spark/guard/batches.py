@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from penstock.spark.plans.remote import Store
     from penstock.spark.progress import News, Progress
     from penstock.store.driver import Driver
-    from penstock.store.report_log import Line
     from penstock.store.retention import Bindings
 
 #: What the names of probes begin with.
@@ -42,7 +41,7 @@ class Batches:
     Attributes:
         last: The batch that was read last.
         reports: The last reports.
-        totals: What all reports add up to.
+        account: What all reports add up to, and what has none.
     """
 
     def __init__(
@@ -52,32 +51,20 @@ class Batches:
         driver: Driver,
         bindings: Bindings,
         teller: Teller,
-        clock: Callable[[], float],
         *,
         store: Store | None,
         shed: Callable[[int], int | None],
     ) -> None:
         """Read this query; `store` is where plans are kept, `shed` says how many rows of a batch are in quarantine."""
         self._query, self._reading, self._driver, self._teller = str(query.id), reading, driver, teller
-        self._bindings, self._clock = bindings, clock
+        self._bindings = bindings
         self._feed = ProgressFeed(query)
         self._pending: deque[Progress] = deque()  # batches that have ended and are to be read
         self._judged = Judged(self._query, store)
         self._shed_alarms = ShedAlarms()
         self.last: Progress | None = None
         self.reports = Recent()
-        self.totals = Totals()
-        self.account = Account(
-            self._query,
-            self.totals,
-            bindings,
-            accounted=teller.kept_in.accounted(),
-            tell=teller.tell,
-            keep=teller.keep,
-            clock=clock,
-            plan=lambda: known_plan(query),
-            shed=shed,
-        )
+        self.account = Account(self._query, bindings, teller, lambda: known_plan(query), shed)
 
     def look(self) -> Progress | None:
         """Find the batches that have ended since the last look; the newest trigger."""
@@ -117,7 +104,7 @@ class Batches:
             raise
         if report is not None:
             self.reports.append(report)
-            self.totals.add(report)
+            self.account.totals.add(report)
             self._teller.keep(report)
             self.account.compare(progress, report)
         return report
@@ -143,7 +130,7 @@ class Batches:
         if version in (UNREADABLE, UNUSABLE):
             bound = bindings.get(progress.batch)
             note = (bound.note if bound else "") or "see the log of the executors"
-        self._judged.look(version, progress.start_s, loop.in_force, loop.renewed_s, self._clock(), note)
+        self._judged.look(version, progress.start_s, loop.in_force, loop.renewed_s, self._teller.clock(), note)
         if version is None or version == NO_PLAN:
             self._compare_clocks(progress.batch)
             return None
@@ -184,31 +171,29 @@ _MULTIPLY = ("Expand", "FlatMap", "Generate", "Join", "MapGroups", "MapIn", "Map
 
 
 class Account:
-    """Finds and reports batches of a query without a report, and rows that Spark has not read."""
+    """Finds and reports batches of a query without a report, and rows that Spark has not read.
 
-    def __init__(  # noqa: PLR0913 - an account, and all that it is held against
+    Attributes:
+        totals: What all reports add up to.
+    """
+
+    def __init__(
         self,
         query: str,
-        totals: Totals,
         bindings: Bindings,
-        *,
-        accounted: int | None,
-        tell: Callable[[str], None],
-        keep: Callable[[Line], None],
-        clock: Callable[[], float],
+        teller: Teller,
         plan: Callable[[], Node | None],
-        shed: Callable[[int], int | None] = lambda _: None,
+        shed: Callable[[int], int | None],
     ) -> None:
         """Keep the account of this query.
 
-        `accounted` is the newest batch that an earlier guard's journal accounts for, -1 if there is none and None if
-        there is no journal. `plan` gives the plan of a batch that has run, `shed` how many rows of a batch are in
-        quarantine, None if that is not known.
+        `plan` gives the plan of a batch that has run, `shed` how many rows of a batch are in quarantine, None if that
+        is not known.
         """
-        self._query, self._totals, self._bindings, self._accounted = query, totals, bindings, accounted
-        self._tell, self._keep, self._clock = tell, keep, clock
+        self.totals = Totals()
+        self._query, self._bindings, self._teller, self._plan, self._shed = query, bindings, teller, plan, shed
+        self._accounted = teller.kept_in.accounted()  # the newest batch in the journal; None if there is no journal
         self._missed_s: float | None = None  # when a batch was last found to have no report
-        self._plan, self._shed = plan, shed
         self._counted_s: float | None = None  # when the gate last counted more rows than Spark had read
         self._multiplies: bool | None = None  # whether rows may become more in front of the gate, once it matters
 
@@ -216,14 +201,14 @@ class Account:
     def alarms(self) -> list[str]:
         """That the totals are incomplete, or too high, and by how much."""
         found = []
-        if self._missed_s is not None and self._clock() - self._missed_s <= ALARM_S:
-            rows = self._totals.rows_missing
+        if self._missed_s is not None and self._teller.clock() - self._missed_s <= ALARM_S:
+            rows = self.totals.rows_missing
             known = f" ({counted(rows, 'row')} by Spark's count)" if rows else ""
-            lacking = counted(self._totals.batches_missing, "batch", "batches")
+            lacking = counted(self.totals.batches_missing, "batch", "batches")
             found.append(f"{ACCOUNT} {self._query} lacks {lacking}{known}: see the log for why")
-        if self._counted_s is not None and self._clock() - self._counted_s <= ALARM_S:
+        if self._counted_s is not None and self._teller.clock() - self._counted_s <= ALARM_S:
             found.append(
-                f"{ACCOUNT} {self._query} has {counted(self._totals.rows_unread, 'row')} more than Spark has read: "
+                f"{ACCOUNT} {self._query} has {counted(self.totals.rows_unread, 'row')} more than Spark has read: "
                 "tasks may have been run twice, so counts of rows are too high"
             )
         return found
@@ -235,8 +220,8 @@ class Account:
         if self._multiplies is None:
             self._multiplies = _multiplies(self._plan())
         if not self._multiplies:
-            self._totals.rows_unread += report.rows_in - progress.rows
-            self._counted_s = self._clock()
+            self.totals.rows_unread += report.rows_in - progress.rows
+            self._counted_s = self._teller.clock()
 
     def check(self, news: News) -> None:
         """Find batches before those in the news that had rows but will have no report."""
@@ -265,17 +250,17 @@ class Account:
         which = f"batch {first}" if first == last else f"batches {first} to {last}"
         shed = sum(self._shed(batch) or 0 for batch in range(max(first, last + 1 - LOOKED_UP), last + 1))
         told = f", {counted(shed, 'shed row')} in quarantine among them" if shed else ""
-        self._tell(f"{which} of query {self._query}: no report, so totals omit these rows{told}: {note}")
-        self._keep(Missing(self._clock(), first, last, note))
+        self._teller.tell(f"{which} of query {self._query}: no report, so totals omit these rows{told}: {note}")
+        self._teller.keep(Missing(self._teller.clock(), first, last, note))
 
     def miss_gate(self, progress: Progress) -> None:
         """A batch has rows, and no gate has counted them."""
         self._add(1, progress.rows)
 
     def _add(self, batches: int, rows: int = 0) -> None:
-        self._totals.batches_missing += batches
-        self._totals.rows_missing += rows
-        self._missed_s = self._clock()
+        self.totals.batches_missing += batches
+        self.totals.rows_missing += rows
+        self._missed_s = self._teller.clock()
 
 
 def _multiplies(plan: Node | None) -> bool:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.core.balanced.policy import Balanced
-from penstock.core.control.policies import FullKnowledge, LoadAware
-from penstock.core.control.targets import MeanQueueLatency
+from penstock.core.control.policies import BaseLine, FullKnowledge, LoadAware
+from penstock.core.control.targets import MeanQueueLatency, Throughput
+from penstock.core.loop.binding import Start
 from penstock.core.settings import one_of
 from penstock.errors import PenstockError
 
@@ -16,6 +18,43 @@ if TYPE_CHECKING:
 
     from penstock.core.control.policies import Machines, Policy
     from penstock.core.control.targets import Target
+
+
+class Control(NamedTuple):
+    """What a guard holds its query to, and how."""
+
+    target: Target
+    policy: Policy
+    backlog: str  #: `keep` or `thin`
+    row_gate: Callable[[], Machines] | None  #: makes the machines of a row gate, on a worker; None if there is none
+
+    @classmethod
+    def of(cls, target: object, policy: object, backlog: object, *, row_gate: object) -> Control:
+        """Check the settings, and that they go together."""
+        held, thin = usable_target(target), one_of("backlog", backlog, ("keep", "thin")) == "thin"
+        if thin and held.fresh_s is None:
+            raise PenstockError.setting(
+                "backlog", backlog, "'keep' with Throughput", "it does not depend on the age of rows"
+            )
+        chosen = LoadAware() if policy is None else usable_policy(policy, row_gate=row_gate)
+        # Made here, so that a target this policy cannot hold is refused before a query runs.
+        chosen.planner(held)
+        return cls(held, chosen, str(backlog), row_gate_machines(row_gate, held, chosen))
+
+    @property
+    def seed(self) -> int:
+        """The seed of the hash that selects rows."""
+        return int(getattr(self.policy, "seed", 0))
+
+    @property
+    def by_length(self) -> bool:
+        """Whether plans follow from how long work takes."""
+        return not isinstance(self.target, Throughput) and not isinstance(self.policy, BaseLine)
+
+    def start(self) -> Start:
+        """What holds for the first batches, from now on."""
+        rate = self.target.rows_per_s if isinstance(self.target, Throughput) else None
+        return Start(time.time(), self.target.fresh_s if self.backlog == "thin" else None, rate)
 
 
 def usable_target(target: object) -> Target:

@@ -135,10 +135,8 @@ class Controller:
         carry it, so that they determine which rows passed. `store` holds the plans. `shed` counts the rows of a batch
         in quarantine.
         """
-        self._query, self._reading, self._clock = query, reading, clock
-        self._on_report, self._on_end = on_report, on_end
-        self._dealing = dealing
-        self._plans_by_length, self._blind = by_length, False
+        self._query, self._clock, self._on_report, self._dealing = query, clock, on_report, dealing
+        self._blind = False if by_length else None  # whether lengths are hidden; None if the planner needs none
         self._teller = Teller(kept_in, clock)
         loop = Loop(
             planner,
@@ -149,10 +147,10 @@ class Controller:
         )
         purge = partial(retention.purge, plans, bindings)
         self._driver = Driver(loop, plans, clock, purge, self._teller.tell)
-        self._batches = Batches(query, reading, self._driver, bindings, self._teller, clock, store=store, shed=shed)
+        self._batches = Batches(query, reading, self._driver, bindings, self._teller, store=store, shed=shed)
         self._liveness = Liveness(query, clock())
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"penstock-{query.id}", daemon=True)
+        self._thread = threading.Thread(target=self._run, args=(on_end,), name=f"penstock-{query.id}", daemon=True)
         self.alarms: tuple[str, ...] = ()
 
     @property
@@ -168,7 +166,7 @@ class Controller:
     @property
     def totals(self) -> Totals:
         """What all reports add up to."""
-        return self._batches.totals
+        return self._batches.account.totals
 
     @property
     def alive(self) -> bool:
@@ -198,13 +196,13 @@ class Controller:
             release.start()
             release.join(STOP_S)
 
-    def _run(self) -> None:
+    def _run(self, on_end: Callable[[], None]) -> None:
         try:
             self._watch()
         finally:
             self._teller.keep_alarms(self.alarms, again_after_s=0.0)
             self._teller.keep(End(self._clock(), STOPPED if self._stopping.is_set() else "over"))
-            self._on_end()
+            on_end()
 
     def _watch(self) -> None:
         unanswered = 0
@@ -282,15 +280,15 @@ class Controller:
 
     def _plan_by(self, report: Report, progress: Progress) -> None:
         """Plan what follows from a batch, and raise alarms."""
-        if self._blind or (self._plans_by_length and progress.real_time):
+        if self._blind is False and progress.real_time:
             # No plan follows from lengths that say nothing; one made before that was known is taken back.
-            if not self._blind:
-                self._blind = True
-                self._let_go("real-time mode")
+            self._blind = True
+            self._let_go("real-time mode")
+        if self._blind:
             self.alarms = (REAL_TIME,)
             self._driver.handle(BatchEnded(self._clock(), progress.batch))
         else:
-            costs = None if self._dealing is None else self._dealing.news(progress, self._reading.probe)
+            costs = None if self._dealing is None else self._dealing.news(progress)
             self._driver.handle(
                 BatchEnded(self._clock(), progress.batch, report, costs, report.rows_in, progress.offsets)
             )

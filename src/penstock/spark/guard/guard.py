@@ -6,7 +6,7 @@ import logging
 import time
 import uuid
 import warnings
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 
@@ -14,9 +14,8 @@ from penstock.config.guard_file import read_guard
 from penstock.core.balanced.policy import Balanced
 from penstock.core.control.gate import gate_salt
 from penstock.core.control.planner import SOURCE
-from penstock.core.control.policies import BaseLine, FullKnowledge, LoadAware
+from penstock.core.control.policies import FullKnowledge
 from penstock.core.control.targets import Throughput
-from penstock.core.loop.binding import Start
 from penstock.core.settings import one_of
 from penstock.errors import PenstockError
 from penstock.messages.claim import Claim
@@ -25,15 +24,13 @@ from penstock.spark.guard.admission import Admission
 from penstock.spark.guard.batches import PROBE
 from penstock.spark.guard.behind_gate import LookBehind
 from penstock.spark.guard.checks import (
+    Control,
     check_operator,
     column_names,
     condition,
     guard_key,
     guard_name,
     plain_column_name,
-    row_gate_machines,
-    usable_policy,
-    usable_target,
 )
 from penstock.spark.guard.controller import Controller
 from penstock.spark.guard.misuse import (
@@ -49,11 +46,11 @@ from penstock.spark.guard.reading import Dealing, GuardReading
 from penstock.spark.lifecycle import Metered, Watcher
 from penstock.spark.plans.binding import GateOptions
 from penstock.spark.plans.places import on_connect
-from penstock.spark.plans.rules import new_number, opened
+from penstock.spark.plans.rules import new_number
 from penstock.spark.probe.measured import measured, unmeasured
-from penstock.spark.quarantine.forward import Forward, prepared, staged
+from penstock.spark.quarantine.forward import Quarantine
 from penstock.spark.quarantine.replay import calm
-from penstock.spark.quarantine.rows import SIGN, Place
+from penstock.spark.quarantine.rows import Place
 from penstock.spark.quarantine.second_read import reads, second_read
 from penstock.spark.quarantine.shed_account import ShedAccount
 from penstock.spark.row_columns import WEIGHT, RowColumns, made_by, passed_on
@@ -65,15 +62,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.types import StructType
 
-    from penstock.core.control.policies import Policy
+    from penstock.core.control.policies import Planner, Policy
     from penstock.core.control.targets import Target
     from penstock.messages.plan import Costs
     from penstock.messages.report import Report
     from penstock.spark.fair.sic_columns import SicOfRows
+    from penstock.spark.guard.reading import Reading
     from penstock.spark.plans.remote import Store
     from penstock.spark.probe.measured import Form
     from penstock.spark.quarantine.rows import Writer
@@ -86,6 +84,14 @@ Backlog = Literal["keep", "thin"]
 _watched: dict[str, tuple[str, Controller]] = {}
 
 
+class Hashed(NamedTuple):
+    """What identifies the rows of a stream at the gate."""
+
+    salt: int  #: of the gate's hash: plans carry it from now on
+    row: tuple[str, ...]  #: the hashed columns
+    types: tuple[tuple[str, ...], tuple[str, ...]]  #: those of the key's columns, and of these
+
+
 class Guard(Watcher, Metered):
     """Holds a streaming query to a target by shedding rows.
 
@@ -95,8 +101,6 @@ class Guard(Watcher, Metered):
     Attributes:
         name: Name of the guard, part of the names of what it observes.
         mode: `enforce`, `dry_run` (keep all, tag what would be shed) or `off`.
-        target: What it holds the query to.
-        backlog: What happens to rows that waited while the query was stopped: `keep` or `thin`.
     """
 
     kind = "guard"
@@ -152,59 +156,66 @@ class Guard(Watcher, Metered):
             row_gate = fine
         self.name = guard_name(name)
         self.mode = one_of("mode", mode, ("enforce", "dry_run", "off"))
-        self.backlog = one_of("backlog", backlog, ("keep", "thin"))
-        self.target = usable_target(target)
-        if self.backlog == "thin" and self.target.fresh_s is None:
-            raise PenstockError.setting(
-                "backlog", backlog, "'keep' with Throughput", "it does not depend on the age of rows"
-            )
-        self._policy = LoadAware() if policy is None else usable_policy(policy, row_gate=row_gate)
+        self._control = Control.of(target, policy, backlog, row_gate=row_gate)
         if arrival is not None and not isinstance(arrival, str):
             raise PenstockError.setting("arrival", arrival, "the name of a column")
-        cost = self._policy.cost_column if isinstance(self._policy, FullKnowledge) else None
+        own = self._control.policy
+        cost = own.cost_column if isinstance(own, FullKnowledge) else None
         self._columns = RowColumns(
-            key=guard_key(key, self._policy),
+            key=guard_key(key, own),
             row=column_names("row", row),
             arrival=arrival,
             keep=condition(keep),
             cost=cost,
             weight=plain_column_name("weight", WEIGHT if weight is None else weight),
             weight_named=weight is not None,
-            worth=self._policy.worth if isinstance(self._policy, Balanced) else None,
+            worth=own.worth if isinstance(own, Balanced) else None,
         )
         self._columns.refuse_overlap()
-        self._seed = int(getattr(self._policy, "seed", 0))
-        self._salt = gate_salt(self._seed, self.name)
-        # Made here, so that a target this policy cannot hold is refused before a query runs.
-        self._policy.planner(self.target)
-        self._row_gate = row_gate_machines(row_gate, self.target, self._policy)
-        self._types: tuple[tuple[str, ...], tuple[str, ...]] = (), ()
-        self._quarantine = None if quarantine is None else Place.of(quarantine)
-        if self._quarantine is not None:
-            self._quarantine.refuse_inside(checkpoint)
+        self._quarantine: Quarantine | None = None
+        if quarantine is not None:
+            place = Place.of(quarantine)
+            place.refuse_inside(checkpoint)
             if row_gate:
                 raise PenstockError(
                     "quarantine cannot be combined with row_gate=True: it does not catch what the row gate sheds"
                 )
-        self._row: Sequence[str] = ()
+            self._quarantine = Quarantine(place)
+        self._hashed: Hashed | None = None  # of the last stream that was admitted
         self._grouped: tuple[str, int] | None = None
-        self._forward: Forward | None = None
         self._shed: ShedAccount | None = None
-        self._session: SparkSession | None = None
         self._gate: GateOptions | None = None
         self._number: int | None = None  # of the rules of a gate behind a grouping
         self._token = uuid.uuid4().hex  # tells this guard's state on a worker from that of any other
-        self._metrics = ONE_GATE, f"{PROBE}{self.name}"
 
     @classmethod
     def from_yaml(cls, path: str | os.PathLike[str]) -> Guard:
         """A guard with the settings of a YAML file."""
         return read_guard(path, cls)
 
+    @property
+    def target(self) -> Target:
+        """What it holds the query to."""
+        return self._control.target
+
+    @property
+    def backlog(self) -> str:
+        """What happens to rows that waited while the query was stopped: `keep` or `thin`."""
+        return self._control.backlog
+
+    @property
+    def _metrics(self) -> tuple[str, str]:
+        """What its gate and its probe give their counts under."""
+        return ONE_GATE, f"{PROBE}{self.name}"
+
+    @property
+    def _salt(self) -> int:
+        """The salt of the gate's hash."""
+        return gate_salt(self._control.seed, self.name) if self._hashed is None else self._hashed.salt
+
     def admit(self, df: DataFrame) -> DataFrame:
         """The gate, for `DataFrame.transform`: rows that pass, with their weights."""
         self._columns.refuse_own_weight(df)
-        self._session = df.sparkSession
         if self.mode == "off" and not self._to_finish(df):
             weighed = df if self._columns.has_weight(df) else df.withColumn(self._columns.weight, F.lit(1.0))
             made = made_by(weighed, self._columns.weight, self.name)
@@ -219,15 +230,16 @@ class Guard(Watcher, Metered):
 
     def _gated(self, df: DataFrame, metric: str, number: int, sic: SicOfRows | None = None) -> DataFrame:
         """The gate of a stream, whose rules have this number."""
-        store = self._stored(df.sparkSession)
+        store, columns = self._stored(df.sparkSession), self._columns
+        salt = gate_salt(self._control.seed, self.name, weighted=columns.has_weight(df))
         admission = Admission(
             name=self.name,
-            columns=self._columns,
-            salt=self._salt_for(df),
+            columns=columns,
+            salt=salt,
             mode=self.mode,
             number=number,
             metric=metric,
-            start=self._start(),
+            start=self._control.start(),
             claim=self._claim_folder,
             quarantine=str(self._shed_folder() or ""),
             writer=lambda: self._quarantine_writer(df),
@@ -236,7 +248,7 @@ class Guard(Watcher, Metered):
         )
         before = self._gate
         admitted, self._gate = admission.admit(df, store, sic)
-        self._types = self._columns.types(df)
+        self._hashed = Hashed(salt, columns.identity(df), columns.types(df))
         if df.isStreaming and self.mode != "off":
             if self._checkpoint is None and self.mode == "enforce" and before is None:
                 warn_of_temporary_folder(self.name)
@@ -255,7 +267,7 @@ class Guard(Watcher, Metered):
             form: `arrow`, `pandas` or `row`: which of these it is.
         """
         check_operator(function, form)
-        if self._row_gate and form != "row":
+        if self._control.row_gate and form != "row":
             raise PenstockError.setting("form", form, "'row' together with row_gate=True", "it sheds row by row")
 
         def transform(df: DataFrame) -> DataFrame:
@@ -269,7 +281,7 @@ class Guard(Watcher, Metered):
                 columns=self._columns,
                 guard=self._token,
                 metric=self._metrics[1],
-                row_gate=self._row_gate if self.mode == "enforce" else None,
+                row_gate=self._control.row_gate if self.mode == "enforce" else None,
                 apart=self._grouped is not None,
             )
             return passed_on(results, df, self._columns.weight)
@@ -313,48 +325,58 @@ class Guard(Watcher, Metered):
                 f"query {query.id} is watched by guard {other!r} already: one guard a query; stop the other first"
             )
         if self.mode == "off":
-            self._start_forward()
+            self._forward()
             return self
         if self._checkpoint is not None:
             check_checkpoint(self._stored(), self.name, query)
         self._claim_folder()
         REMINDER.done(self._token)
         self._shed = ShedAccount(self._shed_folder(), str(query.id), on_report or (lambda _: None))
-        heard = LookBehind(query, self._shed, row=self._row, weight=self._columns.weight)
-        self._controller = self._made_controller(query, heard)
+        row = () if self._hashed is None else self._hashed.row
+        heard = LookBehind(query, self._shed, row=row, weight=self._columns.weight)
+        self._controller = self._made_controller(query, heard, self._shed)
         for watched in [one for one, (_, controller) in _watched.items() if not controller.alive]:
             del _watched[watched]
         _watched[str(query.id)] = self.name, self._controller
         self._controller.start()
-        self._start_forward()
+        self._forward()
         if not query.isActive:
             logging.getLogger("penstock").warning("query %s has already ended: nothing to guard", query.id)
         return self
 
-    def _made_controller(self, query: StreamingQuery, on_report: Callable[[Report], None]) -> Controller:
-        plans = self._stored().plans()
-        reports = self._stored().reports(str(query.id))
-        reports.write(self._sign(str(query.id)))
+    def _made_controller(
+        self, query: StreamingQuery, on_report: Callable[[Report], None], shed: ShedAccount
+    ) -> Controller:
+        store, identity = self._stored(), str(query.id)
+        plans, reports = store.plans(), store.reports(identity)
+        reports.write(self._sign(identity))
+        planner, reading, on_end = self._control_parts()
         return Controller(
             query,
-            self._policy.planner(self.target),
+            planner,
             plans,
-            self._stored().bindings(str(query.id)),
-            GuardReading(*self._metrics, self.name, dry=self.mode == "dry_run"),
-            by_length=not isinstance(self.target, Throughput) and not isinstance(self._policy, BaseLine),
+            store.bindings(identity),
+            reading,
+            by_length=self._control.by_length,
             clock=time.time,
             on_report=on_report,
-            dealing=None if self._grouped is None else Dealing(*self._grouped, plans.latest()),
+            on_end=on_end,
+            dealing=None if self._grouped is None else Dealing(*self._grouped, plans.latest(), reading.probe),
             kept_in=reports,
             salt=self._salt,
-            store=self._stored(),
-            shed=self._shed.rows if self._shed is not None else lambda _: None,
+            store=store,
+            shed=shed.rows,
         )
+
+    def _control_parts(self) -> tuple[Planner, Reading, Callable[[], None]]:
+        """The planner, how batches are read, and what to call at the end."""
+        reading = GuardReading(*self._metrics, self.name, dry=self.mode == "dry_run")
+        return self._control.policy.planner(self.target), reading, lambda: None
 
     @property
     def alarms(self) -> tuple[str, ...]:
         """Alarms that need an operator, such as a target that cannot be held. As of the last batch."""
-        parts = self._forward, self._shed
+        parts = self._quarantine, self._shed
         own = [part.alarm for part in parts if part is not None and part.alarm is not None]
         return (*(self._controller.alarms if self._controller else ()), *own)
 
@@ -377,69 +399,51 @@ class Guard(Watcher, Metered):
         Rows in quarantine that go to a table or a topic are brought there first, for up to half a minute.
         """
         super().stop()
-        forward, self._forward = self._forward, None
-        if forward is not None:
-            forward.stop()
+        if self._quarantine is not None:
+            self._quarantine.stop()
         self.stop_metrics()
-
-    def _salt_for(self, df: DataFrame) -> int:
-        """The salt of the gate's hash, which plans carry from now on; the hashed columns are stored."""
-        self._salt = gate_salt(self._seed, self.name, weighted=self._columns.has_weight(df))
-        self._row = self._columns.identity(df)
-        return self._salt
 
     def _quarantine_writer(self, df: DataFrame) -> Writer | None:
         """What writes shed rows, once the place for them is known to be usable."""
         if self._quarantine is None or (self.mode != "enforce" and not self._to_finish(df)):
             return None
         refuse_choice(df, self.name, self._columns.identity(df), self._columns.decisive(df))
-        return prepared(self._quarantine, df, self._stored(df.sparkSession), self._columns.weight, self.name)
+        return self._quarantine.writer(df, self._stored(df.sparkSession), self._columns.weight, self.name)
 
-    def _start_forward(self) -> None:
-        """Forward shed rows from their folder to a table or a topic."""
-        folder = self._shed_folder()
-        if self._quarantine is None or folder is None or self._quarantine.kind == "folder" or self._session is None:
-            return
-        if not (folder / SIGN).exists():  # None has ever been shed.
-            return
-        if self._forward is None or self._forward.alarm is not None:
-            self._forward = Forward(self._session, folder, self._quarantine)
+    def _forward(self) -> None:
+        if self._quarantine is not None:
+            self._quarantine.start(self._stored())
 
     def _ungated(self, store: Store) -> GateOptions:
         """What a grouping is told in front of the gate: it binds batches, under the rules of the gate to come."""
         self._number = self._number or new_number()
-        return GateOptions(str(store.folder), SOURCE, self._claim_folder(), ((self._number, 0),), self._start())
-
-    def _start(self) -> Start:
-        rate = self.target.rows_per_s if isinstance(self.target, Throughput) else None
-        return Start(time.time(), self.target.fresh_s if self.backlog == "thin" else None, rate)
+        return GateOptions(str(store.folder), SOURCE, self._claim_folder(), ((self._number, 0),), self._control.start())
 
     def _sign(self, query: str) -> Watch:
         """What readers of its reports must know about this guard."""
-        keep = self._columns.keep
+        keep, types = self._columns.keep, ((), ()) if self._hashed is None else self._hashed.types
         return Watch(
             guard=self.name,
             query=query,
             began_s=time.time(),
             mode=self.mode,
-            policy=type(self._policy).__name__,
+            policy=type(self._control.policy).__name__,
             target=type(self.target).__name__,
             target_s=getattr(self.target, "limit_s", getattr(self.target, "age_s", None)),
             target_rows_per_s=getattr(self.target, "rows_per_s", None),
             key=self._columns.key,
-            key_types=self._types[0],
+            key_types=types[0],
             row=self._columns.row,
-            row_types=self._types[1],
+            row_types=types[1],
             keep="" if keep is None else str(keep),
             salt=self._salt,
         )
 
     def _to_finish(self, df: DataFrame) -> bool:
         """Whether Spark may replay a batch that sheds rows into quarantine, although this guard sheds none any more."""
-        if self._quarantine is None or not df.isStreaming or on_connect(df.sparkSession):
+        if self._quarantine is None:
             return False
-        found = opened(self._stored(df.sparkSession).folder, self._metrics[0])
-        return any(one.rules is not None and one.rules.mode == "enforce" for one in found)
+        return self._quarantine.to_finish(df, self._stored(df.sparkSession), self._metrics[0])
 
     def _reads(self, df: DataFrame) -> int:
         """How often the query reads its source."""
@@ -450,16 +454,12 @@ class Guard(Watcher, Metered):
         return reads(folder, self._metrics[0], str(quarantine or ""), sheds=sheds)
 
     def _shed_folder(self) -> Path | None:
-        return None if self._quarantine is None else staged(self._quarantine, self._stored())
+        return None if self._quarantine is None else self._quarantine.folder(self._stored())
 
     def _claim_folder(self) -> str:
+        return self._stored().claim(self._claim())
+
+    def _claim(self) -> Claim:
         columns = self._columns
-        own = Claim(
-            self.name,
-            columns.key,
-            columns.row,
-            columns.cost,
-            self._seed,
-            value=columns.worth.as_data if columns.worth else None,
-        )
-        return self._stored().claim(own)
+        value = columns.worth.as_data if columns.worth else None
+        return Claim(self.name, columns.key, columns.row, columns.cost, self._control.seed, value=value)

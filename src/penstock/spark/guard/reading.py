@@ -82,15 +82,15 @@ class Dealing:
         costs: What is in force so far.
     """
 
-    def __init__(self, place: str, partitions: int, newest: Plan | None) -> None:
-        """Go on from what the newest plan says of the place."""
-        self._place = place
+    def __init__(self, place: str, partitions: int, newest: Plan | None, probe: str) -> None:
+        """Go on from what the newest plan says of the place; `probe` names what was measured there."""
+        self._place, self._probe = place, probe
         self.costs = newest.costs_at(place) if newest is not None else None
         self._known = PartitionCosts.of(self.costs, partitions)
 
-    def news(self, progress: Progress, probe: str) -> Costs | None:
+    def news(self, progress: Progress) -> Costs | None:
         """Learn from a batch; other costs to deal by, or None to go on with those in force."""
-        self._known.learn(partition_costs(progress, probe))
+        self._known.learn(partition_costs(progress, self._probe))
         news = self._known.news(self.costs, self._place)
         self.costs = news or self.costs
         return news

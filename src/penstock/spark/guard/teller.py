@@ -25,13 +25,15 @@ class Teller:
     """Warns, counts errors and keeps a journal.
 
     Attributes:
+        kept_in: The journal.
+        clock: What its lines are dated by.
         errors: Errors that were caught.
     """
 
     def __init__(self, kept_in: ReportSink | None, clock: Callable[[], float]) -> None:
         """Keep lines in this journal."""
         self.kept_in: ReportSink = kept_in or NoReports()
-        self._clock = clock
+        self.clock = clock
         self._kept_s = clock()
         self._alarms = Alarms(0.0)
         self._told: set[str] = set()
@@ -52,17 +54,17 @@ class Teller:
 
     def keep(self, message: Line) -> None:
         """Write a line into the journal."""
-        self._kept_s = self._clock()
+        self._kept_s = self.clock()
         self.kept_in.write(message)
 
     def keep_alive(self) -> None:
         """Write an `alive` line if nothing was written for a while."""
-        if not 0.0 <= self._clock() - self._kept_s < ALIVE_S:
-            self.keep(Alive(self._clock()))
+        if not 0.0 <= self.clock() - self._kept_s < ALIVE_S:
+            self.keep(Alive(self.clock()))
 
     def keep_alarms(self, alarms: tuple[str, ...], again_after_s: float = SAME_ALARMS_S) -> None:
         """Keep the alarms if there are others, or none any more; if only numbers are others, not before long."""
-        now_s, kept = self._clock(), self._alarms
+        now_s, kept = self.clock(), self._alarms
         found = Alarms(now_s, alarms, self.errors)
         if (found.alarms, found.errors) == (kept.alarms, kept.errors):
             return

@@ -15,9 +15,10 @@ from penstock.errors import PenstockError
 from penstock.spark import file_log
 from penstock.spark.expected_errors import quiet
 from penstock.spark.plans.places import on_connect
+from penstock.spark.plans.rules import opened
 from penstock.spark.quarantine import forwarded
 from penstock.spark.quarantine.replay import started
-from penstock.spark.quarantine.rows import ADDED, Place, Sign, Writer, stored_schema
+from penstock.spark.quarantine.rows import ADDED, SIGN, Place, Sign, Writer, stored_schema
 from penstock.spark.quarantine.tables import refuse_shared
 from penstock.spark.quarantine.topic import as_json, refuse_unreachable
 
@@ -110,23 +111,58 @@ def _first_line(error: Exception) -> str:
     return next(own, lines[0] if lines else type(error).__name__)
 
 
-def prepared(place: Place, df: DataFrame, store: Store, weight: str, guard: str) -> Writer:
-    """What writes the shed rows of a stream, in a place that is known to be usable."""
-    if on_connect(df.sparkSession):
-        raise PenstockError("quarantine needs classic Spark: a Spark Connect client cannot manage the folder")
-    if not df.isStreaming:
-        raise PenstockError("quarantine needs a stream: rows of a batch have no batch number to be written once by")
-    taken = next((name for name in df.columns if name in ADDED), None)
-    if taken is not None:
-        raise PenstockError(f"the stream has a column {taken} already: rename it, the quarantine needs the name")
-    sign = Sign(guard, weight, df.schema.json())
-    folder = staged(place, store)
-    if place.kind != "folder":
-        refuse_unusable(df.sparkSession, place, folder, stored_schema(sign))
-    sign.put(folder)
-    return Writer(str(folder), str(store.folder), SOURCE)
+class Quarantine:
+    """Where the shed rows of a guard go: a folder, from which they are forwarded while the guard watches."""
 
+    def __init__(self, place: Place) -> None:
+        """To this place."""
+        self._place = place
+        self._session: SparkSession | None = None
+        self._forward: Forward | None = None
 
-def staged(place: Place, store: Store) -> Path:
-    """The folder of shed rows; for a table or a topic, it is the guard's own."""
-    return Path(place.name) if place.kind == "folder" else store.folder / "quarantine"
+    @property
+    def alarm(self) -> str | None:
+        """Why rows are not forwarded, in one line."""
+        return None if self._forward is None else self._forward.alarm
+
+    def folder(self, store: Store) -> Path:
+        """The folder of shed rows; for a table or a topic, it is the guard's own."""
+        return Path(self._place.name) if self._place.kind == "folder" else store.folder / "quarantine"
+
+    def to_finish(self, df: DataFrame, store: Store, gate: str) -> bool:
+        """Whether Spark may replay a batch that sheds rows, although the guard sheds none any more."""
+        self._session = df.sparkSession
+        if not df.isStreaming or on_connect(df.sparkSession):
+            return False
+        return any(one.rules is not None and one.rules.mode == "enforce" for one in opened(store.folder, gate))
+
+    def writer(self, df: DataFrame, store: Store, weight: str, guard: str) -> Writer:
+        """What writes the shed rows of a stream, in a place that is known to be usable."""
+        self._session = df.sparkSession
+        if on_connect(df.sparkSession):
+            raise PenstockError("quarantine needs classic Spark: a Spark Connect client cannot manage the folder")
+        if not df.isStreaming:
+            raise PenstockError("quarantine needs a stream: rows of a batch have no batch number to be written once by")
+        taken = next((name for name in df.columns if name in ADDED), None)
+        if taken is not None:
+            raise PenstockError(f"the stream has a column {taken} already: rename it, the quarantine needs the name")
+        sign, folder = Sign(guard, weight, df.schema.json()), self.folder(store)
+        if self._place.kind != "folder":
+            refuse_unusable(df.sparkSession, self._place, folder, stored_schema(sign))
+        sign.put(folder)
+        return Writer(str(folder), str(store.folder), SOURCE)
+
+    def start(self, store: Store) -> None:
+        """Forward shed rows from their folder to a table or a topic."""
+        folder = self.folder(store)
+        # Without a sign none has ever been shed.
+        if self._place.kind == "folder" or self._session is None or not (folder / SIGN).exists():
+            return
+        if self._forward is None or self._forward.alarm is not None:
+            self._forward = Forward(self._session, folder, self._place)
+
+    def stop(self) -> None:
+        """Forward what is left and end."""
+        forward, self._forward = self._forward, None
+        if forward is not None:
+            forward.stop()
