@@ -178,6 +178,49 @@ def test_drops_which_have_no_lease_are_taken_back_when_nobody_understands_what_h
     assert (written.plan.drops, written.plan.version) == ((), 1)
 
 
+def test_in_doubt_no_batch_is_bound_to_drops_even_if_their_end_cannot_be_written() -> None:
+    drops = Plan(0, "scripted", 0.0, 1, drops=(Drop("I", keep=0.5),))
+    loop = Loop(Scripted(drops), "query")
+    loop.handle(BatchEnded(1.0, 0, REPORT))
+    loop.handle(Stored(0))
+    assert loop.acting == loop.in_force
+    (written,) = loop.handle(Misread(5.0))
+    assert isinstance(written, Write)
+    loop.handle(Failed(1))
+    assert loop.acting is None
+
+
+def test_a_decision_that_could_not_be_written_survives_new_costs() -> None:
+    shares = [Plan(0, "scripted", 0.0, 1, gates=(KeepTable("source", (keep,), ("more",)),)) for keep in (0.5, 0.25)]
+    loop = Loop(Scripted(*shares), "query")
+    loop.handle(BatchEnded(1.0, 0, REPORT))
+    loop.handle(Stored(0))
+    loop.handle(BatchEnded(2.0, 1, REPORT))
+    loop.handle(Failed(1))
+    (written,) = loop.handle(BatchEnded(3.0, 2, REPORT, costs=Costs("deal", 2, (1.0,))))
+    assert isinstance(written, Write)
+    assert written.plan.gates[0].keep == (0.25,), "the planner believes that this one is in force"
+
+
+@pytest.mark.parametrize("later_s", [-600.0, 600.0])
+def test_a_lease_is_renewed_after_the_clock_has_jumped(later_s: float) -> None:
+    loop = shedding_loop()
+    assert loop.handle(Passed(10.0 + later_s)) == [Renew(0, 10.0 + later_s)]
+
+
+@pytest.mark.parametrize("more", [{"gates": SHEDDING}, {"fits": Fits(5.0, 10.0)}, {"drops": (Drop("I", keep=0.5),)}])
+def test_a_loop_that_is_stopped_writes_nothing_that_may_shed(more: Mapping[str, object]) -> None:
+    loop = Loop(Scripted(replace(plan(sheds=False), **more)), "query")  # type: ignore[arg-type]
+    loop.handle(Stopped(1.0, "over"))
+    assert [type(one) for one in loop.handle(BatchEnded(2.0, 0, REPORT))] == [Purge]
+
+
+def test_a_loop_is_stopped_by_what_it_knows_if_the_store_cannot_be_read() -> None:
+    (written,) = shedding_loop().handle(Stopped(12.0, "over"))
+    assert isinstance(written, Write)
+    assert not written.plan.sheds
+
+
 def test_a_version_that_others_have_long_passed_is_not_used() -> None:
     loop = Loop(Scripted(plan(sheds=True)), "query")
     loop.handle(BatchEnded(1.0, 0, REPORT))

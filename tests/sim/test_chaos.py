@@ -110,7 +110,7 @@ class BelievesItsOwnBinding(Binder):
 class ForgetsLeases(Binder):
     def _newest(self) -> Newest:
         plan, _ = super()._newest()
-        return Newest(plan, 1e12)
+        return Newest(plan and replace(plan, gates=()))
 
 
 class TakesTheNewestPlanEachTime(Binder):

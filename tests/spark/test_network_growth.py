@@ -25,8 +25,8 @@ from penstock.errors import PenstockError
 from penstock.messages.snapshot import Snapshot
 from penstock.spark import file_log
 from penstock.spark.network import feeds, streams
-from penstock.spark.network.bound import BoundPlans, DropLog
 from penstock.store.retention import NEWEST_PLANS
+from penstock.store.stage_plans import BoundPlans, DropLog
 from penstock.testing import ManualClock
 from penstock.views.network.history import History, summary
 
@@ -208,7 +208,7 @@ def test_plans_of_several_stages_are_deleted_also_while_one_of_them_is_idle(
     monkeypatch.setattr("penstock.core.loop.machine.PURGE_EVERY", 10)
     clock = ManualClock(1_800_000_000.0)
     stages = {"inputs": "inputs", "pairs": "pairs", "perkey": "perkey"}
-    plans = BoundPlans(tmp_path, stages, Alternating(), clock=clock)
+    plans = BoundPlans.below(tmp_path, stages, Alternating(), clock=clock)
     log = DropLog(tmp_path / "plans")
     first = plans.of("perkey", 0)
     for number in range(200):
@@ -218,7 +218,7 @@ def test_plans_of_several_stages_are_deleted_also_while_one_of_them_is_idle(
         clock.advance(1.0)
     assert len(log.versions()) <= 20 + 10 + NEWEST_PLANS + 1
     assert all(len(list((tmp_path / "bindings" / stage).iterdir())) <= 31 for stage in stages)
-    again = BoundPlans(tmp_path, stages, Alternating(), clock=clock)
+    again = BoundPlans.below(tmp_path, stages, Alternating(), clock=clock)
     assert again.of("perkey", 0) == first
     assert again.of("pairs", 199) == plans.newest
     again.handle(BatchEnded(clock(), 200, BATCH))
@@ -226,10 +226,10 @@ def test_plans_of_several_stages_are_deleted_also_while_one_of_them_is_idle(
 
 
 def test_a_plan_that_is_gone_is_told(tmp_path: Path) -> None:
-    plans = BoundPlans(tmp_path, {"inputs": "inputs"}, Alternating())
+    plans = BoundPlans.below(tmp_path, {"inputs": "inputs"}, Alternating())
     plans.handle(BatchEnded(1.0, 0, BATCH))
     plans.of("inputs", 0)
-    plans = BoundPlans(tmp_path, {"inputs": "inputs"}, Alternating())
+    plans = BoundPlans.below(tmp_path, {"inputs": "inputs"}, Alternating())
     for path in (tmp_path / "plans").iterdir():
         path.unlink()
     with pytest.raises(PenstockError, match="plan 0 is missing, so batch 0 keeps every row"):
@@ -258,7 +258,7 @@ def test_snapshots_are_bounded_and_their_sums_are_not() -> None:
 
 
 def test_a_batch_is_bound_for_its_offsets_and_a_damaged_binding_is_told(tmp_path: Path) -> None:
-    plans = BoundPlans(tmp_path, {"inputs": "inputs"}, Alternating())
+    plans = BoundPlans.below(tmp_path, {"inputs": "inputs"}, Alternating())
     plans.handle(BatchEnded(1.0, 0, BATCH))
     assert plans.of("inputs", 0, "query:offsets") == plans.of("inputs", 0, "query:offsets") == plans.newest
     with pytest.raises(PenstockError, match="batch 0 of inputs is not the batch of that number"):

@@ -16,10 +16,10 @@ from pyspark.errors import StreamingQueryException
 from penstock.config.site_file import load
 from penstock.errors import PenstockError
 from penstock.federation.account import SiteAccount, add_up
-from penstock.spark.site.plans import SitePlanLog
 from penstock.spark.site.run import SiteRun
 from penstock.spark.site.streams import inputs
 from penstock.store.interface import StoreError
+from penstock.store.site_plans import SitePlanLog
 from penstock.web.board import Board
 
 if TYPE_CHECKING:

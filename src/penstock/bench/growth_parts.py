@@ -33,7 +33,6 @@ from penstock.messages.plan import Drop, Plan
 from penstock.messages.snapshot import Snapshot
 from penstock.spark.guard.controller import Controller
 from penstock.spark.guard.reading import GuardReading
-from penstock.spark.network.bound import BoundPlans
 from penstock.spark.network.feeds import feed
 from penstock.spark.network.record import Record
 from penstock.spark.plans import binding
@@ -42,8 +41,9 @@ from penstock.spark.plans.places import LocalStore
 from penstock.spark.probe.meter import TaskSums
 from penstock.spark.quarantine import forwarded
 from penstock.spark.quarantine.rows import COIN, PART, PLAN_VERSION, REASON_NUMBER, Sign, Writer
-from penstock.spark.site.plans import SitePlans
 from penstock.store.report_log import ReportLog
+from penstock.store.site_plans import SitePlans
+from penstock.store.stage_plans import BoundPlans
 from penstock.views.network.history import History
 
 if TYPE_CHECKING:
@@ -207,7 +207,7 @@ class Networked:
     def __init__(self, folder: Path, clock: Callable[[], float]) -> None:
         """Keep plans, bindings, feeds and snapshots in this folder."""
         self._folder, self._clock = folder, clock
-        self._plans = BoundPlans(folder, {name: name for name in self.STAGES}, Alternating(), clock=clock)
+        self._plans = BoundPlans.below(folder, {name: name for name in self.STAGES}, Alternating(), clock=clock)
         self._feed = folder / "feeds" / "hot-pairs" / "inputs"
         line = LossTolerance([(100, 1.0), (0, 0.0)])
         network = Network([Input("I", 100.0)], [Box("hot", "filter", ("I",), 1.0, 0.5)], [Output("O", "hot", line)])
@@ -267,7 +267,7 @@ class Sited:
         """Keep both in this folder."""
         self._clock = clock
         self._accounts = AccountLog(folder / "account")
-        self._plans = SitePlans(folder, 1, Alternating(), self._accounts, clock=clock, tell=lambda _: None)
+        self._plans = SitePlans.below(folder, 1, Alternating(), self._accounts, clock=clock, tell=lambda _: None)
 
     def batch(self, number: int) -> None:
         """A batch is planned and accounted for."""

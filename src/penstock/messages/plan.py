@@ -239,6 +239,11 @@ class Plan(Message):
         """Whether it sheds, or cuts batches that are too large: then it acts only while it is renewed."""
         return bool(self.gates) or self.fits is not None
 
+    @property
+    def sheds(self) -> bool:
+        """Whether it may shed rows, with a lease or without."""
+        return self.leased or bool(self.drops)
+
     def drop(self, place: str) -> Drop | None:
         """The drop at a place; `None` if there is none."""
         return next((drop for drop in self.drops if drop.place == place), None)

@@ -69,11 +69,6 @@ def batch_id(checkpoint: Path, batch: int) -> str:
     return f"{query}:{offsets}" if query and offsets else ""
 
 
-def is_another(before: str, now: str) -> bool:
-    """Whether two batches of one number differ, by what `batch_id` says of them."""
-    return bool(before and now) and before != now
-
-
 def _newest(folder: Path) -> int:
     try:
         return max((int(one.name) for one in folder.iterdir() if one.name.isdecimal()), default=-1)

@@ -1,4 +1,4 @@
-"""Binds batches to plans, put-if-absent: a batch is always judged by one plan, and that plan was durable before."""
+"""Binds batches to plans, put-if-absent: one plan judges a batch at every attempt, and it is durable before it acts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, TypeVar
 from penstock.core.loop.binding import Newest, share, thinned
 from penstock.errors import PenstockError
 from penstock.messages.plan import Binding
-from penstock.store import retention
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,15 +33,17 @@ class Binder:
         bindings: BindingLog,
         seen: dict[str, int] | None = None,
         pause: Callable[[], None] = lambda: None,
+        purge: Callable[[int, float], None] | None = None,
     ) -> None:
         """Bind to the plans of this log.
 
         `seen` caches the newest version by log, so that a long log is read as fast as a short one. A failed write is
-        retried once, after a `pause`.
+        retried once, after a `pause`. `purge` deletes old entries, for a query whose loop may have ended; where others
+        need the same plans, only their common loop may delete any.
         """
         self._plans, self._bindings = plans, bindings
         self._seen = {} if seen is None else seen
-        self._pause = pause
+        self._pause, self._purge = pause, purge
 
     def newest(self) -> Newest:
         """The newest plan.
@@ -78,9 +79,9 @@ class Binder:
             return found
         made = new()
         self._twice(lambda: self._bindings.add(batch, made))
-        if batch % PURGE_EVERY == 0:  # A query continues to bind its batches after its guard has stopped.
+        if self._purge is not None and batch % PURGE_EVERY == 0:
             with suppress(Exception):
-                retention.purge(self._plans, self._bindings, batch, made.bound_s)
+                self._purge(batch, made.bound_s)
         return self._bindings.get(batch)  # Another writer may have been first.
 
     def new(
@@ -92,10 +93,10 @@ class Binder:
         start: Start | None = None,
         planned: Callable[[], Planned | None] = lambda: None,
     ) -> Binding:
-        """A binding to the newest plan; to none if it cannot be used, so that a replay keeps every row too.
+        """A binding to the newest plan; to none if that cannot be used, so that a replay keeps every row, too.
 
-        `usable` raises if a plan cannot be used. `start` is what the gate knew when it was made, and `planned` says how
-        large the batch is.
+        `usable` raises if a plan cannot be used. `start` has the settings that the gate was made with, and `planned`
+        gives the size of the batch.
         """
         thin, fits = None, 1.0
         try:
@@ -129,6 +130,11 @@ class Binder:
     def _twice(self, attempt: Callable[[], _T]) -> _T:
         try:
             return attempt()
-        except Exception:  # noqa: BLE001 - what it was is told if it is met again
+        except Exception:  # noqa: BLE001 - raised if the second attempt meets it, too
             self._pause()
             return attempt()
+
+
+def is_another(before: str, now: str) -> bool:
+    """Whether two batches of one number differ, by their identities; an unknown identity, "", differs from none."""
+    return bool(before and now) and before != now

@@ -1,4 +1,4 @@
-"""The driver of a loop: it carries the loop's instructions out on a log, whether on Spark or on virtual time."""
+"""The driver of a loop: carries out its instructions on logs, on Spark and on virtual time."""
 
 from __future__ import annotations
 
@@ -32,8 +32,7 @@ class Driver:
     ) -> None:
         """Let the loop write into this log.
 
-        `purge` deletes what no batch from the one given back by the retention can need, at that time. `tell` warns of
-        what hurts nothing yet.
+        `purge` deletes entries older than the retention, counted back from a batch and a time. `tell` logs a warning.
         """
         self.loop, self.plans = loop, plans
         self._clock, self._purge, self._tell = clock, purge, tell
@@ -42,28 +41,36 @@ class Driver:
         self._begun = False
 
     def begin(self, reports: Sequence[Report]) -> None:
-        """Go on from the newest plan of the log, with what an earlier run reported.
+        """Continue from the newest plan of the log and the reports of an earlier run.
 
-        If that plan cannot be read now, nothing is written before it can.
+        If the log cannot be read, nothing is written until it can.
         """
-        self._reports = reports
-        began = Began(self._clock(), self.plans.latest(), reports)
-        self._begun = True
-        self.handle(began)
+        with self._lock:
+            self._reports = reports
+            began = Began(self._clock(), self.plans.latest(), reports)
+            self._begun = True
+            self.handle(began)
 
     def stop(self, note: str) -> None:
-        """Keep every row from now on."""
-        self.handle(Stopped(self._clock(), note, self.plans.latest()))
+        """Keep every row from now on; the loop is stopped even if the log cannot be read."""
+        newest, met = None, None
+        try:
+            newest = self.plans.latest()
+        except (OSError, PenstockError) as error:
+            met = error
+        self.handle(Stopped(self._clock(), note, newest))
+        if met is not None:
+            raise met
 
     def handle(self, event: Event) -> None:
         """Carry out what follows from an event.
 
         Raises:
-            Exception: What the loop or a log has met, after everything else is done.
+            Exception: The last error of the loop or a log, after all other instructions are carried out.
         """
         met: Exception | None = None
         with self._lock:
-            if not self._begun:
+            if not (self._begun or isinstance(event, Stopped)):
                 self.begin(self._reports)
             todo = self.loop.handle(event)
             while todo:
@@ -94,8 +101,9 @@ class Driver:
 
     def _added(self, plan: Plan) -> Stored | Taken:
         version = plan.version
-        # Another driver may have written, and deleted, plans from this version on: a number is not used twice.
-        if version and self.plans.get(version - 1) is None and (after := self.plans.next_version()) > version:
+        # Another driver may have written, and deleted, plans from this version on. A version is never used twice.
+        unused = version and self.plans.get(version - 1) is not None
+        if not unused and (after := self.plans.next_version()) > version:
             return Taken(version, after - 1)
         return Stored(version) if self.plans.add(version, plan) else Taken(version)
 

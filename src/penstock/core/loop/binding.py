@@ -1,4 +1,4 @@
-"""By which plan a batch is judged, and how much of it fits: decided when the batch starts, and never again."""
+"""The plan that judges a batch, and how much of the batch fits: decided once, when the batch starts."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from penstock.messages.plan import Fits
 if TYPE_CHECKING:
     from penstock.messages.plan import Backlog, Plan
 
-#: How long a gate acts on what it was told when it was made, in which time a guard should watch its query.
+#: How long a gate uses the settings it was made with. A guard should watch its query by then.
 START_S = 120.0
-#: Where a rate is held, the first batch of a run may hold the rows of the time since its gate was made, up to this.
+#: If a rate is held, the first batch of a run may hold the rows since its gate was made, of at most this many seconds.
 FIRST_S = 10.0
 
 
 class Start(NamedTuple):
     """What a gate knows when its query starts, before there is a plan."""
 
-    since_s: float  #: since when it is there
-    fresh_s: float | None = None  #: what is fresh, if a backlog is thinned
+    since_s: float  #: when the gate was made
+    fresh_s: float | None = None  #: the age up to which rows are fresh, if a backlog is thinned
     rows_per_s: float | None = None  #: the rate to hold, if the target is one
     counted: bool = False  #: whether every row of the source comes to the gate, so that offsets count the gate's rows
 
@@ -50,22 +50,27 @@ class Newest(NamedTuple):
     renewed_s: float = 0.0  #: when it was last renewed; 0 if it never was
 
     def acting(self, now_s: float) -> Plan | None:
-        """The plan, unless it sheds and nobody has renewed it for too long."""
+        """The plan, unless it sheds and its lease has expired."""
         return self.plan if self.plan is None or not self.plan.gates or self.in_lease(now_s) else None
 
     def in_lease(self, now_s: float) -> bool:
-        """Whether it was decided or renewed within a lease."""
-        return self.plan is not None and now_s - max(self.plan.decided_s, self.renewed_s) <= LEASE_S
+        """Whether it was decided or renewed within a lease.
+
+        A time further ahead than a lease is from a clock that was wrong. It says nothing about whether a loop runs.
+        """
+        return (
+            self.plan is not None and min(abs(now_s - one) for one in (self.plan.decided_s, self.renewed_s)) <= LEASE_S
+        )
 
     def for_query(self, query: str) -> Plan | None:
-        """The plan, if it is one for this query."""
+        """The plan, if it is for this query."""
         return self.plan if self.plan is not None and self.plan.query in ("", query) else None
 
 
 def thinned(start: Start | None, last_bound_s: float | None) -> Backlog | None:
-    """How to thin a backlog: in the first batch that this run of the query binds, if at all.
+    """The rule to thin a backlog, for the first batch that this run binds; None for any other batch.
 
-    `last_bound_s` is when the batch before it was bound, None if there was none.
+    `last_bound_s` is when the batch before was bound, None if there was none.
     """
     if start is None or start.fresh_s is None or (last_bound_s is not None and last_bound_s >= start.since_s):
         return None
@@ -73,7 +78,7 @@ def thinned(start: Start | None, last_bound_s: float | None) -> Backlog | None:
 
 
 def share(start: Start | None, query: str, newest: Newest, batch: Planned | None, now_s: float) -> float:
-    """What of a batch fits by the newest plan; all of it if its source does not say how many rows it has."""
+    """The share of a batch that fits by the newest plan; 1 if the source does not tell the number of rows."""
     ratio = _rows_per_offset(start, query, newest)
     if start is None or ratio is None or batch is None or not batch.rows:
         return 1.0
@@ -87,12 +92,12 @@ def share(start: Start | None, query: str, newest: Newest, batch: Planned | None
             over_s = FIRST_S
     else:
         over_s = _over_s(batch, start.since_s, held=fits.rows is None)
-    # A clock that was set back says nothing of the time.
+    # The clock was set back: the time is unknown.
     return share_that_fits(fits, ratio * batch.rows, over_s) if over_s > 0.0 else 1.0
 
 
 def _rows_per_offset(start: Start | None, query: str, newest: Newest) -> float | None:
-    """Rows of the gate for each that offsets count: as learned, or one if nothing lies between; None if unknown."""
+    """Rows at the gate per row that offsets count, as learned, or 1 if they are the same rows; None if unknown."""
     plan = newest.for_query(query)
     if plan is not None and plan.rows_per_offset is not None:
         return plan.rows_per_offset
@@ -100,9 +105,9 @@ def _rows_per_offset(start: Start | None, query: str, newest: Newest) -> float |
 
 
 def _fits(start: Start, query: str, newest: Newest, now_s: float, *, first: bool) -> Fits | None:
-    """Up to how many rows the batch fits: by the newest plan, or as the gate was told when it was made.
+    """How many rows fit: by the newest plan, or by the settings that the gate was made with.
 
-    In the first batch of a run, what the last run found is all that is known.
+    For the first batch of a run, only the plan of the last run is known.
     """
     if start.rows_per_s is not None and first:
         return Fits(start.rows_per_s)
@@ -120,18 +125,18 @@ def _fits(start: Start, query: str, newest: Newest, now_s: float, *, first: bool
 
 
 def _over_s(batch: Planned, since_s: float, *, held: bool) -> float:
-    """The time in which a batch came in; where a rate is held, as far as it counts."""
+    """The time in which the rows of a batch came; if a rate is held, the part of it that counts."""
     before_s = batch.before_s or 0.0
     if not held:
         return batch.planned_s - before_s
-    # Before this run the query may have been stopped for long.
+    # The query may have been stopped before this run.
     usual_s = before_s - batch.earlier_s if batch.earlier_s is not None and batch.earlier_s >= since_s else None
     done_s = min(max(batch.done_s or before_s, before_s), batch.planned_s)
     return saved_up_s(done_s - before_s, batch.planned_s - done_s, usual_s)
 
 
 def _without_gates(plan: Plan, *, in_lease: bool) -> Fits | None:
-    """Up to how many rows fit a plan whose gates act only within its lease: without them each batch is more work."""
+    """How many rows fit if the plan's lease, and with it its gates, may have expired: each row is more work then."""
     if plan.fits is None or in_lease or not plan.gates:
         return plan.fits
     kept = plan.expected.keep_share if plan.expected else 1.0

@@ -1,4 +1,4 @@
-"""What a driver tells the loop."""
+"""Events: what a driver reports to the loop."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ R = TypeVar("R")
 
 
 class Began(NamedTuple):
-    """The driver watches the query from now on: the store's newest plan, and the last reports of an earlier run."""
+    """The driver begins to watch the query, with the store's newest plan and the last reports of an earlier run."""
 
     now_s: float
     newest: Plan | None = None
@@ -25,18 +25,18 @@ class Began(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BatchEnded(Generic[R]):
-    """A batch is done; at a site, which plans by what came, it is about to run."""
+    """A batch has ended; at a site, which plans by the rows that came, it is about to run."""
 
     now_s: float  #: the time
     batch: int  #: its number
-    report: R | None = None  #: what happened in it, for the planner; None if nothing did that tells anything
+    report: R | None = None  #: what happened in it, for the planner; None if nothing can be learned from it
     costs: Costs | None = None  #: new costs to deal rows by, if there are any
     rows: int = 0  #: rows that came to the gate
     offsets: int | None = None  #: rows that the batch has by its offsets; None if these do not count rows
 
 
 class Misread(NamedTuple):
-    """The driver could not find out what happened to the query."""
+    """The driver could not read what the query did."""
 
     now_s: float
 
@@ -49,7 +49,7 @@ class Passed(NamedTuple):
 
 
 class Stopped(NamedTuple):
-    """Nobody will plan any more; the newest plan of the store."""
+    """Planning ends; `newest` is the store's newest plan, None if there is none or it cannot be read."""
 
     now_s: float
     note: str
@@ -63,14 +63,14 @@ class Stored(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """The store has another plan of this version, or had one; the newest version, as far as is known."""
+    """The store has, or had, another plan of this version; `newest` is its newest version as far as is known."""
 
     version: int
     newest: int = 0
 
 
 class Failed(NamedTuple):
-    """The store could not be written; whether it has the plan of this version is not known."""
+    """The write failed; whether the store has the plan of this version is unknown."""
 
     version: int
 

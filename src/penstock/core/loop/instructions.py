@@ -1,4 +1,4 @@
-"""What the loop tells its driver to do."""
+"""Instructions: what the loop asks its driver to do."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Renew(NamedTuple):
 
 
 class Purge(NamedTuple):
-    """Delete what no batch from this one back by the retention can need."""
+    """Delete entries older than the retention, counted back from this batch."""
 
     batch: int
     now_s: float

@@ -1,4 +1,4 @@
 """The lease of a plan."""
 
-#: A plan that sheds acts for so long after it was decided. A living loop renews it; a dead one's runs out.
+#: How long a plan that sheds acts after it was decided or renewed, in seconds. Only a running loop renews it.
 LEASE_S = 30.0

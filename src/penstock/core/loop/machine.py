@@ -26,7 +26,7 @@ from penstock.messages.plan import Plan
 if TYPE_CHECKING:
     from penstock.messages.plan import Costs
 
-#: How often old plans and bindings are deleted, in batches, and a plan is written again with what was learned since.
+#: Every this many batches old plans and bindings are deleted, and a plan is written again with what was learned since.
 PURGE_EVERY = 50
 
 
@@ -49,14 +49,14 @@ class Decides(Protocol[R_contra]):
 
 
 class Loop(Generic[R]):
-    """One query's loop.
+    """The loop of one query.
 
-    Rows flow when in doubt: a plan that sheds is renewed only as long as the loop understands every batch, and the last
-    instruction of a loop that is stopped is a plan that keeps everything.
+    If in doubt, rows pass: the loop renews a plan that sheds only while it understands every batch, and the last plan
+    of a stopped loop keeps every row.
 
     Attributes:
         in_force: The newest plan that is known to be in the store.
-        renewed_s: When that was decided or last renewed.
+        renewed_s: When that plan was decided or last renewed.
     """
 
     def __init__(
@@ -67,17 +67,20 @@ class Loop(Generic[R]):
         salt: int | None = None,
         costs: Costs | None = None,
         held_at_start: bool = False,
+        purge_every: int | None = None,
     ) -> None:
         """Plan for this query.
 
-        `salt` is that of the gate's coins, whatever the policy's seed. `costs` are what rows are dealt by so far.
-        `held_at_start` says that the gate sheds before there is a plan, until it finds one of this run.
+        `salt` is the seed of the gate's hash and replaces the policy's. `costs` are the costs that rows are dealt by.
+        `held_at_start` says that the gate sheds before it finds a plan of this run. `purge_every` replaces
+        `PURGE_EVERY`.
         """
         self._planner, self._query, self._salt = planner, query, salt
         self._costs, self._ratio = costs, OffsetRatio(None)
         self._unwritten: Plan | None = None  # decided, and not known to be in the store
         self._held_since_s = 0.0 if held_at_start else None
         self._purged: int | None = None
+        self._purge_every = purge_every
         self._understands = True
         self._next = 0  # the version to try next
         self._stopped = False
@@ -86,8 +89,16 @@ class Loop(Generic[R]):
 
     @property
     def alarms(self) -> tuple[str, ...]:
-        """What needs an operator, as of the last report."""
+        """Alarms, as of the last report."""
         return self._planner.alarms
+
+    @property
+    def acting(self) -> Plan | None:
+        """The plan for the next batch of a query that this process runs; None, so that rows pass, if in doubt.
+
+        Drops have no lease. A loop that does not understand what happens may be unable to write that they end.
+        """
+        return self.in_force if self._understands or self.in_force is None or not self.in_force.drops else None
 
     def handle(self, event: Event) -> list[Instruction]:
         """What follows from an event."""
@@ -109,7 +120,7 @@ class Loop(Generic[R]):
         if self._held_since_s is not None:
             self._held_since_s = event.now_s
         if event.newest is not None:
-            self._next = event.newest.version + 1
+            self._next = max(self._next, event.newest.version + 1)
             if event.newest.query == self._query:
                 self._ratio = OffsetRatio(event.newest.rows_per_offset)
         if self.in_force is not None or not isinstance(self._planner, Recalling):
@@ -128,7 +139,7 @@ class Loop(Generic[R]):
         if event.costs is not None:
             self._costs = event.costs
             decided = decided or self._again(event.now_s, "costs learned")
-        plan = self.in_force
+        plan = self._newest
         if decided is None and plan is not None and plan.fits and self._ratio.differs(plan.rows_per_offset):
             decided = self._again(event.now_s, "rows for each offset learned")
         if (
@@ -137,16 +148,21 @@ class Loop(Generic[R]):
             and self._is_due(event.batch)
             and plan.memory != memory_of(self._planner)
         ):
-            decided = self._again(event.now_s, plan.note)  # It has been in force for long: with what was learned since.
+            decided = self._again(event.now_s, plan.note)  # An old plan, with what was learned since.
         return self._try_again(event.now_s) if decided is None else self._write(decided)
 
     def _again(self, now_s: float, note: str) -> Plan:
-        """The plan in force, decided again for other changes."""
-        return replace(self.in_force or Plan.keep_all(0, "by_cost", now_s), decided_s=now_s, note=note)
+        """The newest plan, decided again for other changes."""
+        return replace(self._newest or Plan.keep_all(0, "by_cost", now_s), decided_s=now_s, note=note)
+
+    @property
+    def _newest(self) -> Plan | None:
+        """The plan that the planner decided last: the store may not have it yet."""
+        return self._unwritten or self.in_force
 
     def _is_due(self, batch: int) -> bool:
-        """Whether so many batches have ended that it is time to tidy up."""
-        return self._purged is not None and batch - self._purged >= PURGE_EVERY
+        """Whether enough batches have ended since the last purge."""
+        return self._purged is not None and batch - self._purged >= (self._purge_every or PURGE_EVERY)
 
     def _purge(self, event: BatchEnded[R]) -> list[Instruction]:
         if self._purged is not None and not self._is_due(event.batch):
@@ -155,7 +171,7 @@ class Loop(Generic[R]):
         return [Purge(event.batch, event.now_s)]
 
     def _misread(self, event: Misread) -> list[Instruction]:
-        """Rows flow when in doubt: a lease runs out, and drops, which have none, are taken back."""
+        """If in doubt, rows pass: a lease expires, and a plan with drops, which has none, is replaced."""
         self._understands = False
         if self.in_force is None or not self.in_force.drops:
             return self._try_again(event.now_s)
@@ -163,42 +179,45 @@ class Loop(Generic[R]):
         return self._write(released or Plan(0, self.in_force.policy, event.now_s, 0, note="rows flow"))
 
     def _try_again(self, now_s: float) -> list[Instruction]:
-        """Write what could not be written; what sheds only as long as the loop understands what happens."""
+        """Write a plan that could not be written; one that sheds only while the loop understands every batch."""
         plan = self._unwritten
-        if plan is None or ((plan.leased or plan.drops) and not self._understands):
+        if plan is None or (plan.sheds and not self._understands):
             return []
         return self._write(replace(plan, decided_s=now_s))
 
     def _pass(self, event: Passed) -> list[Instruction]:
         plan = self.in_force
         if event.idle and plan is not None and plan.gates:
-            # The next row to come must not meet the gate of an overload long gone. A planner that does not go by load
-            # releases nothing: its plan stays in force.
+            # The gate of a past overload must not shed the next row. A planner that ignores load releases nothing, and
+            # its plan stays in force.
             released = self._planner.release(0, event.now_s, "no input")
             if released is not None:
                 return self._write(replace(released, costs=plan.costs))
         if self._unwritten is not None:
             return self._try_again(event.now_s)
-        # A loop that does not understand what happens does not renew: the lease runs out, and rows flow.
-        if plan is None or not (self._understands and plan.leased and event.now_s - self.renewed_s > LEASE_S / 3.0):
+        # In doubt the loop does not renew: the lease expires, and rows pass.
+        if plan is None or not (
+            self._understands and plan.leased and abs(event.now_s - self.renewed_s) > LEASE_S / 3.0
+        ):
             return []
         return [Renew(plan.version, event.now_s)]
 
     def _stop(self, event: Stopped) -> list[Instruction]:
-        """Keep every row from now on, whatever the planner says: nobody will plan any more."""
+        """Keep every row from now on, whatever the planner decides: the loop plans no more."""
         self._stopped, self._unwritten = True, None
         if event.newest is not None:
             self._next = max(self._next, event.newest.version + 1)
-        newest = event.newest or Plan.keep_all(0, "start", 0.0)
+        known = [plan for plan in (event.newest, self.in_force) if plan is not None]  # The store may be unreadable.
+        newest = max(known, key=lambda plan: plan.version, default=Plan.keep_all(0, "start", 0.0))
         held = self._held_since_s is not None and newest.decided_s < self._held_since_s
-        if not (held or newest.leased):
+        if not (held or newest.sheds):
             return []
         released = self._planner.release(0, event.now_s, event.note)
         released = released or Plan(0, newest.policy, event.now_s, newest.salt, note=event.note)
         return self._write(replace(released, costs=newest.costs, fits=None))
 
     def _write(self, plan: Plan | None) -> list[Instruction]:
-        if plan is None or (plan.gates and self._stopped):
+        if plan is None or (self._stopped and plan.sheds):
             return []
         self._unwritten = replace(
             plan,
@@ -217,7 +236,7 @@ class Loop(Generic[R]):
                 self.renewed_s = event.now_s
             return []
         if self._unwritten is None or version != self._next or isinstance(event, Failed):
-            return []  # after a failure it is tried again when time passes
+            return []  # After a failure the loop tries again at a later event.
         self._next = version + 1
         if isinstance(event, Taken):
             self._next = max(version, event.newest) + 1

@@ -17,9 +17,9 @@ import pyarrow.parquet as pq
 import xxhash
 
 from penstock.errors import PenstockError
-from penstock.spark.checkpoint import is_another
-from penstock.spark.network.bound import ReusedError
+from penstock.store.binder import is_another
 from penstock.store.folder import FolderStore
+from penstock.store.stage_plans import ReusedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

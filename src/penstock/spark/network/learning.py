@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from penstock.core.network.model import Network
     from penstock.core.network.planner import NetworkPlanner
     from penstock.spark.network.batch import Counts
-    from penstock.spark.network.bound import BoundPlans
     from penstock.spark.network.layout import Layout, Stage
+    from penstock.store.stage_plans import BoundPlans
 
 #: How much work a sample should be, roughly: less is lost in the noise of short jobs. The first try uses the length of
 #: the batch, most of which may be overhead; if it was far too little, the next is this many times as large.

@@ -25,7 +25,6 @@ from penstock.spark import file_log
 from penstock.spark.checkpoint import batch_id
 from penstock.spark.network import streams
 from penstock.spark.network.batch import Batch, counted
-from penstock.spark.network.bound import BoundPlans, ReusedError
 from penstock.spark.network.drops import HIDDEN
 from penstock.spark.network.failures import SPARK_ERRORS, line_of
 from penstock.spark.network.feeds import feed, tidy
@@ -35,6 +34,7 @@ from penstock.spark.network.losses import Losses
 from penstock.spark.network.schemas import check_subjects, schemas
 from penstock.spark.network.sinks import Outputs
 from penstock.store import retention
+from penstock.store.stage_plans import BoundPlans, ReusedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -113,7 +113,7 @@ class NetworkRun:
         _refuse_old_files(file, folder)
         _refuse_other_network(network, folder)
         names = {stage.name: file_name(stage.name) for stage in layout.stages}
-        self._plans = BoundPlans(folder, names, self.planner, tell=_logger.warning)
+        self._plans = BoundPlans.below(folder, names, self.planner, tell=_logger.warning)
         self.queries: list[StreamingQuery] = []
         self._losses = Losses(network, self.queries)
         self._learning = Learning(layout, self.planner, self._plans, file.headroom, self._losses.alarms)

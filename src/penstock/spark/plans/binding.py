@@ -11,6 +11,7 @@ import json
 import logging
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -36,6 +37,7 @@ from penstock.spark.plans.control_row import (
     ControlRow,
     microseconds,
 )
+from penstock.store import retention
 from penstock.store.binder import Binder
 from penstock.store.logs import BindingLog, PlanLog
 
@@ -189,7 +191,9 @@ class _Logs:
     def _binder(self, query: str, *, make: bool = True) -> Binder:
         # Below the driver's own folder: only there, an executor makes one for the query.
         bindings = bindings_of(self._options.folder, query, make=make)
-        return Binder(self._plans, bindings, _newest, lambda: time.sleep(_RETRY_S))
+        # A query continues to bind its batches after its guard has stopped.
+        purge = partial(retention.purge, self._plans, bindings)
+        return Binder(self._plans, bindings, _newest, lambda: time.sleep(_RETRY_S), purge)
 
     def binding(self, batch: Batch) -> tuple[Binding, Plan | None]:
         """The binding by which the batch is judged permanently."""

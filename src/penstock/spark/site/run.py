@@ -36,10 +36,10 @@ from penstock.spark.network.failures import SPARK_ERRORS, line_of
 from penstock.spark.network.sinks import Outputs
 from penstock.spark.site.batch import Batch, sql
 from penstock.spark.site.ledger import Ledger
-from penstock.spark.site.plans import SitePlans
 from penstock.spark.site.streams import SIC, WEIGHT, inputs, together
 from penstock.store import retention
 from penstock.store.interface import StoreError
+from penstock.store.site_plans import SitePlans
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -91,7 +91,7 @@ class SiteRun:
         self._frames = inputs(spark, file, {link: box.folder for link, box in self.exchange.inboxes.items()})
         _check_sql(spark, file, self._frames)
         self._ledger = Ledger(file, folder, start.epoch)
-        self._plans = SitePlans(
+        self._plans = SitePlans.below(
             folder,
             start.epoch,
             SiteDecisions(self.planner, file.policy),
@@ -191,7 +191,7 @@ class SiteRun:
             return flow  # It could not be planned the first time, and its rows are counted already.
 
         def unplanned(error: Exception) -> None:
-            if isinstance(error, StoreError):
+            if isinstance(error, StoreError | OSError):
                 self._refuse_unwritten(number, error)
             else:
                 self._ledger.alarm(f"batch {number} keeps every row: {error}", error=True)

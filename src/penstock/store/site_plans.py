@@ -1,16 +1,15 @@
-"""The plans of a site on disk: a batch is bound to its own before it runs, so a replay keeps the same rows."""
+"""The plans of a site: each batch is bound to its own plan before it runs, so a replay keeps the same rows."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
 from penstock.core.loop.events import BatchEnded
 from penstock.core.loop.machine import Loop
 from penstock.errors import PenstockError
 from penstock.messages.plan import BY_BATCH, Binding, Plan
-from penstock.spark.checkpoint import is_another
 from penstock.store import retention
-from penstock.store.binder import Binder
+from penstock.store.binder import Binder, is_another
 from penstock.store.driver import Driver
 from penstock.store.logs import BindingLog, PlanLog
 
@@ -18,9 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from penstock.core.fairness.sites.decisions import Arrivals
     from penstock.core.loop.machine import Decides
-    from penstock.federation.account import AccountLog
+    from penstock.store.retention import Entries, Keep
 
 #: Batches whose accounts are kept: a reader that was down needs the accounts of its senders.
 ACCOUNTS = 10_000
@@ -37,27 +35,42 @@ class SitePlans:
 
     def __init__(
         self,
-        folder: Path,
-        epoch: int,
-        planner: Decides[Arrivals],
-        accounts: AccountLog,
+        plans: PlanLog,
+        bindings: BindingLog,
+        accounts: Entries,
+        loop: Loop[Any],
         *,
         clock: Callable[[], float],
         tell: Callable[[str], None],
+        keep: Keep | None = None,
     ) -> None:
-        """Continue with the plans of this epoch in this folder; `tell` warns."""
-        self.plans, self._accounts, self._clock = SitePlanLog(folder / "plans" / f"{epoch:018d}"), accounts, clock
-        self._bindings = BindingLog(folder / "bindings" / f"{epoch:018d}")
-        self._binder = Binder(self.plans, self._bindings)
-        self._driver = Driver(Loop(planner, ""), self.plans, clock, self._purge, tell)
+        """Continue with the plans, bindings and accounts of these logs; `tell` logs a warning."""
+        self.plans, self._bindings, self._accounts = plans, bindings, accounts
+        self._clock, self._keep = clock, keep
+        self._binder = Binder(plans, bindings)
+        self._driver = Driver(loop, plans, clock, self._purge, tell)
         self._driver.begin(())
-        newest = self.plans.latest()
+        newest = plans.latest()
         #: When the last plan of an earlier run was decided; None if there is none.
         self.last_s = None if newest is None else newest.decided_s
 
-    def of(
-        self, batch: int, batch_id: str, came: Callable[[], Arrivals], unplanned: Callable[[Exception], None]
-    ) -> Plan:
+    @classmethod
+    def below(
+        cls,
+        folder: Path,
+        epoch: int,
+        planner: Decides[Any],
+        accounts: Entries,
+        *,
+        clock: Callable[[], float],
+        tell: Callable[[str], None],
+    ) -> Self:
+        """Continue with the plans of this epoch in this folder."""
+        plans = SitePlanLog(folder / "plans" / f"{epoch:018d}")
+        bindings = BindingLog(folder / "bindings" / f"{epoch:018d}")
+        return cls(plans, bindings, accounts, Loop(planner, ""), clock=clock, tell=tell)
+
+    def of(self, batch: int, batch_id: str, came: Callable[[], Any], unplanned: Callable[[Exception], None]) -> Plan:
         """The plan of a batch: the one of its first attempt, or a new one by what `came`; both are durable.
 
         `batch_id` distinguishes batches of the same number. `unplanned` is told why a batch has no plan and keeps every
@@ -92,21 +105,23 @@ class SitePlans:
         return plan is not None and plan.query == BY_BATCH
 
     def _new(
-        self, batch: int, batch_id: str, came: Callable[[], Arrivals], unplanned: Callable[[Exception], None]
+        self, batch: int, batch_id: str, came: Callable[[], Any], unplanned: Callable[[Exception], None]
     ) -> Binding:
         now_s, version, note = self._clock(), None, ""
         if self._planned_by_number(batch):
             version = batch
         else:
+            arrivals = came()
             try:
-                self._driver.handle(BatchEnded(now_s, batch, came()))
+                self._driver.handle(BatchEnded(now_s, batch, arrivals))
                 version = None if self._driver.loop.in_force is None else self._driver.loop.in_force.version
-            except PenstockError as error:
+            except Exception as error:  # noqa: BLE001 - whatever it is, rows pass unless `unplanned` refuses that
                 unplanned(error)
-                note = str(error)
+                note = " ".join(str(error).split()) or type(error).__name__
         return Binding(batch, "", now_s, version, note=note, offsets=batch_id)
 
     def _purge(self, batch: int, now_s: float) -> None:
         """Delete old plans, bindings and accounts."""
-        retention.purge(self.plans, self._bindings, batch, now_s)
-        self._accounts.purge(retention.oldest_kept(self._accounts, batch, now_s, ACCOUNTS))
+        retention.purge(self.plans, self._bindings, batch, now_s, self._keep)
+        most = ACCOUNTS if self._keep is None else self._keep.batches
+        self._accounts.purge(retention.oldest_kept(self._accounts, batch, now_s, most, self._keep))

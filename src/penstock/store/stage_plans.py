@@ -1,17 +1,16 @@
-"""The plans of a network on disk, and which batch of which stage was judged by which of them."""
+"""The plans of a network, and the bindings of its stages, kept by the process that plans and runs the batches."""
 
 from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
 from penstock.core.loop.machine import Loop
 from penstock.errors import PenstockError
 from penstock.messages.plan import Binding, Plan
-from penstock.spark.checkpoint import is_another
 from penstock.store import retention
-from penstock.store.binder import Binder
+from penstock.store.binder import Binder, is_another
 from penstock.store.driver import Driver
 from penstock.store.logs import BindingLog, PlanLog
 
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
     from penstock.core.loop.events import Event
     from penstock.core.loop.machine import Decides
-    from penstock.core.network.statistics import Measured
+    from penstock.store.retention import Keep
 
 
 class DropLog(PlanLog):
@@ -46,24 +45,38 @@ class BoundPlans:
 
     def __init__(
         self,
-        folder: Path,
-        stages: Mapping[str, str],
-        planner: Decides[Measured],
+        plans: PlanLog,
+        bindings: Mapping[str, BindingLog],
+        loop: Loop[Any],
         *,
         tell: Callable[[str], None] = lambda _: None,
         clock: Callable[[], float] = time.time,
+        keep: Keep | None = None,
     ) -> None:
-        """Continue with the plans in this folder; `stages` have names of files, and `tell` warns."""
-        self._plans, self._clock = DropLog(folder / "plans"), clock
-        self._bindings = {name: BindingLog(folder / "bindings" / file) for name, file in stages.items()}
-        self._binders = {name: Binder(self._plans, log) for name, log in self._bindings.items()}
+        """Continue with the plans and the bindings, by stage, of these logs; `tell` logs a warning."""
+        self._plans, self._bindings, self._clock, self._keep = plans, bindings, clock, keep
+        self._binders = {name: Binder(plans, log) for name, log in bindings.items()}
         #: By stage: the version of the plan that each batch is bound to.
         self._versions = {
-            name: {one.batch: one.plan_version for one in log.entries()} for name, log in self._bindings.items()
+            name: {one.batch: one.plan_version for one in log.entries()} for name, log in bindings.items()
         }
         self._lock = threading.Lock()
-        self._driver = Driver(Loop(planner, ""), self._plans, clock, self._purge, tell)
+        self._driver = Driver(loop, plans, clock, self._purge, tell)
         self._driver.begin(())
+
+    @classmethod
+    def below(
+        cls,
+        folder: Path,
+        stages: Mapping[str, str],
+        planner: Decides[Any],
+        *,
+        tell: Callable[[str], None] = lambda _: None,
+        clock: Callable[[], float] = time.time,
+    ) -> Self:
+        """Continue with the plans in this folder; `stages` have names of files."""
+        bindings = {name: BindingLog(folder / "bindings" / file) for name, file in stages.items()}
+        return cls(DropLog(folder / "plans"), bindings, Loop(planner, ""), tell=tell, clock=clock)
 
     @property
     def newest(self) -> Plan | None:
@@ -83,7 +96,8 @@ class BoundPlans:
             ReusedError: If the number was bound before, for another batch.
             PenstockError: If its plan is missing, or a log cannot be read or written.
         """
-        version = None if self.newest is None else self.newest.version
+        acting = self._driver.loop.acting
+        version = None if acting is None else acting.version
         new = Binding(batch, stage, self._clock(), version, offsets=batch_id)
         bound = self._binders[stage].bound(batch, lambda: new)
         if bound is None:
@@ -105,9 +119,10 @@ class BoundPlans:
         with self._lock:
             for stage, bound in self._versions.items():
                 if bound:
-                    first = retention.oldest_kept(self._bindings[stage], max(bound), now_s)
+                    first = retention.oldest_kept(self._bindings[stage], max(bound), now_s, keep=self._keep)
                     self._bindings[stage].purge(first)
                     self._versions[stage] = {one: version for one, version in bound.items() if one >= first}
             needed = {version or 0 for bound in self._versions.values() for version in bound.values()}
         if self.newest is not None:
-            self._plans.retain(needed, self.newest.version - retention.NEWEST_PLANS)
+            most = retention.NEWEST_PLANS if self._keep is None else self._keep.newest_plans
+            self._plans.retain(needed, self.newest.version - most)
