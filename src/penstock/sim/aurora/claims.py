@@ -1,7 +1,7 @@
 """The Aurora paper's sentences about its figures, compared with the measured rows.
 
-`holds` is computed, never written down. Where the paper uses a word and no
-number, the reading stands in the claim itself. What Penstock promises beyond the paper is marked as ours.
+`holds` is computed, never written down. Where the paper uses a word and no number, the claim states the reading. Claims
+of Penstock beyond the paper are marked as ours.
 """
 
 import math

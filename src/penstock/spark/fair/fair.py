@@ -1,4 +1,4 @@
-"""Fair: several streaming queries of one application share what it can do, so that all results are equally good."""
+"""Fair: several streaming queries of one application share its capacity, so that all results are equally good."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ if TYPE_CHECKING:
     from penstock.spark.guard.reading import Reading
     from penstock.store.report_log import Watch
 
-#: Sources that a query may have: the gate counts each.
+#: The maximum number of sources of a query; the gate counts each.
 MOST_SOURCES = 64
-#: From here on a result rests on everything; the rest is how floating-point numbers are summed up.
+#: From here on a result counts as complete; the rest is rounding of floating-point sums.
 ALL_OF_IT = 1.0 - 1e-6
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
@@ -57,11 +57,11 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 class Fair(Metered):
     """Queries that share one application.
 
-    Each has a gate in front of its sources, a log of plans of its own, and a thread that watches it; they have one
-    planner, which knows what all of them need and what the application gets done.
+    Each has a gate in front of its sources, its own log of plans, and a thread that watches it. They share one
+    planner, which knows the demand of all of them and the capacity of the application.
 
     Attributes:
-        target: How long rows of every query may wait on average.
+        target: The mean wait of every query.
         window_s: The source time window over which SIC is counted.
         queries: The queries by name.
         balanced: The policy, if work is shared by utility.
@@ -77,17 +77,17 @@ class Fair(Metered):
         seed: int = 0,
         backlog: Backlog = "keep",
     ) -> None:
-        """Say what to hold all queries to.
+        """Set the target of all queries.
 
         Args:
-            target: How long rows may wait on average, as seconds or text such as `2 s`.
-            window: The source time window: longer than a row's way from source to result, several times the target.
-            policy: `Balanced(alpha=...)`: work goes where it brings most utility, and no query falls behind; with an
-                infinite alpha, if nothing is given, the poorest is as rich as can be. `balance_sic`: equal shares of
-                source information, as THEMIS has it; `random`: the same share of rows for all, to compare with.
+            target: The mean wait, as seconds or text such as `2 s`.
+            window: The source time window: longer than the latency from source to result, several times the target.
+            policy: `Balanced(alpha=...)`: the most utility for the work, and no query far behind; the default is an
+                infinite alpha, which maximizes the poorest query. `balance_sic`: equal shares of source information,
+                as in THEMIS; `random`: the same share of rows for all, as a baseline.
             mode: `enforce`, `dry_run` or `off`.
             seed: Seed of the hash that selects rows, with the name of the query.
-            backlog: What becomes of rows that waited while a query was stopped: `keep` or `thin`, as for a guard.
+            backlog: The treatment of rows that waited while a query was stopped: `keep` or `thin`, as for a guard.
         """
         self.target = target if isinstance(target, MeanQueueLatency) else _target(target)
         self.window_s = duration_s("window", window)
@@ -128,17 +128,17 @@ class Fair(Metered):
         value: str | Worth | None = None,
         weight: float | None = None,
     ) -> FairQuery:
-        """Let a query take part.
+        """Add a query.
 
         Args:
             name: Its name, under which reports and metrics know it.
             importance: A query of importance 2 gets twice the share of its sources.
-            sources: Names of its sources; each has an equal part in its source information.
-            prefer: `any`: all sources are thinned alike; `sic`, with `balance_sic`: those first that bring less for
-                their work, as THEMIS does, for queries that do not join their sources.
+            sources: Names of its sources; each contributes equally to its source information.
+            prefer: `any`: all sources are thinned alike; `sic`, with `balance_sic`: those with the least SIC for their
+                work first, as in THEMIS, for queries that do not join their sources.
             arrival: Column with a row's time of arrival; if not given, `arrival` or `timestamp`, if there is one.
             keep: Rows that are never shed: a condition in SQL or a column.
-            row: Column or columns that tell rows apart, as for a guard.
+            row: Column or columns that identify a row, as for a guard.
             checkpoint: The query's checkpoint folder, under which its plans are kept.
             weight_column: Name of the column with each kept row's weight; `weight` if not given. An existing weight is
                 multiplied: name its column here, unless its metadata shows that another guard made it.
@@ -187,7 +187,7 @@ class Fair(Metered):
         return made
 
     def join(self, query: FairQuery) -> None:
-        """Let a query start over without knowledge; its `watch` does."""
+        """Forget the learned data of a query; called by its `watch`."""
         with self.lock:
             self.planner.join(query.name, query.terms)
 
@@ -200,21 +200,21 @@ class Fair(Metered):
 
     @property
     def sic(self) -> dict[str, float]:
-        """What the results of each query rest on: its source information content in the last window."""
+        """The source information content of each query's results in the last window."""
         return {name: sic for name, query in self.queries.items() if (sic := query.sic) is not None}
 
     @property
     def jain(self) -> float | None:
-        """Jain's index of SIC over importance, of the queries that lack rows; None before reports."""
+        """Jain's index of SIC over importance, of the queries with shed rows; None before reports."""
         found = self.sic
         if not found:
             return None
-        # A query that has everything cannot be given more, whatever its importance.
+        # A complete query cannot get more, even with a higher importance.
         short = [sic / self.queries[name].terms.importance for name, sic in found.items() if sic < ALL_OF_IT]
         return jain(short) if short else 1.0
 
     def summary(self) -> str:
-        """How it stands, one line a query."""
+        """The current state, one line per query."""
         lines = []
         for name, query in self.queries.items():
             totals, sic, last = query.totals, query.sic, query.report()
@@ -231,20 +231,20 @@ class Fair(Metered):
         return [*self.queries.values()]
 
     def stop(self) -> None:
-        """Stop planning for all queries; those that go on keep every row from now on."""
-        with ThreadPoolExecutor(max(len(self.queries), 1)) as each:  # Spark may keep all of them waiting.
+        """Stop planning for all queries; running queries keep every row from now on."""
+        with ThreadPoolExecutor(max(len(self.queries), 1)) as each:  # Spark may delay all of them.
             list(each.map(FairQuery.stop, self.queries.values()))
         self.stop_metrics()
 
 
 class FairQuery(Guard):
-    """One of several queries; what a guard tells and does, with gates that keep what all of them allow.
+    """One of several queries: a guard whose planning is shared.
 
-    `admit` is the gate of a source, `results` observes what results rest on, `measured` runs and measures an expensive
+    `admit` is the gate of a source, `results` observes the SIC of results, `measured` runs and measures an expensive
     function, `watch` starts the planning.
 
     Attributes:
-        terms: On what terms it takes part.
+        terms: Its settings in the shared planning.
     """
 
     def __init__(
@@ -276,12 +276,12 @@ class FairQuery(Guard):
 
     @property
     def worth(self) -> Worth | None:
-        """What its rows are worth, if they differ."""
+        """The worth of its rows, if they differ."""
         return self._columns.worth
 
     @property
     def sic(self) -> float | None:
-        """What its results rest on, of what its sources brought in the last window; None if that is not known yet."""
+        """The source information content of its results in the last window; None if it is not known yet."""
         last = self.report()
         return last.sic.get(self.name) if last is not None else None
 
@@ -292,9 +292,9 @@ class FairQuery(Guard):
 
         Args:
             df: The rows.
-            source: The source they are of; may be left out if the query has only one. Each of several streams of a
-                source is admitted under its name.
-            by: A column that says which source a row is of, if the stream has several.
+            source: The source of the rows; optional if the query has only one. Each of several streams of a source is
+                admitted under its name.
+            by: The column with the source of a row, if the stream has several.
             sic: The column in which rows come with their source information content, from a fragment of the query
                 elsewhere. A column `sic` need not be named if Spark still knows that a gate made it.
         """
@@ -321,26 +321,26 @@ class FairQuery(Guard):
         gate = self._gate_of(source)
         self._number = self._number or new_number()
         admitted = self._gated(df, gate, self._number, rows)
-        self._gates = {**self._gates, gate: source}  # The thread that watches goes through those of before.
+        self._gates = {**self._gates, gate: source}  # The watching thread iterates over the old ones.
         return admitted.filter(self._only_gates(df.sparkSession)) if df.isStreaming else admitted
 
     def _only_gates(self, spark: SparkSession) -> Column:
-        """One and the same for all its gates: Spark takes two for those of two guards."""
+        """The same for all its gates, because Spark refuses a query with two."""
         if self._only is None or self._only[0] is not spark:
             self._only = spark, _one_guard(spark, self.name)
         return self._only[1]
 
     def _gate_of(self, source: str | None) -> str:
-        """A name for another gate: Spark takes none twice in a query, and a source may have several streams."""
+        """A name for another gate: Spark allows each only once in a query, and a source may have several streams."""
         first = f"{self._metrics[0]}_{source}" if source is not None else self._metrics[0]
         earlier = sum(one == source for one in self._gates.values())
         return f"{first}.{earlier + 1}" if earlier else first  # No name of a source has a dot.
 
     def results(self, df: DataFrame) -> DataFrame:
-        """Observe what results rest on, for `DataFrame.transform`.
+        """Observe the SIC of results, for `DataFrame.transform`.
 
-        Put it in front of the sink; or in front of an aggregate whose results are updated, since each update tells
-        again what the last one told.
+        Put it in front of the sink; or in front of an aggregate whose results are updated, because each update repeats
+        the last one.
         """
         if SIC not in df.columns:
             raise PenstockError(
@@ -350,7 +350,7 @@ class FairQuery(Guard):
 
     def _control_parts(self) -> tuple[Planner, Reading, Callable[[], None]]:
         planner = MemberPlanner(self._fair.planner, self.name, self._fair.lock)
-        self._fair.join(self)  # What an earlier run of the query has left says nothing about this one.
+        self._fair.join(self)  # Data of an earlier run does not apply to this one.
         dry = self.mode == "dry_run"
         reading = FairReading(self.name, self._metrics[1], lambda: self._gates, window_s=self._fair.window_s, dry=dry)
         return planner, reading, planner.leave
@@ -378,7 +378,7 @@ def _one_guard(spark: SparkSession, guard: str) -> Column:
     """A condition that always holds, for all gates of a query whose guard has several.
 
     It names the one metric that all guards share, so that Spark refuses a query with gates of another guard before it
-    runs. Spark leaves the condition out of what it runs.
+    runs. Spark removes the condition before it runs the query.
     """
     named = spark.range(1).observe(ONE_GATE, F.max(F.lit(guard)).alias(f"{GATE}{guard}"))
     return F.lit(True) | named.select("id").scalar().isNull()  # noqa: FBT003 - a literal

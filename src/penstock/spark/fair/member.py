@@ -27,16 +27,16 @@ class FairReading:
     def __init__(
         self, member: str, probe: str, gates: Callable[[], Mapping[str, str | None]], *, window_s: float, dry: bool
     ) -> None:
-        """Read the query of this name, whose gates give their sums under these names, each for its source or for all.
+        """Read the query of this name, whose gates report their sums under these names, each for its source or for all.
 
-        SIC is told over source time windows of this length.
+        SIC is computed over source time windows of this length.
         """
         self.probe = probe
         self._member, self._gates, self._dry = member, gates, dry
         self._came, self._delivered = SourceTimeWindow(window_s), SourceTimeWindow(window_s)
 
     def gates(self) -> Iterable[str]:
-        """What the gates of the query give their counts under."""
+        """The names of the gates' counts."""
         return self._gates()
 
     def judged(self, progress: Progress) -> bool:
@@ -44,7 +44,7 @@ class FairReading:
         return any(gate in progress.observed for gate in self._gates())
 
     def version(self, progress: Progress) -> int | None:
-        """The version of the plan that judged the batch; if one gate could not find it, why not."""
+        """The version of the plan that judged the batch; if one gate could not find it, the reason."""
         found = [progress.observed.get(gate, {}).get("plan") for gate in self._gates()]
         versions = [version for version in found if version is not None]
         return next((version for version in versions if version in WHY), max(versions, default=None))
@@ -65,7 +65,7 @@ class FairReading:
         return replace(report, boxes=boxes, sic=self._sic(progress, counts))
 
     def _sic(self, progress: Progress, counts: list[Mapping[str, Any]]) -> dict[str, float]:
-        """What results of the last source time window rest on, of what their sources brought; nothing if not known."""
+        """SIC of the results of the last source time window; nothing if unknown."""
         came = sum(float(one.get("sic_came") or 0.0) for one in counts)
         if came <= 0.0:
             return {}
@@ -78,7 +78,7 @@ class FairReading:
 
 
 def together(parts: list[Report]) -> Report:
-    """The reports of one batch's gates as one; what is not about rows, or was measured, is the same in all of them."""
+    """The reports of one batch's gates as one; fields that do not count rows, and measurements, are the same in all."""
     shed: dict[str, dict[str, int]] = {"rows_shed": {}, "rows_would_shed": {}}
     for part in parts:
         for kind, sums in shed.items():
@@ -92,7 +92,7 @@ def together(parts: list[Report]) -> Report:
     whole = replace(parts[0], control_s=control_s, **counts, **shed)  # type: ignore[arg-type]  # names are the fields'
     if whole.cost_sketch is not None:
         return whole
-    # Nothing was measured, so that each gate says how long its own rows waited.
+    # Nothing was measured, so each gate reports the waits of its own rows.
     waits = [part.queuing for part in parts if part.queuing]
     rows = sum(one.rows for one in waits)
     queuing = None
@@ -107,7 +107,7 @@ def together(parts: list[Report]) -> Report:
 
 
 def rows_by_source(counts: Mapping[str, Any], source: str | None, report: Report) -> dict[str, tuple[int, int]]:
-    """Rows that came and that passed by source: all of one, or as the gate counted them by its column."""
+    """Incoming and kept rows by source: all of one, or as the gate counted them by its column."""
     if source is not None:
         return {source: (report.rows_in, report.rows_kept)}
     names = [name.removeprefix(CAME) for name in counts if name.startswith(CAME)]
@@ -115,7 +115,7 @@ def rows_by_source(counts: Mapping[str, Any], source: str | None, report: Report
 
 
 def boxes_of(gates: Iterable[Mapping[str, tuple[int, int]]]) -> dict[str, BoxStatistics]:
-    """Rows that came and that passed by source, over all gates: a source that has several streams has several.
+    """Incoming and kept rows by source, over all gates; a source with several streams has several gates.
 
     >>> {name: (box.rows_in, box.rows_out) for name, box in boxes_of([{"cpu": (8, 4)}, {"cpu": (2, 1)}]).items()}
     {'cpu': (10, 5)}

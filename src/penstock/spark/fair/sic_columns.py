@@ -1,12 +1,12 @@
-r"""The columns by which rows carry their source information content (SIC), and what the gate sums of them.
+r"""The columns by which rows carry their source information content (SIC), and their sums at the gate.
 
 A row of a source $s$ carries (THEMIS, equation 1)
 
 $$\text{sic} = \frac{1}{n_s\,|S|}$$
 
-where $n_s$ is how many rows the source is expected to bring in a source time window and $|S|$ the number of the query's
-sources. $n_s$ is learned and stands in the plan, so a replayed row carries what it carried the first time. Rows that
-come with a SIC, from a fragment of the query elsewhere, keep it.
+where $n_s$ is the expected number of rows of the source in a source time window and $|S|$ the number of the query's
+sources. $n_s$ is learned and is part of the plan, so a replayed row has the same SIC. Rows that already have a SIC,
+from a fragment of the query elsewhere, keep it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from penstock.spark.plans.control_row import ControlColumns
 
-#: What the names of a gate's sums begin with: rows that came from each source, and rows that passed.
+#: Prefixes of a gate's sums: incoming rows of each source, and kept rows.
 CAME, PASSED = "came_", "passed_"
 #: In the metadata of the column: a gate, or a rule for an operator behind one, made it.
 MADE_SIC = "penstock_sic"
@@ -33,15 +33,15 @@ MADE_SIC = "penstock_sic"
 
 @dataclass(frozen=True)
 class SicOfRows:
-    """What rows of one gate carry: of which sources they are, and how that is told."""
+    """Sources of the rows of one gate, and the column that names them."""
 
     sources: tuple[str, ...]  #: names of all sources of the query, in the order of the plan's buckets
-    source: str | None  #: the one source that all rows come from; `None`: a column tells
-    by: str | None = None  #: the column that tells; its values are names of sources
+    source: str | None  #: the one source that all rows come from; `None`: see the column
+    by: str | None = None  #: the column with the names of sources
     #: Whether the plan's buckets are those of a guard, by what rows cost and are worth, and not sources.
     by_class: bool = False
-    #: The column in which rows come with what a fragment elsewhere passed on; `None`: they do not, or in the column
-    #: `sic`, if a gate made it.
+    #: The column with the SIC from a fragment elsewhere; `None`: there is none, or it is the column `sic`, if a gate
+    #: made it.
     given: str | None = None
 
     def bucket(self, df: DataFrame) -> Column:
@@ -57,13 +57,13 @@ class SicOfRows:
         return number
 
     def carried(self, df: DataFrame, control: ControlColumns) -> Column:
-        """The row's SIC; null as long as no plan says how many rows its source brings."""
+        """The row's SIC; null until a plan has the rate of its source."""
         own = control.sic(self.bucket(df))
         brought = self._brought(df)
         return own if brought is None else F.coalesce(brought, own)
 
     def without_plan(self, df: DataFrame) -> DataFrame:
-        """Rows with the column, for a gate that is off: null, unless they brought it."""
+        """Rows with the column, for a gate that is off: null, unless they already have it."""
         brought = self._brought(df)
         return marked_sic(df.withColumn(SIC, F.lit(None).cast("double") if brought is None else brought))
 
@@ -77,7 +77,7 @@ class SicOfRows:
             )
 
     def _brought(self, df: DataFrame) -> Column | None:
-        """What rows come with; None if they come with nothing."""
+        """The SIC that rows already have; None if they have none."""
         if self.given is None and not _brings(df):
             return None
         name = SIC if self.given is None else self.given
@@ -112,12 +112,12 @@ class SicOfRows:
 
 
 def marked_sic(df: DataFrame) -> DataFrame:
-    """The rows, with a mark that a gate made the column, as there is one on weights."""
+    """The rows, with metadata that a gate made the column, as for weights."""
     return df.withMetadata(SIC, {MADE_SIC: True})
 
 
 def _brings(df: DataFrame) -> bool:
-    """Whether rows come with a column of that name; Spark takes names that differ in case for the same."""
+    """Whether rows have a column of that name; Spark ignores case."""
     return SIC in (name.lower() for name in df.columns)
 
 

@@ -1,4 +1,4 @@
-"""Functions of Python whose results carry on the source information content of the rows they were made of.
+"""Python functions whose results carry the source information content of their input rows.
 
 This module is imported by workers, so it imports little.
 """
@@ -15,7 +15,7 @@ import pyarrow.compute as arrow_functions
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-#: The column that rows carry theirs in.
+#: The column with the SIC of rows.
 SIC = "sic"
 
 
@@ -44,7 +44,7 @@ class PassOnRow:
 
 
 class _PassOn:
-    """A function over batches: each batch of results shares what came in since the last."""
+    """A function over batches: each batch of results shares the SIC of the input since the last."""
 
     def __init__(self, function: Callable[[Iterator[Any]], Iterable[Any]]) -> None:
         self.function = function
@@ -66,7 +66,7 @@ class _PassOn:
             waiting = None if rows else waiting
 
     def carried(self, batch: Any) -> float | None:  # noqa: ANN401 - Arrow's or pandas' own type
-        """What the rows of a batch carry; None as long as nobody knows."""
+        """The SIC of the rows of a batch; None if unknown."""
         raise NotImplementedError
 
     def given(self, result: Any, part: float | None) -> Any:  # noqa: ANN401 - Arrow's or pandas' own type

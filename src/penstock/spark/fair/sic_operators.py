@@ -1,17 +1,17 @@
 r"""How operators pass on source information content (SIC): one rule an operator, as columns and transforms.
 
-Rows carry theirs in the column `sic`. An operator conserves it (THEMIS, equation 3): what its input rows carry is
-shared out evenly over the rows it makes of them,
+Rows have their SIC in the column `sic`. An operator conserves it (THEMIS, equation 3): the SIC of its input rows is
+distributed evenly over its output rows,
 
 $$\text{sic}_{\text{out}} = \frac{\sum_{\text{in}} \text{sic}}{|\text{out}|}$$
 
-so that the sum over the results of a source time window is the query's SIC. What was shed is missing from it; what a
-filter leaves out is not, because it was processed.
+so that the sum over the results of a source time window is the query's SIC. Shed rows are missing from it; rows
+that a filter removes are not, because they were processed.
 
 - Projections keep the column: select `sic` along.
 - `filter` and every other step that is done row by row: `where`, or `through` around the step.
-- Aggregates: `total()` among the aggregated columns; `quality()` beside it says which share of the source information
-  the result rests on, 1 if nothing was shed.
+- Aggregates: `total()` among the aggregated columns; `quality()` is the share of the source information
+  behind the result, 1 if nothing was shed.
 - Joins: `join`.
 - Functions in Python: `pass_on`.
 - A whole batch in `foreachBatch`: `spread`, the equation itself.
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
-#: What the names of observations begin with: the results of a query, what enters a step, what leaves it.
+#: Prefixes of observations: the results of a query, the input of a step, its output.
 RESULTS, ENTERS, LEAVES = "penstock_sic_", "penstock_enters_", "penstock_leaves_"
 
 
 def total(windows: int = 1) -> Column:
-    """What an aggregate carries on: the sum over its rows, named `sic`.
+    """The SIC of an aggregate: the sum over its rows, named `sic`.
 
     Args:
         windows: In how many windows each row falls, if they slide: it gives each of them an equal part.
@@ -52,38 +52,38 @@ def total(windows: int = 1) -> Column:
 
 
 def quality(weight: str = "weight") -> Column:
-    """Which share of the source information an aggregate rests on, from above 0 to 1, named `quality`.
+    """The share of the source information behind an aggregate, from above 0 to 1, named `quality`.
 
-    A row of weight w stands for w rows that came, so this is the SIC of rows that are here over that of rows that came.
+    A row of weight w represents w incoming rows, so this is the SIC of kept rows over that of incoming rows.
     It needs no rate, so it holds for every group and window, however long.
     """
-    # Where nothing is carried the answer is null; a plain division would end the query with an error.
+    # Without SIC the result is null; a plain division would fail the query.
     return F.try_divide(F.sum(SIC), F.sum(F.col(SIC) * F.col(f"`{weight}`"))).alias("quality")
 
 
 def observed(name: str) -> Callable[[DataFrame], DataFrame]:
-    """Sum up what comes by here, batch by batch, under `penstock_sic_` and the name in the query's progress."""
+    """Sum the SIC of rows here, batch by batch, under `penstock_sic_` and the name in the query's progress."""
     return lambda df: _summed(df, f"{RESULTS}{name}")
 
 
 def through(step: Callable[[DataFrame], DataFrame]) -> Callable[[DataFrame], DataFrame]:
-    """A step that leaves rows out, for `DataFrame.transform`: what they carry counts as processed.
+    """A step that removes rows, for `DataFrame.transform`: their SIC counts as processed.
 
-    For steps without state only: what enters in a batch must leave in the same one. In front of `results` only: what
-    was observed there and is left out behind it would count twice.
+    For stateless steps only: rows must leave the step in the batch in which they enter it. In front of `results` only:
+    rows that are removed behind it would count twice.
     """
 
     def transform(df: DataFrame) -> DataFrame:
         if not df.isStreaming:
             return step(df)
-        here = uuid.uuid4().hex[:12]  # each time: Spark takes no name twice in a query
+        here = uuid.uuid4().hex[:12]  # each time, because Spark allows a name only once in a query
         return _summed(step(_summed(df, f"{ENTERS}{here}")), f"{LEAVES}{here}")
 
     return transform
 
 
 def where(condition: str | Column) -> Callable[[DataFrame], DataFrame]:
-    """A filter, for `DataFrame.transform`: rows that it leaves out were processed, and count as such."""
+    """A filter, for `DataFrame.transform`: rows that it removes count as processed."""
     return through(lambda df: df.filter(condition))
 
 
@@ -98,15 +98,15 @@ def join(
     weight: str | None = None,
     one_coin: bool = False,
 ) -> DataFrame:
-    """Both sides joined by columns of the same name; a result carries the sum of what its two rows carry.
+    """Both sides joined by columns of the same name; the SIC of a result is the sum of its two rows'.
 
-    A row that finds several partners must share out what it carries, and nobody knows beforehand how many it will find:
-    say so, or aggregate both sides to one row for each key and window first, which makes it exact.
+    A row with several partners must share its SIC, but their number is not known beforehand: give it, or aggregate both
+    sides to one row for each key and window first, which is exact.
 
-    If both sides have weights, a result's weight is their product: a pair is there if both gates kept their row, so
-    counts and sums of results are right on average. That holds for gates that decide independently. Rows that are alike
-    in the columns that tell rows apart, the query's `row`, have the same coin, so if all of these are among `on`,
-    partners are kept together: say `one_coin=True`, and the weight is the larger of the two.
+    If both sides have weights, a result's weight is their product: a pair exists if both gates kept their row, so
+    counts and sums of results are unbiased. This holds for gates that decide independently. Rows that are equal in the
+    query's `row` columns have the same coin. So if all of these are among `on`, partners are kept together: give
+    `one_coin=True`, and the weight is the larger of the two.
 
     Args:
         left: One side; without a column `sic` it carries nothing, as a table does.

@@ -86,7 +86,7 @@ class UnjudgedError(PenstockError):
     """Why a batch cannot be judged; `code` goes into its control row."""
 
     def __init__(self, code: int, folder: str, more: object = "") -> None:
-        """With what more is known."""
+        """The same with a further detail."""
         told = " ".join(str(more).split())
         super().__init__(WHY[code].format(folder=folder) + (f": {told}" if told else ""))
         self.code = code
@@ -98,7 +98,7 @@ def bindings_of(folder: str | Path, query: str, *, make: bool = True) -> Binding
 
 
 def control_row(options: GateOptions) -> list[int]:
-    """What this task's micro-batch is judged by; in a batch query, by the newest plan."""
+    """The control row of this task's micro-batch; in a batch query, of the newest plan."""
     begin_s = time.perf_counter()
     batch = _batch()
     try:
@@ -111,13 +111,13 @@ def control_row(options: GateOptions) -> list[int]:
 
 
 def costs_in_force(options: GateOptions, place: str) -> Costs | None:
-    """What the rows of this task's micro-batch are dealt by at a place; None if nothing is known.
+    """The costs by which rows of this task's micro-batch are dealt at a place; None if none are known.
 
     The batch is judged by the same plan: `options` are those of its gate.
 
     Raises:
-        PenstockError: If that cannot be known, as when the plan can no longer be read. Other tasks or attempts of the
-            batch may have known it; dealing differently now would lose or duplicate rows.
+        PenstockError: If they cannot be read, for example because the plan is unreadable. Other tasks or attempts of
+            the batch may have read them; dealing differently now would lose or duplicate rows.
     """
     batch = _batch()
     try:
@@ -142,7 +142,7 @@ def _judged(options: GateOptions, batch: Batch | None) -> ControlRow:
     found = plan.sic_at(options.place)
     row = ControlRow(plan.version, backlog_s=backlog_s, rules=rules, sic=found.sic if found else ())
     if batch is not None and plan.query not in ("", batch.query):
-        # Its tables are not for this query, nor is a backlog; what rows carry is the same.
+        # Its tables and its backlog are not for this query; the SIC of rows is the same.
         return row._replace(version=ANOTHERS, backlog_s=(0.0, 0.0, 0.0))
     return row._replace(limits=_that_fit(table_thresholds(plan, options.place), share))
 
@@ -160,7 +160,7 @@ def _in_force(options: GateOptions, batch: Batch | None) -> tuple[Binding | None
     if batch is None:
         try:
             return None, logs.newest_in_force()
-        except Exception as error:  # noqa: BLE001 - rows must flow whatever happened here
+        except Exception as error:  # noqa: BLE001 - rows must flow after any error here
             raise UnjudgedError(UNREADABLE, options.folder, error) from None
     return logs.binding(batch)
 
@@ -189,7 +189,7 @@ class _Logs:
         self._plans = PlanLog(Path(options.folder) / "plans", make=False)
 
     def _binder(self, query: str, *, make: bool = True) -> Binder:
-        # Below the driver's own folder: only there, an executor makes one for the query.
+        # An executor creates the query's folder only below the driver's own.
         bindings = bindings_of(self._options.folder, query, make=make)
         # A query continues to bind its batches after its guard has stopped.
         purge = partial(retention.purge, self._plans, bindings)
@@ -201,7 +201,7 @@ class _Logs:
             binder = self._binder(batch.query)
             bound = binder.bound(batch.number, lambda: self._new(batch, binder))
             plan = binder.plan(bound.plan_version) if bound is not None and bound.plan_version is not None else None
-        except Exception as error:  # noqa: BLE001 - whatever it is, the batch is not bound
+        except Exception as error:  # noqa: BLE001 - after any error the batch is not bound
             raise UnjudgedError(UNBOUND, self._options.folder, error) from None
         if bound is None:
             raise UnjudgedError(UNREADABLE, self._options.folder, "its binding is damaged")

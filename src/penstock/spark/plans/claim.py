@@ -13,14 +13,14 @@ from penstock.store.interface import StoreError
 if TYPE_CHECKING:
     from pathlib import Path
 
-#: The file with the folder's identity: by it an executor knows that it sees the driver's folder.
+#: The file with the folder's identity, which tells an executor that this is the driver's folder.
 IDENTITY = "id"
 #: The file with the claim.
 SIGN = "guard.json"
 
 
 def claim(folder: Path, own: Claim) -> str:
-    """Sign the folder, or refuse one that was signed differently; then make what executors write into.
+    """Sign the folder, or refuse one that was signed differently; then create the folders that executors write to.
 
     Returns:
         The folder's identity.
@@ -41,7 +41,7 @@ def claim(folder: Path, own: Claim) -> str:
 
 
 def store_id(folder: Path) -> str | None:
-    """The identity of a claimed folder; None if this one is none, or cannot be seen from here."""
+    """The identity of a claimed folder; None if it is not claimed, or not visible here."""
     try:
         return (folder / IDENTITY).read_text(encoding="ascii")
     except (OSError, ValueError):

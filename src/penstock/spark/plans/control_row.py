@@ -1,4 +1,4 @@
-"""The control row: what a micro-batch is judged by, as the whole numbers that reach its gate.
+"""The control row: the plan of a micro-batch as the integers that its gate reads.
 
 `ControlRow` writes the numbers and reads them in Python; `ControlColumns` reads them in Catalyst. No other module knows
 the layout of the row.
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column
 
-#: Where each number is, behind the threshold of every bucket: the plan's version or a code below; the microseconds it
-#: took to find out; in microseconds too, when the batch was bound and the grace and freshness by which a backlog is
-#: thinned, or zeros; which of the gate's rules apply; then what a row of each source carries.
+#: The position of each number, after the thresholds of all buckets: the plan's version or a code below; the
+#: microseconds to make the row; the time of the binding, grace and freshness for thinning a backlog, in microseconds,
+#: or zeros; the gate's rules that apply; then the SIC of a row of each source.
 _VERSION, _READ, _BOUND, _GRACE, _FRESH, _RULES, _SIC = range(BUCKETS, BUCKETS + 7)
 #: The unit of SIC in the row: 1 is 10**18 of it.
 _SIC_UNIT = 1e-18
@@ -29,8 +29,8 @@ _SIC_UNIT = 1e-18
 NO_PLAN, ANOTHERS = -1, -6
 #: The entry if the newest plan could not be used when the batch was bound, so that the batch keeps every row.
 UNUSABLE = -8
-#: What stands there if the batch cannot be judged as it should be. Every row is kept then, and may not be at a replay;
-#: with a quarantine the batch fails.
+#: The entry if the batch cannot be judged. Every row is kept then, which a replay may not repeat; with a quarantine
+#: the batch fails.
 UNREADABLE, ELSEWHERE, UNBOUND, REUSED, UNKNOWN_RULES = UNJUDGED = -2, -3, -4, -5, -7
 #: The reason in words; `{folder}` is the guard's folder.
 WHY = {
@@ -46,7 +46,7 @@ _KEEP_ALL = (KEEP_ALL,) * BUCKETS
 
 
 class ControlRow(NamedTuple):
-    """What a batch is judged by; by default every row is kept."""
+    """The plan of a batch for its gate; by default every row is kept."""
 
     version: int = NO_PLAN
     limits: tuple[int, ...] = _KEEP_ALL  #: the threshold of every bucket
@@ -61,7 +61,7 @@ class ControlRow(NamedTuple):
 
     @classmethod
     def from_numbers(cls, numbers: Sequence[int]) -> ControlRow:
-        """What `to_numbers` wrote, without the time to make it."""
+        """The row that `to_numbers` wrote, without the time to make it."""
         bound_s, grace_s, fresh_s = (number / 1e6 for number in numbers[_BOUND:_RULES])
         sic = tuple(number * _SIC_UNIT for number in numbers[_SIC:])
         return cls(
@@ -70,7 +70,7 @@ class ControlRow(NamedTuple):
 
 
 class ControlColumns(NamedTuple):
-    """The control row as a column, taken apart into columns."""
+    """The control row as a column, split into columns."""
 
     control: Column
 
@@ -95,12 +95,12 @@ class ControlColumns(NamedTuple):
 
     @property
     def backlog_s(self) -> tuple[Column, Column, Column]:
-        """When the batch was bound, the grace and what is fresh."""
+        """The time of the binding, the grace, and the age below which rows are fresh."""
         bound_s, grace_s, fresh_s = (self._at(place) / F.lit(1e6) for place in (_BOUND, _GRACE, _FRESH))
         return bound_s, grace_s, fresh_s
 
     def sic(self, source: Column) -> Column:
-        """What a row of a source carries; null if no plan says."""
+        """The SIC of a row of a source; null without a plan."""
         return F.get(self.control, F.lit(_SIC) + source) * F.lit(_SIC_UNIT)
 
     def _at(self, place: int) -> Column:

@@ -1,6 +1,6 @@
 """The control table: a live plan as one row that a running query rereads at every micro-batch.
 
-A Python data source whose `read` runs on an executor when a batch starts; what it does there is in `binding`. Spark
+A Python data source whose `read` runs on an executor when a batch starts and calls `binding`. Spark
 plans the table in a separate Python process that imports only this module, so it imports almost nothing.
 """
 
@@ -31,7 +31,7 @@ class PlanTable(DataSource):
         return StructType([StructField("control", ArrayType(LongType(), containsNull=False), nullable=False)])
 
     def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002 - there is only one
-        """Read what the options name."""
+        """Read the plan that the options name."""
         return PlanTableReader(self.options["gate"])
 
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from penstock.spark.quarantine.rows import Writer
     from penstock.spark.row_columns import RowColumns
 
-#: The column in which a dry run says what would have been shed.
+#: The column in which a dry run marks rows that it would shed.
 WOULD_SHED = "penstock_would_shed"
 
 _CONTROL = "__penstock_control"
@@ -52,9 +52,9 @@ _TWO_63 = 2.0**63
 
 
 def control(df: DataFrame, store: Store, options: GateOptions) -> Column:
-    """The control row of the plan that the micro-batch is bound to: `control_row` says what is in it.
+    """The control row of the plan that the micro-batch is bound to; `control_row` has its layout.
 
-    A batch query has no later plan to wait for: it takes the one in force now, as a literal.
+    A batch query takes the current plan as a literal, because no later plan can apply.
     """
     if not df.isStreaming:
         return F.lit(np.array(store.control_row(options.place), np.int64))
@@ -80,13 +80,12 @@ def gated(  # noqa: PLR0913 - settings of one gate, given by name
 ) -> DataFrame:
     """The rows that pass, with their weights; in a dry run all rows, tagged.
 
-    Rows are judged by the first of the rules, and by another in a batch that is replayed and was bound under that. In a
-    stream the gate counts: rows in, rows shed by reason, the plan they were judged by and how old they are arrive in
-    the query's progress under `metric`. With `sic` rows also carry their source information content, which is summed
-    there too. With a quarantine, rows that a stream sheds go there; a batch that cannot be judged as it should be fails
-    then, and says so with the guard's folder. Tasks that write shed rows come first, unless `shed_first` is false: a
-    sink that reads only a part of a batch, by `limit` in `foreachBatch`, makes Spark run tasks in order until it has
-    enough rows, and these tasks give none.
+    The first of the rules applies, except to a replayed batch that was bound under another. In a stream the gate counts
+    rows in, rows shed by reason, the plan's version and the ages of rows; the query's progress has them under `metric`.
+    With `sic` rows also carry their source information content, which is summed there too. With a quarantine, shed rows
+    of a stream go there; a batch that cannot be judged then fails with an error that names the guard's folder. Tasks
+    that write shed rows come first, unless `shed_first` is false: a sink that reads only a part of a batch, by `limit`
+    in `foreachBatch`, makes Spark run tasks in order until it has enough rows, and these tasks return none.
     """
     bucket = columns.bucket(df) if sic is None or sic.by_class else sic.bucket(df)
     judged = _looked_up(df, control, bucket, rules, None if quarantine is None else folder)
@@ -106,8 +105,8 @@ def gated(  # noqa: PLR0913 - settings of one gate, given by name
         judged = judged.withColumn(_ENFORCED, _chosen([F.lit(one.mode == "enforce") for one in rules]))
         enforced = F.col(_ENFORCED)
     if df.isStreaming:
-        # Counted before rows are dropped. That breaks Spark's code generation in two and costs some 25 ns a row, which
-        # no source of a stream comes near; a batch has nobody to count for.
+        # Counted before rows are dropped. This splits Spark's generated code and costs some 25 ns a row; every source
+        # of a stream is slower. A batch has no progress to report counts to.
         judged = judged.withColumn(_PASSES, passes)
         passes = F.col(_PASSES)
         shed = judged.filter(~passes & enforced)
@@ -135,9 +134,9 @@ def gated(  # noqa: PLR0913 - settings of one gate, given by name
 def _looked_up(
     df: DataFrame, control: Column, bucket: Column, rules: Sequence[Judging], strict: str | None
 ) -> DataFrame:
-    """The rows with their thresholds; in a stream, with the control row and what else it says.
+    """The rows with their thresholds; in a stream, with the other columns of the control row.
 
-    `strict` is the folder to name if a batch that cannot be judged is to fail.
+    `strict` is the folder to name in the error if a batch that cannot be judged must fail.
     """
     if not df.isStreaming:
         return df.withColumn(_THRESHOLD, _once(ControlColumns(control).threshold(bucket)))
@@ -191,10 +190,10 @@ def _factor(has_must_keep: bool) -> Column:  # noqa: FBT001 - one caller
 
 
 def _quarantined(shed: DataFrame, names: list[str], coin: Column, quarantine: Writer, schema: StructType) -> DataFrame:
-    """Nothing, once the shed rows are in quarantine.
+    """Write the shed rows to the quarantine; returns no rows.
 
-    Which part a row is in follows from its coin alone, and all rows of a part meet in one task, however the source
-    deals rows to tasks: at a replay, too, which may be on another number of cores.
+    A row's coin alone determines its part, and one task gets all rows of a part, independent of the source's
+    partitions: also at a replay with another number of cores.
     """
     reason = F.col(_THRESHOLD).bitwiseAND(F.lit(REASON_BITS)).cast("int")
     marked = shed.select(
@@ -207,12 +206,12 @@ def _quarantined(shed: DataFrame, names: list[str], coin: Column, quarantine: Wr
 
 
 def in_parts(marked: DataFrame) -> DataFrame:
-    """The rows of each part in a partition of its own: Spark's hash would put both parts into the same one."""
+    """The rows of each part in a separate partition; Spark's hash would put both parts into the same one."""
     return marked.repartitionById(PARTS, F.col(PART))
 
 
 def _by_age(threshold: Column, arrival_s: Column | None) -> Column:
-    """The threshold, or that of the row's age if it is lower, as `core.control.backlog` has it."""
+    """The threshold, or that of the row's age if it is lower, as in `core.control.backlog`."""
     if arrival_s is None:
         return threshold
     bound_s, grace_s, fresh_s = _row().backlog_s
@@ -228,9 +227,9 @@ def _row() -> ControlColumns:
 
 
 def _once(value: Column) -> Column:
-    """The value, which Spark computes once however often it is used, and a control row that it reads once a batch.
+    """The value, computed once by Spark for all uses; a control row is read once per batch.
 
-    It does not copy an expression that is not deterministic, as the number of a row's partition is.
+    Spark does not copy a nondeterministic expression, such as the number of a row's partition.
     """
     return F.when(F.spark_partition_id() >= 0, value)
 

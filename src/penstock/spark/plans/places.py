@@ -1,4 +1,4 @@
-"""Where a guard keeps its plans and bindings: here, in a folder that this process can reach; elsewhere, in `remote`."""
+"""The place of a guard's plans and bindings: a folder that this process can reach; `remote` has the other kind."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def on_connect(spark: SparkSession | None) -> bool:
-    """Whether a session is a client of Spark Connect; its class tells, for Connect need not be installed."""
+    """Whether a session is a client of Spark Connect, by its class, because Connect need not be installed."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
@@ -48,7 +48,7 @@ class LocalStore:
         return claim(self.folder, own)
 
     def begin(self, gate: str, rules: Rules) -> list[Open]:
-        """Write the rules of a gate down; the batches that Spark may run again."""
+        """Record the rules of a gate; returns the batches that Spark may run again."""
         return begin(self.folder, gate, rules)
 
     def plans(self) -> PlanLog:
@@ -60,7 +60,7 @@ class LocalStore:
         return bindings_of(self.folder, query)
 
     def bound(self) -> dict[str, float]:
-        """The queries that have bound batches here, and when each did last."""
+        """The queries that have bound batches here, with the time of the last binding."""
         return {one.name: one.stat().st_mtime for one in (self.folder / "bindings").glob("*")}
 
     def reports(self, query: str) -> ReportLog:
@@ -72,5 +72,5 @@ class LocalStore:
         return query_id(self.folder.parent)
 
     def control_row(self, place: str) -> list[int]:
-        """What a batch data frame is judged by."""
+        """The control row of a batch data frame."""
         return control_row(GateOptions(str(self.folder), place))

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 FORMAT = "penstock_errand"
 #: Entries that a log remembers: they never change, and a report asks for the plan of a batch or two ago.
 _REMEMBERED = 16
-#: What may be asked of a log.
+#: The requests that a log accepts.
 _CALLS = frozenset(
     {
         "add",
@@ -78,7 +78,7 @@ class RemoteStore:
         self.folder = Path(self._send("folder", checkpoint=None if checkpoint is None else os.fspath(checkpoint)))
 
     def serves(self, spark: SparkSession) -> bool:
-        """Whether a query of that session finds the folder: that of the server it is connected to."""
+        """Whether a query of that session finds the folder, which is on the server it is connected to."""
         return spark is self._spark
 
     def claim(self, own: Claim) -> str:
@@ -87,7 +87,7 @@ class RemoteStore:
         return identity
 
     def begin(self, gate: str, rules: Rules) -> list[Open]:
-        """Write the rules of a gate down; the batches that Spark may run again."""
+        """Record the rules of a gate; returns the batches that Spark may run again."""
         return [Open.from_text(one) for one in self._do("begin", gate=gate, rules=rules.to_json())]
 
     def plans(self) -> RemotePlans:
@@ -99,7 +99,7 @@ class RemoteStore:
         return RemoteLog(Binding, self._log(query))
 
     def bound(self) -> dict[str, float]:
-        """The queries that have bound batches here, and when each did last."""
+        """The queries that have bound batches here, with the time of the last binding."""
         found: dict[str, float] = self._do("bound")
         return found
 
@@ -113,7 +113,7 @@ class RemoteStore:
         return found
 
     def control_row(self, place: str) -> list[int]:
-        """What a batch data frame is judged by."""
+        """The control row of a batch data frame."""
         row: list[int] = self._do("control_row", place=place)
         return row
 
@@ -287,7 +287,7 @@ def _log(folder: str, query: str | None, call: str, given: list[Any]) -> Any:  #
         log = _store(folder).plans() if query is None else _store(folder).bindings(query)
     except PenstockError:
         if call == "get":
-            return None  # what a log says that was open before its folder went away
+            return None  # the error of a log whose folder was deleted
         raise
     if call == "add":
         version, text = given

@@ -39,10 +39,10 @@ class Open(NamedTuple):
     batch: int
     number: int
     rules: Rules | None  #: None if they cannot be read
-    sure: bool = True  #: false if nothing tells whether the batch is done
+    sure: bool = True  #: false if it is unknown whether the batch is done
 
     def to_text(self) -> str:
-        """On its way from the server of Connect."""
+        """As received from the server of Connect."""
         return json.dumps([self.batch, self.number, None if self.rules is None else self.rules.to_json(), self.sure])
 
     @classmethod
@@ -63,7 +63,7 @@ class Judging:
 
 
 def new_number() -> int:
-    """A number for rules that are made now."""
+    """A number for new rules."""
     return time.time_ns() // 1000
 
 
@@ -85,7 +85,7 @@ def rules_of(columns: RowColumns, df: DataFrame, number: int, salt: int, mode: s
 
 
 def judging(columns: RowColumns, df: DataFrame, salt: int, mode: str) -> Judging:
-    """The rules of today."""
+    """The current rules."""
     return Judging(columns.must_keep(df), columns.coin(df, salt), columns.arrival_s(df), mode)
 
 
@@ -126,7 +126,7 @@ def _refuse_types(found: tuple[tuple[str, ...], tuple[str, ...]], before: tuple[
 
 
 def begin(folder: Path, gate: str, own: Rules) -> list[Open]:
-    """Write the rules of a gate down; the batches that were bound before and that Spark may run again.
+    """Record the rules of a gate; returns earlier bound batches that Spark may run again.
 
     A batch that Spark no longer knows, because offsets were reset or not yet on disk, is unbound: its number will be
     reused.

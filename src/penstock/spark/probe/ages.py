@@ -1,7 +1,7 @@
-"""Ages of rows when their batch starts: what the gate counts of arrival times, and how reports read it.
+"""Ages of rows when their batch starts: counts of arrival times at the gate, and how reports read them.
 
-The gate counts in any stream that has times of arrival, whether or not an operator is measured. Times that cannot be
-right are counted separately and excluded from everything else, as `core.control.backlog` has it.
+The gate counts in any stream with arrival times, whether or not an operator is measured. Implausible times are counted
+separately and excluded from everything else, as in `core.control.backlog`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _KEPT, _KEPT_MEAN, _KEPT_OLDEST = "kept_timed", "kept_arrival_s", "kept_oldest_s
 
 
 def counted(arrival_s: Column, kept: Column) -> list[Column]:
-    """What the gate counts of rows that arrived then, of which those that it lets through are `kept`."""
+    """The gate's counts of arrival times; `kept` selects the rows that pass."""
     # In a stream the time of the batch: the same for all of its rows, also when it is run again.
     now_s = F.unix_micros(F.current_timestamp()) / F.lit(1e6)
     number = arrival_s.isNotNull() & ~F.isnan(arrival_s)
@@ -47,18 +47,18 @@ def counted(arrival_s: Column, kept: Column) -> list[Column]:
 class Ages(NamedTuple):
     """Times of arrival of a batch's rows, as the gate counted them."""
 
-    timed: int  #: rows with a time that can be right
-    ancient: int  #: rows with one that lies too far back
-    ahead: int  #: rows with one ahead of the clock
-    oldest_s: float | None  #: the earliest and the latest time that can be right
+    timed: int  #: rows with a plausible time
+    ancient: int  #: rows with a time too far back
+    ahead: int  #: rows with a time ahead of the clock
+    oldest_s: float | None  #: the earliest and the latest plausible time
     newest_s: float | None
-    kept: int  #: rows let through with a time that can be right; the mean of these, and the earliest
+    kept: int  #: kept rows with a plausible time; the mean of these, and the earliest
     kept_mean_s: float | None
     kept_oldest_s: float | None
 
     @classmethod
     def of(cls, counts: Mapping[str, Any]) -> Ages | None:
-        """What the gate counted; None if its stream has no time of arrival, or an older version judged it."""
+        """The gate's counts; None if its stream has no arrival time, or an older version judged it."""
         if counts.get(_TIMED) is None:
             return None
         timed, ancient, ahead, kept = (int(counts[name] or 0) for name in (_TIMED, _ANCIENT, _AHEAD, _KEPT))
@@ -70,7 +70,7 @@ class Ages(NamedTuple):
         return None if self.newest_s is None else max(start_s - self.newest_s, 0.0)
 
     def waits(self, start_s: float, delay_s: float, work_s: float) -> Latency | None:
-        """How long rows waited that were taken up evenly over `work_s`, from `delay_s` after the start of their batch.
+        """Waits of rows that started evenly over `work_s`, from `delay_s` after the start of their batch.
 
         >>> ages = Ages(3, 0, 0, 90.0, 99.0, kept=2, kept_mean_s=96.0, kept_oldest_s=94.0)
         >>> ages.waits(100.0, delay_s=0.5, work_s=2.0)

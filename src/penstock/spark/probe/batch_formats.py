@@ -36,7 +36,7 @@ class ArrowForm:
         return batch.drop_columns(list(_EXTRA)), Rows(*extra)
 
     def part(self, batch: pa.RecordBatch, at: slice) -> pa.RecordBatch:
-        """Some rows, not copied."""
+        """A slice of the rows, without a copy."""
         return batch.slice(at.start, at.stop - at.start)
 
     def plain(self, result: pa.RecordBatch) -> pa.RecordBatch:
@@ -45,7 +45,7 @@ class ArrowForm:
         return pa.RecordBatch.from_arrays(columns, schema=_with_sums(result.schema))
 
     def together(self, results: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
-        """Results as one piece, unless the function gave them different schemas."""
+        """Results in one piece, unless their schemas differ."""
         if len(results) < 2 or any(one.schema != results[0].schema for one in results):  # noqa: PLR2004 - two make one
             return results
         return pa.Table.from_batches(results).combine_chunks().to_batches() or results[:1]
@@ -89,7 +89,7 @@ class PandasForm:
         return result.assign(**{SUMS: None})
 
     def together(self, results: list[pd.DataFrame]) -> list[pd.DataFrame]:
-        """Results as they are: pandas may give columns of frames put together another type."""
+        """Results as they are, because pandas may change the types of concatenated columns."""
         return results
 
     def last(self, result: pd.DataFrame | None, sums: str) -> pd.DataFrame:  # noqa: ARG002 - names say it all
@@ -99,5 +99,5 @@ class PandasForm:
         return pd.DataFrame({name: [None] for name in self._names} | {SUMS: [sums]})
 
 
-#: How rows are handed over; one by one, they come as Arrow batches, too.
+#: The formats of rows; a function of one row also gets Arrow batches.
 Form = ArrowForm | PandasForm

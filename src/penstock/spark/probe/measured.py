@@ -38,11 +38,11 @@ def measured(  # noqa: PLR0913 - a function over rows, and all that is to be kno
     row_gate: Callable[[], Machines] | None,
     apart: bool,
 ) -> DataFrame:
-    """The function's results; in a stream, what was measured arrives in the query's progress under `metric`.
+    """The function's results; in a stream, the query's progress has the measurements under `metric`.
 
     Spark sums costs by bucket over all tasks, unless `apart` is true.
 
-    In a batch, which has no progress, it arrives in `metric` if that is an observation.
+    In a batch, which has no progress, they are in `metric` if that is an observation.
 
     With `row_gate` machines, rows that come too late within their batch are shed in front of the function.
     """
@@ -83,7 +83,7 @@ def measured(  # noqa: PLR0913 - a function over rows, and all that is to be kno
 
 
 def _costs() -> Column:
-    """The costs of all tasks by bucket, added up; as text, of buckets that saw a row, for `BucketCosts.from_cells`."""
+    """The summed costs of all tasks by bucket; as text, for buckets with rows, for `BucketCosts.from_cells`."""
     task = F.split(F.substring_index(batch_formats.SUMS, "\n", -1), ",").cast("array<double>")
     zeros = F.array_repeat(F.lit(0.0), 3 * BUCKETS)
     total = F.aggregate(F.collect_list(task), zeros, lambda sums, one: F.zip_with(sums, one, operator.add))
@@ -96,12 +96,12 @@ def _costs() -> Column:
         seen = F.filter(F.sequence(F.lit(0), F.lit(BUCKETS - 1)), lambda bucket: F.get(sums, bucket) > 0.0)
         return F.array_join(F.transform(seen, cell), ";")
 
-    # In an array of one, so that Spark adds up once and not for every bucket.
+    # In an array of one, so that Spark sums once and not for every bucket.
     return F.get(F.transform(F.array(total), cells), 0)
 
 
 def unmeasured(df: DataFrame, function: Callable[..., Any], schema: str | StructType, form: Form) -> DataFrame:
-    """The function's results, and nothing else."""
+    """The function's results alone."""
     results = _struct(df, schema)
     if form == "pandas":
         return df.mapInPandas(function, results)

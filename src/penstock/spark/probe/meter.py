@@ -29,14 +29,14 @@ class TaskSums:
     busy_s: float = 0.0
     start_s: float = 0.0  #: when its first row was taken up, in seconds since 1970
     end_s: float = 0.0
-    queued_s: float = 0.0  #: waiting time of all rows with a time of arrival that can be right
+    queued_s: float = 0.0  #: waiting time of all rows with a plausible arrival time
     queued_rows: int = 0
     queued_max_s: float = 0.0
     oldest_s: float | None = None  #: earliest and latest arrival of these
     newest_s: float | None = None
-    costs: str = ""  #: `BucketCosts`, packed; empty if the costs of all tasks are added up on the way
+    costs: str = ""  #: `BucketCosts`, packed; empty if Spark sums the costs of all tasks
     late: int = 0  #: rows that the row gate shed
-    ancient: int = 0  #: rows that arrived more than 30 days ago, or ahead of the worker's clock, as they say
+    ancient: int = 0  #: rows with an arrival time more than 30 days ago, or ahead of the worker's clock
     ahead: int = 0
     partition: int = -1  #: number of the task's partition; -1: not known
 
@@ -50,7 +50,7 @@ class TaskSums:
         return cls(**json.loads(text))
 
     def bucket_costs(self) -> BucketCosts:
-        """What rows cost by bucket."""
+        """Costs of rows by bucket."""
         if not self.costs:
             return BucketCosts()
         return BucketCosts.from_bytes(zlib.decompress(base64.b64decode(self.costs)))

@@ -1,8 +1,8 @@
 """The probe: runs a user's function unchanged and measures cost and wait of each row.
 
 The function gets its rows in slices, is timed between one slice and the next, and its results pass through untouched.
-At the end of a task one more row carries the sums, in a column of its own; `observe` collects it into the query's
-progress and the row is taken out again.
+At the end of a task one more row carries the sums, in a separate column; `observe` collects it into the query's
+progress, and a filter removes the row.
 
 This module is imported by workers, so it imports little.
 """
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _TRIALS = (64, 16, 4, 1) * 4
 #: Calls remembered, and after how many of them another size is tried again.
 _REMEMBERED, _TRY_EVERY = 64, 32
-#: The most that a call may spend on its fixed part, and the least that a slice may take: a call is not timed for free.
+#: The maximum share of the fixed part of a call, and the minimum time of a slice, because timing a call has a cost.
 _FIXED_SHARE, _LEAST_S = 0.05, 0.0002
 
 
@@ -55,7 +55,7 @@ def slice_end(at: int, rows: int, run_ends: Sequence[int]) -> int:
 
 
 class SliceSizer:
-    r"""Chooses the next slice's size from what calls took so far, so that costs are distinguished at little expense.
+    r"""Chooses the next slice's size from the times of calls so far, so that costs are distinguished at little expense.
 
     A call on $n$ rows takes about $F + n\,v$: a fixed part and a part for each row. Small slices distinguish costs, but
     a vectorised function pays $F$ for each. The sizer tries a few sizes, fits the line, and settles on the smallest
@@ -119,7 +119,7 @@ _row_gates: dict[str, RowGate] = {}
 
 @dataclass(frozen=True)
 class RowGateSpec:
-    """A row gate to be made on a worker: for which guard, of which machines, and the column its weights go to."""
+    """A row gate to be made on a worker: its guard, its machines, and the column of its weights."""
 
     guard: str
     machines: Callable[[], Machines]
@@ -152,9 +152,9 @@ class Measured:
         meter = Meter()
         sizer = _sizers.setdefault(self.guard, SliceSizer())
         clock = time.perf_counter
-        away_s = 0.0  # time since the slice was handed over that others spent: the reader of results
+        away_s = 0.0  # time that the reader of results has spent since the slice was passed on
         idle_since = 0.0
-        ends = False  # whether the slice that was handed over is the last of its batch
+        ends = False  # whether the current slice is the last of its batch
 
         def slices() -> Iterator[Any]:
             nonlocal away_s, idle_since, ends
@@ -186,7 +186,7 @@ class Measured:
             away_s += clock() - paused
         yield from self.form.together(held)
         if idle_since and meter.rows:
-            # What the function did after its last row: a flush, say.
+            # Work of the function after its last row, such as a flush.
             flush_s = max(clock() - idle_since - away_s, 0.0)
             meter.worked(time.time() - flush_s, flush_s)
         if (sums := meter.text(_partition(), apart=self.apart)) is not None:
@@ -290,7 +290,7 @@ def batch_of(rows: list[dict[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
         raise
 
 
-def _refuse_unfit(value: Any, field: pa.Field) -> None:  # noqa: ANN401 - whatever a user gives
+def _refuse_unfit(value: Any, field: pa.Field) -> None:  # noqa: ANN401 - a user's value
     try:
         pa.array([value], field.type)
     except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
@@ -300,8 +300,8 @@ def _refuse_unfit(value: Any, field: pa.Field) -> None:  # noqa: ANN401 - whatev
         ) from None
 
 
-def results_of(result: Any, names: frozenset[str]) -> list[dict[str, Any]]:  # noqa: ANN401 - whatever a user gives
-    """What a function of one row gave, as rows: a row, several, or none; a field that is not named is refused."""
+def results_of(result: Any, names: frozenset[str]) -> list[dict[str, Any]]:  # noqa: ANN401 - a user's value
+    """The result of a function of one row as rows: one, several, or none; an unknown field is refused."""
     if result is None:
         return []
     if isinstance(result, dict):

@@ -1,7 +1,7 @@
 """The row gate: inside a task, the row-by-row shedder in front of the function, which bounds the length of a batch.
 
-The same core machines as in the simulator. A row is judged by its wait so far and by the cost of the rows before it.
-That depends on the clock, so unlike the gate's its verdicts may differ at a replay.
+It uses the core machines of the simulator. A row is judged by its wait so far and by the cost of the rows before it.
+Its verdicts depend on the clock, so unlike the gate's they may differ at a replay.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TOO_LATE = "too late within its batch"
 
 
 class Passed(NamedTuple):
-    """A row that is let through: its new weight, and what to tell the machines when it is done."""
+    """An admitted row: its new weight, and the data for the machines when it is done."""
 
     weight: float
     bucket: int
@@ -33,13 +33,13 @@ class RowGate:
     """Judges the rows of one worker, batch after batch."""
 
     def __init__(self, machines: Machines) -> None:
-        """Judge by these machines."""
+        """Use these machines."""
         self._shedder, self._operator = machines
         self._rows = 0
 
     def judge(self, bucket: int, arrival_s: float, now_s: float, *, must_keep: bool, weight: float) -> Passed | None:
-        """Whether to take up a row now."""
-        # A row without a time of arrival that can be right counts as just arrived.
+        """Whether to process a row now."""
+        # A row without a plausible arrival time counts as just arrived.
         arrived_s = min(arrival_s, now_s) if now_s - MOST_AGE_S <= arrival_s < math.inf else now_s
         self._rows += 1
         try:

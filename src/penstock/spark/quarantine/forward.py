@@ -33,7 +33,7 @@ _logger = logging.getLogger("penstock")
 
 #: How often rows are forwarded.
 EVERY = "5 seconds"
-#: Most files in one batch: two for each batch of the guarded query that sheds.
+#: The maximum number of files in one batch; a batch of the guarded query that sheds has two.
 FILES = 100
 #: Longest wait for the last rows when the guard is stopped.
 STOP_S = 30.0
@@ -75,7 +75,7 @@ class Forward:
 
     @property
     def alarm(self) -> str | None:
-        """What went wrong, in one line."""
+        """The error, in one line."""
         if self._query.isActive:
             return None
         error = self._query.exception()
@@ -137,7 +137,7 @@ class Quarantine:
         return any(one.rules is not None and one.rules.mode == "enforce" for one in opened(store.folder, gate))
 
     def writer(self, df: DataFrame, store: Store, weight: str, guard: str) -> Writer:
-        """What writes the shed rows of a stream, in a place that is known to be usable."""
+        """The writer of a stream's shed rows, for a checked place."""
         self._session = df.sparkSession
         if on_connect(df.sparkSession):
             raise PenstockError("quarantine needs classic Spark: a Spark Connect client cannot manage the folder")

@@ -100,7 +100,7 @@ def row_counter(spark: SparkSession) -> Iterator[RowCounter]:
 
 #: A guard that has shed nothing for this long has spare capacity.
 CALM_S = 10.0
-#: Files in one batch of a replay; while it waits for calm, so few that it can stop soon.
+#: Files in one batch of a replay; with `when`, few enough to stop soon.
 FILES, FEW_FILES = 1000, 4
 #: Time between two polls of a replay that waits for calm.
 LOOK_S = 0.2
@@ -111,7 +111,7 @@ INTO = "into"
 
 
 class Replayed(NamedTuple):
-    """What a replay has done."""
+    """The progress of a replay."""
 
     rows: int
     batches: int
@@ -147,7 +147,7 @@ def replay(
         folder: The quarantine: the folder that a guard was given.
         into: Where results go: a folder of its own (Parquet), `table:NAME`, `kafka:TOPIC@HOST:PORT`, or a function for
             `foreachBatch`.
-        pipeline: What the guarded query does between `admit` and its sink; if not given, rows go on as they are. Each
+        pipeline: What the guarded query does between `admit` and its sink; if not given, rows stay as they are. Each
             row has its weight from before the gate, or else 1.
         when: Whether there is capacity now, such as `lambda: guard.calm`; the replay pauses while it is false.
 
@@ -193,7 +193,7 @@ def whole(first: DataFrame, replayed: DataFrame, weight: str | None = None) -> D
 
 
 def _as_admitted(rows: DataFrame, sign: Sign) -> DataFrame:
-    """The rows as the gate would have let them through without a plan."""
+    """The rows as the gate passes them without a plan."""
     plain = rows.drop(*ADDED)
     own = next((name for name in plain.columns if name.lower() == sign.weight.lower()), None)
     weight = F.lit(1.0) if own is None else F.coalesce(F.col(f"`{own}`").cast("double"), F.lit(1.0))
@@ -235,7 +235,7 @@ def _until_over(query: StreamingQuery, when: Callable[[], bool], counter: RowCou
     while when():
         status: dict[str, Any] = query.status
         if not query.isActive:
-            query.awaitTermination()  # raises what it met
+            query.awaitTermination()  # raises the query's error
             return True
         if counter.heard_of(query) and not status["isDataAvailable"] and not status["isTriggerActive"]:
             return True

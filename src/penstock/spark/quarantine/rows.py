@@ -36,11 +36,11 @@ REASON_NUMBER, PLAN_VERSION, PART, COIN = "__penstock_reason", "__penstock_plan"
 #: The columns that a quarantine adds to a row.
 REASON, PLAN, BATCH, QUERY = "penstock_reason", "penstock_plan", "penstock_batch", "penstock_query"
 ADDED = (REASON, PLAN, BATCH, QUERY)
-#: The file that says that a folder is a quarantine; a name that Spark does not take for data.
+#: The file that marks a folder as a quarantine; Spark does not read such a name as data.
 SIGN = "_penstock.json"
 #: Under this key a file's metadata has the fingerprint of its rows.
 FINGERPRINT = b"penstock_rows"
-#: What a row is shed for if its plan can no longer be read.
+#: The reason of a shed row whose plan can no longer be read.
 UNTOLD = "shed by a plan that is gone"
 
 
@@ -99,11 +99,11 @@ class Sign:
 
     guard: str  #: name of the guard that fills it
     weight: str  #: its column of weights
-    schema: str  #: columns of the rows, as Spark's JSON, without what is added
+    schema: str  #: columns of the rows, as Spark's JSON, without the added ones
     parts: int = PARTS  #: files a batch
 
     def put(self, folder: Path) -> None:
-        """Make the folder a quarantine; refuse a non-empty folder that is none, or has other columns."""
+        """Make the folder a quarantine; refuse a non-empty folder that is not one, or has other columns."""
         try:
             store = FolderStore(folder)
             with tempfile.NamedTemporaryFile(dir=folder, prefix=".penstock-", suffix=".tmp"):
@@ -147,7 +147,7 @@ def _file_name(query: str, batch: int, part: int) -> str:
 
 
 class Writer:
-    """Writes the shed rows of a task's parts, for `mapInArrow`; gives nothing back."""
+    """Writes the shed rows of a task's parts, for `mapInArrow`; returns no rows."""
 
     def __init__(self, folder: str, store: str, place: str) -> None:
         """Into this folder; reasons are looked up in the plans of this store, in the table of this place."""
@@ -190,7 +190,7 @@ class Writer:
                 one.discard()
 
     def _named(self, rows: Any, part: int, batch: int, query: str) -> tuple[Any, Any]:  # noqa: ANN401 - Arrow has no types
-        """The rows of a part with their reason in words, and their coins."""
+        """The rows of a part with their reason as text, and their coins."""
         import pyarrow as pa  # noqa: PLC0415 - on a worker
         import pyarrow.compute as pc  # noqa: PLC0415
 

@@ -1,8 +1,8 @@
-"""The second read of a source: with a quarantine Spark reads it once for the rows that pass and once for the shed ones.
+"""The second read of a source: with a quarantine Spark reads it once for kept rows and once for shed rows.
 
 Spark's checkpoint lists the source twice then, and Spark resumes a query only with as many sources as it began with. So
-a query that began with a quarantine always reads twice, even if its guard no longer sheds or has no quarantine; what is
-read the second time is dropped.
+a query that began with a quarantine always reads twice, even if its guard no longer sheds or has no quarantine; the
+second read is then dropped.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def reads(folder: Path, gate: str, quarantine: str, *, sheds: bool) -> int:
 
 def second_read(admitted: DataFrame, df: DataFrame) -> DataFrame:
     """The rows admitted from a stream, and none from a second read of it."""
-    # Spark leaves out a branch of which it knows that it is empty, with the operators in front of the gate.
+    # Spark removes a branch that it knows to be empty, with the operators in front of the gate.
     nothing = df.filter(F.spark_partition_id() < F.lit(0))
     own = [
         F.col(f"`{field.name}`") if field.name in df.columns else F.lit(None).cast(field.dataType).alias(field.name)
@@ -54,7 +54,7 @@ def second_read(admitted: DataFrame, df: DataFrame) -> DataFrame:
 
 
 def _begun(folder: Path, gate: str) -> int | None:
-    """How often the query read its source so far; None if it has planned no batch yet, or nothing tells."""
+    """How often the query read its source so far; None if it has planned no batch yet, or this is unknown."""
     listed = sources_listed(folder.parent)
     if listed is None or listed == 1:
         return listed

@@ -1,4 +1,4 @@
-"""Whether the rows that a gate has shed are in quarantine: counts of both are compared batch by batch."""
+"""Compares the number of shed rows with those in quarantine, batch by batch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ShedAccount:
     """Compares each report with the quarantine, and passes it on."""
 
     def __init__(self, folder: Path | None, query: str, on_report: Callable[[Report], None]) -> None:
-        """For a query whose shed rows are written to this folder; None if they are gone."""
+        """For a query whose shed rows are written to this folder; None without a quarantine."""
         self._folder, self._query, self._on_report = folder, query, on_report
         self._found_s = 0.0  # end of the batch in the alarm
         self.alarm: str | None = None
@@ -61,7 +61,7 @@ def rows_in_quarantine(folder: Path, query: str, batch: int) -> int | None:
 
     rows = 0
     for name in file_names(query, batch):
-        for _ in range(2):  # Spark may put a file aside in between.
+        for _ in range(2):  # Spark may archive a file in between.
             path = forwarded.found(folder, name)
             try:
                 rows += 0 if path is None else pq.read_metadata(path).num_rows

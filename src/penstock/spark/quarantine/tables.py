@@ -40,7 +40,7 @@ def refuse_shared(spark: SparkSession, name: str, checkpoint: Path, setting: str
 
 
 def _filled_by_a_stream(spark: SparkSession, location: str) -> bool:
-    """Whether Spark's log of a stream is there, in whatever file system."""
+    """Whether Spark's log of a stream exists, in any file system."""
     try:
         with quiet():
             # Spark shows none of its rows, but refuses one that is missing.

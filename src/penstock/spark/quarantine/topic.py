@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 REACH_S, WAIT_S = 5.0, 60.0
 #: Time between two requests to a broker that is not ready.
 RETRY_S = 0.2
-#: Longest that a batch may take from its first row to its last: the most that a broker allows unless told otherwise.
+#: The maximum time of a batch from its first row to its last: a broker's default limit.
 TRANSACTION_S = 900.0
 #: The file in a query's checkpoint that holds its name with Kafka: both are lost together.
 IDENTITY = "penstock_kafka_id"
-#: The client would tell each try to reach a broker that is away.
+#: Otherwise the client logs each attempt to reach an absent broker.
 _SILENT = {"log_level": 0}
 
 
@@ -150,7 +150,7 @@ def refuse_unreachable(place: Place, setting: str) -> None:
 def client() -> Any:  # noqa: ANN401 - a module
     """Kafka's client."""
     try:
-        import confluent_kafka  # noqa: PLC0415 - only who writes to a topic has it
+        import confluent_kafka  # noqa: PLC0415 - only needed to write to a topic
     except ModuleNotFoundError as error:
         raise missing(error) from None
     return confluent_kafka
