@@ -16,6 +16,8 @@ from penstock.federation.bus import MOST_BYTES, BusError, Delivery, FolderBus
 from penstock.federation.exchange import NEWS_BYTES, Exchange, Inbox, Outbox
 from penstock.federation.parcel import Parcel, opened, written
 from penstock.messages.site_news import News
+from penstock.store.folder import FolderStore
+from penstock.store.interface import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -140,6 +142,25 @@ def test_what_spark_has_read_may_go_and_does_not_come_back(sites: Sites) -> None
     sites.west.round()
     sites.north.round()
     assert sites.inbox == []
+
+
+def test_a_part_that_cannot_be_stored_is_read_again(sites: Sites, monkeypatch: pytest.MonkeyPatch) -> None:
+    for batch in range(3):
+        sites.west.outboxes["part"].put(batch, ROWS, 0.5)
+    sites.west.round()
+    replace = FolderStore.replace
+
+    def full(store: FolderStore, name: str, content: bytes, *, durable: bool = False) -> None:
+        if "inbox" in store.where:
+            raise StoreError("the system says: No space left on device")
+        replace(store, name, content, durable=durable)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FolderStore, "replace", full)
+        with pytest.raises(StoreError, match="cannot be written: the system says: No space left on device"):
+            sites.north.round()
+    sites.north.round()
+    assert len(sites.inbox) == 6
 
 
 def test_a_batch_that_lies_in_the_outbox_is_not_replaced(sites: Sites) -> None:

@@ -24,7 +24,7 @@ from penstock.federation.bus import MOST_BYTES, Bus, Delivery
 from penstock.federation.parcel import Parcel, opened, parts, written
 from penstock.messages.site_news import News
 from penstock.store.folder import FolderStore
-from penstock.store.interface import StoreError
+from penstock.store.interface import Store, StoreError
 
 _PARCEL, _ROWS = ".parcel", ".json"
 
@@ -32,36 +32,42 @@ _PARCEL, _ROWS = ".parcel", ".json"
 class Outbox:
     """The unsent rows of one fragment."""
 
-    def __init__(self, folder: Path, site: str, fragment: str, epoch: int) -> None:
-        """Keep them in a folder."""
-        self._folder, self._site, self._fragment, self._epoch = folder, site, fragment, epoch
-        folder.mkdir(parents=True, exist_ok=True)
+    def __init__(self, place: Path | Store, site: str, fragment: str, epoch: int) -> None:
+        """Keep them in a folder or a store."""
+        self._store = FolderStore(place) if isinstance(place, Path) else place
+        self._site, self._fragment, self._epoch = site, fragment, epoch
 
     def put(self, batch: int, lines: Sequence[str], sic: float) -> list[int]:
         """Store the rows of a batch, unless they are there already; returns the rows of each part."""
         whole = Parcel(self._site, self._fragment, self._epoch, batch, 0, 1, len(lines), sic)
-        final = self._folder / f"{whole.key}{_PARCEL}"
-        if final.exists():
-            _, lines = opened(final.read_bytes(), self._site, self._fragment)
+        name = f"{whole.key}{_PARCEL}"
+        before = self._store.read(name)
+        if before is not None:
+            _, lines = opened(before, self._site, self._fragment)
         try:
             counts = [len(piece) for piece in parts(lines)]
         except PenstockError as error:
             raise PenstockError(f"fragments.{self._fragment}: {error}; make its sql give shorter rows") from None
-        if not final.exists():
-            place(final, written(whole, lines))
+        if before is None:
+            _put(self._store, name, written(whole, lines))
         return counts
 
-    def waiting(self) -> list[Path]:
-        """The batches to be sent, oldest first."""
-        return sorted(path for path in self._folder.iterdir() if path.suffix == _PARCEL)
+    def waiting(self) -> list[str]:
+        """The names of the batches to be sent, oldest first."""
+        return [name for name in self._store.names() if name.endswith(_PARCEL)]
 
-    def set_aside(self, path: Path) -> None:
+    def set_aside(self, name: str) -> None:
         """Set aside a batch that cannot be sent, so that it does not block the others."""
-        path.rename(path.with_suffix(".unreadable"))
+        _put(self._store, f"{name.removesuffix(_PARCEL)}.unreadable", self._store.read(name) or b"")
+        self._store.remove(name)
 
-    def messages(self, path: Path) -> list[bytes]:
+    def sent(self, name: str) -> None:
+        """Delete a batch that the transport has stored."""
+        self._store.remove(name)
+
+    def messages(self, name: str) -> list[bytes]:
         """A batch in parts, as they are sent."""
-        whole, lines = opened(path.read_bytes(), self._site, self._fragment)
+        whole, lines = opened(self._store.read(name) or b"", self._site, self._fragment)
         pieces = list(parts(lines))
         return [
             written(
@@ -84,11 +90,15 @@ class Outbox:
 class Inbox:
     """The rows that arrived by one link, as files for Spark to read."""
 
-    def __init__(self, folder: Path) -> None:
-        """Keep them in a folder."""
-        self.folder = folder
-        folder.mkdir(parents=True, exist_ok=True)
-        self._mark = max([read_text(folder / ".mark"), *(path.stem for path in self._files())])
+    def __init__(self, place: Path | Store) -> None:
+        """Keep them in a folder or a store."""
+        self._store = FolderStore(place) if isinstance(place, Path) else place
+        self._mark = max([self._text(".mark"), *(name.removesuffix(_ROWS) for name in self.files())])
+
+    @property
+    def folder(self) -> Path:
+        """Its folder, if it is in one."""
+        return Path(self._store.where)
 
     @property
     def mark(self) -> str:
@@ -98,12 +108,12 @@ class Inbox:
     @property
     def position(self) -> int:
         """The last position read from the transport; at worst some parts arrive again."""
-        text = read_text(self.folder / ".position")
+        text = self._text(".position")
         return int(text) if text.isdecimal() else 0
 
     def read_up_to(self, position: int) -> None:
         """Store the position read from the transport."""
-        place(self.folder / ".position", str(position).encode(), durable=False)
+        _put(self._store, ".position", str(position).encode(), durable=False)
 
     def take(self, parcel: Parcel, lines: Sequence[str]) -> bool:
         """Store a part and return true; false if it was stored before."""
@@ -111,20 +121,24 @@ class Inbox:
             return False
         sic = repr(parcel.sic / max(len(lines), 1))
         rows = [f'{{"penstock_sic":{sic},"row":{line}}}' for line in lines] or [f'{{"penstock_sic":{sic}}}']
-        place(self.folder / f"{parcel.key}{_ROWS}", "\n".join([*rows, ""]).encode())
+        _put(self._store, f"{parcel.key}{_ROWS}", "\n".join([*rows, ""]).encode())
         self._mark = parcel.key
         return True
 
     def forget(self, up_to: str) -> None:
         """Delete files that Spark has read and committed."""
-        done = [path for path in self._files() if path.stem <= up_to]
+        done = [name for name in self.files() if name.removesuffix(_ROWS) <= up_to]
         if done:
-            place(self.folder / ".mark", self._mark.encode())
-            for path in done:
-                path.unlink(missing_ok=True)
+            _put(self._store, ".mark", self._mark.encode())
+            for name in done:
+                self._store.remove(name)
 
-    def _files(self) -> list[Path]:
-        return sorted(path for path in self.folder.iterdir() if path.suffix == _ROWS and path.name[0] != ".")
+    def files(self) -> list[str]:
+        """The names of the files that Spark reads, oldest first."""
+        return [name for name in self._store.names() if name.endswith(_ROWS) and name[0] != "."]
+
+    def _text(self, name: str) -> str:
+        return (self._store.read(name) or b"").decode().strip()
 
 
 def is_after(key: str, mark: str) -> bool:
@@ -137,20 +151,12 @@ def is_after(key: str, mark: str) -> bool:
     return key > mark and not (same_batch and mark.endswith("z"))
 
 
-def place(final: Path, content: bytes, *, durable: bool = True) -> None:
-    """Write a file that appears atomically."""
+def _put(store: Store, name: str, content: bytes, *, durable: bool = True) -> None:
+    """Write a piece that appears atomically."""
     try:
-        FolderStore(final.parent, make=False).replace(final.name, content, durable=durable)
+        store.replace(name, content, durable=durable)
     except StoreError as error:
-        raise PenstockError(f"{final.parent} cannot be written: {error.why}") from None
-
-
-def read_text(path: Path) -> str:
-    """The content of a small file; empty if it is missing."""
-    try:
-        return path.read_text().strip()
-    except FileNotFoundError:
-        return ""
+        raise StoreError(f"{store.where} cannot be written: {error.why or error}") from None
 
 
 _logger = logging.getLogger("penstock")
@@ -254,8 +260,12 @@ class Exchange:
             self._tell()
             self._forward()
         finally:
-            for one in self._bus.poll(wait_s):
-                self._take(one)
+            try:
+                for one in self._bus.poll(wait_s):
+                    self._take(one)
+            except StoreError:
+                self._listens = False  # What could not be stored is read again.
+                raise
 
     def _serve(self) -> None:
         last = False
@@ -298,19 +308,21 @@ class Exchange:
 
     def _forward(self) -> None:
         for fragment, outbox in self.outboxes.items():
-            for path in outbox.waiting():
+            for name in outbox.waiting():
                 try:
-                    messages = outbox.messages(path)
+                    messages = outbox.messages(name)
+                except StoreError:
+                    raise
                 except PenstockError as error:
                     _logger.warning(
-                        "site %s: batch %s is set aside, because it cannot be sent: %s", self._file.site, path, error
+                        "site %s: batch %s is set aside, because it cannot be sent: %s", self._file.site, name, error
                     )
-                    outbox.set_aside(path)
+                    outbox.set_aside(name)
                     self.counts["batches set aside"] += 1
                     continue
                 for message in messages:
                     self._bus.send(Link(self._file.site, fragment).channel, message)
-                path.unlink()
+                outbox.sent(name)
                 self.counts["batches sent"] += 1
 
     def _take(self, one: Delivery) -> None:
@@ -325,6 +337,8 @@ class Exchange:
                 if parcel.epoch > time.time() + EPOCH_AHEAD_S:
                     raise PenstockError.setting("epoch", parcel.epoch, "one that has begun, by the clock, within a day")
                 self.counts["rows taken" if self.inboxes[link].take(parcel, lines) else "rows ignored: doubled"] += 1
+        except StoreError:
+            raise
         except PenstockError as error:
             self.counts[f"{kind} refused"] += 1
             if self.counts[f"{kind} refused"] == 1:
