@@ -1,1 +1,1 @@
-"""What is shown in a terminal or written as a page by commands."""
+"""Output of commands for terminals and pages."""

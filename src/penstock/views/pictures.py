@@ -1,4 +1,4 @@
-"""What all pictures share: the canvas, names of axes, a legend below, and the PNG."""
+"""Common parts of pictures: the canvas, axis labels, a legend below, and the PNG."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOST_COLUMNS = 8
 def picture(
     draw: Callable[[Canvas], None], *, size: tuple[float, float] = (11.0, 4.8), dpi: int = 120, legend: bool = False
 ) -> bytes:
-    """What is drawn as a PNG, the same bytes every time; below it, the legend of its first axes."""
+    """The picture as a PNG with reproducible bytes; below it, the legend of its first axes."""
     canvas = Canvas(figsize=size, layout="constrained", dpi=dpi)
     draw(canvas)
     if legend:

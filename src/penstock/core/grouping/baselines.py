@@ -1,4 +1,4 @@
-"""What grouping by cost is compared with: in turn, with all costs known, and by the number of rows in a queue."""
+"""Baselines of grouping by cost: in turn, with all costs known, and by the number of rows in a queue."""
 
 from collections.abc import Callable
 
@@ -42,14 +42,14 @@ class FullKnowledge:
     """
 
     def __init__(self, instances: int, cost_s: Callable[[Arrived, int], float], *, clamp: bool = False) -> None:
-        """`cost_s` tells what a row costs at an instance; with `clamp` an idle instance's sum is pulled up to now."""
+        """`cost_s` gives the cost of a row at an instance; `clamp` raises an idle instance's sum to the present."""
         self._cumulated_s = [0.0] * whole_number("instances", instances, 1)
         self._cost_s = cost_s
         self._clamp = clamp
 
     @property
     def memory_bytes(self) -> int:
-        """A sum for each instance; what it takes to know all costs is not counted."""
+        """A sum for each instance; the memory for all costs is not counted."""
         return 8 * len(self._cumulated_s)
 
     def assign(self, row: Arrived) -> Assign:
@@ -65,10 +65,10 @@ class FullKnowledge:
 
 
 class JoinShortestQueue:
-    """The row goes where the fewest rows are on their way, whatever they cost; among equals to the first instance.
+    """The row goes to the instance with the fewest rows in transit, regardless of cost; among equals to the first.
 
-    A row is on its way until its acknowledgement is here, so with slow reports the counts say little. Taking equals in
-    turn instead would gain a few percent; this is the plain rule.
+    A row is in transit until its acknowledgement arrives, so with slow reports the counts are outdated. Taking equals
+    in turn instead would gain a few percent; this is the plain rule.
 
     >>> from penstock.core.grouping.ready_time import RowDone
     >>> scheduler = JoinShortestQueue(instances=2)
@@ -91,14 +91,14 @@ class JoinShortestQueue:
         return 16 * len(self._sent)
 
     def assign(self, row: Arrived) -> Assign:  # noqa: ARG002 - every row is alike
-        """The first instance with the fewest rows on their way."""
+        """The first instance with the fewest rows in transit."""
         on_their_way = [sent - done for sent, done in zip(self._sent, self._done, strict=True)]
         chosen = on_their_way.index(min(on_their_way))
         self._sent[chosen] += 1
         return Assign(chosen, Ticket(self._scheduler, self._sent[chosen]))
 
     def receive(self, event: Received) -> None:
-        """Rows are done in the order they were sent, so the highest number tells all."""
+        """Rows are done in the order they were sent, so the highest number suffices."""
         if not isinstance(event.message, Report):
             raise TypeError(f"not a report: {event.message!r}")
         for row in event.message.rows:

@@ -1,19 +1,19 @@
-r"""Dealing the rows of a micro-batch to partitions by what they will cost.
+r"""Dealing the rows of a micro-batch to partitions by expected cost.
 
-A task holds all rows that it hands on before it hands on the first, so the problem is offline: the most expensive rows
-first, each to the partition that would be done with it first (Graham's rule, which ends within $4/3 - 1/(3k)$ of the
-shortest makespan where partitions are alike, against $2 - 1/k$ for rows in any order):
+A task has all its rows before it returns the first, so the problem is offline. The most expensive rows come first, each
+to the partition that would complete it first (Graham's rule, which ends within $4/3 - 1/(3k)$ of the shortest makespan
+for equal partitions, against $2 - 1/k$ for rows in any order):
 
 $$j = \mathrm{arg}\min_j \; C_j + \hat w_{b,j}, \qquad C_j \leftarrow C_j + \hat w_{b,j}$$
 
-All rows of a bucket have the same estimate. So they are poured, bucket by bucket: partition $j$ takes the next row at
-$C_j + m\,\hat w_{b,j}$, $m = 1, 2, \dots$, and the $n_b$ smallest of these are found from a water level and not one by
-one.
+All rows of a bucket have the same estimate. So they are dealt bucket by bucket: partition $j$ takes the next row at
+$C_j + m\,\hat w_{b,j}$, $m = 1, 2, \dots$, and a water level gives the $n_b$ smallest of these without a search row by
+row.
 
-Which rows of the bucket go where is free, and is used: keys that share a bucket are dealt one after the other, in turn,
-so that each of them is spread evenly, whatever the estimate does not know of it.
+Keys that share a bucket are dealt one after the other, in turn. So each of them is spread evenly, even if the estimate
+is wrong for it.
 
-Nothing depends on the order in which rows come, so a task that is run again deals alike.
+Nothing depends on the order of rows, so a rerun task deals alike.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 #: A row that costs less than this share of the mean is dealt by number.
 _NEGLIGIBLE = 1e-3
-#: A level is known this well; what is missing is handed out row by row.
+#: The precision of a level; the remaining rows are dealt one by one.
 _CLOSE = 1e-9
 
 
@@ -47,12 +47,12 @@ def deal(
     [0, 1, 0, 1, 0]
 
     Args:
-        strata: What a row's cost depends on, as a number: the hash of its key. Its low bits are its bucket.
-        hashes: What tells rows of one stratum apart.
+        strata: The hash of a row's key. Its low bits are the row's bucket.
+        hashes: A hash that distinguishes rows of one stratum.
         costs: Cost of a row by bucket, or by partition and bucket; a power of two of buckets.
         partitions: How many there are.
-        start: The partition that is preferred among equals: with one of its own for each of several tasks that deal
-            side by side, what each has left over does not pile up on one partition.
+        start: The preferred partition among equals. If each of several tasks has another one, their remainders do not
+            all go to one partition.
     """
     dealt = np.empty(len(strata), np.int32)
     if partitions == 1 or not len(strata):
@@ -65,12 +65,12 @@ def deal(
     ends = np.cumsum(rows)
     dearest_first = np.argsort(-costs.mean(axis=0), kind="stable")
     turns = np.roll(np.arange(partitions), -start)
-    loads = [0.0] * partitions  # from here on partitions are numbered by their turn
+    loads = [0.0] * partitions  # from here on partitions are numbered in their order of preference
     taken = [0.0] * partitions
     negligible = _NEGLIGIBLE * float(costs.mean(axis=0) @ rows) / len(strata)
     for bucket in dearest_first[rows[dearest_first] > 0].tolist():
         own = costs[:, bucket][turns if len(costs) > 1 else [0] * partitions].tolist()
-        if max(own) <= negligible:  # Almost free rows could all go anywhere: as many to each.
+        if max(own) <= negligible:  # Almost free rows are dealt by number.
             counts = pour(taken, [1.0] * partitions, int(rows[bucket]))
         else:
             counts = pour(loads, [max(cost, negligible) for cost in own], int(rows[bucket]))
@@ -81,7 +81,7 @@ def deal(
 
 
 def pour(loads: list[float], costs: list[float], rows: int) -> list[int]:
-    """How many of so many equal rows each partition takes, if each row goes where it is done first.
+    """The number of rows that each partition takes of equal rows, if each row goes where it is done first.
 
     >>> pour([0.0, 5.0], [1.0, 1.0], 9)
     [7, 2]
@@ -119,7 +119,7 @@ def _level(loads: list[float], costs: list[float], rows: int) -> float:
 
 
 def _in_turn(counts: list[int]) -> NDArray[np.intp]:
-    """Each place as often as it counts, spread as evenly as can be.
+    """Each place as often as its count, spread evenly.
 
     >>> _in_turn([2, 4]).tolist()
     [1, 0, 1, 1, 0, 1]

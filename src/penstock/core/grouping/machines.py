@@ -1,9 +1,8 @@
 """The language of grouping: which of several equal instances a row goes to, row by row.
 
-A scheduler stands in front of k instances of one operator, each with a queue of its own. It hears of every row that
-arrives and of every message an instance sends back; it answers with the instance the row goes to. An instance's own
-machine hears of every row executed and answers with messages for the schedulers. Neither knows a clock, a queue or a
-network.
+A scheduler is in front of k instances of one operator, each with its own queue. It processes every arriving row and
+every message of an instance, and returns the instance for the row. The machine of an instance processes every executed
+row and returns messages for the schedulers. Neither knows a clock, a queue or a network.
 
 ```
  Arrived ─► Scheduler ─► Assign(instance, request) ─► [queue] ─► instance ─► Done ─► Instance machine
@@ -41,7 +40,7 @@ class Done:
     finish_s: float
     cost_s: float  #: work the row took at this instance
     waiting: int = 0  #: rows left in the instance's queue
-    request: object | None = None  #: what the scheduler sent along with the row
+    request: object | None = None  #: the scheduler's request with the row
 
     def __post_init__(self) -> None:
         """Refuse values that would distort all later decisions."""
@@ -73,10 +72,10 @@ class Scheduler(Protocol):
 
     @property
     def memory_bytes(self) -> int:
-        """Size of what the machine has learned, and of the most it may remember of rows on their way."""
+        """Size of the learned state, and of the maximum memory for rows in transit."""
 
     def assign(self, row: Arrived) -> Assign:
-        """Say where one row goes."""
+        """Return the instance for one row."""
 
     def receive(self, event: Received) -> None:
         """Process one message of an instance."""
@@ -87,7 +86,7 @@ class Instance(Protocol):
 
     @property
     def memory_bytes(self) -> int:
-        """Size of what the machine has learned."""
+        """Size of the learned state."""
 
     def executed(self, row: Done) -> list[Send]:
         """Process one executed row; answer with the messages to send."""

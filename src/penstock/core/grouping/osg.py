@@ -1,8 +1,8 @@
 r"""Online Shuffle Grouping as published: rows go where the estimated cumulated time is least.
 
-Every instance tracks what rows cost there, by key, and sends its matrices when they are stable (`OsgInstance`). The
-scheduler adds up, for every instance, the estimated cost of the rows it sent there and gives the next row to the one
-with the least (Listing 3.2):
+Every instance tracks the cost of rows by key, and sends its matrices when they are stable (`OsgInstance`). The
+scheduler sums the estimated cost of the rows sent to each instance and sends the next row to the one with the least
+(Listing 3.2):
 
 $$o = \mathrm{arg}\min_{i} \hat C_i, \qquad \hat C_o \leftarrow \hat C_o + \hat w_{t,o}, \qquad
 \hat C_i \leftarrow \hat C_i + \Delta_i, \quad \Delta_i = C_i - \hat C_i$$
@@ -14,10 +14,11 @@ Where the paper is silent or contradicts itself:
 
 - C of an instance is its own clock, busy or idle, as in LAS. With busy time alone an instance that was idle has to
   catch up after every synchronisation, and completion times are worse than Round-Robin's.
-- An idle instance does not pull $\hat C$ up to now. With `clamp` it does; each way fits other numbers of the paper.
+- An idle instance does not raise $\hat C$ to the current time. With `clamp` it does; each reading fits other numbers of
+  the paper.
 - New matrices that come while requests are out begin a new epoch; a reply of another epoch, or a second one of the same
   instance, changes nothing.
-- Several schedulers (section 4.1) each go by their own sums, and C contains the rows of all of them. So each of s
+- Several schedulers (section 4.1) each use their own sums, but C contains the rows of all of them. So each of s
   schedulers corrects the whole of a difference, and together they overshoot s times: harmless for two, ruinous for ten.
 - A key never seen costs the mean of the instance's sketch.
 
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SyncRequest:
-    """Scheduler to instance, with a row: what the scheduler believes of the instance's cumulated time."""
+    """Scheduler to instance, with a row: the scheduler's estimate of the instance's cumulated time."""
 
     scheduler: int
     epoch: int
@@ -56,7 +57,7 @@ class SyncReply:
 
 
 class OsgInstance(StableSketch):
-    """Learns what rows cost here and sends the sketch when it has settled (Figure 2 and Listing 3.1).
+    """Learns the cost of rows here and sends the sketch when it is stable (Figure 2 and Listing 3.1).
 
     The rule is that of LAS's operator, with two differences of the print: a row counts in the matrices before the check
     of its window, and a reply names the epoch it belongs to.
@@ -72,7 +73,7 @@ class OsgInstance(StableSketch):
     """
 
     def executed(self, row: Done) -> list[Send]:
-        """Count the row, answer its request; every window send the matrices (2.C) or look again later (2.A, 2.B)."""
+        """Count the row, answer its request; every window send the matrices (2.C) or check again later (2.A, 2.B)."""
         self._sketch.update(row.key, row.cost_s)
         sends: list[Send] = []
         match row.request:

@@ -1,11 +1,11 @@
-r"""What rows cost by bucket and by partition, learned batch by batch: the input of a deal.
+r"""Costs of rows by bucket and by partition, learned batch by batch: the input of a deal.
 
 One shape is learned from all partitions together, as in `BucketCosts`, and a relative speed factor for each partition:
 
 $$\hat w_{b,j} = f_j\,\hat w_b$$
 
 - A batch gives one ratio for each partition, of the work that was done there to the work expected there. Its logarithm
-  is averaged over batches, and the average counts only as far as it stands out from its own error, so that equal
+  is averaged over batches, and the average counts only as far as it exceeds its own error, so that equal
   partitions get equal factors: $\log f_j = \max(0, 1 - 2\sigma^2 / (n\,m^2))\, m$. The scatter of ratios is learned
   too, and assumed to be large until then; one batch alone changes nothing.
 - If the last two batches deviate from that average by three deviations, the past is forgotten.
@@ -55,7 +55,7 @@ DEAD_BAND = 0.02
 
 
 class PartitionCosts:
-    """What is known of costs by bucket and partition.
+    """The learned costs by bucket and partition.
 
     >>> known = PartitionCosts(2)
     >>> slow, fast = BucketCosts(), BucketCosts()
@@ -81,7 +81,7 @@ class PartitionCosts:
 
     @classmethod
     def of(cls, costs: Costs | None, partitions: int) -> PartitionCosts:
-        """What a plan remembers; of partitions, if they are as many."""
+        """The state in a plan; that of partitions only if their number is the same."""
         known = cls(partitions)
         if costs is None:
             return known
@@ -123,14 +123,14 @@ class PartitionCosts:
 
     @property
     def factors(self) -> NDArray[np.float64]:
-        """How much longer each partition takes than the others; 1 unless it stands out."""
+        """The relative time of each partition; 1 unless it differs significantly."""
         squares = np.maximum(self._logs**2, 1e-18)
         trust = np.maximum(0.0, 1.0 - CAUTION * self._variance / (np.maximum(self._batches, 1.0) * squares))
         factors: NDArray[np.float64] = np.exp(np.where(self._batches > 1.0, trust, 0.0) * self._logs)
         return factors
 
     def learn(self, parts: Mapping[int, BucketCosts]) -> None:
-        """Process what one batch cost, partition by partition; others than those that rows are dealt to are ignored."""
+        """Process the costs of one batch by partition; unknown partitions are ignored."""
         found = {part: own for part, own in parts.items() if 0 <= part < self.partitions and own.work_s.sum() > 0.0}
         if not found:
             return
@@ -138,7 +138,7 @@ class PartitionCosts:
         due_s = {part: float(own.rows @ self._expected_s(found, part)) for part, own in found.items()}
         self._learn_factors(done_s, due_s)
         factors = self.factors
-        # What the batch took over what was expected, partitions taken as they are: all costs have changed by that.
+        # The ratio of the batch's actual to expected work, with the current factors: the common change of all costs.
         level = sum(done_s.values()) / max(sum(factors[part] * time_s for part, time_s in due_s.items()), 1e-12)
         self._shape.scale_costs(level)
         self._own_work_s *= level * REMEMBER
@@ -153,7 +153,7 @@ class PartitionCosts:
                 self._own_work_s[part] += own.work_s
 
     def _expected_s(self, found: Mapping[int, BucketCosts], part: int) -> NDArray[np.float64]:
-        """What rows of a partition were expected to cost: in the first batch, as they did on the other partitions."""
+        """The expected cost of a partition's rows: in the first batch, their cost on the other partitions."""
         if self.known:
             return self._shape.costs_s()
         return _together(own for other, own in found.items() if other != part).costs_s()
@@ -184,7 +184,7 @@ class PartitionCosts:
             self._scattered = REMEMBER_DEVIATION * self._scattered + 1.0
 
     def costs(self, place: str) -> Costs:
-        """What is known, for a plan."""
+        """The learned costs, for a plan."""
         factors = self.factors
         alike = bool(np.all(np.abs(factors - 1.0) < 1e-3))  # noqa: PLR2004 - less than a deal could show
         cost_s = self._shape.costs_s()

@@ -2,17 +2,17 @@ r"""Penstock's grouping: a row goes to the instance that is expected to be free 
 
 OSG sums its estimates of sent work and corrects the sum a few times per stream. Here instances acknowledge rows
 (`AcknowledgingInstance`), and the scheduler remembers those not yet acknowledged. Its view of an instance is then never
-older than one report delay: the last acknowledged row was done at $f$, and after it come the rows $1 \dots n$ on their
-way, sent at $a_j$ and expected to cost $\hat w_j$:
+older than one report delay: the last acknowledged row was done at $f$, and after it come the rows $1 \dots n$ in
+transit, sent at $a_j$ and expected to cost $\hat w_j$:
 
 $$r_0 = f, \qquad r_j = \max(r_{j-1}, a_j) + \chi + \hat w_j, \qquad
 \text{free} = \max\Bigl(r_n,\ \text{now},\ \text{now} - d + \sum_{j=2}^{n} (\chi + \hat w_j)\Bigr)$$
 
-Here $\chi$ is how long a row waits for rows of other schedulers that come between: the mean of what acknowledged rows
-waited beyond the row before them. A scheduler alone sees none.
+Here $\chi$ is the wait for rows of other schedulers in between: the mean wait of acknowledged rows beyond the row
+before them. It is 0 for a single scheduler.
 
 The last term covers silence: a report takes at most $d$, so the oldest row on its way was not done before $\text{now} -
-d$. A stalled instance shows its true load, whatever its estimated costs. Among instances free at the same time the
+d$. A stalled instance shows its true load, even with wrong estimates. Among instances free at the same time the
 least recently used is chosen, so equal rows are dealt round-robin.
 
 Costs are learned from every acknowledged row: exactly for `HEAVY_PLACES` frequent keys, from a sketch for the others;
@@ -42,7 +42,7 @@ from penstock.core.settings import number, whole_number
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """Scheduler to instance, with a row: whose row it is, and which, counted from 1 at each instance."""
+    """Scheduler to instance, with a row: its scheduler and its number, counted from 1 at each instance."""
 
     scheduler: int
     number: int
@@ -70,11 +70,11 @@ class Report:
 
 
 class AcknowledgingInstance:
-    """Reports every `report_rows` executed rows of a scheduler, and whatever is unreported when it runs idle.
+    """Reports every `report_rows` executed rows of a scheduler, and all unreported rows when it becomes idle.
 
-    A row carries a `Ticket`: who sent it and its number among that scheduler's rows at that instance. Rows are executed
-    in the order they were sent, so a later number implies that all earlier ones are done; lost, late and repeated
-    reports are harmless. Only lengths of time are reported, so instances and schedulers need no common clock.
+    A row carries a `Ticket`: its scheduler and its number among that scheduler's rows at that instance. Rows are
+    executed in the order they were sent, so a later number implies that all earlier ones are done; lost, late and
+    repeated reports are harmless. Only lengths of time are reported, so instances and schedulers need no common clock.
 
     >>> instance = AcknowledgingInstance(report_rows=2)
     >>> instance.executed(Done(key="a", assigned_s=0.0, finish_s=2.0, cost_s=2.0, waiting=1, request=Ticket(0, 1)))
@@ -130,7 +130,7 @@ class SentRow:
 class ExpectedQueue:
     r"""The rows on their way to one instance.
 
-    What a scheduler expects of one instance: when it has done the rows sent there, by what was reported so far.
+    The time at which an instance is expected to have done its rows, from the reports so far.
 
     The last row known to be done was done at $f$; after it come rows $1 \dots n$, sent at $a_j$ and expected to take
     $e_j$. They are executed in order, so the instance is free at $r_n$:
@@ -139,7 +139,7 @@ class ExpectedQueue:
     r_n = P_n + \max\Bigl(f - P_0,\ \max_{1 \le j \le n} (a_j - P_{j-1})\Bigr), \quad P_j = P_0 + e_1 + \dots + e_j$$
 
     With the running sum P and the largest $a_j - P_{j-1}$ at hand (of rows that might still become the largest), a row
-    sent and a row done each take constant time, however long the queue.
+    sent and a row done each take constant time, for any length of the queue.
 
     >>> queue = ExpectedQueue()
     >>> for number, sent_s in enumerate([0.0, 1.0, 9.0], start=1):
@@ -158,7 +158,7 @@ class ExpectedQueue:
         self.done_s = 0.0  #: when the last row known to be done was
         self._work_s = 0.0
         self._offset_s = 0.0
-        self._leads: deque[tuple[int, float]] = deque()  # number and a - P before it; each less than the one before
+        self._leads: deque[tuple[int, float]] = deque()  # number and a - P before it, descending
 
     @property
     def free_s(self) -> float:
@@ -167,11 +167,11 @@ class ExpectedQueue:
 
     @property
     def behind_oldest_s(self) -> float:
-        """What all rows but the oldest are expected to take."""
+        """The expected time of all rows except the oldest."""
         return self._work_s - self.rows[0].work_s if self.rows else 0.0
 
     def send(self, row: SentRow) -> None:
-        """One more row is on its way."""
+        """Add a row in transit."""
         self.rows.append(row)
         self._count(row)
 
@@ -215,7 +215,7 @@ class ExpectedQueue:
 
 #: Weight of a row against the next one: about the last thousand rows count.
 PACE_MEMORY = 0.999
-#: A difference smaller than so many standard errors counts as noise.
+#: A difference below this many standard errors counts as noise.
 STANDARD_ERRORS = 3.0
 #: The largest assumed speed difference between instances.
 WIDEST_PACE = 1000.0
@@ -224,7 +224,7 @@ WIDEST_PACE = 1000.0
 class Pace:
     r"""How much slower than the estimates an instance is.
 
-    The ratio of what rows did cost to what they were expected to is noisy, and a false difference between equal
+    The ratio of actual to expected costs is noisy, and a false difference between equal
     instances is harmful until the next reports arrive. So only a difference beyond `STANDARD_ERRORS` standard errors
     counts:
 
@@ -280,7 +280,7 @@ STRANGE_MEMORY = 0.99
 REMEMBERED_ROWS = 4096
 #: A row on its way: five numbers and a key hash, and two more numbers if the instance may idle before it.
 _BYTES_A_ROW = 8 * 8
-#: What is kept of each instance: four numbers of its queue, four of its pace, two counts.
+#: The state of each instance: four numbers of its queue, four of its pace, two counts.
 _BYTES_AN_INSTANCE = 10 * 8
 
 
@@ -309,7 +309,7 @@ class ReadyTimeScheduler:
     """
 
     def __init__(self, instances: int, *, scheduler: int = 0, seed: int = 0) -> None:
-        """Start knowing nothing; `scheduler` is this one's number among several side by side."""
+        """Start without knowledge; `scheduler` is the number of this one among several."""
         self._targets = [_Target() for _ in range(whole_number("instances", instances, 1))]
         self._scheduler = whole_number("scheduler", scheduler, 0)
         self._heavy = HeavyHitters(HEAVY_PLACES)
@@ -321,7 +321,7 @@ class ReadyTimeScheduler:
 
     @property
     def memory_bytes(self) -> int:
-        """Table, sketch and what is known of each instance, and the rows on their way just now."""
+        """Table, sketch, the state of each instance, and the rows in transit."""
         on_their_way = sum(len(target.queue.rows) for target in self._targets)
         fixed = self._heavy.memory_bytes + self._sketch.nbytes + len(self._targets) * _BYTES_AN_INSTANCE
         return fixed + _BYTES_A_ROW * on_their_way

@@ -35,7 +35,7 @@ _BACK = 0.25
 class Plan:
     """What to drop until delays are measured again."""
 
-    keep: dict[str, float]  #: the share of rows that each drop lets through, by place; a place is an input or an arc
+    keep: dict[str, float]  #: the keep share of each drop, by place; a place is an input or an arc
     delivered: dict[str, float]  #: percent of its rows that each output is meant to get
     suffering: tuple[str, ...]  #: the outputs whose rows were too late
 
@@ -94,7 +94,7 @@ class DynamicShedder:
         """What to drop from now on.
 
         Args:
-            delays_s: How late rows were, by output; one that got none is left out.
+            delays_s: Delays of rows, by output; an output without rows is omitted.
             queues: Rows that wait on arcs, by their names.
             inactive: Outputs to skip: they do no work now, so dropping their rows would free nothing.
         """
@@ -113,7 +113,7 @@ class DynamicShedder:
         return Plan(keep, dict(self._percent), suffering)
 
     def _falls(self, output: str, delay_s: float) -> bool:
-        """Whether a delay has come a good deal nearer to its threshold since it was measured last."""
+        """Whether a delay has moved enough towards its threshold since the last measurement."""
         above_s = delay_s - self._threshold_s[output]
         return self._last_s.get(output, 0.0) - delay_s >= _FAST * above_s
 

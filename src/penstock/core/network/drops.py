@@ -1,17 +1,17 @@
-r"""Drops in a query network: where they may stand, what rows they cost and what work they save.
+r"""Drops in a query network: their possible places, the rows they cost and the work they save.
 
-Candidates are the inputs and the arcs behind a split (Tatbul et al. 2003, 4.3.1): anywhere else a drop does better
-further upstream. So all that matters of a network is its `Skeleton`: how many of the rows that pass a place come to
-each split and output next, and what work they cause on the way there.
+Candidates are the inputs and the arcs behind a split (Tatbul et al. 2003, 4.3.1): a drop elsewhere is better
+placed further upstream. So a network reduces to its `Skeleton`: how many of the rows that pass a place reach each split
+and output next, and the work they cause on the way.
 
-`Shedding` holds the rows that pass every place and moves them down. A branch that carries less than its box puts out
-has a drop on it. Taking rows away upstream takes none from such a branch as long as it needs fewer than are left: that
-is how a drop inserted above others makes them smaller (4.3.3). The next row taken away at a place costs and saves
+`Shedding` holds the rows that pass every place and reduces them. A branch that carries less than its box returns has a
+drop. Removing rows upstream removes none from such a branch while it needs fewer than remain: so a drop inserted above
+others makes them smaller (4.3.3). The next row removed at a place costs and saves
 
 $$\text{loss} = \sum_{o} \frac{-U_o'(x_o)}{F_o}\, w_o, \qquad \text{gain} = L$$
 
 with $w_o$ rows less at output $o$, of $F_o$ without drops, and $L$ the work saved, both counted only along arcs that
-the row would have gone on.
+the row would have passed.
 """
 
 import math
@@ -31,7 +31,7 @@ _SAME = 1e-9
 
 
 class Marginal(NamedTuple):
-    """What the next row taken away costs in utility, and what work it saves."""
+    """The utility loss and the saved work of the next removed row."""
 
     loss: float
     gain: float
@@ -39,7 +39,7 @@ class Marginal(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a drop may stand: at an input, or on a branch behind a split."""
+    """A possible place of a drop: an input, or a branch behind a split."""
 
     name: str
     node: str
@@ -49,7 +49,7 @@ class Place:
 def places(network: Network) -> list[Place]:
     """The candidates: inputs, and branches behind splits.
 
-    An arc out of a box with one consumer is none: the drop does better before the box.
+    An arc out of a box with one consumer is not a candidate: a drop is better placed in front of the box.
     """
     found = [Place(one.name, one.name, None) for one in network.inputs]
     for name in network.order:
@@ -60,7 +60,7 @@ def places(network: Network) -> list[Place]:
 
 
 def pushed_upstream(network: Network, name: str) -> list[Place]:
-    """The places that a drop before a node comes to when it is pushed upstream, through unions to all their sources."""
+    """The places that a drop before a node reaches when it is pushed upstream, through unions to all their sources."""
     if not network.into[name]:
         return [Place(name, name, None)]
     found: list[Place] = []
@@ -91,11 +91,11 @@ class Skeleton:
     shared->B 0.0 {'B': 1.0}
 
     Attributes:
-        places: Where drops may stand.
+        places: Possible places of drops.
         ends: Splits and outputs, each behind those that feed it.
-        work: For each place, what a row that passes it costs until it comes to an end.
-        reach: For each place, the ends that its rows come to next, and how many of them do.
-        stands: For each place, the split behind which it stands; None for an input.
+        work: For each place, the cost of a row that passes it until it reaches an end.
+        reach: For each place, the ends that its rows reach next, with the share of rows.
+        stands: For each place, the split in front of it; None for an input.
         branches: For each end, its places; none for an output.
     """
 
@@ -174,7 +174,7 @@ class Skeleton:
         return self._work_on(self.full[0])
 
     def under(self, keep: Mapping[str, float]) -> tuple[float, dict[str, float]]:
-        """Work a second, and percent delivered to each output, if places let these shares of rows through."""
+        """Work a second, and percent delivered to each output, if places pass these shares of rows."""
         rows, coming = self._flow([keep.get(place.name, 1.0) for place in self.places])
         percents = {}
         for one in self.network.outputs:
@@ -212,7 +212,7 @@ class Shedding:
                 self._refresh_place(index)
 
     def ratio(self, group: Sequence[int]) -> float:
-        """Utility lost for each unit of work saved if these places shed a little more; nothing saved is never worth it.
+        """Utility lost per unit of saved work if these places shed a little more; infinite if no work is saved.
 
         >>> from penstock.core.network.model import Box, Input, Output
         >>> from penstock.core.network.qos import LossTolerance
@@ -232,13 +232,13 @@ class Shedding:
         return loss / gain if gain > 0.0 else math.inf
 
     def left(self, group: Sequence[int]) -> float:
-        """The share of its rows that a group still passes; what is as good as nothing is nothing."""
+        """The share of its rows that a group still passes; almost 0 is 0."""
         full = sum(self._full[index] for index in group)
         share = sum(self.rows[index] for index in group) / full if full > 0.0 else 0.0
         return share if share > _SAME else 0.0
 
     def take(self, group: Sequence[int]) -> set[int]:
-        """Take rows away until a graph bends, a branch gets tight or all are gone; says whose marginals are new."""
+        """Remove rows until a graph bends, a branch gets tight or none are left; returns places with new marginals."""
         less, falls = self._fall(group)
         rows = self._room(less, falls)
         for end, fall in falls.items():
@@ -250,7 +250,7 @@ class Shedding:
         return self._refresh([end for end in touched if self._is_new(end, group)])
 
     def _fall(self, group: Sequence[int]) -> tuple[dict[int, float], dict[int, float]]:
-        """How much less passes each place and comes to each end for each row that the group takes away."""
+        """The decrease at each place and each end per row that the group removes."""
         reach, branches, tight = self._bones.reach, self._bones.branches, self._tight
         total = sum(self.rows[index] for index in group)
         less = {index: self.rows[index] / total for index in group}
@@ -266,7 +266,7 @@ class Shedding:
 
         for index, share in less.items():
             pour(index, share)
-        while todo:  # ends come in the order in which rows flow, so each has all that it loses when its turn comes
+        while todo:  # ends are in flow order, so the losses of an end are complete when it is processed
             end = heappop(todo)
             for index in branches[end]:
                 if tight[index]:
@@ -276,7 +276,7 @@ class Shedding:
 
     def _room(self, less: dict[int, float], falls: dict[int, float]) -> float:
         """Rows until something happens."""
-        # A place that passes nothing any more limits nobody: what still comes there is lost in the rounding.
+        # A place that passes nothing is no limit; remaining rows there are rounding errors.
         passing = ((self.rows[index], fall) for index, fall in less.items())
         most = min(rows / fall for rows, fall in passing if rows > 0.0 and fall > 0.0)
         for end, fall in falls.items():
@@ -304,7 +304,7 @@ class Shedding:
         for index in self._bones.branches[end]:
             tight = self.rows[index] >= coming - _SAME * self._full[index]
             if self._tight[index] and index not in group:
-                self.rows[index], tight = coming, True  # it passes what comes, however floats were rounded
+                self.rows[index], tight = coming, True  # it passes all incoming rows, up to rounding
             new |= tight != self._tight[index]
             self._tight[index] = tight
         return new
@@ -314,7 +314,7 @@ class Shedding:
         return graph.cursor(100.0 * self._coming[end] / full) if graph is not None and full > 0.0 else 0.0
 
     def _slope(self, end: int) -> float:
-        """What one row less costs at an output."""
+        """The loss of one row less at an output."""
         graph, percent = self._graphs[end], self._percent(end)
         return 100.0 * graph.loss_per_percent(percent) / self._full_ends[end] if graph and percent > 0.0 else 0.0
 

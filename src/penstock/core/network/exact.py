@@ -1,24 +1,24 @@
 r"""The best drops of all, as a linear program.
 
-Rows $x_p$ pass place $p$; of each, $r_{pe}$ come to the split or output $e$ next and cause work $c_p$ on the way. A
-branch passes no more than comes to its split. Utilities are concave and piecewise linear, so they are sums of pieces
-that fill in order. With pieces of length $\ell$ and slope $u$, $F_o$ rows at output $o$ without drops, and a budget $B$
-of work,
+Rows $x_p$ pass place $p$; of each, $r_{pe}$ reach the split or output $e$ next and cause work $c_p$ on the way. A
+branch passes at most the rows that reach its split. Utilities are concave and piecewise linear, so they are sums of
+pieces that fill in order. With pieces of length $\ell$ and slope $u$, $F_o$ rows at output $o$ without drops, and a
+budget $B$ of work,
 
 $$\max \sum_o \sum_k u_{ok} z_{ok} \quad\text{subject to}\quad \sum_p c_p x_p \le B,
 \quad x_b \le \sum_p r_{pe} x_p \text{ for } b \text{ behind } e,
 \quad \tfrac{F_o}{100} \sum_k z_{ok} \le \sum_p r_{po} x_p, \quad 0 \le z_{ok} \le \ell_{ok}$$
 
-`max_min` first makes the worst output as good as it can be, then the sum. `balanced` maximises the sum of logarithms
-of utilities, proportional fairness: an output that has half as much is given twice as much for the next row. The
-logarithm is put together from chords, so that the program stays linear.
+`max_min` first maximizes the worst output, then the sum. `balanced` maximizes the sum of logarithms of utilities
+(proportional fairness): the next row counts twice as much at an output with half the utility. Chords approximate the
+logarithm, so that the program stays linear.
 
-A solver's tolerance is absolute. So the program is written in shares: $x_p$ of what passes place $p$ without drops, and
-of what the budget could pay for there if that is less; rows at a split or output in units of what comes there; work in
-units of the budget. Rates and costs of any size then give the same program.
+A solver's tolerance is absolute. So the program is written in shares: $x_p$ of the rows that pass place $p$ without
+drops, or of the rows that the budget allows there if that is less; rows at a split or output in units of their
+arrivals; work in units of the budget. Rates and costs of any size then give the same program.
 
-What can be reached is concave in $B$, and of two solutions any mixture is feasible: so a road map needs only so many of
-them that the tangents, which the program's prices give, leave no room for anything much better in between.
+The reachable utility is concave in $B$, and any mixture of two solutions is feasible. So a road map needs only enough
+solutions that the tangents, given by the program's prices, exclude a much better one in between.
 """
 
 import math
@@ -40,7 +40,7 @@ from penstock.errors import PenstockError
 Objective = Literal["sum", "balanced", "max_min"]
 Floats = NDArray[np.float64]
 
-#: What a mixture of two neighbours may lose, of the mean utility of outputs: three hundredths of a point.
+#: The maximum loss of a mixture of two neighbours, of the mean utility of outputs: three hundredths of a point.
 _GAP = 3e-4
 #: Programs solved for a road map at most, and for one by max-min or balanced, whose mixtures are judged otherwise.
 _MOST_KNOTS, _EVEN_KNOTS = 60, 40
@@ -58,9 +58,9 @@ _BENDS = np.concatenate([[0.0], np.geomspace(1e-3, 1.0, 65)])
 class Optimum:
     """The best flows within a budget of work."""
 
-    keep: dict[str, float]  #: the share of rows that each place lets through; places without a drop are left out
+    keep: dict[str, float]  #: the keep share of each place; places without a drop are omitted
     delivered: dict[str, float]  #: percent of its rows that each output gets
-    utilities: dict[str, float]  #: what that is worth, by output
+    utilities: dict[str, float]  #: its utility, by output
 
     @property
     def utility(self) -> float:
@@ -119,7 +119,7 @@ class _Solution:
 
 
 def _room(less: _Solution, more: _Solution) -> tuple[float, float]:
-    """How much better than a mixture the best can be at most, and the budget at which it can."""
+    """An upper bound of the gain over a mixture, and its budget."""
     width = more.budget - less.budget
     if width <= 0.0:
         return 0.0, more.budget
@@ -136,10 +136,10 @@ class _Program:
 
     def __init__(self, bones: Skeleton, objective: Objective) -> None:
         self._bones = bones
-        bends = _BENDS if objective == "balanced" else _BENDS[:0]  # for the others they would only be in the way
+        bends = _BENDS if objective == "balanced" else _BENDS[:0]  # the others do not need them
         outputs = bones.network.outputs
         self._work = np.array(bones.work) * bones.full[0]
-        #: The places whose rows come to each end, and what share of all that comes there without drops is theirs.
+        #: The places whose rows reach each end, and their share of its rows without drops.
         self._parts = _parts(bones)
         bounds: list[tuple[float, float | None]] = [(0.0, 1.0 if place.arc is None else None) for place in bones.places]
         self._pieces: list[list[tuple[int, float, float]]] = []  # column, length and worth
@@ -161,7 +161,7 @@ class _Program:
         self._matrix = coo_array((factors.astype(float), (rows, columns)), shape=(count, len(bounds))).tocsr()
         self._bounds = np.array([(low, np.inf if high is None else high) for low, high in bounds])
         self._limits = np.zeros(count)
-        #: What outputs are worth with nothing delivered: no output need be worth less than the worst.
+        #: Utilities with nothing delivered: no output need be below the worst.
         least = np.array([one.loss_tolerance.utility(0.0) for one in outputs])
         times = 2 if self._chords else 1
         self._limits[count - times * len(outputs) :] = np.tile(least, times)
@@ -184,7 +184,7 @@ class _Program:
             parts = self._parts[self._bones.number[output.name]]
             shortest = max(min(length for _, length, _ in pieces), _LEAST)
             filled = [(column, length / shortest) for column, length, _ in pieces]
-            # An output to which nothing comes lacks nothing.
+            # An output without rows loses nothing.
             yield [*filled, *((feeder, -share / shortest) for feeder, share in parts)] if parts else []
         for pieces in self._pieces:
             yield [*((column, -worth) for column, _, worth in pieces), (self._worst, 1.0)]
@@ -208,7 +208,7 @@ class _Program:
         return _Solution(budget, self._passing(found), self._least - float(self._goal @ found), price)
 
     def worst(self, budget: float) -> float:
-        """The utility that every output can have at once."""
+        """The utility that every output can reach at once."""
         goal = np.zeros(len(self._goal))
         goal[self._worst] = -1.0
         return float(self._solve(goal, budget, 0.0)[0][self._worst])
@@ -219,13 +219,13 @@ class _Program:
         return _Solution(budget, self._passing(found), self._least - float(self._goal @ found), price)
 
     def _most(self, budget: float) -> Floats:
-        """What share of its rows each place can pass at most, for the budget and for what can come there."""
+        """The maximum keep share of each place, by the budget and by its incoming rows."""
         most = np.ones(len(self._work))
         np.divide(budget, self._work, out=most, where=self._work > budget)
         return np.maximum(self._within(most), _LEAST)
 
     def _within(self, shares: Floats) -> Floats:
-        """The shares, none larger than what then comes to its split."""
+        """The shares, none above the share that reaches its split."""
         found: list[float] = shares.tolist()
         for parts, branches in zip(self._parts, self._bones.branches, strict=True):
             coming = sum(share * found[one] for one, share in parts)
@@ -238,12 +238,12 @@ class _Program:
         rows: Floats = self._within(np.clip(found[: len(self._work)], 0.0, 1.0)) * self._bones.full[0]
         for index, place in enumerate(self._bones.places):
             if place.arc is None and place.node in self._bones.number:
-                # What is let in and goes nowhere is not let in: the program does not mind.
+                # Rows that are admitted but lead nowhere are removed: the program ignores them.
                 rows[index] = max(rows[branch] for branch in self._bones.branches[self._bones.number[place.node]])
         return rows
 
     def _solve(self, goal: Floats, budget: float, worst: float) -> tuple[Floats, float]:
-        """The shares that pass, and the other variables; and what one more unit of work would bring."""
+        """The keep shares, the other variables, and the gain of one more unit of work."""
         unit = budget if budget > 0.0 else max(float(self._work.sum()), _LEAST)
         most = np.ones(len(goal))
         most[: len(self._work)] = self._most(unit)
@@ -267,7 +267,7 @@ class _Program:
 
 
 def _parts(bones: Skeleton) -> list[list[tuple[int, float]]]:
-    """For each end, the places whose rows come there, and what share of all that comes without drops is theirs."""
+    """For each end, the places whose rows reach it, and their share of its rows without drops."""
     found: list[list[tuple[int, float]]] = [[] for _ in bones.ends]
     for index, ends in enumerate(bones.reach):
         for end, share in ends:

@@ -1,9 +1,9 @@
 r"""Expressions in SQL, as far as conditions on values are pushed through them.
 
-An expression is made one over the columns further upstream by putting in what those columns are made of. Arithmetic
-with constants is then peeled off from outside, as long as it has an inverse: with `value * 2 + 1` what is left is
-`value`, and a set of results $S$ becomes the set of values $(S - 1) / 2$. What cannot be peeled stays and is computed
-where the condition is put. A condition itself is read as the set of values that it lets through (`narrowed`).
+An expression is rewritten over the columns further upstream by substituting their definitions. Invertible arithmetic
+with constants is then removed from outside: `value * 2 + 1` leaves `value`, and a set of results $S$ becomes the set of
+values $(S - 1) / 2$. The rest stays and is computed where the condition is placed. A condition itself is read as the
+set of values that it passes (`narrowed`).
 """
 
 import math
@@ -20,7 +20,7 @@ from penstock.errors import PenstockError
 
 _DIALECT = "spark"
 _ONE, _ZERO = Fraction(1), Fraction(0)
-#: Not the same when computed again further upstream.
+#: Functions whose value differs when computed again further upstream.
 _ANEW = {
     "rand",
     "randn",
@@ -44,11 +44,11 @@ class Peeled(NamedTuple):
     shift: Fraction
 
     def back(self, values: IntervalSet) -> IntervalSet:
-        """What the core is when the expression lies in a set."""
+        """The set of the core for a set of the expression."""
         return _moved(values, 1 / self.scale, -self.shift / self.scale)
 
     def there(self, values: IntervalSet) -> IntervalSet:
-        """What the expression is when the core lies in a set."""
+        """The set of the expression for a set of the core."""
         return _moved(values, self.scale, self.shift)
 
 
@@ -76,7 +76,7 @@ def columns(sql: str) -> frozenset[str]:
 
 
 def substituted(sql: str, made_of: Mapping[str, str | None]) -> str | None:
-    """The expression with columns put in; None if one of them is not known, or would not be the same again.
+    """The expression with columns substituted; None if one is unknown or not deterministic.
 
     >>> substituted("value + other", {"value": "raw * 2"})
     '(raw * 2) + other'
@@ -105,7 +105,7 @@ def substituted(sql: str, made_of: Mapping[str, str | None]) -> str | None:
 
 
 def repeatable(sql: str) -> bool:
-    """Whether an expression has the same value for a row wherever it is computed."""
+    """Whether an expression has the same value for a row at every place."""
     for node in parsed(sql).walk():
         if isinstance(node, exp.AggFunc | exp.Window | exp.Query):
             return False
@@ -151,7 +151,7 @@ def _tree(sql: str) -> exp.Expr | None:
 
 
 def parsed(sql: str, setting: str = "expression") -> exp.Expr:
-    """A tree of one's own, which may be changed."""
+    """A copy of the tree, which may be changed."""
     tree = _tree(sql) if isinstance(sql, str) else None
     if tree is None:
         raise PenstockError.setting(setting, sql, "an expression in SQL, such as value > 10 or value * 2 + 1")
@@ -206,7 +206,7 @@ def constant(tree: exp.Expr | None) -> Fraction | None:
 
 
 def _step(tree: exp.Expr) -> tuple[exp.Expr, Fraction, Fraction] | None:
-    """What the outermost operation is done to, with what it multiplies by and adds."""
+    """The operand of the outermost operation, with its factor and summand."""
     match tree:
         case exp.Paren(this=inner):
             return inner, _ONE, _ZERO
@@ -245,7 +245,7 @@ _TURNED = {exp.GT: exp.LT, exp.GTE: exp.LTE, exp.LT: exp.GT, exp.LTE: exp.GTE, e
 
 
 class Narrowed(NamedTuple):
-    """The values that a condition lets through; `exact` unless it asks for something else too."""
+    """The values that a condition passes; not `exact` if it has other requirements too."""
 
     values: IntervalSet
     exact: bool
@@ -253,7 +253,7 @@ class Narrowed(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def narrowed(where: str, subject: str) -> Narrowed:
-    """The values of a subject that a condition lets through, as far as it asks for them.
+    """The values of a subject that a condition passes, as far as it depends on them.
 
     >>> print(*narrowed("value > 10 AND value * 2 <= 80", "value"))
     (10, 40] True
@@ -304,13 +304,13 @@ def _values(tree: exp.Expr, subject: str) -> IntervalSet | None:
 def _negated(inner: exp.Expr, subject: str) -> IntervalSet | None:
     if isinstance(inner, exp.Is):
         return _back(inner.this, subject, _ALL) if isinstance(inner.args.get("expression"), exp.Null) else None
-    # Where the value is missing a condition is neither true nor false: no row passes, turned around or not.
+    # For a null value a condition is neither true nor false: no row passes, negated or not.
     values = _values(inner, subject)
     return None if values is None else ~values
 
 
 def _listed(tree: exp.Between | exp.In) -> IntervalSet | None:
-    """The constants that a value has to be one of, or lie between."""
+    """The constants that a value must equal or lie between."""
     if isinstance(tree, exp.Between):
         low, high = constant(tree.args["low"]), constant(tree.args["high"])
         if low is None or high is None:

@@ -1,8 +1,8 @@
-r"""From a place in a network down to its outputs: which filters a row meets, and what its columns are made of.
+r"""Lineage from a place in a network down to its outputs: the filters of a row, and the definitions of its columns.
 
-Columns are told in terms of those that rows have at the place. A map adds or replaces columns. A function in Python
-hides all of them. An aggregate lets those through that make its groups, a join those of the side that a row came from.
-What cannot be told is not known, and no condition is pushed through it.
+Columns are expressed in those at the place. A map adds or replaces columns. A function in Python hides all of them. An
+aggregate passes its group columns, a join those of the row's side. Other columns are unknown, and no condition is
+pushed through them.
 """
 
 from collections.abc import Iterator
@@ -12,13 +12,13 @@ from functools import cached_property, lru_cache
 from penstock.core.network.expressions import Peeled, checked, columns, peeled, substituted
 from penstock.core.network.model import Arc, Box, Network
 
-#: Filters in the order in which they are met, with what they ask for in terms of a place further upstream, if known.
+#: Filters in order, with their conditions in terms of a place further upstream, if known.
 Filters = tuple[tuple[str, str | None], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """What columns are made of, in terms of those further upstream; None if it is not known.
+    """Definitions of columns in terms of those further upstream; None if unknown.
 
     >>> Columns((("value", "raw * 2"), ("hidden", None))).of("value + other"), Columns((("hidden", None),)).of("hidden")
     ('(raw * 2) + other', None)
@@ -33,11 +33,11 @@ class Columns:
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """A way from a place to an output."""
+    """A path from a place to an output."""
 
     output: str  #: where it ends
-    columns: Columns  #: what columns there are made of at the place
-    filters: Filters = ()  #: the filters on the way, with the condition in terms of the place if that is known
+    columns: Columns  #: definitions of its columns at the place
+    filters: Filters = ()  #: the filters on the path, with the condition in terms of the place if known
 
 
 class Tracer:
@@ -72,7 +72,7 @@ class Tracer:
         return None if sql is None else peeled(sql)
 
     def through(self, known: Columns, name: str, source: str) -> Columns:
-        """What columns are behind a box, for rows that came from a source."""
+        """The columns behind a box, for rows from a source."""
         box = self.boxes[name]
         if box.op in ("filter", "union"):
             return known
@@ -87,13 +87,13 @@ class Tracer:
         return Columns(tuple(sorted((one, sql) for one, sql in after.items() if sql != one)))
 
     def paths(self, place: str) -> tuple[Path, ...]:
-        """All ways from an input or an arc to outputs; those that do not differ are told once."""
+        """All paths from an input or an arc to outputs, without duplicates."""
         if place not in self._known:
             self._known[place] = tuple(dict.fromkeys(self._paths(place)))
         return self._known[place]
 
     def subject(self, place: str) -> str | None:
-        """The expression by which all outputs below a place judge rows; None if there is not one for all.
+        """The expression by which all outputs below a place judge rows; None if they differ.
 
         Args:
             place: An input or an arc.
@@ -124,7 +124,7 @@ class Tracer:
 
     @cached_property
     def _read(self) -> tuple[str, ...]:
-        """All columns that are named anywhere."""
+        """All named columns."""
         found = {column.lower() for box in self._network.boxes for column in (*box.by, *box.on)}
         for sql in (
             *self._where.values(),
@@ -150,7 +150,7 @@ class Tracer:
         )
 
     def _has(self, node: str, column: str) -> bool | None:
-        """Whether rows that leave a node have a column; None if nothing tells."""
+        """Whether rows that leave a node have a column; None if unknown."""
         if any(column in self._reads(arc.target) for arc in self._network.out_of[node]):
             return True
         if node not in self.boxes:
@@ -167,7 +167,7 @@ class Tracer:
         return True if any(found) else None if None in found else False
 
     def _reads(self, name: str) -> frozenset[str]:
-        """Columns that a node cannot do without in the rows that come to it."""
+        """Columns that a node needs in its input rows."""
         if name in self._values:
             return columns(self._values[name])
         box = self.boxes.get(name)

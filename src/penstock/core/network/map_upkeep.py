@@ -1,14 +1,14 @@
 r"""A road map that is rebuilt when the network has drifted.
 
-A map is right for the proportions of its day, not for absolute rates: which place sheds next depends on what each place
-is worth and what it costs. So for each place $p$ two shares are kept, of all work and of all that outputs get,
+A map depends on the proportions at build time, not on absolute rates: the utility and the work of each place determine
+which place sheds next. So for each place $p$ two shares are kept, of all work and of all delivered rows,
 
 $$a_p = \frac{x_p L_p}{\sum_{p'} x_{p'} L_{p'}}, \qquad b_p = \frac1n \sum_o \frac{x_p w_{po}}{F_o}$$
 
 with $x_p$ rows that pass it, $L_p$ its load coefficient, and $w_{po}$ of its rows coming to output $o$, which gets
-$F_o$ and is one of $n$. The map is rebuilt when either has moved by more than a limit in all, half the sum of absolute
-differences; or when the graphs of utility have, on average. If all costs change by one factor the map stays right; what
-it saves is then told in the work of its day, and so is the excess when an entry is sought.
+$F_o$ and is one of $n$. The map is rebuilt when either has moved by more than a limit in total, half the sum of
+absolute differences, or when the graphs of utility have, on average. If all costs change by one factor the map stays
+valid; its savings, and the excess in a search, are then in units of work at build time.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,10 +23,10 @@ from penstock.core.network.roadmap import RoadMap
 
 Floats = NDArray[np.float64]
 
-#: How much of the work, or of what outputs get, may come from elsewhere before the map is rebuilt. Measured (figure
-#: plus of the Aurora reproduction): a map lost less than half a point of utility up to here.
+#: The shift of work, or of delivered rows, at which the map is rebuilt. Measured in figure plus of the Aurora
+#: reproduction: a map lost less than half a point of utility up to here.
 LIMIT = 0.005
-#: Nothing is divided by less.
+#: The smallest divisor.
 _LEAST = 1e-300
 #: Where graphs are compared.
 _PERCENTS = tuple(range(0, 101, 5))
@@ -36,7 +36,7 @@ Map = TypeVar("Map", bound=RoadMap)
 
 
 class Keeper(Generic[Map]):
-    """Keeps a road map fit for the network and the rates of the moment.
+    """Keeps a road map valid for the current network and rates.
 
     >>> from penstock.core.network import roadmap
     >>> from penstock.core.network.model import Box, Input, Output
@@ -68,7 +68,7 @@ class Keeper(Generic[Map]):
         self._renew(network, network.rates)
 
     def drift(self, network: Network, rates: Mapping[str, float]) -> float:
-        """How far things have moved since the map was built: 0 not at all, 1 altogether."""
+        """The drift since the map was built, from 0 to 1."""
         known = self._shares_of(network)
         return max(0.5 * float(np.abs(now - then).sum()) for now, then in zip(known(rates), self._then, strict=True))
 
@@ -79,13 +79,13 @@ class Keeper(Generic[Map]):
         return self._map
 
     def find(self, excess: float, network: Network, rates: Mapping[str, float], cursor: int = 0) -> int:
-        """The entry of the map of the moment that sheds the share of work that `excess` is of all."""
+        """The entry of the current map that sheds the share of all work given by `excess`."""
         found = self.map(network, rates)
         load = max(self._shares_of(network).load(rates), _LEAST)
         return found.find(excess * self._at_build.load(rates) / load, rates, cursor)
 
     def scale(self, network: Network, rates: Mapping[str, float]) -> float:
-        """Work of today for each unit of work of the day on which the map was built."""
+        """Current work per unit of work at build time."""
         return self._shares_of(network).load(rates) / max(self._at_build.load(rates), _LEAST)
 
     def _renew(self, network: Network, rates: Mapping[str, float]) -> None:
@@ -102,14 +102,14 @@ class Keeper(Generic[Map]):
 
 
 class _Shares:
-    """What each place has of all work and of all that outputs get, as a function of the rates."""
+    """The share of each place in all work and in all delivered rows, as a function of the rates."""
 
     def __init__(self, network: Network) -> None:
         bones = Skeleton(network)
         self._inputs = [place.name for place in bones.places if place.arc is None]
         outputs = {bones.number[one.name]: column for column, one in enumerate(network.outputs)}
         splits, count = len(bones.ends), len(bones.places)
-        # Downstream first: what a row that comes to an end causes, and which outputs it comes to.
+        # Downstream first: the work of a row at an end, and the outputs that it reaches.
         caused, comes = np.zeros(splits), np.zeros((splits, len(outputs)))
         self._work, self._comes = np.zeros(count), np.zeros((count, len(outputs)))
         for end in reversed(range(splits)):
@@ -121,7 +121,7 @@ class _Shares:
                 comes[end, outputs[end]] = 1.0
         for index in range(len(self._inputs)):
             self._fill(bones, index, caused, comes)
-        # Upstream first: how many rows of each input pass a place.
+        # Upstream first: the rows of each input that pass a place.
         self._rows, passed = np.zeros((count, len(self._inputs))), np.zeros((splits, len(self._inputs)))
         for index in range(len(self._inputs)):
             self._rows[index, index] = 1.0

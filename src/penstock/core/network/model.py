@@ -1,7 +1,7 @@
 r"""Query networks: inputs, boxes and outputs, joined by arcs that rows flow along.
 
-A box takes rows from its sources, spends `cost` on each and passes on `selectivity` rows for each; what comes out of it
-goes to every consumer alike, which is how queries share work. The load coefficient of an arc is the work that one row
+A box takes rows from its sources, spends `cost` on each and returns `selectivity` rows for each. Its output goes to
+every consumer, so queries share work. The load coefficient of an arc is the work that one row
 on it causes downstream (Tatbul et al. 2003, eq. 1, with fan-out):
 
 $$L_a = c_b + s_b \sum_{a' \text{ out of } b} L_{a'}, \qquad L_{\text{to an output}} = 0, \qquad
@@ -35,7 +35,7 @@ SOURCES: dict[Op, tuple[int, int]] = {
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """Where rows come from, so many a second; its columns, if given, tell which side of a join one comes from."""
+    """A source of rows with a rate; its columns, if given, assign the columns of a join to a side."""
 
     name: str
     rate: float
@@ -44,9 +44,9 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """An operator: `cost` a row, `selectivity` rows out for each row in, if need be by the source it came from.
+    """An operator: `cost` a row, `selectivity` rows out for each row in, optionally by source.
 
-    What it does with rows is only needed where rows flow, and to push conditions on values upstream through it.
+    Its function is needed only to run it, and to push conditions on values upstream.
     """
 
     name: str  #: its name
@@ -71,7 +71,7 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Where the rows of a query are delivered, and what they are worth."""
+    """A destination of a query's rows, with their utility."""
 
     name: str
     source: str
@@ -82,7 +82,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Arc:
-    """Rows from one node to another; what becomes of a row there is the consumer's cost and selectivity for it."""
+    """Rows from one node to another, with the consumer's cost and selectivity for them."""
 
     name: str
     source: str
@@ -93,9 +93,9 @@ class Arc:
 
 @dataclass(frozen=True)
 class Network:
-    """Inputs, boxes and outputs, checked when they are put together.
+    """Inputs, boxes and outputs, validated together.
 
-    The example of the paper's Figure 4, as far as it can be made out:
+    The example of the paper's Figure 4, as far as it is legible:
 
     >>> whole = LossTolerance([(100, 1.0), (0, 0.0)])
     >>> network = Network(
@@ -113,8 +113,8 @@ class Network:
     """
 
     inputs: Sequence[Input]  #: where rows come from
-    boxes: Sequence[Box]  #: what is done with them, in any order
-    outputs: Sequence[Output]  #: where they go
+    boxes: Sequence[Box]  #: operators, in any order
+    outputs: Sequence[Output]  #: destinations of rows
     arcs: tuple[Arc, ...] = field(init=False)
 
     def __post_init__(self) -> None:

@@ -1,7 +1,7 @@
-"""A network taken apart by where rows come from: a box may pass on more of one input's rows than of another's.
+"""A network split by the origin of rows: a box may return more of one input's rows than of another's.
 
-Each box becomes one box for each input whose rows come to it, so that costs and selectivities are known by origin, and
-a drop behind a union may take the rows of one origin alone. Outputs gather what the copies deliver.
+Each box is copied for each input whose rows reach it. So costs and selectivities are known by origin, and a drop behind
+a union may remove the rows of one origin alone. Outputs collect the rows of the copies.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ _SEPARATOR = "|"
 
 
 def by_origin(network: Network, selectivity: Selectivity | None = None) -> Network:
-    """The network with one copy of each box for each origin; `selectivity` says what is known by origin.
+    """The network with one copy of each box for each origin; `selectivity` gives that by origin.
 
     >>> from penstock.core.network.model import Input, Output
     >>> from penstock.core.network.qos import LossTolerance

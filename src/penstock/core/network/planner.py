@@ -1,7 +1,7 @@
-r"""Decides what a running network drops: the loop of overload found, road map looked up, and drops taken back.
+r"""Decides the drops of a running network: detects overload, looks up the road map, and withdraws drops.
 
-Load is what would be due without drops. It may be up to headroom times capacity; what is above that is the excess, for
-which the road map has an entry. The map is rebuilt when the statistics have drifted.
+Load is the work without drops. It may be up to headroom times capacity; the rest is the excess, for which the road map
+has an entry. The map is rebuilt when the statistics have drifted.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,9 +22,9 @@ from penstock.messages.plan import Drop, Plan
 
 Kind = Literal["random", "semantic", "input_uniform"]
 
-#: A plan stays in force while the work that it lets through is within the limit, and no less than it by this share.
+#: A plan stays in force while its admitted work is within the limit, and at most this share below it.
 DEAD_BAND = 0.1
-#: At least this share of rows is kept by chance where a plan would keep none: of no row, nothing can be learned.
+#: At least this share of rows is kept at random where a plan would keep none, so that learning continues.
 LEAST_KEPT = 0.01
 
 
@@ -37,15 +37,15 @@ class Decision:
     entries: int  #: how many there are
     load: float  #: work a second without drops
     capacity: float  #: work a second that can be done
-    changed: bool  #: whether it differs from the decision before
+    changed: bool  #: whether it differs from the previous decision
 
 
 class NetworkPlanner:
     """Learns from batches of a network and decides what the next ones drop.
 
     Attributes:
-        known: What was learned.
-        start: What is dropped from the first batch on, until something else is decided.
+        known: The learned statistics.
+        start: The drops from the first batch on, until the next decision.
         last: The last decision.
         entry: The road map's entry in force.
         entries: How many entries that map has.
@@ -71,8 +71,8 @@ class NetworkPlanner:
             trigger_s: How often batches start.
             headroom: The share of capacity that may be used.
             kind: How rows are dropped.
-            solver: How a road map of drops by chance is made.
-            objective: What counts: the sum of utilities, a balance between outputs, or the worst of them.
+            solver: How a road map of random drops is made.
+            objective: The sum of utilities, a balance between outputs, or the worst of them.
             pace: A first guess, in seconds of work a second.
             stages: The box that begins each further stage, and all boxes of it.
             shed: Whether rows are dropped when there are too many.
@@ -89,11 +89,11 @@ class NetworkPlanner:
 
     @property
     def subjects(self) -> dict[str, str]:
-        """At which places the distribution of what expression is to be measured."""
+        """The expressions to measure, by place."""
         return self._histograms.subjects if self._histograms else {}
 
     def decide(self, batch: Measured, now_s: float) -> Plan | None:
-        """Learn from a batch; the plan for the next, or None to go on with the one in force."""
+        """Learn from a batch; returns the plan for the next, or None to keep the current one."""
         return self._plan(now_s) if self.learn(batch).changed and self._shed else None
 
     def _plan(self, now_s: float, note: str = "") -> Plan:
@@ -102,14 +102,14 @@ class NetworkPlanner:
         return Plan(0, self._kind, now_s, 0, drops=_drops(found.entry), entry=found.index, note=note)
 
     def release(self, version: int, now_s: float, note: str) -> Plan:
-        """A plan that keeps every row; the next decision counts as new, whatever it is."""
+        """A plan that keeps every row; the next decision counts as new in any case."""
         network = self.known.network
         self.last = Decision(nothing_dropped(network), 0, 0, 0.0, 0.0, changed=False)
         self.entry, self.entries = nothing_dropped(network), 0
         return Plan(version, self._kind, now_s, 0, note=note)
 
     def recall(self, reports: Sequence[object], now_s: float) -> Plan:
-        """The plan for the first batch of a run: what the last run would go on with, if that is remembered."""
+        """The plan for the first batch of a run: the next plan of the last run, if its state is known."""
         del reports
         if self.start or not (self._shed and self.known.enough and self._choose().changed):
             return Plan(0, self._kind, now_s, 0, drops=self.start, note="start")
@@ -120,7 +120,7 @@ class NetworkPlanner:
         return {} if self._histograms else saved(self._kind, **self._parts)
 
     def restore(self, state: Mapping[str, Any], now_s: float) -> None:
-        """Take over what `save` gave."""
+        """Restore the state of `save`."""
         del now_s
         restored(state, self._kind, **self._parts)
 
@@ -129,7 +129,7 @@ class NetworkPlanner:
         return {"known": self.known, **{f"stage {name}": pace for name, pace in self.known.paces.items()}}
 
     def learn(self, batch: Measured) -> Decision:
-        """Learn from a batch; what to drop of the next."""
+        """Learn from a batch; returns the drops of the next."""
         self.known.learn(batch)
         if self._histograms:
             self._histograms.learn(batch.quantiles)
@@ -155,7 +155,7 @@ class NetworkPlanner:
         if not self.last.index:
             return False
         saved = sum(rates[name] * saved for name, saved in self.last.entry.savings.items())
-        # What an entry saves is told in the work of the day on which its map was made.
+        # The savings of an entry are in units of work at build time.
         left = load - saved * (self._keeper.scale(network, rates) if self._keeper else 1.0)
         return (1.0 - DEAD_BAND) * limit <= left <= limit
 
@@ -203,7 +203,7 @@ def nothing_dropped(network: Network) -> Entry:
 
 def _drops(entry: Entry) -> tuple[Drop, ...]:
     by_value = {place: one.sql() for place, one in entry.predicates.items()}
-    # A condition that no row meets is a share too: Spark would fold it away, and with it what is counted before it.
+    # A condition that no row meets is a share too: Spark would remove it together with the count before it.
     keep = entry.keep | {place: 0.0 for place, text in by_value.items() if text in ("false", "")}
     return (
         *(Drop(place, keep=max(share, LEAST_KEPT)) for place, share in keep.items()),

@@ -1,4 +1,4 @@
-r"""Quality of service: what an output is worth by the rows it delivers, by their values, and by their delay.
+r"""Quality of service: the utility of an output by the rows it delivers, by their values, and by their delay.
 
 All graphs are piecewise linear. `LossTolerance` gives the utility $U(x)$ when $x$ percent of an output's rows are
 delivered. `ValueQos` says which values matter; with a histogram of the values it gives a loss tolerance (Tatbul et al.
@@ -48,7 +48,7 @@ or envelope: true in a file, gives the nearest concave one above it
     points: Sequence[Point]  #: percent delivered and utility, from 100 percent down to 0
 
     def __post_init__(self) -> None:
-        """Refuse what is no concave graph from 100 to 0 percent."""
+        """Refuse a graph that is not concave from 100 to 0 percent."""
         points = _points("loss_tolerance", self.points)
         percents = [percent for percent, _ in points]
         if (percents[0], percents[-1]) != _WHOLE or any(low >= high for high, low in pairwise(percents)):
@@ -84,7 +84,7 @@ or envelope: true in a file, gives the nearest concave one above it
         return cls(hull)
 
     def utility(self, percent: float) -> float:
-        """Utility when so many percent of the rows are delivered."""
+        """Utility at this percentage of delivered rows."""
         percent = min(max(percent, 0.0), 100.0)
         (high, high_utility), (low, low_utility) = self._piece(percent)
         return low_utility + (high_utility - low_utility) * (percent - low) / (high - low)
@@ -222,7 +222,7 @@ class Chunk:
     share: float
 
     def lower_part(self, share: float) -> Interval:
-        """A share of the values from the lower end on, which leaves a rest that begins as the whole did."""
+        """A share of the values from the lower end on; the rest begins like the whole."""
         if share >= 1.0:
             return self.values
         end = self.values.low + share * (self.values.high - self.values.low)
@@ -281,7 +281,7 @@ def _points(setting: str, given: Sequence[Point]) -> tuple[Point, ...]:
 
 
 def _slopes(points: Sequence[Point]) -> list[float]:
-    """What is lost per unit from each point to the next, whose x is lower."""
+    """The loss per unit from each point to the next lower one."""
     return [(high[1] - low[1]) / (high[0] - low[0]) for high, low in pairwise(points)]
 
 

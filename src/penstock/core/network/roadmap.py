@@ -1,7 +1,7 @@
 r"""The load shedding road map: precomputed drop plans in ascending order of saved work.
 
-Each entry drops a little more than the last, where the next row costs least utility for the work it saves (Tatbul et
-al. 2003, 4.3). What an entry saves at run time depends on the rates then, so it is kept by input: a row of input $i$
+Each entry drops a little more than the last, where the next row costs the least utility per unit of saved work (Tatbul
+et al. 2003, 4.3). The savings at run time depend on the rates, so they are kept by input: a row of input $i$
 causes $L_i$ work without drops and $L_i'$ with them, and the entry saves $\sum_i r_i (L_i - L_i')$.
 
 An overload needs only a look-up: the first entry that saves enough, searched from the entry in force.
@@ -44,16 +44,16 @@ class Entry:
     """One plan: the first one drops nothing."""
 
     savings: dict[str, float]  #: work saved for each row of an input
-    #: The share of rows that each drop lets through, by place; places without a drop are left out.
+    #: The keep share of each drop, by place; places without a drop are omitted.
     keep: dict[str, float]
     delivered: dict[str, float]  #: percent of its rows that each output gets
     utility: float  #: utilities of all outputs, summed
-    predicates: dict[str, Predicate] = field(default_factory=dict)  #: what drops by value keep, by place
+    predicates: dict[str, Predicate] = field(default_factory=dict)  #: conditions of drops by value, by place
 
 
 @dataclass(frozen=True)
 class RoadMap:
-    """Plans in ascending order of what they shed."""
+    """Plans in ascending order of shed work."""
 
     inputs: tuple[str, ...]  #: names of the inputs, in the order of the columns of `savings`
     places: tuple[str, ...]  #: candidate places, in the order of the columns of `keep`
@@ -164,7 +164,7 @@ def descent(
     Args:
         network: Inputs, boxes and outputs.
         rates: Rows a second of each input; those of the network if not given.
-        places: Where drops may stand: inputs and arcs.
+        places: Possible places of drops: inputs and arcs.
         steps: Share of a place's rows that one entry drops more than the one before it, at most.
     """
     bones = Skeleton(network, rates, places)
@@ -208,7 +208,7 @@ def _way_down(bones: Skeleton, groups: list[list[int]]) -> Floats:
 
 
 def _groups(bones: Skeleton) -> list[list[int]]:
-    """For each output and each split, all places that a drop comes to when it is pushed upstream through unions."""
+    """For each output and each split, all places that a drop reaches when it is pushed upstream through unions."""
     return list({tuple(feeders): feeders for feeders in bones.feeders if feeders}.values())
 
 

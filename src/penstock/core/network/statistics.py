@@ -1,11 +1,11 @@
 r"""Statistics of a network learned from batches: rates, selectivities, costs of boxes, and the bottleneck stage.
 
-- A rate is rows that came over the time in which they came, of the last few batches. Rows that came while the last
-  batch took longer than it should wait for the next one, which has to make up for a part of them too.
-- A selectivity is rows out over rows in, older batches counting less. Where rows are dropped by value upstream, a
-  filter on that value meets other rows than it would without drops; such a batch teaches nothing about it.
-- A cost is in seconds of a task for each row: of a Python box as it was measured, of others as they were calibrated. A
-  box with a state begins a stage and has a cost of its own choice, because the stage's pace makes up for it.
+- A rate is incoming rows over time, of the last few batches. Rows that came while the last batch took too long wait for
+  the next one, which must also process a part of them.
+- A selectivity is rows out over rows in, with less weight for older batches. Where rows are dropped by value upstream,
+  a filter on that value sees other rows than without drops, so such a batch is not used for it.
+- A cost is in seconds of a task per row: measured for a Python box, calibrated for others. A stateful box begins a
+  stage and has an arbitrary cost, because the stage's pace compensates for it.
 - A stage is a query, and queries run side by side. Each must keep up alone, so load and capacity are those of the
   stage whose load is the largest share of its capacity; boxes of other stages cost nothing then.
 """
@@ -34,12 +34,12 @@ STATEFUL_COST_S = 1e-4
 class Measured:
     """One batch of the inputs."""
 
-    elapsed_s: float  #: the time in which its rows came: since the batch before it began
+    elapsed_s: float  #: the time in which its rows came: since the start of the previous batch
     duration_s: float  #: how long it took
     rows: Mapping[str, int]  #: rows that came from each input, before any drop
-    #: Rows that went along each arc, behind its drop; also those that other stages counted in the meantime.
+    #: Rows on each arc, behind its drop; also those that other stages have counted since.
     arcs: Mapping[str, int]
-    leaving: Mapping[str, int]  #: rows that each node put out
+    leaving: Mapping[str, int]  #: rows out of each node
     python_s: Mapping[str, float] = field(default_factory=dict)  #: seconds that each Python box took
     by_value: frozenset[str] = frozenset()  #: places at which rows were dropped by value
     cold: bool = False  #: whether its length is not representative, as for the first batch
@@ -104,7 +104,7 @@ class NetworkStatistics(Learned):
         self._last_s = 0.0
 
     def calibrate(self, costs_s: Mapping[str, float], overhead_s: float | None = None) -> None:
-        """Take over costs that were measured apart from any batch, and how long a batch without rows takes."""
+        """Use costs measured outside of batches, and the time of a batch without rows."""
         self._costs = {**self._costs, **{name: max(cost, LEAST_COST_S) for name, cost in costs_s.items()}}
         if overhead_s is not None:
             self._pace.calibrate(overhead_s)
@@ -127,7 +127,7 @@ class NetworkStatistics(Learned):
                 self._costs = {**self._costs, box.name: max(seconds / rows, LEAST_COST_S)}
         self._last_s = batch.duration_s
         work_s = self._work_s(batch.arcs, self._first)
-        if work_s and not batch.cold:  # Without rows, nothing tells the pace.
+        if work_s and not batch.cold:  # Without rows the pace is unknown.
             self._pace.learn(work_s, batch.duration_s)
 
     def learn_stage(self, stage: str, arcs: Mapping[str, int], duration_s: float) -> None:
@@ -140,7 +140,7 @@ class NetworkStatistics(Learned):
 
     @property
     def alarms(self) -> tuple[str, ...]:
-        """Alarms: batches that take too long whatever is shed."""
+        """Alarms: batches that take too long even with shedding."""
         period_s = self._pace.length_s(self._trigger_s)
         if not self.enough or period_s <= self._trigger_s:
             return ()
@@ -172,7 +172,7 @@ class NetworkStatistics(Learned):
 
     @property
     def network(self) -> Network:
-        """The network with the figures that were learned, at the rates that are due.
+        """The network with learned figures, at the required rates.
 
         Only boxes of the bottleneck cost anything.
         """
@@ -184,7 +184,7 @@ class NetworkStatistics(Learned):
         return self._bottleneck()[1].per_s(self._trigger_s)
 
     def _bottleneck(self) -> tuple[frozenset[str], Capacity]:
-        """The stage whose load is the largest share of what it can do."""
+        """The stage whose load is the largest share of its capacity."""
         found = [(self._first, self._pace)]
         found += [(boxes, self.paces[name]) for name, boxes in self._stages.items()]
         if len(found) == 1:

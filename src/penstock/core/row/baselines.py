@@ -37,7 +37,7 @@ class BaseLineShedder:
     reason = "random share"
 
     def __init__(self, *, drop_share: float, seed: int = 0, calm_rows: int = 0) -> None:
-        """Let `calm_rows` rows through first, while LAS still learns."""
+        """Admit `calm_rows` rows first, while LAS still learns."""
         self.drop_share = number("drop_share", drop_share, 0.0, 1.0)
         self._seed = seed
         self._calm_rows = calm_rows
@@ -83,7 +83,7 @@ class GivenCostShedder(PredictiveShedder):
         """Nothing to learn."""
 
     def judge(self, row: Arrived) -> Forward | Drop:
-        """Let the row through unless the check refuses its predicted queuing latency."""
+        """Admit the row unless the check refuses its predicted queuing latency."""
         cost_s = self._cost_of(row)
         if self._calm_rows > 0:
             self._calm_rows -= 1

@@ -1,11 +1,11 @@
-r"""The cost model: what a row of a key will cost, learned from rows executed.
+r"""The cost model: the expected cost of a row by key, learned from executed rows.
 
 Three parts:
 
 - frequent keys: an exact table (`HeavyHitters`); every other key: the paper's sketch (`CostSketch`);
 - slow change: every `FORGET_EVERY` rows the past loses a fifth of its weight;
 - sudden change of everything at once (a slower disk, a busy neighbour): one drift factor $s$ on all estimates. Each
-  batch of executed rows moves it by the ratio of what they cost to what they were expected to cost, $s \leftarrow
+  batch of executed rows moves it by the ratio of actual to expected cost, $s \leftarrow
   s\,(\sum w / \sum \hat w)^{g}$, so the model follows a doubling within about twenty batches instead of key by key.
 """
 
@@ -109,7 +109,7 @@ class CostModel:
     """
 
     def __init__(self, seed: int = 0, *, heavy_places: int = HEAVY_PLACES) -> None:
-        """Start knowing nothing; `heavy_places` keys will be known exactly."""
+        """Start without knowledge; `heavy_places` keys will be known exactly."""
         self._heavy = HeavyHitters(heavy_places)
         self._sketch = CostSketch(SKETCH_ROWS, SKETCH_COLUMNS, seed)
         self._drift = 1.0

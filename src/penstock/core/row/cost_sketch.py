@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 _MOST_CELLS = 2**26
 # Far enough below the largest double that no sum or quotient of cells can overflow.
 _LARGEST_TOTAL = 1e250
-#: Decayed to less than this share of one row, a cell is forgotten: further down its quotient would lose digits.
+#: A cell decayed below this share of one row is cleared, because its quotient would lose digits.
 FORGOTTEN = 1e-12
 
 
 class CostSketch:
     """Estimates the cost of a row from its key with two count-min matrices that share their hash functions.
 
-    F counts rows and W adds up their costs; a key is estimated from the row in which it shares its cell with
+    F counts rows and W sums their costs; a key is estimated from the row in which it shares its cell with
     the fewest others (LAS, section 3, listings 3.1 and 3.2):
 
         w(x) = W[i, h_i(x)] / F[i, h_i(x)],  i = the first row of smallest F[i, h_i(x)].
 
-    A key with F = 0 there was never seen and gets the mean cost of all rows; an empty sketch says 0. Costs
-    have whatever unit the caller feeds in (seconds or milliseconds) and so have the estimates. Quotients are
-    plain double division, so `frequency`, `work` and `family` are all that a copy of the rule needs.
+    A key with F = 0 there was never seen and gets the mean cost of all rows; an empty sketch returns 0. Estimates
+    have the caller's unit of costs (seconds or milliseconds). Quotients are plain double division, so a copy of
+    the rule needs only `frequency`, `work` and `family`.
 
     >>> sketch = CostSketch.sized(epsilon=0.05, delta=0.1)
     >>> sketch.update("cheap", 1.0)
@@ -109,7 +109,7 @@ class CostSketch:
 
     @property
     def count(self) -> float:
-        """How many rows the sketch has seen, less what it has forgotten."""
+        """The number of rows in the sketch, without forgotten ones."""
         return self._count
 
     @property
@@ -149,7 +149,7 @@ class CostSketch:
         return np.divide(self._work, self._frequency, out=np.zeros(self._work.shape), where=self._frequency > 0)
 
     def relative_error(self, snapshot: NDArray[np.float64]) -> float:
-        """Say how far the costs have moved since an earlier snapshot S.
+        """The relative change of costs since an earlier snapshot S.
 
         eta = sum |S - W / F| / sum S (LAS, equation 1), no unit; a cell never seen counts 0 in both sums.
         If S is all zero, eta is 0 when nothing was learned since and infinite otherwise.
@@ -170,7 +170,7 @@ class CostSketch:
         return moved / total
 
     def reset(self) -> None:
-        """Forget everything but the hash functions."""
+        """Clear everything except the hash functions."""
         self._frequency[:] = 0.0
         self._work[:] = 0.0
         self._count = self._total_cost = 0.0
@@ -204,7 +204,7 @@ class CostSketch:
         return copy.deepcopy(self)
 
     def __eq__(self, other: object) -> bool:
-        """Tell whether both sketches have the same hash functions, cells and totals."""
+        """Whether both sketches have the same hash functions, cells and totals."""
         if not isinstance(other, CostSketch):
             return NotImplemented
         return (

@@ -1,16 +1,16 @@
 r"""Load-Aware Shedding as published: two machines that keep the average queuing latency near a target.
 
-The operator tracks what rows cost, by key, in a sketch and sends the sketch whenever it is stable (Figure 2,
-Listing 3.1). The shedder adds up the estimated cost of the rows it lets through; the time by which that sum runs
-ahead of the clock is the estimated queuing latency of the next row, and a `Check` says whether it may pass
-(Figure 3, Listing 3.2).
+The operator tracks the cost of rows by key in a sketch, and sends the sketch whenever it is stable (Figure 2,
+Listing 3.1). The shedder sums the estimated cost of admitted rows. The time by which that sum is ahead of the clock
+is the estimated queuing latency of the next row, and a `Check` decides whether the row may pass (Figure 3,
+Listing 3.2).
 
 $$\hat q = \hat C - \text{elapsed}, \qquad \hat C \leftarrow \hat C + (1+\varepsilon)\,\hat w(t), \qquad
 \hat C \leftarrow \hat C + \Delta, \quad \Delta = C - \hat C$$
 
 Here $\hat C$ is kept as the time at which the operator is expected to be free (`free_s`), so $\hat q$ is
-`free_s - now`. Where the paper is silent: an idle operator pulls `free_s` up to now, and C is the operator's own clock,
-busy or idle; without both the estimate runs away.
+`free_s - now`. Where the paper is silent: an idle operator raises `free_s` to the current time, and C is the operator's
+own clock, busy or idle; without both the estimate diverges.
 
 N. Rivetti, Y. Busnel, L. Querzoni: Load-Aware Shedding in Stream Processing Systems, DEBS 2016, section 3.
 """
@@ -60,14 +60,14 @@ class ShedderState(Enum):
 
 
 class StableSketch:
-    """Costs by key, sent when they have settled: what Figure 2 of LAS and that of OSG have in common."""
+    """Costs by key, sent when they are stable: the common part of Figure 2 of LAS and of OSG."""
 
     def __init__(
         self, sketch: CostSketch, *, window_rows: int = 1024, tolerance: float = 0.05, first_check: bool = False
     ) -> None:
         """Start in START with an empty sketch; check every `window_rows` executed rows (N), up to `tolerance` (mu).
 
-        With `first_check` the sketch is sent at the first check, whatever equation (1) says.
+        With `first_check` the sketch is sent at the first check, regardless of equation (1).
         """
         self.state = OperatorState.START
         self._window_rows = whole_number("window_rows", window_rows, 1)
@@ -83,7 +83,7 @@ class StableSketch:
         return self._sketch.nbytes + self._snapshot.nbytes
 
     def _one_more(self) -> list[Matrices]:
-        """Count a row; every window either give the sketch away (2.C) or look again later (2.A, 2.B)."""
+        """Count a row; every window either return the sketch (2.C) or check again later (2.A, 2.B)."""
         self._executed_rows += 1
         if self._executed_rows % self._window_rows:
             return []
@@ -101,7 +101,7 @@ class StableSketch:
 
 
 class LasOperator(StableSketch):
-    """Learns costs by key and sends the sketch when it has settled (Listing 3.1).
+    """Learns costs by key and sends the sketch when it is stable (Listing 3.1).
 
     >>> operator = LasOperator(CostSketch(rows=1, columns=1), window_rows=1)
     >>> first, second = (Executed(key=1, arrived_s=0, start_s=t, finish_s=t + 1, cost_s=1) for t in (0, 1))
@@ -110,7 +110,7 @@ class LasOperator(StableSketch):
     """
 
     def executed(self, row: Executed) -> list[Send]:
-        """Answer a request at once; every window either send the sketch (2.C) or look again later (2.A, 2.B)."""
+        """Answer a request at once; every window either send the sketch (2.C) or check again later (2.A, 2.B)."""
         sends: list[Send] = []
         if row.request is not None:
             sends.append(Send(Delta(row.finish_s - _expected_free(row.request))))
@@ -120,7 +120,7 @@ class LasOperator(StableSketch):
 
 
 class PredictiveShedder:
-    """Lets a row through unless a check refuses its predicted queuing latency: what LAS and its baselines share."""
+    """Admits a row unless a check refuses its predicted queuing latency: the common part of LAS and its baselines."""
 
     def __init__(self, check: Check) -> None:
         """Start with an idle operator."""
@@ -185,7 +185,7 @@ class LasShedder(PredictiveShedder):
                 raise TypeError(f"not a message of LAS: {message!r}")
 
     def judge(self, row: Arrived) -> Forward | Drop:
-        """Let the row through unless the check refuses; the first row after new matrices carries a request (3.B)."""
+        """Admit the row unless the check refuses; the first row after new matrices carries a request (3.B)."""
         if self._sketch is None:
             return Forward(row.weight)
         cost_s = self._sketch.estimate(row.key)

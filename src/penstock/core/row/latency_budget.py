@@ -3,25 +3,25 @@ r"""The latency budget: a check that holds the average over every long stretch, 
 The paper's running average is unbounded slack $S = \sum (\tau - q)$: a row passes while $q \le \tau + S$. Three changes
 make it a guarantee for the present:
 
-- a limit, $S \le b\,\tau$: calm hours save at most b rows' worth of credit, so any n rows in a row that the budget
-  lets through while it is not in debt wait at most $(n + b)\,\tau$ in all;
+- a limit, $S \le b\,\tau$: calm hours save at most b rows' worth of credit, so any n successive rows that the budget
+  admits while it is not in debt wait at most $(n + b)\,\tau$ in total;
 - patience: in debt, rows still pass while $q \le \varphi\,\tau\,D / (D - S)$. Each of them pays back. The deeper the
   debt, the shorter the waits that pass, but some always do: no state is stuck;
 - a floor: a debt beyond `DEBT_ROWS` rows' worth is forgiven, so a long stall does not starve the rows after it.
 
 The budget is kept in predicted latencies and corrected with measured ones (`correct`), so it balances in measured
-waits, whatever the estimates.
+waits, even with wrong estimates.
 """
 
 from penstock.core.settings import duration_s
 
 #: Aim this much below the target, to stay within it.
 MARGIN = 0.97
-#: Credit saved up at most, in rows' worth of the target.
+#: Maximum credit, in rows' worth of the target.
 DEPTH_ROWS = 32.0
-#: Debt remembered at most, in rows' worth of the target.
+#: Maximum debt, in rows' worth of the target.
 DEBT_ROWS = 1024.0
-#: In debt, rows that wait less than this share of the target pass; at a debt of so many rows, less than half of it.
+#: In debt, rows that wait less than this share of the target pass; at a debt of this many rows, less than half of it.
 PATIENCE, PATIENCE_ROWS = 0.9, 64.0
 
 

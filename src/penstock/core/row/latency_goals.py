@@ -1,7 +1,7 @@
-r"""CHECK: would letting a row with queuing latency q through break the latency goal?
+r"""CHECK: would admitting a row with queuing latency q violate the latency goal?
 
 The paper makes this check exchangeable (LAS, section 3.2). A check sees only queuing latencies: `refuses(q)` asks,
-`record(q)` says that the row was let through all the same.
+`record(q)` records an admitted row.
 """
 
 from array import array
@@ -21,13 +21,13 @@ class Check(Protocol):
         """Whether a row that would wait this long must be dropped."""
 
     def record(self, queuing_s: float) -> None:
-        """Count a row that was let through."""
+        """Count an admitted row."""
 
 
 class RunningAverage:
-    r"""The paper's goal: the average over all rows let through so far stays at or below the target.
+    r"""The paper's goal: the average over all admitted rows stays at or below the target.
 
-    A row is refused when $(Q + q) / (\ell + 1) > \tau$, with Q the sum of the latencies of the $\ell$ rows let through
+    A row is refused when $(Q + q) / (\ell + 1) > \tau$, with Q the sum of the latencies of the $\ell$ rows admitted
     before it. The printed listing tests Q / l before adding, which never leaves the dropping state; this code follows
     the text.
 
@@ -58,7 +58,7 @@ class RunningAverage:
 
 
 class SlidingWindowAverage:
-    """The average over the last `rows` rows let through stays at or below the target.
+    """The average over the last `rows` admitted rows stays at or below the target.
 
     Unlike the running average it does not save credit in calm hours for one burst.
 
@@ -113,7 +113,7 @@ class Maximum:
         self.target_s = duration_s("target_s", target_s)
 
     def refuses(self, queuing_s: float) -> bool:
-        """Whether this very row would wait too long."""
+        """Whether this row would wait too long."""
         return queuing_s > self.target_s
 
     def record(self, queuing_s: float) -> None:

@@ -3,8 +3,8 @@
 Like LAS it predicts how long a row will wait from the estimated cost of the rows before it. It differs in its feedback,
 which is frequent and small instead of rare and complete:
 
-- every `SYNC_EVERY`-th row, and at least one a target, carries a request; the reply brings the (key, cost) of the rows
-  executed since the last one;
+- every `SYNC_EVERY`-th row, and at least one per target interval, carries a request; the reply has the (key,
+  cost) of the rows executed since the last one;
 - the reply says by how much clock and total waiting time differ from the shedder's own sums *at the request*: the
   operator's free time is the sum of estimated work plus the clock's error, and idle time belongs to the error. The
   difference replaces the previous one, so a late or repeated reply never corrects twice;
@@ -34,15 +34,15 @@ from penstock.core.row.machines import Arrived, Drop, Executed, Forward, Send
 from penstock.core.row.price import FLOOR, Price
 from penstock.errors import PenstockError
 
-#: Rows let through between two requests; the first ones each carry one, and so does a row after a target without.
+#: Admitted rows between two requests; the first ones each carry one, and so does a row after a target without.
 SYNC_EVERY = 8
-#: If a request stays unanswered for so many targets, the operator has stopped reporting: go by the estimates alone.
+#: If a request stays unanswered for this many targets, the operator has stopped reporting: use the estimates alone.
 SILENCE_TARGETS = 64.0
-#: How much of the longest way of a reply is remembered from one reply to the next.
+#: The decay of the longest delay of a reply, from one reply to the next.
 REPLY_MEMORY = 0.95
-#: Unanswered requests a shedder remembers, at most: the oldest, which tell most.
+#: The maximum number of unanswered requests in memory: the oldest, which matter most.
 UNANSWERED_REQUESTS = 64
-#: Executed rows an operator remembers for the next reply, at most: between two requests lie up to `SYNC_EVERY`.
+#: The maximum number of executed rows in memory for the next reply; up to `SYNC_EVERY` lie between two requests.
 UNREPORTED_ROWS = 64
 
 Prefer = Literal["any", "cheap"]
@@ -53,13 +53,13 @@ class Request:
     """Shedder to operator, with a row: the shedder's own sums up to and including this row."""
 
     number: int
-    work_s: float  #: estimated work of all rows let through so far
-    queued_s: float  #: predicted waiting time of all rows let through so far
+    work_s: float  #: estimated work of all admitted rows
+    queued_s: float  #: predicted waiting time of all admitted rows
 
 
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """Operator to shedder, when that row is done: what rows cost, and how wrong the sums were."""
+    """Operator to shedder, when that row is done: the costs of rows, and the errors of the sums."""
 
     number: int
     finished_s: float  #: when that row was done, by the operator's clock
@@ -69,7 +69,7 @@ class Feedback:
     queued_error_s: float
 
     def __post_init__(self) -> None:
-        """Refuse what would poison every later verdict."""
+        """Refuse values that would distort all later verdicts."""
         for name in ("finished_s", "clock_error_s", "queued_error_s"):
             if not math.isfinite(getattr(self, name)):
                 raise PenstockError.setting(name, getattr(self, name), "a finite number of seconds")
@@ -78,7 +78,7 @@ class Feedback:
 
 
 class _Sent(NamedTuple):
-    """What a shedder remembers of a request until it is answered."""
+    """An unanswered request, as the shedder remembers it."""
 
     number: int
     work_s: float
@@ -99,7 +99,7 @@ class LoadAwareOperator:
         return UNREPORTED_ROWS * 16
 
     def executed(self, row: Executed) -> list[Send]:
-        """Note the row; answer its request if it carries one."""
+        """Record the row; answer its request if it carries one."""
         self._rows.append((xxhash64(row.key), row.cost_s))
         self._queued_s += row.start_s - row.arrived_s
         if not isinstance(row.request, Request):
@@ -117,10 +117,10 @@ class LoadAwareOperator:
 
 
 class Requests:
-    """The requests to one operator: when the next one is due, which are unanswered, and what their silence tells.
+    """The requests to one operator: the time of the next, the unanswered ones, and the wait that silence implies.
 
     Attributes:
-        sent: How many were sent.
+        sent: The number of requests sent.
     """
 
     def __init__(self, target_s: float) -> None:
@@ -149,15 +149,15 @@ class Requests:
         return abs(now_s - self._forwarded_s) > self._silence_s
 
     def least_wait_s(self, now_s: float, work_s: float) -> float:
-        """How long a row that arrives now waits at least, as silence tells; `work_s` is the work of all rows passed."""
+        """The minimum wait of a row that arrives now, given the silence; `work_s` is the work of all admitted rows."""
         if self._finished_s is not None:
-            # It came after the row before this one was judged: at least so long it was on its way.
+            # It came after the previous row was judged, which bounds its delay from below.
             self._reply_way_s = max(self._judged_s - self._finished_s, self._reply_way_s * REPLY_MEMORY)
             self._finished_s = None
         self._judged_s = now_s
         if self._unanswered and now_s - self._unanswered[0].sent_s > self._silence_s:
-            self._reporting = False  # until the next reply, silence tells nothing
-        # After a target without a row let through, one goes as a probe: its reply clears what was lost.
+            self._reporting = False  # until the next reply, silence means nothing
+        # After a target without an admitted row, one passes as a probe; its reply replaces a lost one.
         if self._unanswered and self._reporting and abs(now_s - self._forwarded_s) <= self._target_s:
             return max(work_s - self._unanswered[0].work_s - self._reply_way_s, 0.0)
         return 0.0
@@ -248,10 +248,10 @@ class LoadAwareShedder:
         return Forward(weight, self._requests.next(row.now_s, self._work_s, self._queued_s))
 
     def _predict(self, now_s: float) -> float:
-        """How long a row that arrives now will wait: by the estimates, and at least as long as silence tells."""
+        """The wait of a row that arrives now: by the estimates, and at least as long as silence implies."""
         least_s = self._requests.least_wait_s(now_s, self._work_s)
         queuing_s = self._work_s + self._clock_error_s - now_s
-        if queuing_s < least_s:  # idle or late: the clock went on without work
+        if queuing_s < least_s:  # idle or late: the clock advanced without work
             self._clock_error_s = now_s + least_s - self._work_s
             queuing_s = least_s
         return queuing_s

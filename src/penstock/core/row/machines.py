@@ -1,9 +1,8 @@
 """The language of per-row shedding: events go into a machine, instructions come out.
 
-A shedder stands in front of an operator. It hears of every row that arrives and of every message the operator
-sends back; it answers with what to do. The operator's own machine hears of every row executed and answers with
-messages for the shedder. Neither knows a clock, a queue or a network: the simulator and Spark carry the
-instructions out.
+A shedder is in front of an operator. It processes every arriving row and every message of the operator, and returns an
+instruction. The operator's machine processes every executed row and returns messages for the shedder. Neither knows a
+clock, a queue or a network: the simulator and Spark carry out the instructions.
 
 ```
  Arrived ─► Shedder ─► Forward(request) ─► [queue] ─► operator ─► Executed ─► Operator machine
@@ -44,7 +43,7 @@ class Arrived:
     key: Key
     row: int = 0  #: identity of the row: the same row under the same state gets the same verdict
     must_keep: bool = False
-    weight: float = 1.0  #: how many rows this one already stands for
+    weight: float = 1.0  #: the number of rows that this one already represents
     cost_s: float | None = None  #: the true cost, which only the oracle of an evaluation knows
 
     def __post_init__(self) -> None:
@@ -66,8 +65,8 @@ class Executed:
     arrived_s: float
     start_s: float
     finish_s: float
-    cost_s: float  #: work the row took; finish - start, given apart so that no rounding creeps in
-    request: object | None = None  #: what the shedder sent along with the row
+    cost_s: float  #: work of the row: finish - start, as a separate field to avoid rounding
+    request: object | None = None  #: the shedder's request with the row
 
     def __post_init__(self) -> None:
         """Refuse what would poison every later verdict."""
@@ -82,7 +81,7 @@ class Executed:
 
 @dataclass(frozen=True, slots=True)
 class Forward:
-    """Let the row through, with its new weight and, now and then, a request to the operator."""
+    """Admit the row, with its new weight and, occasionally, a request to the operator."""
 
     weight: float
     request: object | None = None
@@ -114,7 +113,7 @@ class Shedder(Protocol):
         """Size of what the machine has learned; it grows no more once the first messages are in."""
 
     def judge(self, row: Arrived) -> Forward | Drop:
-        """Say what to do with one row."""
+        """Return the verdict on one row."""
 
     def receive(self, message: object) -> None:
         """Process one message of the operator."""

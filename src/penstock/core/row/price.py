@@ -1,4 +1,4 @@
-r"""The price of work: under overload, refuse the rows that cost most for what they are worth.
+r"""The price of work: under overload, refuse the rows that cost most per unit of weight.
 
 Refusing one row of 6 ms frees as much time as refusing sixty of 0.1 ms. A row passes while its cost per unit of weight
 stays under a price; the price falls while rows wait longer than a set share of the target and rises otherwise:
@@ -6,20 +6,19 @@ stays under a price; the price falls while rows wait longer than a set share of 
 $$\text{refuse if}\quad \hat w / \text{weight} > \pi\,\bar w\,e^{\beta (1 - q/\tau)}, \qquad
 \pi \leftarrow \pi\,e^{g\,(\sigma - q/\tau)}$$
 
-An operator with nothing to do takes any row. And a small share of refused rows passes all the same (`FLOOR`), chosen by
-the row's identity and with the weight of all: so no class of rows disappears from the answers, and costs that have
-fallen are noticed.
+An idle operator accepts any row. A small share of refused rows passes anyway (`FLOOR`), chosen by the row's identity
+and with the weight of all. So no class of rows disappears from the answers, and falling costs are noticed.
 """
 
 import math
 
-#: Share of the target at which the price stands still.
+#: Share of the target at which the price does not change.
 SET_POINT = 0.7
-#: How far one row moves the price, and how much the present queue bends it.
+#: The effect of one row on the price, and of the current queue.
 GAIN, BEND = 0.01, 0.5
 #: The price in mean costs stays within this factor of 1 either way.
 LIMIT = 32.0
-#: Share of too costly rows let through all the same.
+#: Share of too expensive rows that pass anyway.
 FLOOR = 0.01
 
 

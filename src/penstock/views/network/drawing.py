@@ -64,7 +64,7 @@ def _nodes(writing: _Writing, layout: Layout) -> list[str]:
 
 
 class _Writing:
-    """What is written on nodes and arcs, how much room that takes, and the pieces of the picture."""
+    """The labels of nodes and arcs, their sizes, and the parts of the picture."""
 
     def __init__(self, network: Network, snapshot: Snapshot | None) -> None:
         self.network = network
@@ -149,7 +149,7 @@ class _Writing:
         ]
 
     def _share(self, box: str) -> float:
-        """The part of all work that a box does."""
+        """A box's share of all work."""
         work = fmt.carried(self.snapshot) if self.snapshot else 0.0
         own = sum(fmt.known(self.loads, arc.name) or 0.0 for arc in self.network.into[box])
         return own / work if work > 0.0 else 0.0
@@ -162,7 +162,7 @@ class _Writing:
         return _group("input", name, [*parts, _symbol(spot.right + 3.0, spot.middle)] if drop else parts)
 
     def box(self, name: str, spot: Spot) -> str:
-        """A box, the more coloured the more of the work is its own."""
+        """A box, coloured by its share of the work."""
         written = self.written[name]
         title = _title(f"{name}: {written[1][0]}")
         return _group("box", name, [title, _rectangle(spot, heat=self._share(name)), *_lines(written, spot)])

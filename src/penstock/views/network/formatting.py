@@ -108,17 +108,17 @@ def share(number: float) -> str:
 
 
 def utility(number: float | None) -> str:
-    """What an output is worth, from 0 to 1."""
+    """The utility of an output, from 0 to 1."""
     return UNKNOWN if number is None or not math.isfinite(number) else f"{number:.2f}"
 
 
 def limit(snapshot: Snapshot) -> float:
-    """Work a second that may be done."""
+    """Allowed work a second."""
     return snapshot.headroom * snapshot.capacity
 
 
 def carried(snapshot: Snapshot) -> float:
-    """Work a second that is done with the drops in force."""
+    """Work a second with the current drops."""
     return sum(snapshot.loads.values())
 
 

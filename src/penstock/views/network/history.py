@@ -169,7 +169,7 @@ Facts = dict[str, Any]
 
 
 def periods_s(snapshots: Sequence[Snapshot]) -> list[float]:
-    """The time that each snapshot's rates are counted over: since the batch before ended; of the first, its own."""
+    """The time that each snapshot's rates cover: since the previous batch ended; for the first, its own length."""
     first = [period_s(None, one) for one in snapshots[:1]]
     return [*first, *(period_s(before, after) for before, after in pairwise(snapshots))]
 
@@ -177,14 +177,14 @@ def periods_s(snapshots: Sequence[Snapshot]) -> list[float]:
 def summary(network: Network, snapshots: Sequence[Snapshot]) -> Facts:
     """A run in numbers, as plain data for JSON.
 
-    All rows are counted by the query. A row that goes to several boxes counts on each arc. What is not known is None. A
+    All rows are counted by the query. A row that goes to several boxes counts on each arc. Unknown values are None. A
     run's `History` also covers batches whose snapshots are discarded.
 
     Returns:
         `batches`, `seconds`, `batches_overloaded` (load without drops above headroom), `batches_above_headroom` (load
         with drops above it), `highest_load` (batch, load and what was allowed), `road_maps_built`, `rows_in`,
         `rows_shed`, `mean_utility` and `worst_utility` over outputs, `alarms` with how often each was raised; by name
-        `inputs`, `places` (rows in, kept, shed, batches in force, the drop's last words) and `outputs`.
+        `inputs`, `places` (rows in, kept, shed, batches in force, the last text of the drop) and `outputs`.
     """
     sums = snapshots.sums if isinstance(snapshots, History) else Sums.of(snapshots)
     by_place = {place: _place(network, place, sums) for place in _all_places(network, sums)}
@@ -218,7 +218,7 @@ def peak(snapshots: Sequence[Snapshot]) -> Snapshot:
 
 
 def _all_places(network: Network, sums: Sums) -> list[str]:
-    """Where drops may stand, and wherever else one stood."""
+    """The candidate places, and other places with a drop."""
     return list(dict.fromkeys([*(place.name for place in places(network)), *sums.drops, *sums.shed]))
 
 

@@ -1,13 +1,13 @@
-r"""Where the parts of a drawn network lie: columns from inputs to outputs, with room for what is written on arcs.
+r"""The layout of a drawn network: columns from inputs to outputs, with room for labels on arcs.
 
-A layered drawing (Sugiyama et al. 1981). Each node stands in a column behind its sources; an arc that passes a column
-has a lane there. The order in a column is the mean place of the neighbours, swept to and fro, and of all orders tried
-the one with the fewest crossings stays. Heights are the least squares fit to those of the neighbours,
+A layered drawing (Sugiyama et al. 1981). Each node is in a column behind its sources; an arc that passes a column
+has a lane there. The order in a column is the mean place of the neighbours, in alternating sweeps; the order with the
+fewest crossings is used. Heights are the least squares fit to those of the neighbours,
 
 $$\min \sum_i w_i (y_i - \bar y_i)^2, \qquad y_{i+1} - y_i \ge \text{room}$$
 
-which is an isotonic regression. Every arc ends in a slot of its own before its target, as high as what is written
-there, and arcs bend only before that: so no line crosses a label, and no label touches another.
+which is an isotonic regression. Every arc ends in its own slot before its target, as high as its label, and bends
+only before the slot. So no line crosses a label, and no label touches another.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 #: Room above and below a node, and of a lane that passes a column.
 _GAP = 16.0
 _LANE = 14.0
-#: Where arcs bend; where none does, less will do.
+#: The width for bends of arcs, and without a bend.
 _BEND, _STRAIGHT = 54.0, 18.0
 _MARGIN = 12.0
 _SWEEPS = 8
-#: A lane that bends looks worse than a box that is a bit off.
+#: A bent lane looks worse than a slightly displaced box.
 _LANE_WEIGHT = 8.0
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """What a label or node takes."""
+    """The size of a label or node."""
 
     width: float
     height: float
@@ -62,9 +62,9 @@ class Spot:
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """An arc: bends and straight parts by turns, and the slot for its label, which its last part passes."""
+    """An arc: alternating bends and straight parts, and the slot for its label, at its last part."""
 
-    #: Where a bend begins and where it ends, again and again; the last point is at the target.
+    #: Start and end of each bend; the last point is at the target.
     points: tuple[tuple[float, float], ...]
     label: Spot  #: the slot
 
@@ -81,7 +81,7 @@ class Layout:
 
 @dataclass(slots=True, eq=False)
 class _Item:
-    """What stands in a column: a node, or the lane of an arc that passes."""
+    """An item of a column: a node, or the lane of a passing arc."""
 
     node: str | None
     height: float
@@ -93,7 +93,7 @@ class _Item:
 
 @dataclass(slots=True, eq=False)
 class _Link:
-    """A piece of an arc, from one column to the next; it ends `offset` below the middle of where it ends."""
+    """A piece of an arc, from one column to the next; it ends `offset` below the middle of its target."""
 
     arc: Arc
     start: _Item
@@ -107,7 +107,7 @@ def arranged(network: Network, nodes: Mapping[str, Size], labels: Mapping[str, S
     Args:
         network: What is drawn.
         nodes: Size of each node.
-        labels: Size of what is written on each arc.
+        labels: Size of the label of each arc.
         line: How far below the top of its label an arc's line runs.
     """
     columns, chains = _columns(network, nodes, labels)
@@ -120,7 +120,7 @@ def arranged(network: Network, nodes: Mapping[str, Size], labels: Mapping[str, S
 
 
 def _ranks(network: Network) -> dict[str, int]:
-    """The column of each node: inputs just before who reads them, outputs at the end."""
+    """The column of each node: inputs just before their readers, outputs at the end."""
     ranks: dict[str, int] = {}
     for name in network.order:
         ranks[name] = max((ranks[arc.source] + 1 for arc in network.into[name]), default=0)
@@ -157,7 +157,7 @@ def _columns(
 
 
 def _from_outputs(network: Network) -> list[str]:
-    """All nodes, what an output needs together: trees come out without crossings."""
+    """All nodes, grouped by output, so that trees have no crossings."""
     found: dict[str, None] = {}
     for output in network.outputs:
         todo = [(output.name, False)]
@@ -254,7 +254,7 @@ def _wanted_by_targets(item: _Item) -> tuple[float, float]:
 
 
 def _wanted(item: _Item, heights: Sequence[float]) -> tuple[float, float]:
-    """Where an item would stand by its neighbours, and how much that matters."""
+    """The place of an item by its neighbours, and its weight."""
     weight = _LANE_WEIGHT if item.node is None else 1.0
     return _mean(heights, item.middle), weight if heights else 0.01 * weight
 

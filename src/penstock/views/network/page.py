@@ -1,4 +1,4 @@
-"""A run of a network as one HTML file that needs no other."""
+"""A run of a network as one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _OTHERS = "#b0b0b0"
 
 
 class Plot(NamedTuple):
-    """A picture as PNG, with what its colours mean: beside it, because a picture cannot show every letter."""
+    """A picture as PNG, with a legend beside it, because a picture cannot show every letter."""
 
     title: str
     png: bytes
@@ -74,7 +74,7 @@ def _load(snapshots: Sequence[Snapshot]) -> Plot:
 
 
 def _utility(network: Network, snapshots: Sequence[Snapshot]) -> Plot:
-    """One line an output; of many, those that lost most have a colour of their own."""
+    """One line per output; of many, those with the largest loss have their own colour."""
     times_s = _times_s(snapshots)
     lines = {
         one.name: np.array([snapshot.utilities.get(one.name, math.nan) for snapshot in snapshots], dtype=float)
@@ -152,7 +152,7 @@ _ROWS_KEY = "All rows are counted by the queries. A row that goes to several box
 
 
 def page(name: str, network: Network, snapshots: Sequence[Snapshot], machine: str, made_by: str) -> bytes:
-    """The page; `machine` says where it was measured and `made_by` is the command that makes one like it."""
+    """The page; `machine` describes the machine and `made_by` is the command that repeats it."""
     facts = summary(network, snapshots)
     parts = [
         f"<h1>Network {_safe(name)}</h1>",
@@ -176,7 +176,7 @@ def page(name: str, network: Network, snapshots: Sequence[Snapshot], machine: st
 
 
 def verdicts(facts: Facts) -> list[str]:
-    """What came of a run, in a few sentences."""
+    """The results of a run, in a few sentences."""
     if not facts["batches"]:
         return ["No batch ended."]
     highest = facts["highest_load"]
@@ -273,7 +273,7 @@ def _places(facts: Facts) -> str:
 
 
 def _table(title: str, columns: Sequence[str], rows: Sequence[tuple[str, ...]], *, told: bool = False) -> str:
-    """A table; `told` says that its last column holds words."""
+    """A table; with `told` its last column holds text."""
     kinds = [""] * (len(columns) - told) + [' class="words"'] * told
     head = "".join(f"<th{kind}>{escape(column)}</th>" for column, kind in zip(columns, kinds, strict=True))
     lines = ["".join(f"<td{kind}>{_safe(cell)}</td>" for cell, kind in zip(row, kinds, strict=True)) for row in rows]

@@ -36,7 +36,7 @@ _POOR = 0.5
 
 @contextmanager
 def watching(console: Console, network: Network) -> Iterator[Callable[[Snapshot], None]]:
-    """Gives what must be called with each new snapshot to keep the view up to date."""
+    """Yields a function to call with each new snapshot."""
     if console.is_terminal:
         # Standard error stays as it is: it goes to a file, and Rich would print it.
         with Live(panel(network, None), console=console, auto_refresh=False, redirect_stderr=False) as live:
@@ -93,7 +93,7 @@ def line(snapshot: Snapshot) -> str:
 
 
 def _cursors(snapshot: Snapshot) -> str:
-    """Outputs that lose something, the worst first."""
+    """Outputs with losses, the worst first."""
     lost = [name for name in snapshot.delivered if snapshot.delivered[name] < 100.0]  # noqa: PLR2004 - percent
     lost.sort(key=lambda name: snapshot.utilities.get(name, 1.0))
     if not lost:
@@ -113,7 +113,7 @@ def _few(names: Sequence[str], most: int) -> str:
 
 
 def panel(network: Network, snapshot: Snapshot | None) -> RenderableType:
-    """The network after a batch, cut to the terminal: drops and what has most load stay."""
+    """The network after a batch, cut to the terminal: drops and the highest loads stay."""
     return _Panel(network, snapshot)
 
 
@@ -144,7 +144,7 @@ def _head(snapshot: Snapshot | None, width: int) -> list[Text]:
 
 
 def _load(snapshot: Snapshot, width: int) -> Text:
-    """The load as a bar: what is done, what drops take, and where the limit lies."""
+    """The load as a bar: work done, work dropped, and the limit."""
     due, done, limit = snapshot.load, fmt.carried(snapshot), fmt.limit(snapshot)
     told = Text(" ").append(f"{fmt.load(due)} due", style="bold red" if due > limit else "bold green")
     told.append(f", {fmt.load(done)} done, ", style="" if done <= limit else "yellow")
@@ -316,7 +316,7 @@ def _texts(rows: list[_Row], snapshot: Snapshot | None, width: int) -> list[Text
 
 def _label(row: _Row) -> tuple[str, str, str]:
     prefix = row.prefix + ("… " if row.skips else "")
-    # What lies between is not seen: the arc's whole name says where it begins.
+    # The nodes in between are hidden, so the arc's full name shows its source.
     return prefix, fmt.plain(row.place if row.skips else row.node), f" {row.note}" if row.note else ""
 
 

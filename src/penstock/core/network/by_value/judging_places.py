@@ -33,7 +33,7 @@ class JudgingPlaces:
     #: judging began.
     views: dict[tuple[str, Group], Peeled]
     named: dict[str, str]  #: the subject of every place where rows can be dropped by value
-    by_chance: tuple[str, ...]  #: places where rows are dropped whatever their value
+    by_chance: tuple[str, ...]  #: places where rows are dropped regardless of their value
 
     @classmethod
     def of(cls, network: Network) -> "JudgingPlaces":

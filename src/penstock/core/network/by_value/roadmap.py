@@ -140,7 +140,7 @@ def coming(network: Network) -> dict[str, frozenset[str] | None]:
 
 @dataclass(frozen=True)
 class SemanticRoadMap(RoadMap):
-    """Plans with drops by value, in ascending order of what they shed."""
+    """Plans with drops by value, in ascending order of shed work."""
 
     copy: Unfolded  #: the network unfolded by cells
     shares: NDArray[np.float64]  #: share of rows that pass each of its spots, one row an entry
@@ -171,7 +171,7 @@ class SemanticRoadMap(RoadMap):
         )
 
     def entry(self, index: int) -> Entry:
-        """An entry by its number, with what drops by value keep."""
+        """An entry by its number, with the conditions of drops by value."""
         return replace(super().entry(index), predicates=self.cuts.predicates(self.shares[index]))
 
 

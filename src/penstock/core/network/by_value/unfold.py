@@ -46,7 +46,7 @@ class Spot:
 
     place: str  #: its name in the network
     arc: str  #: its name in the copy: an arc, or an input
-    label: Label | None  #: the cell; None if rows are dropped whatever their value
+    label: Label | None  #: the cell; None if rows are dropped regardless of their value
     view: Peeled | None  #: the subject at this place in terms of where judging began; None if it begins here
     ways: Ways  #: the paths of this cell's rows: the spots that they pass, by number, and how many rows pass
     rows: float  #: rows a second of this cell without drops
@@ -279,7 +279,7 @@ class _Unfolding:
         return found
 
     def _worth(self, output: Output, label: Label | None) -> float:
-        """What a row is worth to an output."""
+        """The utility of a row for an output."""
         grades = output.value.graded() if output.value is not None else []
         view = None if label is None else self.judging.tracer.value(output.name, label.group.columns)
         if label is None or view is None:
