@@ -64,7 +64,7 @@ def test_before_the_first_batch_it_waits(reader: Reader) -> None:
     head = reader.one()["head"]
     assert head["state"] == "waiting"
     assert head["verdict"]["level"] == "none"
-    assert head["target"] == "rows wait on average no longer than 2 s"
+    assert head["target"] == "the mean wait is at most 2 s"
     assert reader.news() == []
 
 
@@ -121,7 +121,7 @@ def test_the_verdict_of_a_rate_and_of_the_longest_wait(tmp_path: Path) -> None:
     found = {one["name"]: one["head"] for one in reader.news()}
     assert found["rate"]["verdict"] == {
         "level": "bad",
-        "text": "300 rows a second let through; 60% of rows are kept.",
+        "text": "300 rows a second kept; 60% of rows are kept.",
     }
     assert found["lag"]["verdict"]["level"] == "bad"
     assert "3 s of 2 s" in found["lag"]["verdict"]["text"]
@@ -135,7 +135,7 @@ def test_a_rate_counts_the_time_between_batches(tmp_path: Path) -> None:
         writer.now_s += 8.0
     assert Reader(tmp_path, writer).one()["head"]["verdict"] == {
         "level": "good",
-        "text": "60 rows a second let through; 60% of rows are kept.",
+        "text": "60 rows a second kept; 60% of rows are kept.",
     }
     writer.now_s += 3600.0
     writer.start(target="Throughput", target_s=None, target_rows_per_s=200.0)
@@ -411,9 +411,9 @@ class TestWhy:
     @pytest.mark.parametrize(
         ("mode", "must", "told"),
         [
-            ("enforce", "", "This very row is dropped: its coin"),
-            ("enforce", "vip", "This very row is dropped, unless it must be kept: its coin"),
-            ("dry_run", "vip", "This very row would be dropped, unless it must be kept: its coin"),
+            ("enforce", "", "This row is dropped: its coin"),
+            ("enforce", "vip", "This row is dropped, unless it must be kept: its coin"),
+            ("dry_run", "vip", "This row would be dropped, unless it must be kept: its coin"),
         ],
     )
     def test_a_row_is_not_called_dropped_that_may_be_one_of_those_that_must_be_kept(
@@ -427,7 +427,7 @@ class TestWhy:
         board.look()
         said = why(self.query(board), ["5"], ["1"])["text"]
         assert said[1].startswith(told)
-        assert ("A row with vip must be kept: it is, whatever its key." in said) == bool(must)
+        assert ("A row with vip is always kept, regardless of its key." in said) == bool(must)
 
     def backlog(self, folder: Path, salt: int | None = None) -> tuple[Any, Binding]:
         """A query whose first batch, without a plan, met a backlog."""

@@ -1,6 +1,6 @@
 """The columns that gate and probe share: a row's bucket, its coin, its arrival, its weight, must it be kept.
 
-A guard leaves a mark in the metadata of its weight column, by which its weights are told from other numbers. Spark
+A guard leaves a mark in the metadata of its weight column, which distinguishes its weights from other numbers. Spark
 keeps metadata when it reads Parquet or a table. JSON, Kafka, and functions with a schema of their own lose it.
 """
 
@@ -41,14 +41,14 @@ class RowColumns:
     """Which columns of a stream say what about a row; checked against a data frame when they are used."""
 
     key: tuple[str, ...]  #: columns whose values decide the bucket; none: all rows share one
-    #: Columns that tell rows apart; none: Kafka's topic, partition and offset, or else all columns.
+    #: Columns that identify a row; none: Kafka's topic, partition and offset, or else all columns.
     row: tuple[str, ...]
     arrival: str | None  #: column with the time of arrival; `None`: `arrival` or `timestamp`, if there is one
     keep: str | Column | None  #: rows that must be kept: a condition in SQL, or a column
     cost: str | None  #: column with a row's true cost in seconds, which then decides the bucket in place of the key
     weight: str  #: column with the weights
     cost_setting: str = "cost_column"  #: what the user knows `cost` by
-    worth: Worth | None = None  #: what rows are worth by a column's values, which is then told by the bucket as well
+    worth: Worth | None = None  #: the worth of rows by a column's values, which is then part of the bucket
     #: Whether the user named it, so that numbers in it are weights although no guard made them.
     weight_named: bool = True
     weight_setting: str = "weight"  #: what the user knows `weight` by
@@ -72,7 +72,7 @@ class RowColumns:
     def stratum(self, df: DataFrame) -> Column:
         """What the row's cost depends on, as a number whose low bits are the bucket: the hash of its key.
 
-        If rows differ in worth, the low bits tell the grade first, as `Worth.strata` has it.
+        If rows differ in worth, the low bits have the grade first, as in `Worth.strata`.
         """
         if self.cost is not None:
             self._type_of(df, self.cost_setting, self.cost, (NumericType,), "a column of numbers")
@@ -102,7 +102,7 @@ class RowColumns:
         return (*self.key, *row, *worth, *(() if self.cost is None else (self.cost,)))
 
     def types(self, df: DataFrame, row: Sequence[str] | None = None) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The types of the key's columns and of those that tell rows apart (the named ones), as Spark spells them."""
+        """The types of the key's columns and of those that identify a row (the named ones), as Spark spells them."""
         for name in self.key:
             self._type_of(df, "key", name)
         names = (*self.key, *(self.row if row is None else row))
@@ -116,7 +116,7 @@ class RowColumns:
         return F.shiftrightunsigned(hashed, 1)
 
     def arrival_s(self, df: DataFrame) -> Column | None:
-        """When the row arrived, in seconds since 1970; None if no column tells."""
+        """When the row arrived, in seconds since 1970; None if no column has it."""
         name = self.arrival_column(df)
         if name is None:
             return None
@@ -127,7 +127,7 @@ class RowColumns:
         return F.col(name).cast("double")
 
     def arrival_column(self, df: DataFrame) -> str | None:
-        """The column that tells when a row arrived: the one that is named, or a usual one; None if there is none."""
+        """The column with the arrival time of rows: the named one, or a usual one; None if there is none."""
         if self.arrival is not None:
             return self.arrival
         present = {column.lower(): column for column in df.columns}
@@ -169,14 +169,14 @@ class RowColumns:
             refuse_unmarked(df, self.weight, self.weight_setting)
 
     def incoming_weight(self, df: DataFrame) -> Column:
-        """How many rows this one already stands for."""
+        """The number of rows that this one already represents."""
         if not self.has_weight(df):
             return F.lit(1.0)
         self._type_of(df, "weight", self.weight, (NumericType,), "a column of numbers")
         return F.coalesce(F.col(f"`{self.weight}`").cast("double"), F.lit(1.0))
 
     def identity(self, df: DataFrame) -> tuple[str, ...]:
-        """The columns that tell rows apart."""
+        """The columns that identify a row."""
         for name in self.row:
             self._type_of(df, "row", name)
         if self.row:
@@ -188,7 +188,7 @@ class RowColumns:
         ]
         if not usable:
             raise PenstockError(
-                "row is missing: no column of the stream can be hashed; name columns that tell rows apart"
+                "row is missing: no column of the stream can be hashed; name columns that identify a row"
             )
         twice = next((name for name in usable if [one.lower() for one in usable].count(name.lower()) > 1), None)
         if twice:
@@ -273,7 +273,7 @@ def refuse_unmarked(df: DataFrame, name: str, setting: str, where: str = "the st
     """Numbers of the user's that happen to have the default name of weights."""
     if name.lower() in (one.lower() for one in df.columns) and maker(df, name) is None:
         raise PenstockError(
-            f"{where} has a column {name!r} that no guard made: if it says how many rows each row stands for, give "
+            f"{where} has a column {name!r} that no guard made: if it has weights, give "
             f"{setting}={name!r}; if not, rename it or give {setting}= another name"
         )
 

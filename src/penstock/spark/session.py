@@ -66,11 +66,11 @@ def local_session(
 
 
 def silence_stacks() -> None:
-    """Let Spark's loggers not print whole stacks where one line is told."""
+    """Keep Spark's loggers from printing stack traces where one line suffices."""
     # PySpark makes loggers of its own class, and calls them as no other can be called.
     for logger in (*map(PySparkLogger.getLogger, expected_errors.LOGGERS), logging.getLogger("py4j.clientserver")):
         logger.setLevel(logging.CRITICAL + 1)
-    # Spark's bridge tells a Ctrl-C with its stack, and to no logger of its own.
+    # Spark's bridge prints a Ctrl-C with its stack trace, through no separate logger.
     logging.getLogger().addFilter(lambda record: not record.getMessage().startswith("KeyboardInterrupt while"))
 
 

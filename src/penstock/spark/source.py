@@ -16,7 +16,7 @@ Options, with `rate = 1000` if no profile is named:
   `min_cost_ms`, 0.1, to `max_cost_ms`, 6.4, each given to as many keys as the others, at random).
 - `start`: when the profile begins, in seconds since 1970; by default when the query first starts.
 - `available`: that many rows are there at once and no more come; a batch read needs it.
-- `rows_per_batch`: at most so many in one micro-batch. `partitions` (2): over how many tasks rows are dealt in turn.
+- `rows_per_batch`: the maximum in one micro-batch. `partitions` (2): the number of tasks, which get rows in turn.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _ARROW = pa.schema(
     [
         ("row", pa.int64()),
         ("key", pa.int64()),
-        # Always UTC here, whatever the session's time zone: Spark reads the instant.
+        # Always UTC here, independent of the session's time zone: Spark reads the instant.
         ("arrival", pa.timestamp("us", "UTC")),
         ("cost_ms", pa.float64()),
         ("value", pa.float64()),
@@ -343,7 +343,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"rows": rows, "start_us": start["start_us"]}
 
     def reportLatestOffset(self) -> Offset | None:
-        """How far the profile has come whatever the limit: with the end offset, what waits at the source."""
+        """The offset of the profile without the limit; the difference to the end offset waits at the source."""
         return self._latest
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[RowRange]:

@@ -107,7 +107,7 @@ class Binder:
             if start is not None and start.fresh_s is not None:
                 thin = thinned(start, self._last_bound_s(batch))
             fits = share(start, query, newest, None if start is None else planned(), now_s)
-        except Exception as error:  # noqa: BLE001 - rows must flow whatever happened here
+        except Exception as error:  # noqa: BLE001 - rows must flow after any error here
             plan, note = None, " ".join(str(error).split()) or type(error).__name__
             _logger.warning("the plans in %s cannot be read, so rows pass: %s", self._plans.store.where, note)
         version = None if plan is None else plan.version

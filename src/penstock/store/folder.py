@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _UNFINISHED = re.compile(r"\..*\.[0-9a-f]{32}\.tmp")
 _LOCK_NAME = ".lock"
-#: After so long a file that was never published is assumed to be left by a dead writer.
+#: After this time an unpublished file is assumed to be left by a dead writer.
 STALE_S = 3600.0
 _NO_HARD_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
 #: Succeeds if it gets the lock that another process holds.

@@ -85,7 +85,7 @@ def purge(plans: Plans, bindings: Bindings, batch: int, now_s: float, keep: Keep
 def purge_plans(plans: Plans, bindings: Bindings, keep: Keep | None = None) -> None:
     """Delete the plans that no binding needs.
 
-    A batch is bound to the newest plan of its time, so versions ascend with batches, whatever clocks say. The newest
+    A batch is bound to the newest plan of its time, so versions ascend with batches, independent of clocks. The newest
     plans stay: a batch may be about to be bound to one of them.
     """
     keep = keep or _usual()

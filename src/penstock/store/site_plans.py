@@ -115,7 +115,7 @@ class SitePlans:
             try:
                 self._driver.handle(BatchEnded(now_s, batch, arrivals))
                 version = None if self._driver.loop.in_force is None else self._driver.loop.in_force.version
-            except Exception as error:  # noqa: BLE001 - whatever it is, rows pass unless `unplanned` refuses that
+            except Exception as error:  # noqa: BLE001 - after any error rows pass unless `unplanned` refuses that
                 unplanned(error)
                 note = " ".join(str(error).split()) or type(error).__name__
         return Binding(batch, "", now_s, version, note=note, offsets=batch_id)

@@ -1,4 +1,4 @@
-"""Who may see the page, and what a browser may do with it.
+"""Access control of the page, and its content security policy.
 
 Bound to loopback, the page serves this machine only. A request must use a loopback host name, which prevents DNS
 rebinding. Bound elsewhere, the page asks for a token. The token arrives once in the address and then as a cookie that

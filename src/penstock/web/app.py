@@ -89,7 +89,7 @@ def app(
         return JSONResponse(found)
 
     async def events(_: Request) -> Response:
-        # Tells nginx not to buffer events.
+        # nginx must not buffer events.
         at_once = {"X-Accel-Buffering": "no"}
         return StreamingResponse(_events(board, closing), media_type="text/event-stream", headers=at_once)
 

@@ -40,7 +40,7 @@ class Growing:
     """
 
     def __init__(self, most: int) -> None:
-        """Keep so many."""
+        """Keep at most this many."""
         self.kept: deque[Json] = deque(maxlen=most)
         self.count = 0
 

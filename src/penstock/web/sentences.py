@@ -78,7 +78,7 @@ def target(watch: Watch | None) -> str:
         return f"at most {watch.target_rows_per_s:,.0f} rows a second"
     if watch.target_s is None:
         return watch.target
-    what = "no row waits longer than" if watch.target == "MaxLag" else "rows wait on average no longer than"
+    what = "no row waits longer than" if watch.target == "MaxLag" else "the mean wait is at most"
     return f"{what} {seconds(watch.target_s)}"
 
 
@@ -100,7 +100,7 @@ def verdict(watch: Watch | None, recent: Sequence[Report], shown_state: str, sin
         span_s = recent[-1].end_s - since_s
         rate = kept / span_s if span_s > 0.0 else 0.0
         level = "good" if rate <= MISS * watch.target_rows_per_s else "bad"
-        return {"level": level, "text": _sentence(f"{when}{rate:,.0f} rows a second let through; {held}")}
+        return {"level": level, "text": _sentence(f"{when}{rate:,.0f} rows a second kept; {held}")}
     if not waited:
         return {"level": "none", "text": _sentence(f"{when}how long rows wait was not measured; {held}")}
     limit_s = watch.target_s if watch else None

@@ -304,7 +304,7 @@ def _sentences(answer: Json, mode: str) -> list[str]:
         said = [f"{share(keep, 1.0)} of the rows of this key {what}, the others are shed: {reason} ({plan})."]
     if (old := answer["backlog"]) is not None and old["age_s"] is None:
         said.append(
-            f"But this batch met a backlog: of rows that had waited longer than {seconds(old['grace_s'])}, fewer the "
+            f"But this batch had a backlog: of rows that had waited longer than {seconds(old['grace_s'])}, fewer the "
             f"older they were: of age a, {seconds(old['fresh_s'])} / a of them are kept ({TOO_OLD})."
         )
     said += _of_the_row(answer.get("row"), keep, mode, answer["must_keep"])
@@ -314,7 +314,7 @@ def _sentences(answer: Json, mode: str) -> list[str]:
     else:
         said.append("No row of its bucket was measured recently.")
     if answer["must_keep"]:
-        said.append(f"A row with {answer['must_keep']} must be kept: it is, whatever its key.")
+        said.append(f"A row with {answer['must_keep']} is always kept, regardless of its key.")
     return said
 
 
@@ -326,11 +326,11 @@ def _of_the_row(verdict: Json | None, keep: float, mode: str, must_keep: str) ->
     if verdict["kept"] is None:
         unless = " or must be kept" if must_keep else ""
         aged = f"had waited no longer than {seconds(verdict['oldest_s'])}{unless}"
-        return [f"This very row is kept if it {aged}: {coin}."]
+        return [f"This row is kept if it {aged}: {coin}."]
     would = mode == "dry_run"
     deed = "is kept" if verdict["kept"] else f"{'would be' if would else 'is'} dropped"
     unless = ", unless it must be kept" if must_keep and not verdict["kept"] else ""
-    return [f"This very row {deed}{unless}: {coin}, and rows up to {keep:.4f} {'would be' if would else 'are'} kept."]
+    return [f"This row {deed}{unless}: {coin}, and rows up to {keep:.4f} {'would be' if would else 'are'} kept."]
 
 
 def _thinned_batches(query: GuardedQuery) -> list[str]:
