@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,10 +21,7 @@ from penstock.web import sentences
 from penstock.web.followed import Followed, Json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from pathlib import Path
-
-    from numpy.typing import NDArray
 
     from penstock.messages.plan import KeepTable, Plan
 
@@ -62,21 +60,6 @@ class PlanTail:
             return None
 
 
-def merged(sketches: Iterable[bytes]) -> BucketCosts:
-    """The merged measurements of several reports."""
-    found = BucketCosts()
-    for sketch in sketches:
-        found.merge(BucketCosts.from_bytes(sketch))
-    return found
-
-
-def keep_shares(table: KeepTable | None) -> NDArray[np.float64]:
-    """The keep share of each of the gate's buckets."""
-    if table is None:
-        return np.ones(BUCKETS)
-    return np.resize(np.asarray(table.keep, np.float64), BUCKETS)
-
-
 def classes(costs: BucketCosts, table: KeepTable | None) -> list[dict[str, Any]]:
     r"""The classes of keys, cheapest first; none before the first measurement.
 
@@ -93,7 +76,7 @@ def classes(costs: BucketCosts, table: KeepTable | None) -> list[dict[str, Any]]
         return []
     each_s, weight = costs.costs_s()[seen], costs.weight[seen]
     octaves = np.floor(np.log2(np.maximum(each_s, CHEAPEST_S) / CHEAPEST_S)).astype(np.int64)
-    keep = keep_shares(table)[seen]
+    keep = (np.ones(BUCKETS) if table is None else np.resize(np.asarray(table.keep, np.float64), BUCKETS))[seen]
     work = weight * each_s
     found = []
     for octave in np.unique(octaves).tolist():
@@ -126,6 +109,82 @@ RECENT_S = 10.0
 UNSEEN = "it had no rows, or it ended while no guard was watching"
 
 
+@dataclass
+class Guards:
+    """The guard that writes the journal, and those before it."""
+
+    watch: Watch | None = None
+    ended: End | None = None
+    alarms: Alarms = field(default_factory=lambda: Alarms(0.0))
+    alive: Alive | None = None  #: the guard's last message on it since its start
+    starts: list[float] = field(default_factory=list)
+    #: Each watch with its first batch.
+    watches: deque[tuple[int, Watch]] = field(default_factory=lambda: deque(maxlen=MOST_WATCHES))
+
+    def start(self, watch: Watch) -> None:
+        """A guard has started."""
+        self.watch, self.ended, self.alarms, self.alive = watch, None, Alarms(watch.began_s), None
+        self.starts = [*self.starts[-MOST_STARTS + 1 :], watch.began_s]
+
+    def report(self, batch: int) -> None:
+        """The guard has reported a batch."""
+        self.ended = None
+        if self.watch is not None and (not self.watches or self.watches[-1][1] is not self.watch):
+            self.watches.append((batch, self.watch))
+
+
+@dataclass
+class Batches:
+    """What the reports of a query add up to, and batches without a report."""
+
+    totals: Totals = field(default_factory=Totals)
+    first_s: float | None = None  #: when the first of the summed batches began
+    recent: deque[Report] = field(default_factory=lambda: deque(maxlen=RECENT_REPORTS))
+    sketches: deque[bytes] = field(default_factory=lambda: deque(maxlen=COST_REPORTS))
+    missing: deque[Missing] = field(default_factory=lambda: deque(maxlen=MOST_MISSING))
+    newest: int | None = None  #: the newest batch with a report or a note that it has none
+    watched_anew: bool = False  #: whether a guard has started since then
+
+    def add(self, report: Report) -> bool:
+        """Add a report; false if its batch was replayed: it was judged by the same plan, row for row."""
+        if self.recent and report.sequence == self.recent[-1].sequence:
+            self.watched_anew = False
+            return False
+        self._find_gap(report.sequence, report.end_s)
+        self.newest = report.sequence
+        self.recent.append(report)
+        if report.cost_sketch:
+            self.sketches.append(report.cost_sketch)
+        self.totals.add(report)
+        self.first_s = report.start_s if self.first_s is None else self.first_s
+        return True
+
+    def miss(self, missing: Missing) -> None:
+        """Batches have no report, as the guard says."""
+        self._find_gap(missing.first, missing.told_s)
+        self.missing.append(missing)
+        self.newest = missing.last
+
+    def _find_gap(self, batch: int, now_s: float) -> None:
+        """Record missing batches between two guards. A running guard reports its own gaps."""
+        if self.watched_anew and self.newest is not None and self.newest < batch - 1:
+            self.missing.append(Missing(now_s, self.newest + 1, batch - 1, UNSEEN))
+        self.watched_anew = False
+
+    def latest(self) -> list[Report]:
+        """The reports of the last seconds."""
+        return [one for one in self.recent if one.end_s >= self.recent[-1].end_s - RECENT_S]
+
+    def since_s(self, starts: list[float]) -> float:
+        """The time from which the latest batches could have let rows through."""
+        latest = self.latest()
+        if not latest:
+            return 0.0
+        earlier = list(self.recent)[: -len(latest)]
+        ended_s = [one.end_s for one in earlier[-1:]] + starts[-1:]
+        return min(max(ended_s), latest[0].start_s) if earlier else latest[0].start_s
+
+
 class GuardedQuery(Followed):
     """One guard's folder, followed."""
 
@@ -134,48 +193,38 @@ class GuardedQuery(Followed):
     def __init__(self, identity: str, name: str, folder: Path) -> None:
         """Follow the guard that keeps its plans and reports in this folder."""
         super().__init__(identity, name, folder)
-        self.plan: Plan | None = None
-        self.watch: Watch | None = None
         self._forget()
 
     def _forget(self) -> None:
         """Reset all state."""
         self.points.clear()
         self.decisions.clear()
-        self._plans = PlanTail(self.folder / "plans")
+        self.plans = PlanTail(self.folder / "plans")
         self._tail: Tail | None = None
         self._replaced = False  # whether another query has started to write
-        self.plan, self.watch = None, None
-        self._ended: End | None = None
-        self._alarms = Alarms(0.0)
-        self._alive: Alive | None = None  # the guard's last message on it since its start
-        self._missing: deque[Missing] = deque(maxlen=MOST_MISSING)
-        self._newest: int | None = None  # the newest batch with a report or a note that it has none
-        self._watched_anew = False  # whether a guard has started since then
-        self._totals = Totals()
-        self._first_s: float | None = None  # when the first of the summed batches began
-        self._recent: deque[Report] = deque(maxlen=RECENT_REPORTS)
-        self._sketches: deque[bytes] = deque(maxlen=COST_REPORTS)
+        self.plan: Plan | None = None
+        self._guards, self._batches = Guards(), Batches()
         self._renewals = 0
         self._unreadable = 0
         self._gone = ""
-        self._starts: list[float] = []
-        self._watches: deque[tuple[int, Watch]] = deque(maxlen=MOST_WATCHES)  # with its first batch
         self._classes: list[Json] = []
 
     @property
-    def plans(self) -> PlanTail:
-        """The plans it follows."""
-        return self._plans
+    def watch(self) -> Watch | None:
+        """What the guard that writes the journal watches."""
+        return self._guards.watch
 
     @property
     def known_costs(self) -> BucketCosts:
         """Recent costs of rows."""
-        return merged(self._sketches)
+        found = BucketCosts()
+        for sketch in self._batches.sketches:
+            found.merge(BucketCosts.from_bytes(sketch))
+        return found
 
     def watch_of(self, batch: int) -> Watch | None:
         """The watch under which this batch was reported."""
-        earlier = [watch for first, watch in self._watches if first <= batch]
+        earlier = [watch for first, watch in self._guards.watches if first <= batch]
         return earlier[-1] if earlier else self.watch
 
     def look(self, now_s: float) -> None:
@@ -189,7 +238,7 @@ class GuardedQuery(Followed):
 
     def _follow(self) -> None:
         lines, plans = self._read()
-        if self._plans.restarts or self._replaced or (self._tail is not None and self._tail.restarts):
+        if self.plans.restarts or self._replaced or (self._tail is not None and self._tail.restarts):
             self._forget()
             self.generation += 1
             lines, plans = self._read()
@@ -206,7 +255,7 @@ class GuardedQuery(Followed):
         if newest is not None and (self._tail is None or self._tail.path != newest):
             self._replaced = self._tail is not None
             self._tail = Tail(newest)
-        return [] if self._tail is None else self._tail.news(), self._plans.news()
+        return [] if self._tail is None else self._tail.news(), self.plans.news()
 
     def _take_plan(self, plan: Plan) -> None:
         self.plan = plan
@@ -230,38 +279,25 @@ class GuardedQuery(Followed):
     def _take_line(self, text: str) -> None:
         match line_of(text):
             case Watch() as watch:
-                self.watch, self._ended, self._alarms = watch, None, Alarms(watch.began_s)
-                self._starts = [*self._starts[-MOST_STARTS + 1 :], watch.began_s]
-                self._watched_anew, self._alive = True, None
+                self._guards.start(watch)
+                self._batches.watched_anew = True
             case Report() as report:
                 self._take_report(report)
             case Missing() as missing:
-                self._find_gap(missing.first, missing.told_s)
-                self._missing.append(missing)
-                self._newest = missing.last
+                self._batches.miss(missing)
             case Alarms() as alarms:
-                self._alarms = alarms
+                self._guards.alarms = alarms
             case Alive() as alive:
-                self._alive = alive
+                self._guards.alive = alive
             case End() as end:
-                self._ended = end
+                self._guards.ended = end
             case None:
                 self._unreadable += 1
 
     def _take_report(self, report: Report) -> None:
-        if self._recent and report.sequence == self._recent[-1].sequence:
-            self._watched_anew = False
-            return  # A replayed batch: it was judged by the same plan, row for row.
-        self._ended = None
-        self._find_gap(report.sequence, report.end_s)
-        self._newest = report.sequence
-        if self.watch is not None and (not self._watches or self._watches[-1][1] is not self.watch):
-            self._watches.append((report.sequence, self.watch))
-        self._recent.append(report)
-        if report.cost_sketch:
-            self._sketches.append(report.cost_sketch)
-        self._totals.add(report)
-        self._first_s = report.start_s if self._first_s is None else self._first_s
+        if not self._batches.add(report):
+            return
+        self._guards.report(report.sequence)
         self.points.add(
             {
                 "n": report.sequence,
@@ -281,23 +317,18 @@ class GuardedQuery(Followed):
             }
         )
 
-    def _find_gap(self, batch: int, now_s: float) -> None:
-        """Record missing batches between two guards. A running guard reports its own gaps."""
-        if self._watched_anew and self._newest is not None and self._newest < batch - 1:
-            self._missing.append(Missing(now_s, self._newest + 1, batch - 1, UNSEEN))
-        self._watched_anew = False
-
     def _shown(self, now_s: float) -> Json:
         """The part of the state that is not a growing list."""
-        last = self._recent[-1] if self._recent else None
-        watch = self.watch
-        recent = [one for one in self._recent if last and one.end_s >= last.end_s - RECENT_S]
-        state = "gone" if self._gone else self._state(last, now_s)
+        guards, batches = self._guards, self._batches
+        watch, totals = guards.watch, batches.totals
+        last = batches.recent[-1] if batches.recent else None
+        state = sentences.state(watch, guards.ended, last, self.plan, guards.alarms, guards.alive, now_s=now_s)
+        state = "gone" if self._gone else state
         return {
             "folder": self.shown_as,
             "state": state,
             "trouble": self._gone,
-            "verdict": sentences.verdict(watch, recent, state, self._since_s(recent)),
+            "verdict": sentences.verdict(watch, batches.latest(), state, batches.since_s(guards.starts)),
             "guard": watch.guard if watch else "",
             "mode": watch.mode if watch else "",
             "policy": watch.policy if watch else (self.plan.policy if self.plan else ""),
@@ -305,35 +336,24 @@ class GuardedQuery(Followed):
             "target_kind": watch.target if watch else "",
             "target_s": watch.target_s if watch else None,
             "target_rows_per_s": watch.target_rows_per_s if watch else None,
-            "starts": self._starts,
+            "starts": guards.starts,
             "key": list(watch.key) if watch else [],
             "row": list(watch.row) if watch else [],
             "must_keep": watch.keep if watch else "",
-            "alarms": [*self._alarms.alarms, *sentences.missing(self._missing)],
-            "errors": self._alarms.errors,
+            "alarms": [*guards.alarms.alarms, *sentences.missing(batches.missing)],
+            "errors": guards.alarms.errors,
             "unreadable": self._unreadable,
-            "since_s": self._first_s,
-            "batches": self._totals.batches,
-            "rows_in": self._totals.rows_in,
-            "rows_kept": self._totals.rows_kept,
-            "rows_must_keep": self._totals.rows_must_keep,
-            "rows_shed": dict(self._totals.rows_shed),
-            "rows_would_shed": dict(self._totals.rows_would_shed),
+            "since_s": batches.first_s,
+            "batches": totals.batches,
+            "rows_in": totals.rows_in,
+            "rows_kept": totals.rows_kept,
+            "rows_must_keep": totals.rows_must_keep,
+            "rows_shed": dict(totals.rows_shed),
+            "rows_would_shed": dict(totals.rows_would_shed),
             "plan": self.plan.version if self.plan else None,
             "renewals": self._renewals,
             "costs": self._classes,
         }
-
-    def _state(self, last: Report | None, now_s: float) -> str:
-        return sentences.state(self.watch, self._ended, last, self.plan, self._alarms, self._alive, now_s=now_s)
-
-    def _since_s(self, recent: list[Report]) -> float:
-        """The time from which these batches could have let rows through."""
-        if not recent:
-            return 0.0
-        earlier = list(self._recent)[: -len(recent)]
-        ended_s = [one.end_s for one in earlier[-1:]] + self._starts[-1:]
-        return min(max(ended_s), recent[0].start_s) if earlier else recent[0].start_s
 
 
 def _newest(folder: Path) -> Path | None:
@@ -353,7 +373,7 @@ class FollowedSite(GuardedQuery):
 
     def _forget(self) -> None:
         super()._forget()
-        self._plans = _NoPlans(self.folder / ACCOUNT)
+        self.plans = _NoPlans(self.folder / ACCOUNT)
 
 
 class _NoPlans(PlanTail):

@@ -26,9 +26,8 @@ from penstock.web.sentences import seconds, share
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
-    from penstock.messages.plan import Backlog, Binding, Plan
+    from penstock.messages.plan import Backlog, Plan
     from penstock.store.report_log import Watch
     from penstock.web.followed import Json
     from penstock.web.guarded import GuardedQuery
@@ -134,22 +133,6 @@ class Thinned(NamedTuple):
         return {"grace_s": self.backlog.grace_s, "fresh_s": self.backlog.fresh_s, "age_s": age_s}
 
 
-def thinned(folder: Path, query: str, batch: int) -> Thinned | None:
-    """How a batch of a guard's query thinned its rows; None if it did not."""
-    bound = _binding(folder, query, batch)
-    return None if bound is None or bound.backlog is None else Thinned(bound.backlog, bound.bound_s)
-
-
-def share_that_fitted(folder: Path, query: str, batch: int) -> float:
-    """The factor on all keep shares of a batch that was too large."""
-    bound = _binding(folder, query, batch)
-    return 1.0 if bound is None else bound.share
-
-
-def _binding(folder: Path, query: str, batch: int) -> Binding | None:
-    return BindingLog(folder / "bindings" / query, make=False).get(batch)
-
-
 def seconds_since_1970(text: str) -> float:
     """A time as typed by a user.
 
@@ -195,10 +178,11 @@ def why(
     if watch.key and len(watch.key_types) != len(watch.key):
         raise PenstockError("this guard recorded no types of its key columns, so a key cannot be looked up")
     claim = _claim(query)
-    hashed = _hash("key", watch.key, watch.key_types, key)
+    hashed = xxhash64(*_typed("key", watch.key, watch.key_types, key))
     number = bucket(hashed, BUCKETS) if watch.key else 0
     plan = _plan_of(query, batch)
-    old = None if batch is None else thinned(query.folder, watch.query, batch)
+    bound = None if batch is None else BindingLog(query.folder / "bindings" / watch.query, make=False).get(batch)
+    old = Thinned(bound.backlog, bound.bound_s) if bound is not None and bound.backlog is not None else None
     arrival_s = seconds_since_1970(arrived) if arrived else None
     known = query.known_costs
     own_s = float(known.costs_s()[number]) if known.rows[number] > 0.0 else None
@@ -217,15 +201,15 @@ def why(
     if table is not None:
         answer |= {"keep": table.keep[place := number % table.buckets], "reason": table.reason(place)}
         limit = int(thresholds(table)[place])
-    fitted = 1.0 if batch is None else share_that_fitted(query.folder, watch.query, batch)
-    if fitted < 1.0:
-        limit = int(scaled(np.array([limit]), fitted)[0])
-        answer |= {"keep": answer["keep"] * fitted, "reason": TOO_MANY}
+    if bound is not None and bound.share < 1.0:  # the batch was too large
+        limit = int(scaled(np.array([limit]), bound.share)[0])
+        answer |= {"keep": answer["keep"] * bound.share, "reason": TOO_MANY}
     if old is not None and arrival_s is not None and old.threshold(arrival_s) < limit:
         limit = old.threshold(arrival_s)
         answer |= {"keep": old.share(arrival_s), "reason": TOO_OLD}
     if row and watch.row:
-        coin = _coin(_salt(watch, plan, claim), watch.row, watch.row_types, row)
+        hashed = xxhash64(_salt(watch, plan, claim), *_typed("row", watch.row, watch.row_types, row))
+        coin = int(coins_of_hashes(np.array([hashed], np.int64))[0])
         answer["row"] = _row_verdict(coin, limit, old if arrival_s is None else None)
     answer["text"] = _sentences(answer, watch.mode) + ([] if batch is not None else _thinned_batches(query))
     answer["earlier"] = _earlier(query, number)
@@ -255,17 +239,10 @@ def _salt(watch: Watch, plan: Plan | None, claim: Claim | None) -> int:
     return gate_salt(claim.seed if claim else 0, watch.guard)
 
 
-def _hash(what: str, columns: Sequence[str], kinds: Sequence[str], values: Sequence[str | None]) -> int:
-    if len(values) != len(columns):
+def _typed(what: str, columns: Sequence[str], kinds: Sequence[str], values: Sequence[str | None]) -> list[object]:
+    if not len(values) == len(columns) == len(kinds):
         raise PenstockError.setting(what, list(values), f"a value for each of {', '.join(columns) or 'no column'}")
-    return xxhash64(*[typed(text, kind) for text, kind in zip(values, kinds, strict=True)])
-
-
-def _coin(salt: int, columns: Sequence[str], kinds: Sequence[str], values: Sequence[str | None]) -> int:
-    if len(values) != len(columns) or len(kinds) != len(columns):
-        raise PenstockError.setting("row", list(values), f"a value for each of {', '.join(columns)}")
-    hashed = xxhash64(salt, *[typed(text, kind) for text, kind in zip(values, kinds, strict=True)])
-    return int(coins_of_hashes(np.array([hashed], np.int64))[0])
+    return [typed(text, kind) for text, kind in zip(values, kinds, strict=True)]
 
 
 def _plan_of(query: GuardedQuery, batch: int | None) -> Plan | None:
