@@ -1,21 +1,24 @@
 """`penstock reproduce PAPER`: the commands."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
+from rich.table import Table
 
 from penstock import hardware
 from penstock.cli import options
-from penstock.cli.printing import Paper, check_outputs, command_line, jobs_or_cores, named, progress_bar, tell
+from penstock.cli.printing import SCREEN, check_outputs, command_line, jobs_or_cores, print_files, progress_bar
+from penstock.core.settings import one_of
 from penstock.errors import PenstockError
+from penstock.output import write_files
 from penstock.sim import workload
 from penstock.sim.aurora import figures as aurora
 from penstock.sim.balanced import figures as plus
-from penstock.sim.figure import Figure
+from penstock.sim.figure import Figure, to_json, to_markdown
 from penstock.sim.las import figures as las
 from penstock.sim.osg import figures as osg
 from penstock.sim.osg.streams import MENTION, REACH, has_column
@@ -45,6 +48,74 @@ def _column(about: str) -> Any:  # noqa: ANN401 - the same
     return typer.Option(help=about, metavar="COLUMN")
 
 
+class _Outputs(NamedTuple):
+    """Where results go, and how many processes make them."""
+
+    jobs: int
+    out: Path | None
+    json_file: Path | None
+
+
+def _reproduce(
+    title: str,
+    paper: Any,  # noqa: ANN401 - a module with figures, their steps and an effort
+    given: dict[str, Any],
+    outputs: _Outputs,
+    makers: Mapping[str, Callable[[Any], Figure]] | None = None,
+    **effort: object,
+) -> None:
+    """Make one figure or all; print their claims, and write their files.
+
+    `given` are the options that repeat the command, `makers` other functions for some figures, `effort` further fields.
+    """
+    names = _named(given["figure"], paper)
+    json_file = check_outputs(outputs.out, outputs.json_file)
+    figures = []
+    with progress_bar() as progress, Workers(jobs_or_cores(outputs.jobs)) as workers:
+        for name in names:
+            done = partial(
+                progress.advance, progress.add_task(f"figure {name}", total=paper.tasks(name, given["runs"]))
+            )
+            own = paper.Effort(runs=given["runs"], seed=given["seed"], workers=workers, done=done, **effort)
+            figures.append({**paper.FIGURES, **(makers or {})}[name](own))
+    room, machine = paper.__name__.removesuffix(".figures"), hardware.describe()
+    made_by = command_line(f"penstock reproduce {room.rpartition('.')[2].replace('balanced', 'plus')}", given)
+    contents: dict[Path, bytes] = {}
+    if outputs.out is not None:
+        plot = import_module(f"{room}.plots").plot
+        for one in figures:
+            place = outputs.out / one.name
+            contents[place.with_suffix(".csv")] = one.to_csv().encode()
+            contents[place.with_suffix(".json")] = to_json([one], machine).encode()
+            contents[place.with_suffix(".png")] = plot(one)
+        page = to_markdown(
+            f"{title}: what the paper says, what was measured", figures, made_by, hardware.in_one_line(machine)
+        )
+        contents[outputs.out / ("claims.md" if len(figures) > 1 else f"{figures[0].name}.md")] = page.encode()
+    if json_file is not None:
+        contents[json_file] = to_json(figures, machine).encode()
+    write_files(contents)
+    for one in figures:
+        _print_claims(title, one)
+    SCREEN.print(f"Measured on {hardware.in_one_line(machine)}.", highlight=False)
+    print_files(contents)
+
+
+def _named(figure: str | None, paper: Any) -> list[str]:  # noqa: ANN401 - a module with figures
+    return list(paper.FIGURES) if figure is None else [one_of("--figure", figure, paper.FIGURES)]
+
+
+def _print_claims(title: str, figure: Figure) -> None:
+    """What the paper says, what was measured, and whether it holds."""
+    table = Table(
+        "claim", "paper says", "measured", "holds", title=f"{title}, figure {figure.figure}", title_justify="left"
+    )
+    for claim in figure.claims:
+        holds = "[green]yes[/green]" if claim.holds else "[red]no[/red]"
+        table.add_row(claim.claim, claim.paper, claim.measured, holds)
+    SCREEN.print(table)
+
+
 @group.command("las")
 def reproduce_las(  # noqa: PLR0913 - one argument an option
     *,
@@ -66,7 +137,7 @@ def reproduce_las(  # noqa: PLR0913 - one argument an option
     ] = None,
 ) -> None:
     """Load-Aware Shedding (Rivetti, Busnel, Querzoni, DEBS 2016): figures 4 to 7, eps, and ours against it (plus)."""
-    names = named(figure, las.FIGURES)
+    names = _named(figure, las)
     if (data is None) != (key is None):
         raise PenstockError("--data and --key go together: give a Parquet or CSV file and the name of its key column")
     if (cost is not None or arrival is not None) and data is None:
@@ -78,16 +149,9 @@ def reproduce_las(  # noqa: PLR0913 - one argument an option
     columns = {"data": data, "key": key, "cost": cost, "arrival": arrival}
     origin = {name: value and str(value) for name, value in columns.items()} if data is not None else None
     recorded = _recorded(data, key, cost, arrival, seed) if data is not None and key is not None else None
-    json_file = check_outputs(out, json_file)
-    makers: dict[str, Callable[[las.Effort], Figure]] = {
-        **las.FIGURES,
-        "7": partial(las.figure_7, recorded=recorded, origin=origin),
-    }
-    with _steps(names, jobs, partial(las.tasks, runs=runs)) as steps:
-        figures = [makers[name](las.Effort(runs=runs, seed=seed, epsilon=eps, **step)) for name, step in steps]
     given = {"figure": figure, "runs": runs, "seed": seed, "eps": eps, **columns}
-    command = command_line("penstock reproduce las", given)
-    tell(Paper("LAS", "penstock.sim.las.plots"), figures, out, json_file, command, hardware.describe())
+    makers = {"7": partial(las.figure_7, recorded=recorded, origin=origin)}
+    _reproduce("LAS", las, given, _Outputs(jobs, out, json_file), makers, epsilon=eps)
 
 
 @group.command("aurora")
@@ -101,12 +165,8 @@ def reproduce_aurora(
     json_file: options.Json = None,
 ) -> None:
     """Load shedding in Aurora (Tatbul et al., VLDB 2003): figures 9 to 12, and road maps beyond the paper (plus)."""
-    names = named(figure, aurora.FIGURES)
-    json_file = check_outputs(out, json_file)
-    with _steps(names, jobs, partial(aurora.tasks, runs=runs)) as steps:
-        figures = [aurora.FIGURES[name](aurora.Effort(runs=runs, seed=seed, **step)) for name, step in steps]
-    command = command_line("penstock reproduce aurora", {"figure": figure, "runs": runs, "seed": seed})
-    tell(Paper("Aurora", "penstock.sim.aurora.plots"), figures, out, json_file, command, hardware.describe())
+    given = {"figure": figure, "runs": runs, "seed": seed}
+    _reproduce("Aurora", aurora, given, _Outputs(jobs, out, json_file))
 
 
 @group.command("osg")
@@ -129,15 +189,10 @@ def reproduce_osg(  # noqa: PLR0913 - one argument an option
     if figure == "12":
         there = "it to 'penstock bench grouping --figure-12'"
         raise PenstockError.setting("--figure", figure, there, "Figure 12 is a prototype's, run on Spark")
-    names = named(figure, osg.FIGURES)
     _check_osg_data(figure, data, key, cost, rows)
-    json_file = check_outputs(out, json_file)
-    makers = {name: _osg_maker(name, data, key, cost, seed) for name in names}
-    with _steps(names, jobs, partial(osg.tasks, runs=runs)) as steps:
-        figures = [makers[name](osg.Effort(runs=runs, seed=seed, rows=rows, **step)) for name, step in steps]
     given = {"figure": figure, "runs": runs, "seed": seed, "rows": rows, "data": data, "key": key, "cost": cost}
-    command = command_line("penstock reproduce osg", given)
-    tell(Paper("OSG", "penstock.sim.osg.plots"), figures, out, json_file, command, hardware.describe())
+    makers = {} if data is None else {str(figure): _osg_maker(str(figure), data, key, cost, seed)}
+    _reproduce("OSG", osg, given, _Outputs(jobs, out, json_file), makers, rows=rows)
 
 
 @group.command("plus")
@@ -151,12 +206,8 @@ def reproduce_plus(
     json_file: options.Json = None,
 ) -> None:
     """One policy for cost, worth and fairness: each paper's scenario by its own measure, and what estimates cost."""
-    names = named(figure, plus.FIGURES)
-    json_file = check_outputs(out, json_file)
-    with _steps(names, jobs, partial(plus.tasks, runs=runs)) as steps:
-        figures = [plus.FIGURES[name](plus.Effort(runs=runs, seed=seed, **step)) for name, step in steps]
-    command = command_line("penstock reproduce plus", {"figure": figure, "runs": runs, "seed": seed})
-    tell(Paper("Balanced", "penstock.sim.balanced.plots"), figures, out, json_file, command, hardware.describe())
+    given = {"figure": figure, "runs": runs, "seed": seed}
+    _reproduce("Balanced", plus, given, _Outputs(jobs, out, json_file))
 
 
 @group.command("themis")
@@ -173,26 +224,10 @@ def reproduce_themis(  # noqa: PLR0913 - one argument an option
     cpu: Annotated[str | None, _column("Its column of CPU use in percent; cpu if not given.")] = None,
 ) -> None:
     """THEMIS (Kalyvianaki et al., SIGMOD 2016): figures 6 to 14, sections 7.5 and 7.6, and ours beside it (plus)."""
-    names = named(figure, themis.FIGURES)
+    _named(figure, themis)
     traces = _traces(figure, data, node, cpu, seed)
-    json_file = check_outputs(out, json_file)
-    with _steps(names, jobs, partial(themis.tasks, runs=runs)) as steps:
-        figures = [
-            themis.FIGURES[name](themis.Effort(runs=runs, seed=seed, traces=traces, **step)) for name, step in steps
-        ]
     given = {"figure": figure, "runs": runs, "seed": seed, "data": data, "node": node, "cpu": cpu}
-    command = command_line("penstock reproduce themis", given)
-    tell(Paper("THEMIS", "penstock.sim.themis.plots"), figures, out, json_file, command, hardware.describe())
-
-
-@contextmanager
-def _steps(
-    names: Sequence[str], jobs: int, tasks: Callable[[str], int]
-) -> Iterator[Iterator[tuple[str, dict[str, Any]]]]:
-    """Each figure in turn, with the workers and the progress that its effort is given."""
-    with progress_bar() as progress, Workers(jobs_or_cores(jobs)) as workers:
-        bars = ((name, progress.add_task(f"figure {name}", total=tasks(name))) for name in names)
-        yield ((name, {"workers": workers, "done": partial(progress.advance, bar)}) for name, bar in bars)
+    _reproduce("THEMIS", themis, given, _Outputs(jobs, out, json_file), traces=traces)
 
 
 def _recorded(data: Path, key: str, cost: str | None, arrival: str | None, seed: int) -> Stream:
@@ -203,12 +238,8 @@ def _recorded(data: Path, key: str, cost: str | None, arrival: str | None, seed:
     return Stream(keys, costs, workload.arrivals(len(keys), float(costs.mean())), items)
 
 
-def _osg_maker(
-    figure: str, data: Path | None, key: str | None, cost: str | None, seed: int
-) -> Callable[[osg.Effort], Figure]:
-    """The function that makes the figure, with a recorded stream instead of the synthetic one if given."""
-    if data is None:
-        return osg.FIGURES[figure]
+def _osg_maker(figure: str, data: Path, key: str | None, cost: str | None, seed: int) -> Callable[[osg.Effort], Figure]:
+    """The function that makes the figure with a recorded stream instead of the synthetic one."""
     if cost is None and has_column(data, _COST):
         cost = _COST
     application, make = _APPLICATIONS[figure]

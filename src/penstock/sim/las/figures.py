@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.sim import parallel, workload
-from penstock.sim.figure import Figure, Row, spread
+from penstock.sim.figure import Claim, Figure, Row, spread
 from penstock.sim.las import claims as las_claims
 from penstock.sim.las.compiled_load_aware import Tuning
 from penstock.sim.las.runs import ALGORITHMS, LasRun, Measured, RunResult, Setting, memory_bytes, synthetic_run
@@ -43,28 +43,32 @@ class Effort(parallel.Effort):
     epsilon: float = Setting().epsilon
 
 
-def figure_4(effort: Effort) -> Figure:
-    """Average queuing latency against under-provisioning."""
-    rows = _sweep(
-        effort,
-        "under_provisioning",
-        [(u, Setting(under_provisioning=u, epsilon=effort.epsilon)) for u in UNDER_PROVISIONING],
-    )
-    return Figure("las", "4", _parameters(effort, without=("under_provisioning",)), rows, las_claims.figure_4(rows))
+#: Figures over one parameter: latency and shedding ratio by load, by distribution of keys, by precision of the sketch.
+_SWEEPS: dict[str, tuple[str, tuple[Any, ...], Callable[[list[Row]], list[Claim]]]] = {
+    "4": ("under_provisioning", UNDER_PROVISIONING, las_claims.figure_4),
+    "5": ("distribution", DISTRIBUTIONS, las_claims.figure_5),
+    "eps": ("epsilon", EPSILONS, las_claims.figure_eps),
+}
 
 
-def figure_5(effort: Effort) -> Figure:
-    """Latency and shedding ratio against the distribution of keys."""
-    rows = _sweep(
-        effort, "distribution", [(name, Setting(distribution=name, epsilon=effort.epsilon)) for name in DISTRIBUTIONS]
-    )
-    return Figure("las", "5", _parameters(effort, without=("distribution",)), rows, las_claims.figure_5(rows))
-
-
-def figure_eps(effort: Effort) -> Figure:
-    """Latency and shedding ratio against the precision of the sketch."""
-    rows = _sweep(effort, "epsilon", [(eps, Setting(epsilon=eps)) for eps in EPSILONS])
-    return Figure("las", "eps", _parameters(effort, without=("epsilon",)), rows, las_claims.figure_eps(rows))
+def _swept(figure: str, effort: Effort) -> Figure:
+    varied, points, claims = _SWEEPS[figure]
+    rows: list[Row] = []
+    for value in points:
+        setting = replace(Setting(), **{"epsilon": effort.epsilon, varied: value})
+        results = _run(effort, setting, ALGORITHMS)
+        for algorithm in ALGORITHMS:
+            after, base = ([result[name].after_nop for result in results] for name in (algorithm, "base_line"))
+            whole, whole_base = ([result[name].whole_stream for result in results] for name in (algorithm, "base_line"))
+            rows.append(
+                {
+                    varied: value,
+                    "algorithm": algorithm,
+                    **_measures(after, base, setting.target_s),
+                    "whole_stream": _measures(whole, whole_base, setting.target_s),
+                }
+            )
+    return Figure("las", figure, _parameters(effort, without=(varied,)), rows, claims(rows))
 
 
 def figure_6(effort: Effort) -> Figure:
@@ -191,11 +195,11 @@ def figure_plus(effort: Effort) -> Figure:
 
 #: Every figure by the name a user gives.
 FIGURES: dict[str, Callable[[Effort], Figure]] = {
-    "4": figure_4,
-    "5": figure_5,
+    "4": partial(_swept, "4"),
+    "5": partial(_swept, "5"),
     "6": figure_6,
     "7": figure_7,
-    "eps": figure_eps,
+    "eps": partial(_swept, "eps"),
     "plus": figure_plus,
 }
 
@@ -203,14 +207,8 @@ FIGURES: dict[str, Callable[[Effort], Figure]] = {
 def tasks(figure: str, runs: int) -> int:
     """The number of progress steps that a figure reports."""
     settings = len({setting for _, _, setting in _VARIANTS})
-    return {
-        "4": len(UNDER_PROVISIONING) * runs,
-        "5": len(DISTRIBUTIONS) * runs,
-        "6": runs,
-        "7": len(SERIES_ALGORITHMS),
-        "eps": len(EPSILONS) * runs,
-        "plus": settings * runs + min(runs, _PHASE_RUNS),
-    }[figure]
+    once = {"6": runs, "7": len(SERIES_ALGORITHMS), "plus": settings * runs + min(runs, _PHASE_RUNS)}
+    return once[figure] if figure in once else len(_SWEEPS[figure][1]) * runs
 
 
 def _run(effort: Effort, setting: Setting, algorithms: tuple[str, ...]) -> list[dict[str, RunResult]]:
@@ -220,26 +218,6 @@ def _run(effort: Effort, setting: Setting, algorithms: tuple[str, ...]) -> list[
 
 def _synthetic_results(run: int, *, setting: Setting, seed: int, algorithms: tuple[str, ...]) -> dict[str, RunResult]:
     return synthetic_run(setting, run, seed).results(algorithms)
-
-
-def _sweep(effort: Effort, name: str, points: list[tuple[Any, Setting]]) -> list[Row]:
-    rows: list[Row] = []
-    for value, setting in points:
-        results = _run(effort, setting, ALGORITHMS)
-        for algorithm in ALGORITHMS:
-            after = [result[algorithm].after_nop for result in results]
-            whole = [result[algorithm].whole_stream for result in results]
-            base = [result["base_line"].after_nop for result in results]
-            whole_base = [result["base_line"].whole_stream for result in results]
-            rows.append(
-                {
-                    name: value,
-                    "algorithm": algorithm,
-                    **_measures(after, base, setting.target_s),
-                    "whole_stream": _measures(whole, whole_base, setting.target_s),
-                }
-            )
-    return rows
 
 
 def _measures(measured: list[Measured], base_line: list[Measured], target_s: float) -> Row:

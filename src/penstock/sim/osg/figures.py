@@ -91,38 +91,45 @@ class Measured(NamedTuple):
 Run = dict[str, Measured]
 
 
-#: Figures over one parameter: completion time and throughput by distribution of keys, speed-up by over-provisioning,
+class Sweep(NamedTuple):
+    """A figure over one parameter: its name in rows and in a setting, the points, the claims, and the rest of it."""
+
+    varied: str
+    field: str
+    points: tuple[Any, ...]
+    claims: Callable[[list[Row]], list[Claim]]
+    setting: Setting = Setting()
+
+    def rows(self, effort: Effort) -> list[Row]:
+        """A row for each point and algorithm."""
+        found: list[Row] = []
+        for value in self.points:
+            runs = _run(effort, replace(self.setting, **{self.field: value}), ALGORITHMS)
+            found += [{self.varied: value, **row} for row in _rows(runs, ALGORITHMS)]
+        return found
+
+
+#: Completion time and throughput by distribution of keys, speed-up by over-provisioning and by the highest cost,
 #: completion time by number of costs, speed-up by number of instances.
-_BY_DISTRIBUTION = [(name, Setting(distribution=name)) for name in DISTRIBUTIONS]
-_SWEEPS: dict[str, tuple[str, list[tuple[Any, Setting]], Callable[[list[Row]], list[Claim]]]] = {
-    "4": ("distribution", _BY_DISTRIBUTION, osg_claims.figure_4),
-    "5": ("distribution", _BY_DISTRIBUTION, osg_claims.figure_5),
-    "6": (
-        "over_provisioning",
-        [(load, Setting(over_provisioning=load)) for load in OVER_PROVISIONING],
-        osg_claims.figure_6,
-    ),
-    "8": ("w_n", [(values, Setting(cost_values=values)) for values in COST_VALUES], osg_claims.figure_8),
-    "9": ("k", [(instances, Setting(instances=instances)) for instances in INSTANCES], osg_claims.figure_9),
+_SWEEPS = {
+    "4": Sweep("distribution", "distribution", DISTRIBUTIONS, osg_claims.figure_4),
+    "5": Sweep("distribution", "distribution", DISTRIBUTIONS, osg_claims.figure_5),
+    "6": Sweep("over_provisioning", "over_provisioning", OVER_PROVISIONING, osg_claims.figure_6),
+    "7": Sweep("max_w_ms", "most_ms", MOST_MS, osg_claims.figure_7, Setting(least_ms=LEAST_MS, most_ms=LEAST_MS)),
+    "8": Sweep("w_n", "cost_values", COST_VALUES, osg_claims.figure_8),
+    "9": Sweep("k", "instances", INSTANCES, osg_claims.figure_9),
 }
 
 
 def _swept(figure: str, effort: Effort) -> Figure:
-    varied, points, claims = _SWEEPS[figure]
-    rows = _sweep(effort, varied, points)
-    return Figure("osg", figure, _parameters(effort, varied), rows, claims(rows))
-
-
-def figure_7(effort: Effort) -> Figure:
-    """Speed-up against the highest cost."""
-    rows = _sweep(effort, "max_w_ms", [(most, Setting(least_ms=LEAST_MS, most_ms=most)) for most in MOST_MS])
-    parameters = _parameters(effort, "max_w_ms") | {"min_w_ms": LEAST_MS}
-    return Figure("osg", "7", parameters, rows, osg_claims.figure_7(rows))
+    sweep = _SWEEPS[figure]
+    rows, parameters = sweep.rows(effort), _parameters(effort, sweep.varied)
+    return Figure("osg", figure, parameters | {"min_w_ms": sweep.setting.least_ms}, rows, sweep.claims(rows))
 
 
 def figure_10(effort: Effort) -> Figure:
     """Speed-up against the precision of the sketch; OSG's also when matrices are sent at the first check."""
-    rows = _sweep(effort, "epsilon", [(epsilon, Setting(epsilon=epsilon)) for epsilon in EPSILONS])
+    rows = Sweep("epsilon", "epsilon", EPSILONS, lambda _: []).rows(effort)
     early: list[Row] = []
     for epsilon in EPSILONS:
         runs = _run(effort, Setting(epsilon=epsilon, first_check=True), ("round_robin", "osg"))
@@ -164,14 +171,12 @@ def figure_13(effort: Effort, recorded: KeyedStream | None = None, origin: Row |
 
     `recorded` is a stream to run instead of the synthetic ones, `origin` describes its source.
     """
-    rows, messages, parameters = _application(effort, MENTION, recorded, origin)
-    return Figure("osg", "13", parameters, rows, osg_claims.figure_13(rows, messages))
+    return _application(effort, "13", MENTION, recorded, origin)
 
 
 def figure_14(effort: Effort, recorded: KeyedStream | None = None, origin: Row | None = None) -> Figure:
     """The reach application: average completion time against the number of instances; as `figure_13`."""
-    rows, messages, parameters = _application(effort, REACH, recorded, origin)
-    return Figure("osg", "14", parameters, rows, osg_claims.figure_14(rows, messages))
+    return _application(effort, "14", REACH, recorded, origin)
 
 
 def figure_plus(effort: Effort) -> Figure:
@@ -251,9 +256,7 @@ def figure_readings(effort: Effort) -> Figure:
 
 #: Every figure by the name a user gives.
 FIGURES: dict[str, Callable[[Effort], Figure]] = {
-    **{name: partial(_swept, name) for name in ("4", "5", "6")},
-    "7": figure_7,
-    **{name: partial(_swept, name) for name in ("8", "9")},
+    **{name: partial(_swept, name) for name in _SWEEPS},
     "10": figure_10,
     "11": figure_11,
     "13": figure_13,
@@ -269,21 +272,13 @@ def tasks(figure: str, runs: int) -> int:
     if figure in {"13", "14", "batches"}:
         return len(BATCHED if figure == "batches" else APPLICATION_INSTANCES) * min(runs, APPLICATION_RUNS)
     points = {
-        **{name: len(points) for name, (_, points, _) in _SWEEPS.items()},
-        "7": len(MOST_MS),
+        **{name: len(sweep.points) for name, sweep in _SWEEPS.items()},
         "10": 2 * len(EPSILONS),
         "11": 1,
         "plus": len(FEEDBACK_MS) * len(PLUS_DISTRIBUTIONS) + len(REPORT_ROWS) * len(REPORT_FEEDBACK_MS),
         "readings": len(READINGS) * len(READING_LOADS),
     }
     return points[figure] * runs
-
-
-def _sweep(effort: Effort, name: str, points: list[tuple[Any, Setting]]) -> list[Row]:
-    rows: list[Row] = []
-    for value, setting in points:
-        rows += [{name: value, **row} for row in _rows(_run(effort, setting, ALGORITHMS), ALGORITHMS)]
-    return rows
 
 
 def _run(effort: Effort, setting: Setting, algorithms: tuple[str, ...]) -> list[Run]:
@@ -334,8 +329,8 @@ def _first_and_again(result: Result, change: int) -> tuple[int | None, int | Non
 
 
 def _application(
-    effort: Effort, application: Application, recorded: KeyedStream | None, origin: Row | None
-) -> tuple[list[Row], list[int], Row]:
+    effort: Effort, figure: str, application: Application, recorded: KeyedStream | None, origin: Row | None
+) -> Figure:
     runs = min(effort.runs, APPLICATION_RUNS)
     length = effort.rows or application.rows
     one = partial(_on_application, application=application, rows=length, recorded=recorded, seed=effort.seed)
@@ -355,7 +350,9 @@ def _application(
         **stream.facts,
         "rows_of_the_paper": application.rows,
     }
-    return found, [run["osg"].messages for run in measured.values()], parameters
+    messages = [run["osg"].messages for run in measured.values()]
+    claims = {"13": osg_claims.figure_13, "14": osg_claims.figure_14}[figure]
+    return Figure("osg", figure, parameters, found, claims(found, messages))
 
 
 def _on_application(
