@@ -48,6 +48,28 @@ def _column(about: str) -> Any:  # noqa: ANN401 - the same
     return typer.Option(help=about, metavar="COLUMN")
 
 
+class _Paper(NamedTuple):
+    """A paper: its name, its command, its figures with their steps, and the module that draws them."""
+
+    title: str
+    command: str
+    figures: Mapping[str, Callable[[Any], Figure]]
+    tasks: Callable[[str, int], int]
+    effort: Callable[..., object]
+    plots: str  #: loaded when figures are drawn
+
+    def named(self, figure: str | None) -> list[str]:
+        """The figures to make: all of them, or the one that is asked for."""
+        return list(self.figures) if figure is None else [one_of("--figure", figure, self.figures)]
+
+
+_LAS = _Paper("LAS", "las", las.FIGURES, las.tasks, las.Effort, "penstock.sim.las.plots")
+_AURORA = _Paper("Aurora", "aurora", aurora.FIGURES, aurora.tasks, aurora.Effort, "penstock.sim.aurora.plots")
+_OSG = _Paper("OSG", "osg", osg.FIGURES, osg.tasks, osg.Effort, "penstock.sim.osg.plots")
+_PLUS = _Paper("Balanced", "plus", plus.FIGURES, plus.tasks, plus.Effort, "penstock.sim.balanced.plots")
+_THEMIS = _Paper("THEMIS", "themis", themis.FIGURES, themis.tasks, themis.Effort, "penstock.sim.themis.plots")
+
+
 class _Outputs(NamedTuple):
     """Where results go, and how many processes make them."""
 
@@ -57,8 +79,7 @@ class _Outputs(NamedTuple):
 
 
 def _reproduce(
-    title: str,
-    paper: Any,  # noqa: ANN401 - a module with figures, their steps and an effort
+    paper: _Paper,
     given: dict[str, Any],
     outputs: _Outputs,
     makers: Mapping[str, Callable[[Any], Figure]] | None = None,
@@ -68,7 +89,7 @@ def _reproduce(
 
     `given` are the options that repeat the command, `makers` other functions for some figures, `effort` further fields.
     """
-    names = _named(given["figure"], paper)
+    names = paper.named(given["figure"])
     json_file = check_outputs(outputs.out, outputs.json_file)
     figures = []
     with progress_bar() as progress, Workers(jobs_or_cores(outputs.jobs)) as workers:
@@ -76,33 +97,29 @@ def _reproduce(
             done = partial(
                 progress.advance, progress.add_task(f"figure {name}", total=paper.tasks(name, given["runs"]))
             )
-            own = paper.Effort(runs=given["runs"], seed=given["seed"], workers=workers, done=done, **effort)
-            figures.append({**paper.FIGURES, **(makers or {})}[name](own))
-    room, machine = paper.__name__.removesuffix(".figures"), hardware.describe()
-    made_by = command_line(f"penstock reproduce {room.rpartition('.')[2].replace('balanced', 'plus')}", given)
+            own = paper.effort(runs=given["runs"], seed=given["seed"], workers=workers, done=done, **effort)
+            figures.append({**paper.figures, **(makers or {})}[name](own))
+    machine = hardware.describe()
+    made_by = command_line(f"penstock reproduce {paper.command}", given)
     contents: dict[Path, bytes] = {}
     if outputs.out is not None:
-        plot = import_module(f"{room}.plots").plot
+        plot = import_module(paper.plots).plot
         for one in figures:
             place = outputs.out / one.name
             contents[place.with_suffix(".csv")] = one.to_csv().encode()
             contents[place.with_suffix(".json")] = to_json([one], machine).encode()
             contents[place.with_suffix(".png")] = plot(one)
         page = to_markdown(
-            f"{title}: what the paper says, what was measured", figures, made_by, hardware.in_one_line(machine)
+            f"{paper.title}: what the paper says, what was measured", figures, made_by, hardware.in_one_line(machine)
         )
         contents[outputs.out / ("claims.md" if len(figures) > 1 else f"{figures[0].name}.md")] = page.encode()
     if json_file is not None:
         contents[json_file] = to_json(figures, machine).encode()
     write_files(contents)
     for one in figures:
-        _print_claims(title, one)
+        _print_claims(paper.title, one)
     SCREEN.print(f"Measured on {hardware.in_one_line(machine)}.", highlight=False)
     print_files(contents)
-
-
-def _named(figure: str | None, paper: Any) -> list[str]:  # noqa: ANN401 - a module with figures
-    return list(paper.FIGURES) if figure is None else [one_of("--figure", figure, paper.FIGURES)]
 
 
 def _print_claims(title: str, figure: Figure) -> None:
@@ -137,7 +154,7 @@ def reproduce_las(  # noqa: PLR0913 - one argument an option
     ] = None,
 ) -> None:
     """Load-Aware Shedding (Rivetti, Busnel, Querzoni, DEBS 2016): figures 4 to 7, eps, and ours against it (plus)."""
-    names = _named(figure, las)
+    names = _LAS.named(figure)
     if (data is None) != (key is None):
         raise PenstockError("--data and --key go together: give a Parquet or CSV file and the name of its key column")
     if (cost is not None or arrival is not None) and data is None:
@@ -151,7 +168,7 @@ def reproduce_las(  # noqa: PLR0913 - one argument an option
     recorded = _recorded(data, key, cost, arrival, seed) if data is not None and key is not None else None
     given = {"figure": figure, "runs": runs, "seed": seed, "eps": eps, **columns}
     makers = {"7": partial(las.figure_7, recorded=recorded, origin=origin)}
-    _reproduce("LAS", las, given, _Outputs(jobs, out, json_file), makers, epsilon=eps)
+    _reproduce(_LAS, given, _Outputs(jobs, out, json_file), makers, epsilon=eps)
 
 
 @group.command("aurora")
@@ -166,7 +183,7 @@ def reproduce_aurora(
 ) -> None:
     """Load shedding in Aurora (Tatbul et al., VLDB 2003): figures 9 to 12, and road maps beyond the paper (plus)."""
     given = {"figure": figure, "runs": runs, "seed": seed}
-    _reproduce("Aurora", aurora, given, _Outputs(jobs, out, json_file))
+    _reproduce(_AURORA, given, _Outputs(jobs, out, json_file))
 
 
 @group.command("osg")
@@ -192,7 +209,7 @@ def reproduce_osg(  # noqa: PLR0913 - one argument an option
     _check_osg_data(figure, data, key, cost, rows)
     given = {"figure": figure, "runs": runs, "seed": seed, "rows": rows, "data": data, "key": key, "cost": cost}
     makers = {} if data is None else {str(figure): _osg_maker(str(figure), data, key, cost, seed)}
-    _reproduce("OSG", osg, given, _Outputs(jobs, out, json_file), makers, rows=rows)
+    _reproduce(_OSG, given, _Outputs(jobs, out, json_file), makers, rows=rows)
 
 
 @group.command("plus")
@@ -207,7 +224,7 @@ def reproduce_plus(
 ) -> None:
     """One policy for cost, worth and fairness: each paper's scenario by its own measure, and what estimates cost."""
     given = {"figure": figure, "runs": runs, "seed": seed}
-    _reproduce("Balanced", plus, given, _Outputs(jobs, out, json_file))
+    _reproduce(_PLUS, given, _Outputs(jobs, out, json_file))
 
 
 @group.command("themis")
@@ -224,10 +241,10 @@ def reproduce_themis(  # noqa: PLR0913 - one argument an option
     cpu: Annotated[str | None, _column("Its column of CPU use in percent; cpu if not given.")] = None,
 ) -> None:
     """THEMIS (Kalyvianaki et al., SIGMOD 2016): figures 6 to 14, sections 7.5 and 7.6, and ours beside it (plus)."""
-    _named(figure, themis)
+    _THEMIS.named(figure)
     traces = _traces(figure, data, node, cpu, seed)
     given = {"figure": figure, "runs": runs, "seed": seed, "data": data, "node": node, "cpu": cpu}
-    _reproduce("THEMIS", themis, given, _Outputs(jobs, out, json_file), traces=traces)
+    _reproduce(_THEMIS, given, _Outputs(jobs, out, json_file), traces=traces)
 
 
 def _recorded(data: Path, key: str, cost: str | None, arrival: str | None, seed: int) -> Stream:
