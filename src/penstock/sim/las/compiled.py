@@ -11,14 +11,9 @@ Each loop returns the queuing latency of every row, NaN for a dropped one.
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from penstock.core.compiled import compiled
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-#: Place of each item in each row of a sketch: `HashFamily.columns_of_many(arange(items))`.
-Columns = NDArray[np.intp]
+from penstock.sim.compiled_costs import Columns, Floats, Ints, accelerator, sketched
 
 
 @compiled
@@ -61,7 +56,7 @@ def predictive(arrivals: Floats, costs_s: Floats, added_s: Floats, target_s: flo
     return queuing
 
 
-@compiled
+@accelerator
 def las(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loop on purpose: this is the fast path
     keys: Ints,
     costs_s: Floats,
@@ -171,16 +166,8 @@ def las(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loop on purpose
                 continue
             total += predicted
             passed += 1
-            free += (
-                _sketched(
-                    sent_frequency[matrices_in - 1],
-                    sent_work[matrices_in - 1],
-                    columns,
-                    keys[row],
-                    sent_mean[matrices_in - 1],
-                )
-                * factor
-            )
+            last = matrices_in - 1
+            free += sketched(sent_frequency[last], sent_work[last], columns, keys[row], sent_mean[last]) * factor
             if send:
                 request[admitted] = free
                 send = False
@@ -191,14 +178,3 @@ def las(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loop on purpose
         finish[admitted] = end
         admitted += 1
     return queuing, nop_rows
-
-
-@compiled
-def _sketched(frequency: Floats, work: Floats, columns: Columns, key: int, mean: float) -> float:
-    """`CostSketch.estimate`."""
-    best = 0
-    for i in range(1, columns.shape[0]):
-        if frequency[i, columns[i, key]] < frequency[best, columns[best, key]]:
-            best = i
-    rows = frequency[best, columns[best, key]]
-    return work[best, columns[best, key]] / rows if rows > 0.0 else mean

@@ -9,9 +9,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from penstock.core.compiled import compiled
 from penstock.core.row import cost_model, cost_sketch, latency_budget, load_aware, price
-from penstock.sim.las.compiled import Columns, Floats, Ints
+from penstock.sim.compiled_costs import (
+    Columns,
+    Floats,
+    Ints,
+    accelerator,
+    expected_cost,
+    forget_costs,
+    learn_cost,
+    mean_cost,
+    no_costs,
+)
 
 
 class Tuning(NamedTuple):
@@ -40,7 +49,7 @@ class Tuning(NamedTuple):
     floor: float = price.FLOOR
 
 
-@compiled
+@accelerator
 def load_aware_loop(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loop on purpose: this is the fast path
     keys: Ints,
     costs_s: Floats,
@@ -56,7 +65,6 @@ def load_aware_loop(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loo
     rows = len(keys)
     depth = columns.shape[0]
     items = columns.shape[1]
-    width = tuning.sketch_columns
     queuing = np.full(rows, np.nan)
     # Admitted rows, in order: number, end, and the request with its sums, if any.
     sent = np.empty(rows, np.int64)
@@ -81,15 +89,7 @@ def load_aware_loop(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loo
     replies = 0
     replies_in = 0
     # CostModel.
-    place_of = np.full(items, -1, np.int64)
-    key_at = np.full(tuning.heavy_places, -1, np.int64)
-    heavy_count = np.zeros(tuning.heavy_places)
-    heavy_seen = np.zeros(tuning.heavy_places)
-    heavy_cost = np.zeros(tuning.heavy_places)
-    frequency = np.zeros((depth, width))
-    work = np.zeros((depth, width))
-    count = 0.0
-    total_cost = 0.0
+    costs = no_costs(1, items, tuning.heavy_places, depth, tuning.sketch_columns)
     drift = 1.0
     learned = 0
     # LatencyBudget.
@@ -137,66 +137,17 @@ def load_aware_loop(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loo
             expected = 0.0
             actual = 0.0
             for k in range(reply_first[replies_in], reply_last[replies_in] + 1):
-                key = keys[sent[k]]
-                place = place_of[key]
-                mean = total_cost / count if count > 0.0 else 0.0
-                expected += drift * (
-                    heavy_cost[place] / heavy_seen[place]
-                    if place >= 0
-                    else _sketched(frequency, work, columns, key, mean)
-                )
+                expected += drift * expected_cost(costs, 0, columns, keys[sent[k]])
                 actual += costs_s[sent[k]]
             if expected > 0.0:
                 ratio = min(max(actual / expected, 1.0 / tuning.drift_limit), tuning.drift_limit)
                 drift *= ratio**tuning.drift_gain
             for k in range(reply_first[replies_in], reply_last[replies_in] + 1):
-                key = keys[sent[k]]
-                cost = costs_s[sent[k]] / drift
-                place = place_of[key]
-                if place < 0:
-                    place = 0
-                    for candidate in range(1, tuning.heavy_places):
-                        if heavy_count[candidate] < heavy_count[place]:
-                            place = candidate
-                    if key_at[place] >= 0:
-                        place_of[key_at[place]] = -1
-                    place_of[key] = place
-                    key_at[place] = key
-                    heavy_seen[place] = 0.0
-                    heavy_cost[place] = 0.0
-                heavy_count[place] += 1.0
-                heavy_seen[place] += 1.0
-                heavy_cost[place] += cost
-                for i in range(depth):
-                    frequency[i, columns[i, key]] += 1.0
-                    work[i, columns[i, key]] += cost
-                count += 1.0
-                total_cost += cost
+                learn_cost(costs, 0, columns, keys[sent[k]], costs_s[sent[k]] / drift)
                 learned += 1
                 if learned % tuning.forget_every == 0:
-                    heavy_cost *= drift
-                    work *= drift
-                    total_cost *= drift
+                    forget_costs(costs, 0, drift, tuning.remember, tuning.forgotten)
                     drift = 1.0
-                    heavy_count *= tuning.remember
-                    heavy_seen *= tuning.remember
-                    heavy_cost *= tuning.remember
-                    frequency *= tuning.remember
-                    work *= tuning.remember
-                    count *= tuning.remember
-                    total_cost *= tuning.remember
-                    for place in range(tuning.heavy_places):
-                        if key_at[place] >= 0 and heavy_seen[place] < tuning.forgotten:
-                            place_of[key_at[place]] = -1
-                            key_at[place] = -1
-                            heavy_count[place] = 0.0
-                            heavy_seen[place] = 0.0
-                            heavy_cost[place] = 0.0
-                    for i in range(depth):
-                        for j in range(width):
-                            if frequency[i, j] < tuning.forgotten:
-                                frequency[i, j] = 0.0
-                                work[i, j] = 0.0
             clock_error = reply_clock[replies_in]
             if blind_requests < 0:
                 blind_requests = requests
@@ -222,16 +173,11 @@ def load_aware_loop(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loo
         if predicted < least:
             clock_error = now + least - estimated
             predicted = least
-        key = keys[row]
-        place = place_of[key]
-        mean = total_cost / count if count > 0.0 else 0.0
-        cost = drift * (
-            heavy_cost[place] / heavy_seen[place] if place >= 0 else _sketched(frequency, work, columns, key, mean)
-        )
+        cost = drift * expected_cost(costs, 0, columns, keys[row])
         if prefer_cheap:
             step = tuning.gain * (tuning.set_point - predicted / target_s)
             level = min(max(level * math.exp(step), 1.0 / tuning.limit), tuning.limit)
-            mean *= drift
+            mean = mean_cost(costs, 0) * drift
             relative = cost / mean if mean > 0.0 else 0.0
             too_dear = predicted > 0.0 and relative > level * math.exp(tuning.bend * (1.0 - predicted / target_s))
             if too_dear and coins[row] >= tuning.floor:
@@ -260,15 +206,3 @@ def load_aware_loop(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loo
                 remembered += 1
             requests += 1
     return queuing
-
-
-# Repeated from `compiled`, because compiled code on disk notices changes only in its own file.
-@compiled
-def _sketched(frequency: Floats, work: Floats, columns: Columns, key: int, mean: float) -> float:
-    """`CostSketch.estimate`."""
-    best = 0
-    for i in range(1, columns.shape[0]):
-        if frequency[i, columns[i, key]] < frequency[best, columns[best, key]]:
-            best = i
-    rows = frequency[best, columns[best, key]]
-    return work[best, columns[best, key]] / rows if rows > 0.0 else mean

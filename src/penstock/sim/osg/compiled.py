@@ -11,14 +11,9 @@ Each loop returns the completion time of every row.
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from penstock.core.compiled import compiled
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-#: Place of each item in each row of a sketch: `HashFamily.columns_of_many(arange(items))`.
-Columns = NDArray[np.intp]
+from penstock.sim.compiled_costs import Columns, Floats, Ints, accelerator, sketched
 
 
 @compiled
@@ -104,7 +99,7 @@ def jsq(arrivals: Floats, costs_s: Floats, speeds: Floats, schedulers: int, dela
 _ROUND_ROBIN, _SEND_ALL, _WAIT_ALL, _RUN = 0, 1, 2, 3
 
 
-@compiled
+@accelerator
 def osg(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loop on purpose: this is the fast path
     keys: Ints,
     arrivals: Floats,
@@ -266,7 +261,7 @@ def osg(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loop on purpose
         submitted[scheduler] += 1
         if state[scheduler] != _ROUND_ROBIN:
             pair = held[scheduler, chosen]
-            estimated[scheduler, chosen] += _sketched(
+            estimated[scheduler, chosen] += sketched(
                 sent_frequency[pair], sent_work[pair], columns, keys[row], sent_mean[pair]
             )
         if state[scheduler] == _SEND_ALL:
@@ -286,14 +281,3 @@ def osg(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loop on purpose
         if reported[chosen] < 0:
             reported[chosen] = row
     return finish, run_at[:runs], messages
-
-
-@compiled
-def _sketched(frequency: Floats, work: Floats, columns: Columns, key: int, mean: float) -> float:
-    """`CostSketch.estimate`."""
-    best = 0
-    for i in range(1, columns.shape[0]):
-        if frequency[i, columns[i, key]] < frequency[best, columns[best, key]]:
-            best = i
-    rows = frequency[best, columns[best, key]]
-    return work[best, columns[best, key]] / rows if rows > 0.0 else mean

@@ -12,7 +12,17 @@ import numpy as np
 from penstock.core.compiled import compiled
 from penstock.core.grouping import ready_time
 from penstock.core.row import cost_sketch
-from penstock.sim.osg.compiled import Columns, Floats, Ints
+from penstock.sim.compiled_costs import (
+    Columns,
+    Floats,
+    Ints,
+    accelerator,
+    expected_cost,
+    forget_costs,
+    learn_cost,
+    mean_cost,
+    no_costs,
+)
 
 
 class Tuning(NamedTuple):
@@ -31,7 +41,7 @@ class Tuning(NamedTuple):
     widest_pace: float = ready_time.WIDEST_PACE
 
 
-@compiled
+@accelerator
 def ready_time_loop(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loop on purpose: the fast path
     keys: Ints,
     arrivals: Floats,
@@ -47,7 +57,6 @@ def ready_time_loop(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loo
     rows = len(keys)
     stretches, instances = speeds.shape
     depth, items = columns.shape
-    width, places = tuning.sketch_columns, tuning.heavy_places
     # Every row: end, cost, next row, expected cost, and the arrival of its report.
     finish = np.empty(rows)
     busy_s = np.empty(rows)
@@ -87,15 +96,7 @@ def ready_time_loop(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loo
     way = np.zeros(schedulers)
     strange = np.zeros(schedulers)
     # ... and of costs.
-    place_of = np.full((schedulers, items), -1, np.int64)
-    key_at = np.full((schedulers, places), -1, np.int64)
-    heavy_count = np.zeros((schedulers, places))
-    heavy_seen = np.zeros((schedulers, places))
-    heavy_cost = np.zeros((schedulers, places))
-    frequency = np.zeros((schedulers, depth, width))
-    work = np.zeros((schedulers, depth, width))
-    count = np.zeros(schedulers)
-    total = np.zeros(schedulers)
+    costs = no_costs(schedulers, items, tuning.heavy_places, depth, tuning.sketch_columns)
     learned = np.zeros(schedulers, np.int64)
     for row in range(rows):
         now = arrivals[row]
@@ -165,47 +166,14 @@ def ready_time_loop(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loo
                             noise = tuning.standard_errors * math.sqrt(pace_squares[s, first])
                             noise /= pace_expected[s, first]
                             factor[s, first] = 1.0 + math.copysign(max(abs(beyond) - noise, 0.0), beyond)
-                    cost = busy_s[at] / factor[s, first]
-                    key = keys[at]
-                    place = place_of[s, key]
-                    if place < 0:
-                        place = 0
-                        for candidate in range(1, places):
-                            if heavy_count[s, candidate] < heavy_count[s, place]:
-                                place = candidate
-                        if key_at[s, place] >= 0:
-                            place_of[s, key_at[s, place]] = -1
-                        place_of[s, key] = place
-                        key_at[s, place] = key
-                        heavy_seen[s, place] = 0.0
-                        heavy_cost[s, place] = 0.0
-                    heavy_count[s, place] += 1.0
-                    heavy_seen[s, place] += 1.0
-                    heavy_cost[s, place] += cost
-                    for j in range(depth):
-                        frequency[s, j, columns[j, key]] += 1.0
-                        work[s, j, columns[j, key]] += cost
-                    count[s] += 1.0
-                    total[s] += cost
+                    learn_cost(costs, s, columns, keys[at], busy_s[at] / factor[s, first])
                     learned[s] += 1
                     if learned[s] % tuning.forget_every == 0:
-                        _forget(
-                            place_of[s],
-                            key_at[s],
-                            heavy_count[s],
-                            heavy_seen[s],
-                            heavy_cost[s],
-                            frequency[s],
-                            work[s],
-                            tuning.remember,
-                            tuning.forgotten,
-                        )
-                        count[s] *= tuning.remember
-                        total[s] *= tuning.remember
+                        forget_costs(costs, s, 1.0, tuning.remember, tuning.forgotten)
                 at = next_own[at]
             next_report[s, first] = at
             way[s] = max(longest, way[s] * tuning.way_memory)
-            mean = total[s] / count[s] if count[s] > 0.0 else 0.0
+            mean = mean_cost(costs, s)
             for i in range(instances):
                 at = oldest[s, i]
                 if (i == first or knew_nothing) and at >= 0 and expected[at] < 0.0:
@@ -244,13 +212,7 @@ def ready_time_loop(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loo
                 if chosen < 0 or ready < least or (ready == least and used[s, i] < used[s, chosen]):
                     chosen = i
                     least = ready
-            key = keys[row]
-            place = place_of[s, key]
-            if place >= 0:
-                expected[row] = heavy_cost[s, place] / heavy_seen[s, place]
-            else:
-                mean = total[s] / count[s] if count[s] > 0.0 else 0.0
-                expected[row] = _sketched(frequency[s], work[s], columns, key, mean)
+            expected[row] = expected_cost(costs, s, columns, keys[row])
             takes[row] = strange[s] + expected[row] * factor[s, chosen]
         else:
             chosen = (row // schedulers) % instances
@@ -325,47 +287,3 @@ def _ratio(cost: float, expected: float, widest: float) -> float:
     if expected <= 0.0:
         return 1.0
     return min(max(cost / expected, 1.0 / widest), widest)
-
-
-@compiled
-def _forget(  # noqa: PLR0913, PLR0917 - compiled functions take no keywords
-    place_of: Ints,
-    key_at: Ints,
-    heavy_count: Floats,
-    heavy_seen: Floats,
-    heavy_cost: Floats,
-    frequency: Floats,
-    work: Floats,
-    remember: float,
-    forgotten: float,
-) -> None:
-    """`HeavyHitters.decay` and `CostSketch.decay`."""
-    for place in range(len(key_at)):
-        heavy_count[place] *= remember
-        heavy_seen[place] *= remember
-        heavy_cost[place] *= remember
-        if key_at[place] >= 0 and heavy_seen[place] < forgotten:
-            place_of[key_at[place]] = -1
-            key_at[place] = -1
-            heavy_count[place] = 0.0
-            heavy_seen[place] = 0.0
-            heavy_cost[place] = 0.0
-    for i in range(frequency.shape[0]):
-        for j in range(frequency.shape[1]):
-            frequency[i, j] *= remember
-            work[i, j] *= remember
-            if frequency[i, j] < forgotten:
-                frequency[i, j] = 0.0
-                work[i, j] = 0.0
-
-
-# Repeated from `compiled`, because compiled code on disk notices changes only in its own file.
-@compiled
-def _sketched(frequency: Floats, work: Floats, columns: Columns, key: int, mean: float) -> float:
-    """`CostSketch.estimate`."""
-    best = 0
-    for i in range(1, columns.shape[0]):
-        if frequency[i, columns[i, key]] < frequency[best, columns[best, key]]:
-            best = i
-    rows = frequency[best, columns[best, key]]
-    return work[best, columns[best, key]] / rows if rows > 0.0 else mean
