@@ -1,12 +1,12 @@
-r"""Allotment: which share of each bucket's rows to keep, so that their work fits a budget.
+r"""Allotment: keep shares of buckets whose work fits a budget.
 
 Three rules spend the same budget $W$ on rows that come with frequencies $n_b$ and costs $w_b$:
 
 - `alike`: one share for all, $s = \min(1, W / \sum_b n_b w_b)$. No key is favoured.
 - `cheapest_first`: whole buckets by rising cost until the budget is spent, the last one in part. No other choice keeps
-  more rows (it is the fractional knapsack); what is left out keeps a floor, so that its weights stay finite and its
-  cost known.
-- `densest_first`: the same by utility per cost, for rows that differ in what they are worth (`core.control.density`).
+  more rows (it is the fractional knapsack); the other buckets keep a floor, so that their weights stay finite and their
+  costs known.
+- `densest_first`: the same by utility per cost, for rows that differ in worth (`core.control.density`).
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ OVER_CAPACITY = "more work than capacity"
 DEAR = "costly keys, more work than capacity"
 POOR = "little utility for their cost, more work than capacity"
 
-#: Never keep less of a bucket for its work: a gate that is shut measures nothing and would never open again. A number
-#: of rows needs no measuring: it is held exactly, and floors are lowered until they take at most half of it.
+#: The minimum keep share of a bucket by work: a closed gate measures nothing and would never open again. A limit on the
+#: number of rows needs no measuring: it is held exactly, and floors are lowered to at most half of it.
 LEAST_SHARE = 0.01
 
 
@@ -47,7 +47,7 @@ def alike(work: float, budget: float) -> float:
 
 
 def row_share(rows: float, most_rows: float) -> float:
-    """One share for all rows, so that no more than so many are kept.
+    """One share for all rows, so that at most `most_rows` are kept.
 
     >>> row_share(20_000.0, most_rows=50.0), row_share(40.0, most_rows=50.0)
     (0.0025, 1.0)
@@ -99,8 +99,8 @@ def _floor(rows: NDArray[np.float64], most_rows: float, floor: float) -> float:
 
 
 def _raised(amounts: NDArray[np.float64], room: float, floor: float) -> NDArray[np.float64]:
-    """The share of each amount when all have a floor and are raised to 1 in order while there is room."""
-    # What the floor lets through is spent already; an amount that is raised to 1 costs the rest of it.
+    """The share of each amount if all have a floor and are raised to 1 in order while capacity is left."""
+    # The floor is already spent; an amount that is raised to 1 costs the rest of it.
     return floor + (1.0 - floor) * _filled((1.0 - floor) * amounts, room - floor * float(amounts.sum()))
 
 
@@ -110,13 +110,13 @@ def _filled(amounts: NDArray[np.float64], room: float) -> NDArray[np.float64]:
     if room == np.inf:
         return np.ones(len(amounts))
     before = np.cumsum(amounts) - amounts
-    parts = (before <= room).astype(np.float64)  # An amount of nothing fits as long as all before it do.
+    parts = (before <= room).astype(np.float64)  # An amount of 0 fits if all before it do.
     np.divide(np.clip(room - before, 0.0, amounts), amounts, out=parts, where=amounts > 0.0)
     return np.minimum.accumulate(parts)  # sums of very different amounts are rounded, their order is not
 
 
 class Forecast(NamedTuple):
-    """The next batch, kept whole, and what it may bring."""
+    """The next batch without shedding, and its limits."""
 
     rows: NDArray[np.float64]  #: rows by bucket
     costs_s: NDArray[np.float64]  #: cost of a row by bucket
@@ -129,16 +129,16 @@ class Forecast(NamedTuple):
         return float(self.rows @ self.costs_s)
 
     def reason(self, over_capacity: str) -> str:
-        """Why rows are shed: for their number, as in a batch that is too large, or for their work."""
+        """The reason of shedding: the number of rows, as in a batch that is too large, or their work."""
         return TOO_MANY if self.work_s <= self.budget_s else over_capacity
 
     def let_through(self, table: KeepTable | None, utilities: NDArray[np.float64] | None = None) -> tuple[float, float]:
-        """Work and rows that a table keeps; in place of rows their utility, if they differ in it."""
+        """Work and rows that a table keeps; utility instead of rows if they differ in it."""
         rows = self.rows if table is None else self.rows * np.resize(np.asarray(table.keep), BUCKETS)
         return float(rows @ self.costs_s), float(rows.sum() if utilities is None else rows @ utilities)
 
     def without(self, share: float) -> Forecast:
-        """What is left when a share of the rows is kept in any case and paid for first."""
+        """The rest after must-keep rows, which are paid for first."""
         return Forecast(
             rows=self.rows * (1.0 - share),
             costs_s=self.costs_s,
@@ -148,15 +148,15 @@ class Forecast(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """A rule that spends what fits on the rows that come."""
+    """A rule that spends the budget on incoming rows."""
 
     reason: str  #: why rows are shed
     shares: Callable[[Forecast], NDArray[np.float64]]  #: what to keep of each bucket, or one share for all
-    utilities: NDArray[np.float64] | None = None  #: what a row of each bucket is worth; None: all are alike
+    utilities: NDArray[np.float64] | None = None  #: worth of a row of each bucket; None: all are equal
 
     @property
     def grades(self) -> str:
-        """How buckets stand for what rows are worth: what is learned under one division says nothing under another."""
+        """The division of buckets by worth; costs learned under one division do not apply to another."""
         return "all rows alike" if self.utilities is None else f"grades {zlib.crc32(self.utilities.tobytes()):08x}"
 
 

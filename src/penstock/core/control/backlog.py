@@ -1,12 +1,12 @@
-r"""A backlog that waits when a query starts, thinned by age if the user chooses so (`backlog="thin"`).
+r"""A backlog at the start of a query, thinned by age with `backlog="thin"`.
 
-The first batch takes in all that waits, be it a day's rows, and no plan has been made for it yet. Kept whole it may
-run for hours. A row of age $a$ is kept with probability
+The first batch contains all waiting rows, possibly of a day, and has no plan yet. Kept whole it may run for hours.
+A row of age $a$ is kept with probability
 
 $$s(a) = \begin{cases} 1 & a \le g \\ h / a & a > g \end{cases}$$
 
-where $h$ is what the target calls fresh and $g$ a grace for what arrives while Spark starts. Of a backlog that grew at
-an even rate for a time $A$, what is kept is what arrives in
+where $h$ is the age of fresh rows by the target and $g$ a grace for rows that arrive while Spark starts. Of a backlog
+that grew at an even rate for a time $A$, it keeps as many rows as arrive in
 
 $$g + h \ln (A / g)$$
 
@@ -22,14 +22,14 @@ from numpy.typing import NDArray
 from penstock.core.control.gate import BACKLOG_NUMBER, CERTAIN, REASON_BITS
 from penstock.messages.plan import Backlog
 
-#: No row waits longer at a source: what is older was not stamped when it arrived.
+#: No row waits longer at a source; an older time is not an arrival time.
 MOST_AGE_S = 30 * 86_400.0
-#: A row may have arrived so long after the worker's clock says it was processed: clocks differ.
+#: The maximum time by which an arrival may be ahead of the worker's clock, because clocks differ.
 MOST_AHEAD_S = 60.0
 
 
 class Arrivals(NamedTuple):
-    """Which times of arrival can be right, and how many of the others lie where; the rest is not known.
+    """Plausible arrival times, and counts of those too old or ahead; the rest is unknown.
 
     A column may hold times of events long past, 1970, or a clock that runs ahead.
     """
@@ -40,7 +40,7 @@ class Arrivals(NamedTuple):
 
 
 def sort_out(arrivals_s: NDArray[np.float64], now_s: NDArray[np.float64]) -> Arrivals:
-    """Look at times of arrival; each row was taken up at its `now_s`.
+    """Classify arrival times; each row started at its `now_s`.
 
     >>> sort_out(np.array([np.nan, 0.0, 1.9e9, 1.8e9]), np.full(4, 1.8e9))
     Arrivals(usable=array([False, False, False,  True]), ancient=1, ahead=1)
@@ -50,12 +50,12 @@ def sort_out(arrivals_s: NDArray[np.float64], now_s: NDArray[np.float64]) -> Arr
     return Arrivals(usable, int(ancient.sum()), int(ahead.sum()))
 
 
-#: What arrived while Spark started is no backlog.
+#: Rows that arrived while Spark started are no backlog.
 GRACE_S = 30.0
 
 
 def rule(fresh_s: float) -> Backlog:
-    """How to thin a backlog under a target that calls rows of this age fresh.
+    """The rule for thinning a backlog if rows up to this age are fresh.
 
     >>> rule(2.0)
     Backlog(grace_s=30.0, fresh_s=2.0)
@@ -66,9 +66,9 @@ def rule(fresh_s: float) -> Backlog:
 
 
 def age_thresholds(backlog: Backlog, arrivals_s: NDArray[np.float64], bound_s: float) -> NDArray[np.int64]:
-    """The threshold of each row by its age alone; what is older than a row can be, or not known, has no age.
+    """The threshold of each row by its age alone; implausible and unknown ages count as none.
 
-    Young rows are kept for certain, beside others that may not be.
+    Young rows are kept with certainty, beside others that may not be.
 
     >>> [hex(limit) for limit in age_thresholds(rule(2.0), np.array([1e9 - 29.0, 1e9 - 32.0, 0.0]), 1e9)]
     ['0x7ffffffffffff7ff', '0x7ffffffffffffff', '0x7ffffffffffff7ff']

@@ -1,4 +1,4 @@
-"""How the batches of a query follow each other: pauses, rows that catch up, sources that are capped, missed targets."""
+"""The sequence of a query's batches: pauses, catching up, limited sources, missed targets."""
 
 from dataclasses import replace
 from typing import TypeVar
@@ -9,15 +9,15 @@ from penstock.core.control.memory import Learned
 from penstock.messages.codec import Count, Flag, Number
 from penstock.messages.report import Report
 
-#: Batches whose times are remembered; the median is used, because the first batch of a run is like no other.
+#: Batches whose times are remembered; the median is used, because the first batch of a run is an outlier.
 PACE_BATCHES = 7
-#: A query that stood still for this share of the time between two starts, or for this long, waited for its trigger.
+#: A query that was idle for this share of the time between two starts, or for this long, waited for its trigger.
 STOOD_STILL, STOOD_STILL_S = 0.1, 0.25
-#: A target that every batch misses for so long stays missed unless something changes.
+#: A target that every batch misses for this long stays missed unless something changes.
 MISSED_S = 10.0
 #: Two batches in a row whose rows differ by less, with older rows left behind, are as large as the source allows.
 SAME_SIZE = 0.01
-#: A source that says so is behind if it has left more than this share of a batch.
+#: A source with more than this share of a batch left is behind.
 BEHIND = 0.1
 
 _T = TypeVar("_T")
@@ -30,8 +30,8 @@ class BatchHistory(Learned):
     last: Report | None
     again: Flag  #: whether the last one was reported before
     until_s: Number  #: when the last batch ended, of this run or an earlier one
-    catching_up: Flag  #: whether rows that have waited come ever younger, with all kept or from before this run
-    capped: Flag  #: whether the source hands out less than it has
+    catching_up: Flag  #: whether waiting rows become younger, with all kept or from before this run
+    capped: Flag  #: whether the source returns fewer rows than it has
     misses: Count  #: batches in a row that missed the target
     _missed_s: Number  # when the first of them started
     _resumed: Flag  # whether an earlier run was learned from
@@ -47,7 +47,7 @@ class BatchHistory(Learned):
         self._begun_s, self._least_lag_s, self._intervals = 0.0, np.inf, ()
 
     def learn(self, report: Report) -> float:
-        """Process a batch: the time in which the batch's rows came in; 0 if the batch before it is not known."""
+        """Process a batch; returns the time in which its rows arrived, 0 if the previous batch is unknown."""
         self.again = self.last is not None and report.start_s <= self.last.start_s
         self.batches += not self.again
         self.until_s = report.end_s
@@ -68,14 +68,14 @@ class BatchHistory(Learned):
         return came_in_s
 
     def pause(self) -> None:
-        """The query stood still for a time unknown: its next batch does not follow the last one."""
+        """The query was idle for an unknown time: its next batch does not follow the last one."""
         self._resumed = self._resumed or self.batches > 0
         self.last, self.capped, self.catching_up, self.batches = None, False, False, 0
         self.misses = 0
         self._least_lag_s = np.inf
 
     def count_misses(self, report: Report, ratio: float | None) -> None:
-        """Process whether the batch missed the target: by which factor rows waited longer."""
+        """Process the factor by which waits exceeded the target."""
         if ratio is None or ratio <= 1.0 or self.catching_up:
             self.misses = 0
             return
@@ -84,20 +84,20 @@ class BatchHistory(Learned):
 
     @property
     def resumes(self) -> bool:
-        """Whether the last batch is the first after an earlier run, which had planned it: its rows waited for that."""
+        """Whether the last batch is the first of this run, planned by an earlier one; its rows waited for the start."""
         return self._resumed and self.batches == 1
 
     @property
     def misses_for_long(self) -> bool:
-        """Whether the target has been missed for so long that it is no passing trouble."""
+        """Whether the target has been missed for too long to be a temporary problem."""
         return self.misses >= PACE_BATCHES and self.until_s - self._missed_s >= MISSED_S
 
     @property
     def lateness_s(self) -> float:
-        """How old rows are when they come to the source: work that is done faster does not make them younger.
+        """The age of rows when they reach the source, which faster processing does not reduce.
 
-        A source that has handed out all it has says so, if it says anything. Otherwise rows are as late as the newest
-        of a batch ever were: beyond that they have waited, and would be read sooner if less were kept.
+        Some sources report that nothing is left. Otherwise it is the lowest age of the newest row of any batch: rows
+        beyond that age have waited, and would be read sooner if fewer were kept.
         """
         if self.last is None or self.last.source_rows_behind:
             return 0.0
@@ -105,8 +105,8 @@ class BatchHistory(Learned):
 
     @property
     def interval_s(self) -> float:
-        """Time between the starts of two batches if the query stands still in it, as with a trigger; or 0."""
-        # Not the median: a plan that takes an interval for 0 makes long batches, which hide it every other time.
+        """Time between the starts of two batches if the query is idle in it, as with a trigger; or 0."""
+        # Not the median: a plan that assumes an interval of 0 makes long batches, which hide it every other time.
         return float(np.quantile(self._intervals, 0.6, method="higher")) if self._intervals else 0.0
 
     @property
@@ -116,10 +116,10 @@ class BatchHistory(Learned):
 
 
 def last_of(*values: _T) -> tuple[_T, ...]:
-    """As many values as batches are remembered."""
+    """One value for each remembered batch."""
     return values[-PACE_BATCHES:]
 
 
 def without_costs(report: Report) -> Report:
-    """What is remembered of a report: its costs have been added up, and are most of its bytes."""
+    """The report without its costs, which are already summed and are most of its bytes."""
     return replace(report, cost_sketch=None)

@@ -1,18 +1,17 @@
-r"""How large a batch is before it runs, and what share of it fits.
+r"""The size of a batch before it runs, and the share of it that fits.
 
-Spark writes down what a batch covers before the batch runs: the offsets up to which it reads each source, and when it
-was planned. If offsets count rows, the number $N$ of its rows follows, and so does the time $D$ since the batch before
-it was planned. A plan says how many rows $R$ of a batch fit it, and how many a second, $r$, can be kept up with
-(`penstock.messages.plan.Fits`). A batch that is larger, because more rows come and not because the batch before it took
-long, is thinned in proportion:
+Spark records the offsets and the planning time of a batch before it runs. If offsets count rows, they give the number
+$N$ of its rows, and the times give the time $D$ since the previous batch was planned. A plan has the number of rows $R$
+of a batch that fit, and the sustainable rows a second $r$ (`penstock.messages.plan.Fits`). A batch that is larger
+because more rows come, and not because the previous batch took long, is thinned in proportion:
 
 $$\text{share} = \begin{cases} R / N & N > R \text{ and } N > r D \\ 1 & \text{otherwise} \end{cases}$$
 
-A plan that holds a rate has no $R$. There the share is $\min(1, r D / N)$, and of the time in which the query stood
-still no more counts than between the two batches before, or 10 s: a rate is not saved up through a lull.
+A plan that holds a rate has no $R$. There the share is $\min(1, r D / N)$. Idle time of the query counts up to the time
+between the two previous batches, or 10 s: a rate is not saved up through a lull.
 
-Offsets need not count the rows of the gate. Filters may lie between, and a Kafka topic that is compacted, or written to
-in transactions, has offsets without rows. How many rows come for each offset is learned from recent batches.
+Offsets need not count the rows of the gate. There may be filters in between, and a Kafka topic that is compacted, or
+written in transactions, has offsets without rows. The rows per offset are learned from recent batches.
 """
 
 from collections import deque
@@ -23,9 +22,9 @@ from penstock.messages.plan import Fits
 #: Why rows of such a batch are shed.
 TOO_MANY = "more rows in the batch than fit"
 
-#: A query that stood still saves up a rate for so long, unless batches are usually further apart.
+#: The idle time for which a rate is saved up, unless batches are usually further apart.
 SAVED_UP_S = 10.0
-#: Batches from which it is learned how many rows come for each offset.
+#: The number of batches from which rows per offset are learned.
 RATIO_BATCHES = 5
 
 #: The one part of a source that has no partitions.
@@ -52,7 +51,7 @@ def rows_between(before: object | None, after: object) -> int | None:
 
 
 def _counted(offset: object) -> dict[tuple[str, str], int] | None:
-    """How many rows lie before an offset, part by part."""
+    """The number of rows before an offset, by part."""
     match offset:
         case {"rows": int(rows), "start_us": int()}:
             return {_ALL: rows}
@@ -65,7 +64,7 @@ def _counted(offset: object) -> dict[tuple[str, str], int] | None:
 
 
 def share_that_fits(fits: Fits, rows: float, over_s: float) -> float:
-    """The share of a batch of so many rows that fits; they came in `over_s` seconds.
+    """The share of a batch of `rows` rows that fits; they came in `over_s` seconds.
 
     >>> held = Fits(rows_per_s=50.0)
     >>> share_that_fits(held, rows=20_000, over_s=1.0), share_that_fits(held, rows=40, over_s=1.0)
@@ -83,9 +82,9 @@ def share_that_fits(fits: Fits, rows: float, over_s: float) -> float:
 
 
 def saved_up_s(worked_s: float, idle_s: float, usual_s: float | None) -> float:
-    """The time for which a rate lets rows through, after the batch before worked and the query then stood still.
+    """The time for which a rate admits rows, from the work of the previous batch and the idle time after it.
 
-    `usual_s` is the time between the starts of the two batches before: a trigger may be long. If it is not known, all
+    `usual_s` is the time between the starts of the two previous batches: a trigger may be long. If it is unknown, all
     of the time counts.
 
     >>> saved_up_s(2.0, 600.0, usual_s=2.5), saved_up_s(2.0, 58.0, usual_s=60.0), saved_up_s(30.0, 0.0, usual_s=2.5)
@@ -95,7 +94,7 @@ def saved_up_s(worked_s: float, idle_s: float, usual_s: float | None) -> float:
 
 
 class OffsetRatio:
-    """How many rows come to a gate for each row that offsets count, over recent batches.
+    """The rows at a gate per row counted by offsets, over recent batches.
 
     >>> ratio = OffsetRatio(None)
     >>> ratio.learn(rows=50, offsets=100)
@@ -104,7 +103,7 @@ class OffsetRatio:
     """
 
     def __init__(self, known: float | None) -> None:
-        """Start with what an earlier run has found, if anything."""
+        """Start with the ratio of an earlier run, if known."""
         self.value = known
         self._recent = deque[tuple[int, int]](maxlen=RATIO_BATCHES)
 
@@ -116,7 +115,7 @@ class OffsetRatio:
             self.value = came / counted if came else self.value
 
     def differs(self, used: float | None) -> bool:
-        """Whether it is another by a quarter or more than the one in use."""
+        """Whether it differs by a quarter or more from the one in use."""
         if self.value is None or used is None:
             return self.value is not used
         return not 0.8 < self.value / used < 1.25  # noqa: PLR2004 - a quarter either way

@@ -1,13 +1,13 @@
-r"""What rows cost by key bucket: the estimate behind a keep table.
+r"""Costs of rows by key bucket: the estimate behind a keep table.
 
-The gate looks a row's key up in a table of `BUCKETS` places, so costs are learned at that grain and no finer. Each
+The gate looks a row's key up in a table of `BUCKETS` places, so costs are learned per bucket. Each
 bucket sums up the rows that were executed, their weights and their work:
 
 $$\hat w_b = \frac{\text{work}_b}{\text{rows}_b}, \qquad f_b = \frac{\text{weight}_b}{\sum_b \text{weight}_b}$$
 
-A kept row stands for `weight` rows that came in, so $f_b$ is the bucket's share of the *incoming* rows, whatever was
-shed. It is a sketch with one row of many cells: 1,024 cells of one hash know more than 4 hashes of 54 cells as soon as
-keys number thousands, and the gate needs a value for every bucket anyway.
+A kept row represents `weight` incoming rows, so $f_b$ is the bucket's share of the *incoming* rows, independent of
+shedding. It is a sketch with one row of many cells: 1,024 cells of one hash know more than 4 hashes of 54 cells with
+thousands of keys, and the gate needs a value for every bucket anyway.
 """
 
 from __future__ import annotations
@@ -72,13 +72,13 @@ class BucketCosts(Learned):
         self.work_s += np.bincount(buckets, costs_s, minlength=BUCKETS)
 
     def merge(self, other: BucketCosts) -> None:
-        """Merge what another one has learned."""
+        """Merge the sums of another one."""
         self.rows += other.rows
         self.weight += other.weight
         self.work_s += other.work_s
 
     def fade(self, factor: float) -> None:
-        """Let the past count less, its mean costs unchanged."""
+        """Reduce the weight of the past; mean costs are unchanged."""
         self.rows *= factor
         self.weight *= factor
         self.work_s *= factor
@@ -114,7 +114,7 @@ class BucketCosts(Learned):
 
     @classmethod
     def from_cells(cls, text: str) -> BucketCosts:
-        """What a text says of some buckets, each as its number, rows, weight and work, with spaces between them.
+        """The costs in a text of buckets, each as its number, rows, weight and work, separated by spaces.
 
         >>> BucketCosts.from_cells("7 2 2 0.5;9 1 1 1").costs_s()[[7, 9]].tolist()
         [0.25, 1.0]
@@ -127,7 +127,7 @@ class BucketCosts(Learned):
 
     @classmethod
     def from_bytes(cls, data: bytes) -> BucketCosts:
-        """What `to_bytes` wrote; other bytes are refused."""
+        """The inverse of `to_bytes`; other bytes are refused."""
         costs = cls()
         try:
             cells = np.frombuffer(data, _CELL)
@@ -142,34 +142,34 @@ class BucketCosts(Learned):
         return costs
 
 
-#: What is known of all counts as so many rows of a class.
+#: The prior from all rows counts as this many rows of a class.
 _PRIOR_ROWS = 1.0
 
 
 class Pooled(NamedTuple):
-    """By bucket: its share of the rows that come, and what one costs. Both are 0 where no row can be."""
+    """By bucket: its share of incoming rows, and their cost. Both are 0 for impossible buckets."""
 
     shares: Floats
     costs_s: Floats
 
 
 def pooled(costs: BucketCosts, keys: int, grades: int, came: float | None = None) -> Pooled:
-    r"""What is expected of each of so many grades with so many places for keys.
+    r"""The expected rows and costs of each class: a grade of worth and a place for keys.
 
     A class is a key's place in a grade of worth (`core.balanced.worth`), and there are up to 1,024 of them: a query of
-    some tens of rows a second takes minutes to see each. To take a class that was never seen for free, and for no rows,
-    lets most of an overload through while its costs are learned. So what is known of a class is pooled with what is
-    known of its key in all grades, and that with what is known of all rows:
+    some tens of rows a second takes minutes to see each. If unseen classes counted as free and empty, most of an
+    overload would pass while its costs are learned. So the data of a class are pooled with those of its key in all
+    grades, and these with those of all rows:
 
     $$\hat w_k = \frac{\text{work}_k + \kappa \bar w}{\text{rows}_k + \kappa}, \qquad
     \hat w_{gk} = \frac{\text{work}_{gk} + \kappa \hat w_k}{\text{rows}_{gk} + \kappa}, \qquad
     \hat f_{gk} = f_k \, \frac{\text{rows}_k\, f_{g \mid k} + \kappa f_g}{\text{rows}_k + \kappa}$$
 
-    with $\kappa = 1$: what was seen often speaks for itself. Keys that were never seen are expected to bring what those
-    bring that were seen once, as Good and Turing found (Good, 1953, Biometrika 40).
+    with $\kappa = 1$, so frequent classes use their own data. Unseen keys are expected to have as many rows as keys
+    that were seen once, by Good and Turing (Good, 1953, Biometrika 40).
 
-    An almost shed class occasionally has a row that represents a hundred, so the sum of weights swings. If it is known
-    how many rows came, shares are of those, and the others' do not swing with it.
+    An almost shed class occasionally has a row that represents a hundred, so the sum of weights varies. If the number
+    of incoming rows is known, shares refer to it, and the shares of other classes do not vary with it.
 
     >>> costs = BucketCosts()
     >>> costs.add(np.array([0] * 9 + [512 + 1]), np.array([1.0] * 9 + [4.0]), np.ones(10))
@@ -205,7 +205,7 @@ CHEAPEST_S = 1e-6
 
 
 def cost_classes(costs_s: NDArray[np.float64]) -> NDArray[np.int64]:
-    r"""The class of each cost, for the oracle of an evaluation: who knows each row's cost needs no key.
+    r"""The class of each cost, for the oracle of an evaluation, which needs no key.
 
     Class $b = \lfloor 32 \log_2(w / 1\,\mu s) \rfloor$, cut to the table: classes are two percent wide, from a
     microsecond to over an hour.

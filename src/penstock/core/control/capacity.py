@@ -1,34 +1,34 @@
 r"""Capacity: how much work fits a batch, learned from batches; one model for guard, fair queries, networks and sites.
 
 A batch with work $W$ takes $T = o + W / p$: an overhead $o$, which shedding does not shorten, and a pace $p$. Work is
-in any unit: rows, or seconds of a task. Batches of length $T$ therefore get
+in any unit: rows, or seconds of a task. Batches of length $T$ therefore complete
 
 $$p \left(1 - \frac{o}{T}\right)$$
 
-done a second. At least half of the pace is planned for, however long the overhead is: batches then take twice their
-overhead, and shedding more would gain little.
+a second. Plans use at least half of the pace, even with a long overhead: batches then take twice their overhead, and
+shedding more would gain little.
 
-Queries that share task slots of pace $p$ do not have it to themselves, nor do they use it all the time. Of $n$ alike,
-each works for the share $\varphi = 1 - o/T$ of its time, $1 + (n-1)\varphi$ of them work while one does, and together
-they get
+Queries that share task slots of pace $p$ neither have it alone nor use it all the time. Of $n$ equal queries, each
+works for the share $\varphi = 1 - o/T$ of its time, $1 + (n-1)\varphi$ of them work while one does, and together they
+complete
 
 $$p\, \frac{n \varphi}{1 + (n - 1) \varphi}$$
 
-done a second. That is the equation above for $n = 1$.
+a second. For $n = 1$ this is the equation above.
 
-Both numbers change slowly and are only seen together, through noise. A Kalman filter follows them: each batch moves $o$
-and $W / p$ in proportion to how little is known of each, and what is known fades from batch to batch. Where work hardly
-varies, $T$ is followed and its division stays as it was; where it varies, the division is learned too. `doubt_s` is
+Both numbers change slowly and are only observed together, with noise. A Kalman filter tracks them: each batch moves $o$
+and $W / p$ in proportion to the uncertainty of each, and uncertainty grows from batch to batch. If work hardly varies,
+only $T$ is tracked and its division is unchanged; if it varies, the division is learned too. `doubt_s` is
 the standard error of $o$.
 
-- The first batch of a run starts machines. All of it counts as overhead until the next one ends, and none of it after
-  that, unless there is a first guess of the pace.
-- The second says nothing about the division, so a share of it counts as overhead, in doubt from none to all of it. If
-  it took longer than the first and `bounded` is set, no more is overhead than the first took in all. If it is known how
-  long a batch without work takes, that much is overhead, then and later.
-- One batch that takes far longer than expected is believed in part. A second one in a row shows another level, and then
-  both numbers are in doubt again.
-- Neither number is below 0, and no more is overhead than the longest batch took.
+- The first batch of a run includes the start of processes. All of it counts as overhead until the next one ends, and
+  none of it afterwards, unless there is a first guess of the pace.
+- The second gives no division, so a share of it counts as overhead, with an uncertainty from none to all of it. If it
+  took longer than the first and `bounded` is set, the length of the first bounds the overhead. If the time of a batch
+  without work is known, it is the minimum overhead, then and later.
+- One batch that takes far longer than expected counts in part. A second one in a row indicates another level, and then
+  both numbers are uncertain again.
+- Neither number is below 0, and the length of the longest batch bounds the overhead.
 """
 
 import math
@@ -38,9 +38,9 @@ import numpy as np
 from penstock.core.control.memory import Floats, Learned
 from penstock.messages.codec import Count, Flag, Number
 
-#: At least this share of a batch is planned for work, if need be by longer batches.
+#: At least this share of a batch is planned for work, if necessary by longer batches.
 LEAST_SHARE = 0.5
-#: If a target is out of reach however much is shed, this share of the time is for work: with more, batches would take
+#: If a target is out of reach even with shedding, this share of the time is for work: with more, batches would take
 #: ever longer.
 KEEP_UP = 0.8
 #: By how much of a batch's time both parts may change from one batch to the next.
@@ -50,11 +50,11 @@ LEAST_CHANGE = 0.2
 #: Noise of a batch's time as a share of it: at first, at first if work is in seconds, the range in which it is learned,
 #: and how fast.
 NOISE, NOISE_OF_SECONDS, LEAST_NOISE, MOST_NOISE, NOISE_GAIN = 0.25, 0.08, 0.05, 0.5, 0.2
-#: So many times as long as the first is longer.
+#: This factor over the length of the first batch counts as longer.
 LONGER = 2.2
-#: A batch that is off by more standard errors than this is believed in part.
+#: A batch with an error of more standard errors than this counts in part.
 MOST_ERRORS = 3.0
-#: However long a batch without work took, no more than this share of one with work is overhead.
+#: The maximum share of overhead in a batch with work, even if one without work took longer.
 MOST_OVERHEAD = 0.9
 
 
@@ -74,9 +74,9 @@ class Capacity(Learned):
     _overhead_share: Number
     _bounded: Flag
     batches: Count  #: learned from
-    _empty_s: Number  # what a batch without work takes
-    _first_s: Number  # what the first batch took
-    _longest_s: Number  # what the longest took
+    _empty_s: Number  # time of a batch without work
+    _first_s: Number  # time of the first batch
+    _longest_s: Number  # time of the longest batch
     _state: Floats  # overhead, and time of a unit of work
     _spread: Floats  # covariance of both
     _work: Number  # of the last batch
@@ -84,12 +84,12 @@ class Capacity(Learned):
     _far: Number  # sign of the last batch's error, if it was far off
 
     def __init__(self, overhead_share: float = 0.5, *, bounded: bool = True, unit_s: float | None = None) -> None:
-        """Start knowing nothing.
+        """Start without knowledge.
 
         Args:
-            overhead_share: What of a batch counts as overhead as long as there is no more to go by.
-            bounded: Whether no more is overhead than the first batch took in all.
-            unit_s: What a second of work adds, at a first guess: the first batch then counts as any other. None: work
+            overhead_share: The share of a batch that counts as overhead until more is known.
+            bounded: Whether the length of the first batch bounds the overhead.
+            unit_s: A first guess of the time per second of work; the first batch then counts as any other. None: work
                 is in rows.
         """
         self._overhead_share, self._bounded = overhead_share, bounded
@@ -100,12 +100,12 @@ class Capacity(Learned):
 
     @property
     def overhead_s(self) -> float:
-        """What a batch takes however little work it has."""
+        """The time of a batch without work."""
         return float(self._state[0])
 
     @property
     def unit_s(self) -> float:
-        """What each unit of work adds."""
+        """The time per unit of work."""
         return float(self._state[1])
 
     @property
@@ -114,19 +114,19 @@ class Capacity(Learned):
         return math.sqrt(max(float(self._spread[0, 0]), 0.0))
 
     def expected_s(self, work: float) -> float:
-        """What a batch with so much work takes."""
+        """The expected time of a batch with this work."""
         return self.overhead_s + self.unit_s * work
 
     def length_s(self, trigger_s: float) -> float:
-        """How often batches can start: as the trigger says, or less often if overhead leaves too little for work."""
+        """The interval between batches: that of the trigger, or longer if overhead leaves too little time for work."""
         return max(trigger_s, self.overhead_s / (1.0 - LEAST_SHARE))
 
     def per_s(self, length_s: float) -> float:
-        """Work a second that batches of this length get done, with at least half of the time for work."""
+        """Work a second that batches of this length complete, with at least half of the time for work."""
         return work_per_s(1.0 / self.unit_s, self.overhead_s, length_s) if self.unit_s else math.inf
 
     def calibrate(self, empty_s: float) -> None:
-        """A batch without work takes so long."""
+        """Set the time of a batch without work."""
         self._empty_s = empty_s
 
     def learn(self, work: float, took_s: float) -> None:
@@ -143,7 +143,7 @@ class Capacity(Learned):
             self._follow(work, took_s)
 
     def doubt(self) -> None:
-        """Forget how the time of the last batch divides into the two."""
+        """Forget the division of the last batch's time."""
         took_s = self.expected_s(self._work)
         self._spread = self._prior(self._work, took_s, took_s)
 
@@ -157,7 +157,7 @@ class Capacity(Learned):
         self._spread = self._prior(work, took_s, most_s)
 
     def _prior(self, work: float, took_s: float, most_s: float) -> np.ndarray:
-        """What is known of the division by one batch alone: nothing, between none and `most_s` of it."""
+        """The uncertainty of the division after one batch: overhead between 0 and `most_s`."""
         unit = 1.0 / (work or 1.0)
         apart, noise = most_s * np.array([1.0, -unit]), self._noise * np.array([most_s, took_s * unit])
         found: np.ndarray = (np.outer(apart, apart) + np.outer(noise, noise)) / 4.0
@@ -179,13 +179,13 @@ class Capacity(Learned):
         gain = self._spread @ seen / deviation_s**2
         self._spread = self._spread - np.outer(gain, seen @ self._spread)
         self._state = _possible(self._state + gain * error_s, work, self._empty_s, self._longest_s)
-        # What the error was before and what of it is left multiply, on average, to the variance of noise.
+        # The product of the errors before and after the update is, on average, the variance of noise.
         left = max(1.0 - float(seen @ gain), 0.0)
         variance = self._noise**2 + NOISE_GAIN * (left * min(error_s / expected_s, 1.0) ** 2 - self._noise**2)
         self._noise = min(max(math.sqrt(variance), LEAST_NOISE), MOST_NOISE)
 
     def _fade(self, work: float, expected_s: float) -> None:
-        """Believe the past less, but not less than if nothing but one batch were known."""
+        """Increase the uncertainty, up to that after a single batch."""
         parts_s = np.maximum(self._state * [1.0, work], LEAST_CHANGE * expected_s)
         change = CHANGE * parts_s / [1.0, work or 1.0]
         self._spread = self._spread + np.diag(change**2)
@@ -195,9 +195,9 @@ class Capacity(Learned):
 
 
 def work_per_s(pace: float, overhead_s: float, length_s: float, queries: int = 1) -> float:
-    """Work a second that batches of this length get done, of so many queries that share task slots of this pace.
+    """Work a second that batches of this length complete, for queries that share task slots of this pace.
 
-    At least half of the pace is planned for.
+    At least half of the pace is used.
 
     >>> work_per_s(2.0, 0.5, 2.0), work_per_s(2.0, 3.0, 2.0)
     (1.5, 1.0)
@@ -209,7 +209,7 @@ def work_per_s(pace: float, overhead_s: float, length_s: float, queries: int = 1
 
 
 def overhead_of(pace: float, per_s: float, length_s: float, queries: int = 1) -> float:
-    """The overhead with which batches of this length get so much work a second done.
+    """The overhead with which batches of this length complete this work a second.
 
     >>> overhead_of(2.0, 1.5, 2.0), round(overhead_of(2.0, 1.846, 2.0, queries=4), 3)
     (0.5, 0.5)
@@ -219,7 +219,7 @@ def overhead_of(pace: float, per_s: float, length_s: float, queries: int = 1) ->
 
 
 def _possible(state: np.ndarray, work: float, least_s: float, most_s: float) -> np.ndarray:
-    """The nearest division with overhead in these bounds, no part below 0, and the same length for so much work.
+    """The nearest division with overhead in these bounds, no part below 0, and the same length for this work.
 
     >>> _possible(np.array([3.0, -0.01]), 100, 0.0, 9.0)
     array([2., 0.])

@@ -1,4 +1,4 @@
-r"""Utility per cycle, fair across queries: which share of every class of rows to keep when work is short.
+r"""Utility per unit of work, fair across queries: keep shares of all classes of rows under overload.
 
 Rows of a class $i$ belong to one query and one source, cost $w_i$ and are worth $u_i$. A query's utility is the share
 of its sources' worth that is kept, each source counting alike as in THEMIS (section 4):
@@ -7,17 +7,17 @@ $$U_q = \frac{1}{|S_q|} \sum_{s \in S_q} \frac{\sum_{i \in s} k_i\, n_i u_i}{\su
 
 Of all keep shares $m \le k_i \le 1$ whose work $\sum k_i n_i w_i$ fits the budget, `allot` finds those that maximise
 $\sum_q \omega_q\, U_q^{1-\alpha} / (1-\alpha)$ (the logarithm for $\alpha = 1$): the sum of utilities for $\alpha = 0$,
-the lowest utility for $\alpha = \infty$, and what lies between.
+the lowest utility for $\alpha = \infty$, and compromises in between.
 
 Inside a query, work goes to the classes with the highest density $d_i$, utility per second of work. So its utility is
-a concave line with slopes $d_1 > d_2 > \dots$, and $\omega_q U_q^{-\alpha} d_i$, what another second would bring, falls
+a concave line with slopes $d_1 > d_2 > \dots$, and $\omega_q U_q^{-\alpha} d_i$, the gain of another second, falls
 along it. At the optimum that is one number $\lambda$ for all queries. With the water level $t = \lambda^{-1/\alpha}$
 and $g_i = (\omega_q d_i)^{1/\alpha}$, the class that begins at utility $a_i$ and ends at $b_i$ is filled until
 $\min(\max(t\,g_i, a_i), b_i)$; so the work is a line in $t$ between the knots $a_i / g_i$ and $b_i / g_i$. One sort by
 density and a search over knots find $t$ exactly. For $\alpha = \infty$, $g_i = \omega_q$; for $\alpha = 0$ all classes
 are filled by falling $\omega_q d_i$.
 
-Classes of one query that bring the same per second get the same share, so that no key is favoured by its number.
+Classes of one query with the same density get the same share, so that no key is favoured by its number.
 """
 
 import math
@@ -35,11 +35,11 @@ Ints = NDArray[np.int64]
 
 #: No class is shed entirely: weights could not correct it, and its cost would not be learned again.
 MIN_KEEP = 0.01
-#: Densities that differ by less, as a share, are the same: sums of floats tell apart what is alike.
+#: Relative differences of densities below this are rounding errors.
 _ALIKE = 1e-9
-#: An alpha below is as good as 0, and its water levels are beyond what floats can tell apart.
+#: An alpha below this counts as 0, because floats cannot distinguish its water levels.
 _LEAST_ALPHA = 1e-6
-#: In place of nothing, where a logarithm is taken.
+#: Replaces 0 in logarithms.
 _LEAST = 1e-300
 
 
@@ -49,14 +49,14 @@ class Classes:
 
     rows: Floats  #: rows that come
     costs_s: Floats  #: work of one row
-    #: What a row is worth; only relations within a source matter. All alike if not given.
+    #: Worth of a row; only ratios within a source matter. Equal if not given.
     utilities: Floats | None = None
     query: Ints | None = None  #: number of the query that the rows belong to, from 0; one query if not given
     source: Ints | None = None  #: number of the source, within the query or over all; one a query if not given
-    must_rows: Floats | None = None  #: how many of the rows are kept in any case
-    weights: Floats | None = None  #: how much each query counts
-    #: What everything is worth to each query, in the unit of `utilities`, if that is more than these rows: what came
-    #: before, or elsewhere, belongs to it. Sources do not matter then: utilities are SIC, say.
+    must_rows: Floats | None = None  #: number of must-keep rows
+    weights: Floats | None = None  #: importance of each query
+    #: The total worth for each query, in the unit of `utilities`, if it includes more than these rows, such as earlier
+    #: rows or rows elsewhere. Sources do not matter then: utilities are, for example, SIC.
     whole: Floats | None = None
     held: Floats | None = None  #: utility that each query has from before or elsewhere, as a share of the whole
 
@@ -91,8 +91,8 @@ class Allotment(NamedTuple):
     """What to keep."""
 
     keep: Floats  #: share of each class's rows to keep, of those that may be shed
-    delivered: Floats  #: utility of each query, as a share of what all its rows are worth; 1 if they are worth nothing
-    work_s: float  #: work of the rows kept; above the budget only if what must be kept is
+    delivered: Floats  #: utility of each query, as a share of the worth of all its rows; 1 if they have no worth
+    work_s: float  #: work of kept rows; above the budget only if that of must-keep rows is
 
 
 def allot(classes: Classes, budget_s: float, *, alpha: float = 1.0, min_keep: float = MIN_KEEP) -> Allotment:
@@ -105,8 +105,8 @@ def allot(classes: Classes, budget_s: float, *, alpha: float = 1.0, min_keep: fl
     [0.625, 0.625]
 
     Args:
-        classes: What comes.
-        budget_s: Work that fits. What must be kept and the floors come first, even if they alone are more.
+        classes: Incoming rows.
+        budget_s: Work that fits. Must-keep rows and floors come first, even if they alone exceed it.
         alpha: 0 for the highest mean, 1 for proportional fairness, infinity for the highest lowest utility. Up to
             infinity a query's utility counts times its weight; at infinity it is held in proportion to the weight.
         min_keep: The least share that is kept of any class.
@@ -120,7 +120,7 @@ def allot(classes: Classes, budget_s: float, *, alpha: float = 1.0, min_keep: fl
     loose = classes.rows - must
     lines = _Lines.of(query, loose * (1.0 - min_keep), classes.costs_s, worths, classes.weights)
     floor = must + min_keep * loose
-    # A row that costs nothing is kept whatever the budget.
+    # A row without cost is kept with any budget.
     before = np.zeros(classes.queries) if classes.held is None else np.asarray(classes.held[: classes.queries])
     held = before + _by_query(classes, worths * np.where(classes.costs_s > 0.0, floor, classes.rows))
     room_s = max(budget_s - float(floor @ classes.costs_s), 0.0)
@@ -164,13 +164,13 @@ class _Lines(NamedTuple):
         return cls(order, np.cumsum(new) - 1, owner[starts], density[starts], work_s, weight)
 
     def spread(self, filled: Floats, classes: int) -> Floats:
-        """Shares of pieces as shares of classes; what costs nothing is kept whole."""
+        """Shares of pieces as shares of classes; classes without cost are kept whole."""
         shares = np.ones(classes)
         shares[self.order] = filled[self.piece]
         return shares
 
     def filled(self, held: Floats, room_s: float, alpha: float) -> Floats:
-        """How far each piece is filled, when the queries hold so much utility already."""
+        """The fill of each piece, given the utility that queries already have."""
         if float(self.work_s.sum()) <= room_s:
             return np.ones(len(self.work_s))
         worth = self.density > 0.0
@@ -178,7 +178,7 @@ class _Lines(NamedTuple):
         if room_s == 0.0:
             return filled
         useful_s = float(self.work_s[worth].sum())
-        if useful_s <= room_s:  # What is worth nothing gets what is left over, all alike.
+        if useful_s <= room_s:  # Rows without worth share the remaining budget equally.
             filled[worth] = 1.0
             filled[~worth] = min((room_s - useful_s) / float(self.work_s[~worth].sum()), 1.0)
             return filled
@@ -194,7 +194,7 @@ class _Lines(NamedTuple):
         first[1:] = np.diff(self.query) != 0
         own = np.cumsum(first) - 1
         gains = self.density * self.work_s
-        # Each query is summed up as a share of its own, or a rich one would drown the digits of a poor one.
+        # Each query is summed relative to its own total, or a large one would lose the digits of a small one.
         whole = np.add.reduceat(gains, np.flatnonzero(first))[own]
         gained = np.cumsum(np.divide(gains, whole, out=np.zeros(len(gains)), where=whole > 0.0))
         before = np.concatenate([[0.0], gained[:-1]])
@@ -203,7 +203,7 @@ class _Lines(NamedTuple):
         return start + whole * np.maximum(before - base, 0.0), start + whole * (gained - base)
 
     def _by_density(self, room_s: float) -> Floats:
-        """The knapsack: everything above one density, and a part of what has it."""
+        """The knapsack: all classes above one density, and a part of those at it."""
         value = self.weight * self.density
         order = np.argsort(-value)
         new = np.ones(len(order), np.bool_)
@@ -248,7 +248,7 @@ class _Lines(NamedTuple):
         filled[crossed] = low + part * (high - low)
         if steps.size:
             filled[steps] = min(max(rest_s - width_s, 0.0) / float(self.work_s[steps].sum()), 1.0)
-        # Rows that nobody expects take no work; they are kept if the level is above them.
+        # Unexpected rows take no work; they are kept if the level is above them.
         bottom = np.exp(under - over)
         level = over + math.log(max(bottom + part * (1.0 - bottom), _LEAST))
         filled[~used] = slopes.first[~used] <= level
@@ -310,7 +310,7 @@ def _worths(classes: Classes) -> Floats:
     of_source: Floats = np.bincount(owner, rows * utilities).astype(np.float64)
     of_query = np.zeros(len(of_source), np.int64)
     of_query[owner] = query
-    sources = np.bincount(of_query, of_source > 0.0, minlength=classes.queries)  # one that brings nothing is none
+    sources = np.bincount(of_query, of_source > 0.0, minlength=classes.queries)  # a source without worth does not count
     whole = of_source[owner] * sources[query]
     return np.divide(utilities, whole, out=np.zeros(len(rows)), where=whole > 0.0)
 

@@ -1,4 +1,4 @@
-"""What the rows of the next batch cost, by bucket: as learned, or as a baseline of an evaluation knows it."""
+"""Expected costs of the next batch's rows by bucket: as learned, or as known to a baseline of an evaluation."""
 
 from collections.abc import Callable
 
@@ -10,15 +10,15 @@ from penstock.core.control.forecast import Knowledge
 
 _Floats = NDArray[np.float64]
 
-#: From what is known: the rows of each bucket, and what one costs.
+#: Returns the rows of each bucket, and their cost.
 Expectation = Callable[[Knowledge], tuple[_Floats, _Floats]]
 
 
 def learned(known: Knowledge) -> tuple[_Floats, _Floats]:
-    """By what rows of each bucket cost before.
+    """By the past costs of each bucket.
 
-    A bucket never seen is assumed to be free, that is, kept first: at the floor learning its cost would take long. It
-    brings no work to the forecast either way.
+    An unseen bucket is assumed to be free, so it is kept first: at the floor, learning its cost would take long. It
+    adds no work to the forecast either way.
     """
     level = known.costs.surprise * known.costs.reach
     return known.next_rows(), np.where(known.costs.rows > 0.0, level * known.costs.costs_s(), 0.0)
@@ -35,7 +35,7 @@ def given(costs_s: float | _Floats) -> Expectation:
 
 
 def by_class(keys: int, grades: int) -> Expectation:
-    """By what is known of each place for keys in each grade of worth (`core.control.bucket_costs`)."""
+    """By pooled costs of each place for keys in each grade of worth (`core.control.bucket_costs`)."""
 
     def expected(known: Knowledge) -> tuple[_Floats, _Floats]:
         shares, costs_s = pooled(known.costs, keys, grades)

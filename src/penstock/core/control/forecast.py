@@ -1,23 +1,23 @@
-r"""What reports teach about a micro-batch query: what rows cost, how fast work gets done, and what comes next.
+r"""The learned state of a micro-batch query: costs of rows, capacity, and the forecast of the next batch.
 
 - Costs have a shape and a level (`core.control.row_costs`).
 - Capacity is work done per second of span in the last batch, all tasks together.
 - A batch's time outside the measured operator, or all of it if nothing is measured, has a fixed part and a part for
-  each row (`core.control.capacity`). Only the fixed part is overhead. The other is work, and rows pay for it at the
-  gate.
-- As long as it is in doubt how much is fixed, a plan keeps at least half as many rows as the smallest recent batch:
-  that shows whether batches become shorter, and costs little if they do not.
+  each row (`core.control.capacity`). Only the fixed part is overhead. The other part is work that the gate can
+  shed.
+- While the fixed part is uncertain, a plan keeps at least half as many rows as the smallest recent batch: this shows
+  whether batches become shorter, and costs little if they do not.
 - A target is out of reach if rows would wait too long even in batches that work very little: because of the fixed part,
-  of a trigger, or of the age that rows have when they come. Then shedding is in vain. Rows are kept, up to what the
-  query can do.
-- The next batch takes in what arrives while this one runs, $C = T_n$, and a plan that is made in time could rely on
-  that. But a plan may be late and act on the batch after the next, whose rows depend on a length nobody knows yet. So
-  its rows are expected half way between the last batch and the length $T^*$ that batches should have:
+  of a trigger, or of the age of rows on arrival. Shedding does not help then, so rows are kept up to the query's
+  capacity.
+- The next batch contains the rows that arrive while this one runs, $C = T_n$, and a plan in time could rely on that.
+  But a late plan acts on the batch after the next, whose rows depend on an unknown length. So the forecast is half way
+  between the last batch and the intended length $T^*$ of batches:
 
 $$C = \tfrac{1}{2} (T_n + T^*), \qquad T^* = o + S$$
 
   With $\varphi = S / T^*$ and a share $\beta$ of the last batch in $C$, a deviation shrinks by $\varphi (1 - \beta)$ a
-  batch if plans are in time and by $\sqrt{\varphi\beta}$ if all are late: $\beta = 1$ would swing on for long.
+  batch if plans are in time and by $\sqrt{\varphi\beta}$ if all are late: $\beta = 1$ would oscillate for long.
 """
 
 import numpy as np
@@ -33,24 +33,24 @@ from penstock.messages.codec import Flag, Number
 from penstock.messages.plan import Fits
 from penstock.messages.report import Report
 
-#: However hard the target, a batch works this share of its overhead or interval: less loses rows and wins little time.
+#: The minimum work of a batch, as a share of its overhead or interval: less loses rows and gains little time.
 LEAST_WORK = 0.3
-#: What of the time outside a measured operator counts as fixed as long as there is no more to go by.
+#: The share of time outside a measured operator that counts as fixed until more is known.
 FIXED_OUTSIDE = 0.8
-#: While it is in doubt what of a batch is fixed, plans keep this share of the rows of the smallest recent batch. It is
-#: in doubt if the standard error is more than this share of the target.
+#: While the fixed part is uncertain, plans keep this share of the rows of the smallest recent batch. It is uncertain
+#: if the standard error is more than this share of the target.
 TRY_SHARE, IN_DOUBT = 0.5, 0.1
-#: A fixed part puts a target out of reach if it would also do so were it smaller by so many errors. If it is in doubt,
-#: recent batches must also have differed in rows by this factor, and none was short.
+#: A fixed part puts a target out of reach if it still does when reduced by this many errors. If it is uncertain, recent
+#: batches must also have differed in rows by this factor, and none was short.
 SURE_ERRORS, VARIED = 2.0, 4.0
-#: Once a target is out of reach, a batch that takes so many times as long as expected shows that something has changed.
+#: Once a target is out of reach, a batch that takes this many times as long as expected indicates a change.
 CHANGED = 1.5
-#: A batch fits a plan if it is up to so many times as large as planned for: rows never come quite evenly.
+#: A batch fits a plan if it is up to this many times as large as planned, because rows never come evenly.
 SPARE = 1.25
 
 
 class Knowledge(Learned):
-    """What is known after the last report.
+    """The learned state after the last report.
 
     >>> from penstock.core.control.targets import MeanQueueLatency
     >>> known = Knowledge(MeanQueueLatency("2 s"))
@@ -69,16 +69,16 @@ class Knowledge(Learned):
 
     costs: RowCosts
     history: BatchHistory  #: of this run of the query
-    capacity: Number  #: seconds of work that tasks get done a second, all together
-    measured: Flag  #: whether an operator tells what its rows cost
-    out_of_reach: Flag  #: whether the target cannot be held however much is shed
+    capacity: Number  #: seconds of work that all tasks together complete a second
+    measured: Flag  #: whether an operator reports the costs of its rows
+    out_of_reach: Flag  #: whether the target cannot be held even with shedding
     recent: tuple[Report, ...]  #: the last batches that had rows, the first of a run left out
     _time: Capacity  # of the time outside the operator, or of all of it
     _delays: tuple[Number, ...]
     _errors: tuple[Number, ...]
 
     def __init__(self, target: Target, *, triggered: bool = True) -> None:
-        """Start knowing nothing; unless `triggered`, a target is not out of reach for a long trigger alone."""
+        """Start without knowledge; unless `triggered`, a long trigger alone does not put a target out of reach."""
         self._target, self._triggered = target, triggered
         self.costs, self.history, self._time = RowCosts(), BatchHistory(), Capacity()
         self.capacity, self.measured, self.out_of_reach = 1.0, False, False
@@ -89,10 +89,10 @@ class Knowledge(Learned):
         batch = without_costs(report)
         came_in_s = self.history.learn(batch)
         if report.rows_in and not report.rows_kept:
-            self.costs.scale_costs(0.5)  # Nothing was measured: believe the past less, or the gate may never open.
+            self.costs.scale_costs(0.5)  # Nothing was measured: trust the past less, or the gate may never open.
         if not self.measured and (report.cost_sketch is not None or not report.busy_s):
             self.measured, self._time = True, Capacity(FIXED_OUTSIDE, bounded=False)
-        # The first batch of a run is cold, whatever is known from an earlier one.
+        # The first batch of a run is cold, even if an earlier run is known.
         usual = not self.history.again and (self.history.batches > 1 or not self._time.batches)
         if usual:
             self._learn_time(report)
@@ -119,14 +119,14 @@ class Knowledge(Learned):
             self._begin_again()
 
     def _begin_again(self) -> None:
-        """Something has changed: whether shedding is in vain is to be seen again."""
+        """Something has changed: check again whether shedding helps."""
         self.out_of_reach = False
         self.recent = ()
         self._time.doubt()
 
     @property
     def settled(self) -> bool:
-        """Whether enough batches were seen to tell how batches go."""
+        """Whether enough batches were seen for a forecast."""
         return len(self._delays) == PACE_BATCHES
 
     @property
@@ -137,23 +137,23 @@ class Knowledge(Learned):
 
     @property
     def outside_s(self) -> float:
-        """Work that each row kept brings outside the measured operator, in the operator's seconds of work."""
+        """Work of each kept row outside the measured operator, in the operator's seconds of work."""
         return self._time.unit_s * self.capacity if self.measured else 0.0
 
     @property
     def fixed_s(self) -> float:
-        """What a batch takes however few rows it has."""
+        """The time of a batch without rows."""
         return self._time.overhead_s
 
     @property
     def steady(self) -> Pace:
-        """How batches would go if all were alike."""
+        """The times of batches in a steady state."""
         return self._steady(self._time.overhead_s)
 
     def _steady(self, fixed_s: float) -> Pace:
         delay_s, error_s = _median(self._delays), self._usual_error_s
         lag_s = self.history.last.lag_s if self.history.last and not self.history.catching_up else 0.0
-        # Rows that wait less than the equation says are no reason to work longer: it may be a lull.
+        # Shorter waits than by the equation are no reason to work longer: it may be a lull.
         pace = Pace(delay_s, fixed_s, self.history.interval_s, lag_s, max(error_s, 0.0))
         if not self.measured:
             return pace._replace(window_s=max(fixed_s - delay_s, 0.0))
@@ -163,12 +163,12 @@ class Knowledge(Learned):
 
     @property
     def _usual_error_s(self) -> float:
-        """By how much longer rows usually wait than the equation says; of two batches, the one that is nearer to it."""
+        """The usual excess of waits over the equation; of two batches, the smaller one."""
         return min(self._errors) if len(self._errors) == 2 else _median(self._errors)  # noqa: PLR2004 - of two
 
     @property
     def pace(self) -> Pace:
-        """How the next batch will go."""
+        """The times of the next batch."""
         steady, last_s = self.steady, self.history.last.duration_s if self.history.last else 0.0
         length_s = steady.overhead_s + self.span_s(steady)
         cycle_s = (last_s + length_s) / 2.0 if length_s < np.inf else last_s
@@ -181,13 +181,13 @@ class Knowledge(Learned):
 
     @property
     def row_span_s(self) -> float:
-        """By how much each row that is kept makes a batch longer; 0 as long as that is not known."""
+        """The time that each kept row adds to a batch; 0 if unknown."""
         last = self.recent[-1] if self.recent else None
         return self._work_span_s(last) / last.rows_kept if last else 0.0
 
     @property
     def least_span_s(self) -> float:
-        """How long a batch may work even if the target says less."""
+        """The minimum work span of a batch, even if the target allows less."""
         if not self.recent or not self.in_doubt:
             return LEAST_WORK * max(self.fixed_s, self.history.interval_s)
         shortest_s = min(map(self._work_span_s, self.recent))
@@ -195,14 +195,14 @@ class Knowledge(Learned):
         return max(TRY_SHARE * min(shortest_s, enough_s), LEAST_WORK * self.history.interval_s)
 
     def span_s(self, pace: Pace) -> float:
-        """How long a batch of this pace may work."""
+        """The allowed work span of a batch with these times."""
         if self.out_of_reach:
             fixed_s, limit_s = pace.overhead_s, self._target.fresh_s or 0.0
             return max(KEEP_UP * self.history.interval_s - fixed_s, KEEP_UP / (1.0 - KEEP_UP) * fixed_s, limit_s)
         return max(self._target.allowance(pace).span_s, self.least_span_s)
 
     def fits(self, rows_per_s: float, spare: float = SPARE) -> Fits | None:
-        """Up to how many rows of a batch fit, if so many a second can be kept up with; None if that is not known."""
+        """The number of rows of a batch that fit at this sustainable rate; None if unknown."""
         span_s = self.span_s(self.steady._replace(lag_s=0.0))
         if self.history.catching_up or (self.in_doubt and not self.measured) or not 0.0 < span_s < np.inf:
             return None
@@ -210,12 +210,12 @@ class Knowledge(Learned):
 
     @property
     def in_doubt(self) -> bool:
-        """Whether too little is known of what is fixed."""
+        """Whether the fixed part is uncertain."""
         return self._time.doubt_s > IN_DOUBT * (self._target.fresh_s or np.inf)
 
     @property
     def shrinking(self) -> bool:
-        """Whether batches shrink without shedding while little is known, so that nothing need be shed to learn."""
+        """Whether batches shrink without shedding while little is known, so that shedding is not needed to learn."""
         last = self.history.last
         if last is None or self.measured or self.history.capped or not self.in_doubt or last.shed_total:
             return False
@@ -223,7 +223,7 @@ class Knowledge(Learned):
 
     @property
     def _surely_fixed_s(self) -> float:
-        """What a batch takes however few rows it has, at the very least."""
+        """A lower bound of the time of a batch without rows."""
         rows = [report.rows_kept for report in self.recent]
         if not rows or (self.in_doubt and max(rows) < VARIED * min(rows)):
             return 0.0
@@ -231,16 +231,16 @@ class Knowledge(Learned):
         return max(min(self._time.overhead_s - SURE_ERRORS * self._time.doubt_s, shortest_s), 0.0)
 
     def _is_out_of_reach(self) -> bool:
-        """Whether rows would wait too long in batches that hardly work."""
+        """Whether rows would wait too long in batches with minimal work."""
         limit_s = self._target.fresh_s
         if limit_s is None or self.history.last is None or self.history.catching_up:
             return False
-        if self.out_of_reach:  # Only if the target comes well within reach is it tried for again.
+        if self.out_of_reach:  # The target counts again only if it is well within reach.
             fixed_s, limit_s = self._time.overhead_s, AIM * limit_s
         else:
             fixed_s = self._surely_fixed_s
         pace = self._steady(fixed_s)
-        # Where rows seldom come, none waits for a trigger.
+        # If rows are rare, none waits for a trigger.
         ratio = self._target.ratio(self.history.last)
         waits = self.out_of_reach or (self.history.waited and (ratio is None or ratio > 1.0))
         interval_s = pace.cycle_s if self._triggered and waits else 0.0

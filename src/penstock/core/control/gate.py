@@ -1,9 +1,9 @@
 r"""The gate: a plan's keep table applied to rows, here over NumPy arrays.
 
 A row passes when its coin, a hash of the gate's salt and its identity, is at most the threshold of its key's bucket.
-No dice are rolled: the same row under the same plan always gets the same verdict, and a lower share keeps a subset of
-what a higher one keeps. A kept row's weight is multiplied by 1 / share, which is a hair above 1 for a row kept for
-certain beside others that are not.
+The same row under the same plan always gets the same verdict, and a lower share keeps a subset of the rows of a higher
+one. A kept row's weight is multiplied by 1 / share, which is just above 1 for a row kept with certainty beside others
+that are not.
 
 Weights of a row that passes two gates may be multiplied only if their coins are independent. So a gate's salt is drawn
 from its name as well as from the seed (`gate_salt`).
@@ -11,15 +11,15 @@ from its name as well as from the seed (`gate_salt`).
 $$\text{keep} \iff u \le \theta_b, \quad u = \mathrm{xxhash64}(\text{salt}, \text{row}) \ggg 1, \quad
 \theta_b = \lfloor 2^{63} s_b \rfloor - 1, \quad b = \mathrm{pmod}(\mathrm{xxhash64}(\text{key}), B)$$
 
-Thresholds are integers because Spark compares integers about twice as fast as it turns a hash into a fraction. The
-lowest three bits of a threshold say for which of eight reasons the bucket's rows are shed: they change the share by
-less than $2^{-59}$ and spare the gate a second look-up. Six of the reasons are the table's own; the others are that of
-a batch's size (`core.control.batch_size`) and that of a row's age (`core.control.backlog`).
+Thresholds are integers because Spark compares integers about twice as fast as it converts a hash to a fraction. The
+lowest three bits of a threshold hold one of eight reasons for shedding the bucket's rows: they change the share by less
+than $2^{-59}$ and save a second look-up. Six reasons are the table's own; the others are the size of a batch
+(`core.control.batch_size`) and the age of a row (`core.control.backlog`).
 
-A table that sheds some rows keeps others for certain, and a weight of 1 would not tell these from rows of a time when
-nothing was shed. If only such rows are left of a group, nobody could say whether there were others. So a bucket that
-is kept whole beside others that are not has a threshold of its own, `CERTAIN`, which lets every row through and makes
-its weight the next number above 1.
+A table that sheds some rows keeps others with certainty, and a weight of 1 would not distinguish these from rows of a
+batch without shedding. If a group has only such rows left, it would be unknown whether there were others. So a bucket
+that is kept whole beside others that are not has the threshold `CERTAIN`, which keeps every row and makes its weight
+the next number above 1.
 """
 
 from dataclasses import dataclass
@@ -33,12 +33,12 @@ from penstock.core.hashing import SPARK_SEED, bucket, xxhash64, xxhash64_ints
 from penstock.errors import PenstockError
 from penstock.messages.plan import KeepTable
 
-#: The threshold that lets everything through.
+#: The threshold that keeps every row.
 KEEP_ALL = 2**63 - 1
-#: The same where other rows are shed, and what a row weighs that passes it: 2**63 / (CERTAIN + 1), as doubles have it.
+#: The same where other rows are shed, and the weight of a kept row: 2**63 / (CERTAIN + 1), as a double.
 CERTAIN = 2**63 - 2**11 - 1
 CERTAIN_WEIGHT = 1.0 + 2.0**-52
-#: Reasons that a gate can tell apart, and the bits that number them.
+#: The number of reasons that a gate can distinguish, and the bits that number them.
 MOST_REASONS = 8
 REASON_BITS = MOST_REASONS - 1
 #: The numbers of the two reasons that no table has: of a row's age, and of a batch's size.
@@ -89,16 +89,16 @@ def reasons(table: KeepTable) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Verdicts:
-    """What the gate says of each row."""
+    """The verdict on each row."""
 
     kept: NDArray[np.bool_]
     weights: NDArray[np.float64]  #: new weight of a kept row; 0 for a shed one
-    buckets: NDArray[np.int64]  #: key bucket of the row, whose reason stands in the table
+    buckets: NDArray[np.int64]  #: key bucket of the row, whose reason is in the table
     aged: NDArray[np.bool_]  #: rows that are judged by their age, and not by their bucket
     too_many: bool = False  #: whether the others are shed because there are too many of them
 
     def shed_by_reason(self, table: KeepTable) -> dict[str, int]:
-        """How many rows were shed for each reason."""
+        """The number of shed rows by reason."""
         shed: dict[str, int] = {}
         by_table = self.buckets[~self.kept & ~self.aged]
         if self.too_many and len(by_table):
@@ -112,9 +112,9 @@ class Verdicts:
 
 
 def gate_salt(seed: int, name: str, *, weighted: bool = False) -> int:
-    """The salt of a gate's coins, from what is the same after a restart: its seed, its name, and what it stands behind.
+    """The salt of a gate's coins, from values that are the same after a restart: its seed and its name.
 
-    `weighted` says that rows come with weights, from a gate before this one, which may well have the same name.
+    `weighted` says that rows already have weights, from an earlier gate, which may have the same name.
 
     >>> len({gate_salt(0, "guard"), gate_salt(1, "guard"), gate_salt(0, "other"), gate_salt(0, "guard", weighted=True)})
     4
@@ -143,9 +143,9 @@ def judge(
     by_age: NDArray[np.int64] | None = None,
     share: float = 1.0,
 ) -> Verdicts:
-    """Judge rows by the hash of their key and by their coin; a row that its age has a lower threshold for, by that.
+    """Judge rows by the hash of their key and by their coin; by the threshold of their age if it is lower.
 
-    `share` is what the keep shares of all rows are multiplied by, if the batch is too large for the table.
+    `share` is a factor on all keep shares, if the batch is too large for the table.
 
     >>> table = KeepTable("source", keep=(0.5,), reasons=("over capacity",))
     >>> rows = np.arange(6)

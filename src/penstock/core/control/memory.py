@@ -1,8 +1,7 @@
-"""What planners have learned, as plain data that is saved with their plans and restored in the next run.
+"""The learned state of planners, as plain data that is saved with their plans and restored in the next run.
 
-A class of things learned annotates the attributes that make up its state. From these hints follow what is saved and
-what is accepted when it is restored, so nothing that is learned can be forgotten, and a state that was saved by another
-release, or is damaged, is refused as a whole.
+A learned class annotates the attributes of its state. These hints determine what is saved and what is accepted at a
+restore. So no attribute can be forgotten, and a damaged state, or one of another release, is refused as a whole.
 """
 
 import base64
@@ -58,7 +57,7 @@ class Learned:
         return {name: _plain(getattr(self, name)) for name in _kinds(type(self))}
 
     def restore(self, state: object) -> None:
-        """Take over what `save` gave; if it is refused, everything stays as it was."""
+        """Restore the state of `save`; if it is refused, nothing changes."""
         kinds = _kinds(type(self))
         if not isinstance(state, Mapping):
             raise refusal(type(self).__name__, state, "its state")
@@ -74,7 +73,7 @@ def saved(settings: str, **parts: Learned) -> dict[str, Any]:
 
 
 def restored(state: Mapping[str, Any], settings: str, **parts: Learned) -> None:
-    """Give each part its state back; if anything is refused, all of them stay as they were."""
+    """Restore each part; if anything is refused, nothing changes."""
     check_names(state, ["settings", *parts])
     if state["settings"] != settings:
         raise refusal("settings", state["settings"], f"what was learned with {settings}")
@@ -130,7 +129,7 @@ def to_text(state: Mapping[str, Any]) -> str:
 
 
 def from_text(text: str) -> Mapping[str, Any]:
-    """What `to_text` wrote.
+    """The inverse of `to_text`.
 
     >>> from_text("torn")
     Traceback (most recent call last):

@@ -1,24 +1,24 @@
-"""Why a target is missed, or cannot be held however much is shed, in words."""
+"""Alarms: why a target is missed, or cannot be held even with shedding."""
 
 from penstock.core.control.forecast import Knowledge
 from penstock.core.control.targets import Target
 from penstock.messages.report import Report
 
-#: What helps where nothing is shed, since rows are not what takes the time.
+#: Advice if nothing is shed because rows do not take the time.
 SHORTER = (
     "shorten batches, for example with a lower spark.sql.shuffle.partitions, because most of their time is overhead"
 )
 
 
 def missed_target(target: Target, known: Knowledge, report: Report, must_keep_s: float) -> list[str]:
-    """Alarms after a report, one line each; rows that must be kept bring so much work."""
+    """Alarms after a report, one line each, given the work of must-keep rows."""
     found = []
     ratio = target.ratio(report)
     missed = ratio is not None and ratio > 1.0
     if known.out_of_reach and (missed or ratio is None) and not known.history.resumes:
         found.append(why_out_of_reach(target, known))
     elif known.settled and known.history.capped and missed and known.late and report.lag_s > report.duration_s:
-        # Younger ones need not have waited: some sources date rows a second back.
+        # Younger rows need not have waited: some sources date rows a second back.
         found.append(
             f"rows are {report.lag_s:.0f} s old when their batch starts: the source has a backlog; read more rows "
             "per batch, or start from the latest rows"
@@ -39,7 +39,7 @@ def missed_target(target: Target, known: Knowledge, report: Report, must_keep_s:
 
 
 def why_out_of_reach(target: Target, known: Knowledge) -> str:
-    """Why the target cannot be held, with what was seen of it."""
+    """The reason why the target cannot be held, with measurements."""
     pace = known.steady
     old_s = known.history.lateness_s + pace.error_s
     if old_s > known.history.interval_s and (old_s > known.fixed_s or not known.recent):
@@ -57,7 +57,7 @@ def why_out_of_reach(target: Target, known: Knowledge) -> str:
         )
     fewest, most = (choose(known.recent, key=lambda one: one.rows_kept) for choose in (min, max))
     return (
-        f"target = {target} is out of reach, so no rows are shed: a batch takes {known.fixed_s:.2f} s whatever is shed "
+        f"target = {target} is out of reach, so no rows are shed: a batch takes {known.fixed_s:.2f} s without any rows "
         f"({fewest.rows_kept} rows took {fewest.duration_s:.2f} s, {most.rows_kept} rows {most.duration_s:.2f} s), and "
         f"rows wait {wait_s:.2f} s even if few are kept; give a longer target, or shorten batches, for example with a "
         "lower spark.sql.shuffle.partitions"

@@ -1,16 +1,15 @@
 r"""Planners: from the Report of one micro-batch to the Plan for the next.
 
-The target allows the next batch a work span $S$ (`core.control.targets`), tasks together get $p$ seconds of work done a
+The target allows the next batch a work span $S$ (`core.control.targets`), tasks together complete $p$ seconds of work a
 second, $n_b$ rows are expected in each bucket, and each is expected to cost $\hat w_b$ (`core.control.forecast`). So
-the rows kept may bring
+the work of kept rows is limited to
 
 $$\sum_b s_b\, n_b\, \hat w_b \;\le\; p\,S$$
 
 and the shares $s_b$ follow by one of the rules of `core.control.allotment`.
 
-None of it depends on what was shed before, so shedding ends with the overload: there is no loop that keeps itself
-alive. And no state is stuck: each bucket keeps a floor, and when a batch measures nothing the costs remembered are
-halved.
+None of it depends on earlier shedding, so shedding ends with the overload. No state is stuck: each bucket keeps a
+floor, and when a batch measures nothing, the learned costs are halved.
 """
 
 import math
@@ -29,19 +28,19 @@ from penstock.messages.report import Report
 
 #: The place of the one gate in front of a query.
 SOURCE = "source"
-#: A plan stays in force while about as many rows fit as it says, within this factor.
+#: A plan stays in force while the number of rows that fit is within this factor of it.
 FITS_BAND = 3.0
-#: Rows that bring work for less than this share of the time are not shed: without any of them batches would be nearly
-#: as long. While it is in doubt what they bring, less counts as little: work that is not seen yet must show.
+#: Rows that account for less than this share of a batch's time are not shed: without them batches would be nearly as
+#: long. While their share is uncertain, the limit is lower, so that unseen work can show.
 LIGHT_LOAD, LIGHT_IN_DOUBT = 0.3, 0.2
-#: What is noted on a plan that follows from what an earlier run measured.
+#: The note on a plan from measurements of an earlier run.
 RECALLED = "by what the last run learned"
-#: A plan stays in force while it lets through what a new one would, within this share: every new one is a file.
+#: A plan stays in force while it keeps what a new one would, within this share, because every new one is a file.
 DEAD_BAND = 0.05
 
 
 class InForce(Learned):
-    """The plan in force, as far as its planner knows: another one must differ enough to be worth it."""
+    """The plan in force, as known to its planner; a new one must differ enough."""
 
     plan: Plan | None
 
@@ -51,17 +50,17 @@ class InForce(Learned):
 
     @property
     def table(self) -> KeepTable | None:
-        """What of the rows is kept; None if everything is."""
+        """The keep table; None if everything is kept."""
         return None if self.plan is None else self.plan.gate(SOURCE)
 
     def stays(self, fits: Fits | None, *, moved: bool) -> bool:
-        """Whether it is as good as a new one, whose gates have `moved` and which fits so many rows."""
+        """Whether it is as good as a new one, whose gates have `moved` and which fits this many rows."""
         return self.plan is not None and not moved and not _fits_else(self.plan.fits, fits)
 
     def moved(self, forecast: Forecast, table: KeepTable | None, rule: Rule) -> bool:
-        """Whether a table would let through other work, or more rows or utility."""
+        """Whether a table would keep other work, or more rows or utility."""
         if table is None:
-            return self.table is not None  # What need not be shed is not shed, however little it is.
+            return self.table is not None  # Even a small amount is not shed without need.
         (old_work, old), (new_work, new) = (forecast.let_through(one, rule.utilities) for one in (self.table, table))
         return abs(old_work - new_work) > DEAD_BAND * new_work or new > (1.0 + DEAD_BAND) * old
 
@@ -73,7 +72,7 @@ class BatchPlanner:
     >>> from penstock.core.control.targets import MeanQueueLatency
     >>> planner = BatchPlanner("load_aware", MeanQueueLatency("1 s"), salt=0)
     >>> calm = Report(sequence=1, start_s=0, end_s=1, rows_in=100, rows_kept=100, busy_s=0.9, backlog_rows=80)
-    >>> planner.decide(calm, now_s=1.0).gates  # nobody knows yet what of a batch rows cost: everything is kept
+    >>> planner.decide(calm, now_s=1.0).gates  # the cost of rows is unknown: everything is kept
     ()
     >>> hot = Report(sequence=2, start_s=1, end_s=2, rows_in=80, rows_kept=80, busy_s=0.9, backlog_rows=720)
     >>> round(planner.decide(hot, now_s=2.0).gate("source").keep[0], 3)  # 4.3 s of work come, 0.35 s fit
@@ -92,7 +91,7 @@ class BatchPlanner:
         self._known, self._in_force = Knowledge(self.target), InForce()
 
     def decide(self, report: Report, now_s: float) -> Plan | None:
-        """A plan for the batch after the report, or None to go on with the one in force."""
+        """A plan for the batch after the report, or None to keep the current one."""
         self._known.learn(report)
         if not self._known.costs.known:
             return None
@@ -119,9 +118,9 @@ class BatchPlanner:
         return Plan(version, self.policy, now_s, self.salt, expected=Effect(1.0), note=note, fits=fits)
 
     def _keeps_up(self, forecast: Forecast) -> bool:
-        """Whether rows wait for something else than the work on rows before them.
+        """Whether rows wait for something else than the processing of earlier rows.
 
-        The query stood still, or its first batch was slow: that ends without help. Or batches are long whatever their
+        The query was idle, or its first batch was slow: this ends by itself. Or batches are long independent of their
         rows. Shedding helps in neither case.
         """
         if self.target.fresh_s is None:
@@ -137,8 +136,8 @@ class BatchPlanner:
         """What is learned so far."""
         return saved(self._settings, known=self._known, in_force=self._in_force)
 
-    def restore(self, state: Mapping[str, Any], now_s: float) -> None:  # noqa: ARG002 - no part of it goes by the clock
-        """Take over what `save` gave."""
+    def restore(self, state: Mapping[str, Any], now_s: float) -> None:  # noqa: ARG002 - it does not use the clock
+        """Restore the state of `save`."""
         restored(state, self._settings, known=self._known, in_force=self._in_force)
 
     @property
@@ -146,36 +145,36 @@ class BatchPlanner:
         return f"{self.policy}, {self.target}, {self.rule.grades}"
 
     def recall(self, reports: Sequence[Report], now_s: float) -> Plan | None:
-        """Learn from reports of an earlier run; a plan that says what fits, or None if that is not known.
+        """Learn from reports of an earlier run; returns a plan with the rows that fit, or None if unknown.
 
         It sheds nothing, because the current load is not known yet.
         """
         for report in reports:
             if report.end_s > self._known.history.until_s:
                 self._known.learn(report)
-        # The first batch may hold all that came in between, so it gets no spare room: rows wait for it.
+        # The first batch may contain all rows since then, so it gets no spare capacity: later rows wait for it.
         fits = self._fits(self._forecast(), None, 1.0, spare=1.0) if self._known.costs.known else None
         self._known.history.pause()
         self._in_force.plan = None
         return None if fits is None else self._plan(0, min(self._known.history.until_s, now_s), fits, RECALLED)
 
     def release(self, version: int, now_s: float, note: str) -> Plan | None:
-        """A plan that keeps everything, if one that sheds is in force: there is no load any more."""
+        """A plan that keeps everything, if one that sheds is in force, because there is no load."""
         if self._in_force.table is None:
             return None
         self._in_force.plan = self._plan(version, now_s, self._fits(self._forecast(), None, 1.0), note)
         return self._in_force.plan
 
     def _fits(self, forecast: Forecast, table: KeepTable | None, share: float, spare: float = SPARE) -> Fits | None:
-        """Up to how many rows a table that keeps this share is right; None if that is not known."""
+        """The number of rows up to which a table with this share is valid; None if unknown."""
         if isinstance(self.target, Throughput):
             rate = self.target.rows_per_s
             return Fits(rows_per_s=rate if table is None else AIM * rate / max(share, 1e-9))
         rows = float(forecast.rows.sum())
-        if rows <= 0.0:  # No rate is known yet, as after a first batch of one row; what rows cost is.
+        if rows <= 0.0:  # No rate is known yet, as after a first batch of one row, but the cost of rows is.
             forecast, rows = forecast._replace(rows=self._known.costs.frequencies()), 1.0
         work_s = forecast.let_through(table)[0] / rows
-        # What is kept up with, if only it works long enough at a time.
+        # The sustainable rate with long enough batches.
         return self._known.fits(self._known.capacity / work_s, spare) if work_s > 0.0 else None
 
     def _forecast(self) -> Forecast:
@@ -190,7 +189,7 @@ class BatchPlanner:
 
 
 def _fits_else(old: Fits | None, new: Fits | None) -> bool:
-    """Whether far more rows fit than the plan in force says, or far fewer."""
+    """Whether far more or far fewer rows fit than by the current plan."""
     if old is None or new is None:
         return old is not new
     if old.rows is None or new.rows is None:
@@ -199,7 +198,7 @@ def _fits_else(old: Fits | None, new: Fits | None) -> bool:
 
 
 class FixedShare:
-    """Keeps the same share of rows, whatever happens.
+    """Keeps the same share of rows at all times.
 
     >>> planner = FixedShare("half", keep_share=0.5, reason="random share", salt=0)
     >>> report = Report(sequence=4, start_s=0.0, end_s=1.0, rows_in=8, rows_kept=8)
@@ -241,5 +240,5 @@ class NoGate:
         return None
 
     def release(self, version: int, now_s: float, note: str) -> Plan | None:  # noqa: ARG002 - nothing follows from them
-        """None: nothing is held back."""
+        """None: nothing is shed."""
         return None

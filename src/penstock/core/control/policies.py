@@ -37,7 +37,7 @@ class Planner(Protocol):
     """Decides for the intervals of one query."""
 
     def decide(self, report: Report, now_s: float) -> Plan | None:
-        """The plan for the interval after the report, or None to go on with the one in force."""
+        """The plan for the interval after the report, or None to keep the current one."""
 
     def release(self, version: int, now_s: float, note: str) -> Plan | None:
         """A plan that keeps everything because no load is left, or None if none is needed."""
@@ -49,25 +49,25 @@ class Planner(Protocol):
 
 @runtime_checkable
 class Recalling(Protocol):
-    """A planner that goes on from what was learned in an earlier run."""
+    """A planner that resumes from the state of an earlier run."""
 
     def save(self) -> Mapping[str, Any]:
         """What is learned so far, as JSON can hold it."""
 
     def restore(self, state: Mapping[str, Any], now_s: float) -> None:
-        """Take over what `save` gave; a state that cannot be used is refused, and changes nothing."""
+        """Restore the state of `save`; an unusable state is refused, and changes nothing."""
 
     def recall(self, reports: Sequence[Report], now_s: float) -> Plan | None:
         """Begin another run, with the reports that are newer than the state; a plan for its first batch, or None."""
 
 
 def memory_of(planner: object) -> str:
-    """What a planner has learned, as its plans carry it; empty if it learns nothing."""
+    """The learned state of a planner, as its plans carry it; empty if it learns nothing."""
     return to_text(planner.save()) if isinstance(planner, Recalling) else ""
 
 
 def restore(planner: Recalling, newest: Plan | None, query: str, now_s: float) -> str:
-    """Let a planner go on from the newest plan, if it is of the same query; why it cannot, or nothing."""
+    """Restore a planner from the newest plan, if it is of the same query; returns a warning if this fails."""
     if newest is None or newest.query != query or not newest.memory:
         return ""
     try:
@@ -122,7 +122,7 @@ class LoadAware:
         window_rows: Executed rows between two checks of the paper's sketch (`paper` only).
         tolerance: Relative change up to which the paper's sketch counts as stable (`paper` only).
         sending: `printed` or `first_check`: when the paper's operator sends its sketch (`paper` only).
-        check: Makes the paper's latency goal from the target; its running average unless told otherwise (`paper` only).
+        check: Makes the paper's latency goal from the target; by default its running average (`paper` only).
         seed: Seed of every hash.
     """
 
@@ -189,7 +189,7 @@ class RandomShed:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse a seed that is none."""
+        """Refuse an invalid seed."""
         int64("seed", self.seed)
 
     def planner(self, target: Target) -> Planner:
@@ -212,7 +212,7 @@ class StrawMan:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse a cost that is none."""
+        """Refuse an invalid cost."""
         self.machines(_SOME_TARGET)
 
     def planner(self, target: Target) -> Planner:
@@ -244,7 +244,7 @@ class FullKnowledge:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse a factor that is none, and a preference nobody knows."""
+        """Refuse an invalid factor, and an unknown preference."""
         self.machines(_SOME_TARGET)
         one_of("prefer", self.prefer, _CHOICES["prefer"])
 
@@ -254,7 +254,7 @@ class FullKnowledge:
         return BatchPlanner(self.name, target, self.seed, _RULES[self.prefer], expected)
 
     def machines(self, target: MeanQueueLatency) -> Machines:
-        """A shedder that needs no feedback but the true cost with every row."""
+        """A shedder that needs only the true cost of every row."""
         shedder = baselines.full_knowledge(RunningAverage(target.limit_s), epsilon=self.epsilon)
         return Machines(shedder, baselines.SilentOperator())
 
@@ -274,7 +274,7 @@ class BaseLine:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse a share that is none."""
+        """Refuse an invalid share."""
         self.machines(_SOME_TARGET)
 
     def planner(self, target: Target) -> Planner:  # noqa: ARG002 - blind to it

@@ -1,12 +1,12 @@
-"""What rows cost, learned batch by batch.
+"""Costs of rows, learned batch by batch.
 
 - Costs have a shape and a level. The shape, bucket by bucket, is remembered over many batches. The level is the last
-  batch's: a common rise of all costs, as on a slower machine, is immediate. So every learned cost is multiplied by the
-  work of rows that came in over what was expected of them, before the new rows are added. Weights make that a statement
-  on all rows that came, and not on those that were kept.
+  batch's: a common rise of all costs, as on a slower machine, is immediate. So every learned cost is multiplied by
+  the ratio of actual to expected work of incoming rows, before the new rows are added. Weights extend it from kept rows
+  to all incoming rows.
 - Rows that are kept because they seem cheap cost more than estimated, because the estimate selects the buckets.
-  By how much they were last time is the surprise. It corrects the next forecast and goes no further: as a cost of its
-  own it would add up, batch after batch, on buckets that are hardly measured.
+  The last excess is the surprise. It corrects the next forecast only: as a stored cost it would accumulate,
+  batch after batch, on buckets with few measurements.
 """
 
 import numpy as np
@@ -22,9 +22,9 @@ REMEMBER = 0.9
 class RowCosts(BucketCosts):
     """Costs by bucket, and how those of the next batch may differ from them."""
 
-    came: Number  #: rows of which these are, those that were shed included
-    surprise: Number  #: what the last batch's rows cost as a multiple of what was expected of them
-    reach: Number  #: rows that come to the operator for each row the gate keeps: filters may lie between them
+    came: Number  #: number of these rows, including shed ones
+    surprise: Number  #: ratio of the actual to the expected cost of the last batch's rows
+    reach: Number  #: rows at the operator per row that the gate keeps: there may be filters in between
     last_mean_s: Number  #: mean cost of the rows of the last batch that had any
 
     def __init__(self) -> None:
@@ -33,11 +33,11 @@ class RowCosts(BucketCosts):
         self.came, self.surprise, self.reach, self.last_mean_s = 0.0, 1.0, 1.0, 0.0
 
     def learn(self, report: Report) -> None:
-        """Learn from a batch whose operator told what its rows cost."""
+        """Learn from a batch whose operator reported costs."""
         self.last_mean_s = report.busy_s / report.rows_kept
         fresh = BucketCosts.from_bytes(report.cost_sketch or b"")
         if not fresh.known:
-            return  # No row came as far as the operator.
+            return  # No row reached the operator.
         self.reach = float(fresh.rows.sum()) / report.rows_kept
         came_s = fresh.mean_s * float(fresh.weight.sum())
         expected_s = float(fresh.weight @ self.costs_s())

@@ -1,4 +1,4 @@
-"""Alarms about how much is shed, whatever the policy and the reason."""
+"""Alarms about the amount of shedding, for any policy and reason."""
 
 from collections import deque
 
@@ -7,14 +7,14 @@ from penstock.messages.report import Report
 
 #: A guard that keeps a smaller share of the rows of recent batches keeps almost no rows.
 LITTLE = 0.05
-#: How many recent batches that is, how many of them are needed, and how many rows.
+#: The number of recent batches, and the minimum numbers of batches and rows.
 RECENT, LEAST_BATCHES, LEAST_ROWS = 5, 3, 100
-#: So many rows are enough in fewer batches, too: a job may end after its first.
+#: This many rows are enough in fewer batches too, because a job may end after its first.
 MANY_ROWS = 1_000
 
 
 class ShedAlarms:
-    """Looks at the account of recent batches.
+    """Checks the account of recent batches.
 
     >>> alarms = ShedAlarms()
     >>> batch = Report(sequence=0, start_s=0, end_s=1, rows_in=100, rows_kept=2, rows_shed={"over capacity": 98})

@@ -1,16 +1,16 @@
-r"""Targets in the user's terms, and what a micro-batch may contain to hold them.
+r"""Targets in the user's terms, and the work of a micro-batch that meets them.
 
 A micro-batch works for $S$, the time that depends on its rows, and spends $o$ on everything else, the first $d$ of it
-before its first row. Rows are taken up over a time $V = v + \sigma S$: all of the work, unless a part of it comes after
-the operator that takes them up, and a fixed part $v$ if no operator says when it does. Its rows came in for $C$, the
-time from the start of the batch before it to its own start. They wait
+before its first row. Rows start over a time $V = v + \sigma S$: all of the work, unless a part of it comes after the
+operator that starts them, and a fixed part $v$ if no operator measures it. Its rows arrive during $C$, the time
+from the start of the previous batch to its own start. They wait
 
 $$\bar q = \tfrac{C}{2} + d + \tfrac{V}{2} + \ell \quad\text{on average,}\qquad
 q_{\max} = C + d + V + \ell \quad\text{at most}$$
 
-where $\ell$ is the age of the newest row when the batch starts: what waits at a source that hands out less than it has.
-A target solves this for $S$ twice and takes the lesser: for the next batch, whose $C$ is known, and for all that follow
-if they are alike, so that $C = o + S$.
+where $\ell$ is the age of the newest row when the batch starts, above 0 if a limited source holds rows back. A target
+solves this for $S$ twice and takes the minimum: for the next batch, whose $C$ is known, and for the steady state, in
+which $C = o + S$.
 """
 
 import math
@@ -26,19 +26,19 @@ AIM = 0.9
 
 
 class Pace(NamedTuple):
-    """How batches go, apart from the work on their rows."""
+    """The times of batches, apart from the work on their rows."""
 
     delay_s: float  #: until the first row is taken up
     overhead_s: float  #: all that does not depend on the number of rows
     cycle_s: float  #: in which the rows of the next batch come in
     lag_s: float  #: age of the newest row when a batch starts
-    error_s: float  #: by how much longer recent rows waited than the equation says
+    error_s: float  #: recent excess of waits over the equation
     window_s: float = 0.0  #: the part of the overhead in which rows are taken up
     within: float = 1.0  #: the part of the work in which rows are taken up, as a share
 
 
 class Allowance(NamedTuple):
-    """What the next batch may contain."""
+    """Limits of the next batch."""
 
     span_s: float  #: length of the operator's work, over all tasks at once; at most 0: the target cannot be held
     rows: float = math.inf  #: rows, if more than `enough` come
@@ -53,16 +53,16 @@ class Target(Protocol):
         """The age up to which rows of a backlog count as fresh; None if age does not matter."""
 
     def allowance(self, pace: Pace) -> Allowance:
-        """What a batch may contain, given how batches go."""
+        """Limits of a batch, given the times of batches."""
 
     def excess_s(self, report: Report, cycle_s: float) -> float | None:
-        """By how much longer rows that came in for `cycle_s` waited than the equation says; None if unknown."""
+        """The excess of waits over the equation, for rows that arrived during `cycle_s`; None if unknown."""
 
     def wait_s(self, pace: Pace, span_s: float) -> float | None:
-        """The latency of batches that all work this long; None if the target is no latency."""
+        """The latency of batches with this work span; None if the target is not a latency."""
 
     def ratio(self, report: Report) -> float | None:
-        """The latency that was measured over what is the limit; None if it was not measured, or is no latency."""
+        """Measured latency over the limit; None if it was not measured, or the target is not a latency."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class MeanQueueLatency:
         return _lesser(2.0 * room_s, pace)
 
     def excess_s(self, report: Report, cycle_s: float) -> float | None:
-        """Measured mean wait less what the equation gives."""
+        """Measured mean wait minus that of the equation."""
         if report.queuing is None:
             return None
         return report.queuing.mean_s - (cycle_s + report.span_s) / 2.0 - report.delay_s - report.lag_s
@@ -149,7 +149,7 @@ class MaxLag:
         return _lesser(AIM * self.age_s - pace.delay_s - pace.lag_s - pace.error_s - pace.window_s, pace)
 
     def excess_s(self, report: Report, cycle_s: float) -> float | None:
-        """Measured longest wait less what the equation gives."""
+        """Measured longest wait minus that of the equation."""
         if report.queuing is None:
             return None
         return report.queuing.max_s - cycle_s - report.span_s - report.delay_s - report.lag_s
