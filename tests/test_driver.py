@@ -112,7 +112,7 @@ def test_a_plan_of_a_clock_that_was_wrong_acts_only_once_it_is_renewed(ahead_s: 
 def bound_plans(stores: Mapping[str, MemoryStore], planner: Sheds, keep: Keep | None = None) -> BoundPlans:
     bindings = {name: BindingLog(store) for name, store in stores.items() if name != "plans"}
     clock = itertools.count(1.0)
-    loop = Loop[object](planner, "", purge_every=5)
+    loop = Loop(planner, "", purge_every=5)
     return BoundPlans(PlanLog(stores["plans"]), bindings, loop, clock=lambda: next(clock), keep=keep)
 
 
@@ -148,7 +148,7 @@ def test_a_batch_of_a_site_that_cannot_be_planned_keeps_every_row_at_every_repla
     planner, met = Sheds(drops=(Drop("I", keep=0.5),)), list[Exception]()
     planner.fails = fault
     for _ in range(2):
-        loop = Loop[object](planner, "")
+        loop = Loop(planner, "")
         plans = SitePlans(*logs, loop, clock=lambda: 1.0, tell=lambda _: None)
         assert not plans.of(0, "", lambda: "came", met.append).drops
         planner.fails = None

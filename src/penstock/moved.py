@@ -86,7 +86,7 @@ spark.feed spark.progress
 spark.gate spark.plans.gate
 spark.network.calibration spark.network.learning
 spark.network.plan messages.plan
-spark.network.snapshot messages.snapshot
+spark.network.snapshot views.network.snapshot
 spark.network.stages spark.network.layout
 spark.replay spark.quarantine.replay
 spark.sic spark.fair.sic_operators

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,11 +12,17 @@ from penstock.core.control.memory import from_text, to_text
 from penstock.core.network.model import Network
 from penstock.core.network.planner import Decision, Kind, NetworkPlanner
 from penstock.core.network.roadmap import Entry
-from penstock.core.network.statistics import Measured
 from penstock.errors import PenstockError
+from penstock.messages.report import BoxStatistics, PlaceRows, Report
 
 TRIGGER_S, OVERHEAD_S, PACE = 2.0, 0.3, 2.0
 STEPS = np.linspace(0.0, 1.0, 51)
+
+
+def report(elapsed_s: float, duration_s: float, sources: dict[str, PlaceRows], **parts: Any) -> Report:
+    came = sum(one.rows_in for one in sources.values())
+    times = {"start_s": 0.0, "end_s": duration_s, "span_s": duration_s, "elapsed_s": elapsed_s}
+    return Report(sequence=0, **times, rows_in=came, rows_kept=came, sources=sources, **parts)
 
 
 @dataclass
@@ -55,8 +62,18 @@ class Machine:
         self.kept_load.append(work_s)
         by_value = frozenset(entry.predicates) if entry else frozenset()
         quantiles = {place: [float(100.0 * step) for step in STEPS] for place in self.planner.subjects}
-        batch = Measured(self._span_s, duration_s, rows, arcs, leaving, by_value=by_value, quantiles=quantiles)
-        self.decisions.append(self.planner.learn(batch))
+        places = {
+            name: PlaceRows(count, count, name in by_value, quantiles.get(name, ()))
+            for name, count in {**rows, **arcs}.items()
+        }
+        boxes = {
+            box.name: BoxStatistics(
+                sum(arcs[arc.name] for arc in self.network.into[box.name]), leaving[box.name], busy_s=0.0
+            )
+            for box in self.network.boxes
+        }
+        sources = {name: places.pop(name) for name in rows}
+        self.decisions.append(self.planner.learn(report(self._span_s, duration_s, sources, links=places, boxes=boxes)))
         self.durations_s.append(duration_s)
         self._span_s = max(TRIGGER_S, duration_s)
         return self.decisions[-1]
@@ -180,7 +197,7 @@ def test_twice_the_load_is_back_within_headroom_after_five_batches_and_drops_go_
 
 def test_nothing_is_shed_while_nothing_is_known() -> None:
     planner = NetworkPlanner(in_ms(), trigger_s=TRIGGER_S)
-    found = planner.learn(Measured(1.0, 50.0, {"I1": 10**6, "I2": 10**6}, {}, {}))
+    found = planner.learn(report(1.0, 50.0, dict.fromkeys(("I1", "I2"), PlaceRows(10**6, 10**6))))
     assert (found.index, found.changed) == (0, False)
 
 
@@ -243,5 +260,5 @@ def test_what_was_learned_survives_a_restart_and_the_first_batch_drops_as_the_la
 def test_a_batch_without_rows_says_nothing_about_the_pace() -> None:
     planner = NetworkPlanner(in_ms(), trigger_s=TRIGGER_S, pace=2.0)
     planner.known.calibrate({box.name: 0.001 for box in in_ms().boxes}, OVERHEAD_S)
-    planner.learn(Measured(TRIGGER_S, 0.6, {"I1": 0, "I2": 0}, {}, {}))
+    planner.learn(report(TRIGGER_S, 0.6, dict.fromkeys(("I1", "I2"), PlaceRows())))
     assert planner.known.capacity == pytest.approx(2.0)

@@ -10,10 +10,11 @@ import pytest
 
 from penstock.core.control.memory import from_text, to_text
 from penstock.core.fairness.jain import jain
-from penstock.core.fairness.sites.decisions import Arrivals, SiteDecisions
+from penstock.core.fairness.sites.decisions import SiteDecisions
 from penstock.core.fairness.sites.peers import Peers
 from penstock.core.fairness.sites.planner import Shares, SiteInput, SitePlanner, SiteQuery
 from penstock.core.fairness.sites.shares import Demand, fair_shares
+from penstock.messages.report import PlaceRows, Report
 from penstock.messages.site_news import News
 
 INTERVAL_S = 1.0
@@ -345,7 +346,18 @@ def test_what_a_site_has_learned_survives_a_restart() -> None:
         return SiteDecisions(SitePlanner(inputs, queries, busy_share=0.5), "balance")
 
     planner = SitePlanner(inputs, queries, busy_share=0.5)
-    before, came = SiteDecisions(planner, "balance"), Arrivals({"own": 1000}, 1.0, {})
+    before, came = (
+        SiteDecisions(planner, "balance"),
+        Report(
+            sequence=0,
+            start_s=0.0,
+            end_s=1.0,
+            elapsed_s=1.0,
+            rows_in=1000,
+            rows_kept=1000,
+            sources={"own": PlaceRows(1000, 1000)},
+        ),
+    )
     for _ in range(10):
         keep = before.decide(came, 1.0).drop("own")
         assert keep is not None

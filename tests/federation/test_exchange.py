@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from penstock.config.site_file import Link, load
-from penstock.core.fairness.sites.peers import Known
 from penstock.errors import PenstockError
 from penstock.federation.bus import MOST_BYTES, BusError, Delivery, FolderBus
 from penstock.federation.exchange import NEWS_BYTES, Exchange, Inbox, Outbox
 from penstock.federation.parcel import Parcel, opened, written
+from penstock.messages.report import Known
 from penstock.messages.site_news import News
 from penstock.store.folder import FolderStore
 from penstock.store.interface import StoreError

@@ -17,24 +17,20 @@ pytest.importorskip("pyspark")
 from pyspark.sql.types import StructType
 from tests.core.networks import figure_4
 
-from penstock.bench.growth_parts import Alternating
+from penstock.bench.growth_parts import BATCH, Alternating
 from penstock.core.loop.events import BatchEnded
 from penstock.core.network.model import Box
-from penstock.core.network.statistics import Measured
 from penstock.errors import PenstockError
-from penstock.messages.snapshot import Snapshot
 from penstock.spark import file_log
 from penstock.spark.network import feeds, streams
 from penstock.store.retention import NEWEST_PLANS
 from penstock.store.stage_plans import BoundPlans, DropLog
 from penstock.testing import ManualClock
 from penstock.views.network.history import History, summary
+from penstock.views.network.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-
-BATCH = Measured(1.0, 1.0, {}, {}, {})
 
 
 @dataclass

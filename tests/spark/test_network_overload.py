@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from penstock.core.network.planner import Kind
-    from penstock.messages.snapshot import Snapshot
+    from penstock.views.network.snapshot import Snapshot
 
 TRIGGER_S = 1.5
 CALM_S, OVERLOAD_S = 7.0, 26.0

@@ -18,11 +18,11 @@ from tests.core.networks import LINE, figure_4, irregular
 
 from penstock.core.network.model import Box, Input, Network, Output
 from penstock.core.network.qos import LossTolerance
-from penstock.messages.snapshot import Snapshot
 from penstock.views.network import formatting as fmt
 from penstock.views.network import terminal
 from penstock.views.network.drawing import LETTER, drawing, graph
 from penstock.views.network.page import page, summary
+from penstock.views.network.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -12,8 +12,8 @@ from tests.core.networks import figure_4
 from tests.web.test_page import DESK, PHONE, WAIT_MS, expect, tile
 
 from penstock.cli.main import main
-from penstock.messages.snapshot import Snapshot
 from penstock.spark.network.record import Record, drawn
+from penstock.views.network.snapshot import Snapshot
 from penstock.web.app import Page
 from penstock.web.board import Board
 

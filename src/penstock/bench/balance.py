@@ -12,8 +12,8 @@ from penstock.core.fairness.balance_sic import balance_sic
 from penstock.core.fairness.max_min import max_min
 from penstock.core.fairness.shedder import BalanceSicShedder, Buffer, Known, RandomShedder, Shedder
 from penstock.core.fairness.sic import SLIDE_S, STW_S
-from penstock.core.fairness.sites.peers import Known as Told
 from penstock.core.fairness.sites.planner import SiteInput, SitePlanner, SiteQuery
+from penstock.messages.report import Known as Told
 from penstock.sim.figure import Row
 
 #: As in the paper's larger test-bed: fragments of AVG-all, COV and TOP-5 have so many sources, with batches of 50.

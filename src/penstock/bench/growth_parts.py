@@ -22,15 +22,13 @@ from penstock.core.control.bucket_costs import BUCKETS
 from penstock.core.control.planner import SOURCE
 from penstock.core.control.policies import LoadAware
 from penstock.core.control.targets import MeanQueueLatency
-from penstock.core.fairness.sites.decisions import Arrivals
 from penstock.core.loop.events import BatchEnded
 from penstock.core.network.model import Box, Input, Network, Output
 from penstock.core.network.qos import LossTolerance
-from penstock.core.network.statistics import Measured
 from penstock.federation.account import AccountLog, BatchAccount, InputCount
 from penstock.messages.claim import Claim
 from penstock.messages.plan import Drop, Plan
-from penstock.messages.snapshot import Snapshot
+from penstock.messages.report import Report
 from penstock.spark.guard.controller import Controller
 from penstock.spark.guard.reading import GuardReading
 from penstock.spark.network.feeds import feed
@@ -45,6 +43,7 @@ from penstock.store.report_log import ReportLog
 from penstock.store.site_plans import SitePlans
 from penstock.store.stage_plans import BoundPlans
 from penstock.views.network.history import History
+from penstock.views.network.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -179,6 +178,10 @@ class Frame:
             (Path(path) / f"part-{part}.parquet").write_bytes(self._content)
 
 
+#: What planners of this module are given.
+BATCH = Report(sequence=0, start_s=0.0, end_s=1.0, rows_in=0, rows_kept=0)
+
+
 class Alternating:
     """A planner whose every decision is another than the last."""
 
@@ -188,9 +191,9 @@ class Alternating:
         """Begin."""
         self._decided = 0
 
-    def decide(self, batch: object, now_s: float) -> Plan:
+    def decide(self, report: Report, now_s: float) -> Plan:
         """Drop another share."""
-        del batch
+        del report
         self._decided += 1
         return Plan(0, "alternating", now_s, 0, drops=(Drop("I", keep=0.4 + 0.1 * (self._decided % 2)),))
 
@@ -229,7 +232,7 @@ class Networked:
         )
         self.snapshots.append(snapshot)
         self._record.add(snapshot)
-        self._plans.handle(BatchEnded(now_s, number, Measured(1.0, 1.0, rows, rows, rows)))
+        self._plans.handle(BatchEnded(now_s, number, BATCH))
 
 
 class Quarantined:
@@ -272,7 +275,7 @@ class Sited:
     def batch(self, number: int) -> None:
         """A batch is planned and accounted for."""
         now_s, shares = self._clock(), {"query": 0.5}
-        self._plans.of(number, "", lambda: Arrivals({"root.part": 100}, 1.0, {}), lambda _: None)
+        self._plans.of(number, "", lambda: BATCH, lambda _: None)
         counts = {"root.part": InputCount(100, 50, 50)}
         self._accounts.add(
             number, BatchAccount("west", 1, number, now_s, 1.0, counts, {}, counts, {}, shares, shares, shares)

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from penstock.config.network_file import NetworkFile
-    from penstock.messages.snapshot import Snapshot
     from penstock.spark.network.run import NetworkRun
     from penstock.spark.site.run import SiteRun
+    from penstock.views.network.snapshot import Snapshot
 
 #: Time between two polls of the queries.
 LOOK_S = 0.2

@@ -18,10 +18,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from penstock.config.site_file import Link, SiteFile
-from penstock.core.fairness.sites.peers import Known, Peers
+from penstock.core.fairness.sites.peers import Peers
 from penstock.errors import PenstockError
 from penstock.federation.bus import MOST_BYTES, Bus, Delivery
 from penstock.federation.parcel import Parcel, opened, parts, written
+from penstock.messages.report import Known
 from penstock.messages.site_news import News
 from penstock.store.folder import FolderStore
 from penstock.store.interface import Store, StoreError

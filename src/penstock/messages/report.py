@@ -4,7 +4,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.messages.codec import Blob, Count, FrozenMap, Message, Name, Record, Seconds, Share, refusal
+from penstock.messages.codec import (
+    Blob,
+    Count,
+    Flag,
+    FrozenMap,
+    Message,
+    Name,
+    Number,
+    Record,
+    Seconds,
+    Share,
+    Text,
+    refusal,
+)
 
 _NONE: FrozenMap[str, Any] = FrozenMap()
 
@@ -20,7 +33,7 @@ class Latency(Record):
 
 @dataclass(frozen=True, slots=True)
 class BoxStatistics(Record):
-    """What one operator of a query network did: rows that entered and left it, and its work.
+    """What one operator did: rows that entered and left it, and its work. A fragment of a site is an operator too.
 
     >>> BoxStatistics(rows_in=8, rows_out=2, busy_s=0.5).selectivity
     0.25
@@ -28,12 +41,54 @@ class BoxStatistics(Record):
 
     rows_in: Count
     rows_out: Count
-    busy_s: Seconds
+    busy_s: Seconds  #: 0 if it was not measured
+    query: Text = ""  #: the query of a fragment
+    sic: Seconds = 0.0  #: the SIC that entered a fragment
+    parts: tuple[Count, ...] = ()  #: rows that left a fragment for another site, by part
+
+    @classmethod
+    def _of_today(cls, document: dict[str, Any]) -> dict[str, Any]:
+        """Before fragments were operators, there were three fields."""
+        return {"query": "", "sic": 0.0, "parts": ()} | document
 
     @property
     def selectivity(self) -> float | None:
         """Rows out for each row in; `None` if no row came, since nothing was learned then."""
         return self.rows_out / self.rows_in if self.rows_in else None
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceRows(Record):
+    """Rows at a source or on a link, before and after the drop there.
+
+    >>> PlaceRows(10, 6).rows_shed
+    4
+    """
+
+    rows_in: Count = 0
+    rows_kept: Count = 0
+    by_value: Flag = False  #: whether the drop chose rows by their values
+    quantiles: tuple[Number, ...] = ()  #: distribution of a value before the drop; empty if it was not measured
+    sender: Text = ""  #: where a site's rows come from, as `site.fragment`
+    mark: Text = ""  #: the last part of them that was read
+
+    @property
+    def rows_shed(self) -> int:
+        """Rows that were dropped."""
+        return self.rows_in - self.rows_kept
+
+    def _check(self) -> None:
+        if self.rows_kept > self.rows_in:
+            raise refusal("rows_kept", self.rows_kept, f"at most rows_in, {self.rows_in}")
+
+
+@dataclass(frozen=True, slots=True)
+class Known(Record):
+    """What the peers of a site give a query."""
+
+    part: Seconds  #: the share of the query's sources that they have reported
+    sic: Seconds  #: what they give: the sum of part times give
+    sites: Count = 0  #: how many of them have reported
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -78,8 +133,12 @@ class Report(Message):
         queuing: Measured queuing latency; `None` if it was not measured.
         rows_untimed: Rows that were measured, but for their wait: their time of arrival is missing or cannot be right.
         cost_sketch: What rows cost by key bucket (`BucketCosts`), serialised; `None` if it was not measured.
-        boxes: Statistics of each operator of a query network.
+        boxes: Statistics of each operator of a query network, each fragment of a site, each source of a fair query.
         sic: Source information content of each query's results.
+        elapsed_s: Time over which the rows came; 0 if it is not known.
+        sources: Rows of each input of a network, and of each source of a site.
+        links: Rows on each arc of a network, and on each link to a site.
+        peers: What the peers of a site give each query.
     """
 
     sequence: Count
@@ -106,6 +165,15 @@ class Report(Message):
     cost_sketch: Blob | None = None
     boxes: Mapping[Name, BoxStatistics] = _NONE
     sic: Mapping[Name, Share] = _NONE
+    elapsed_s: Seconds = 0.0
+    sources: Mapping[Name, PlaceRows] = _NONE
+    links: Mapping[Name, PlaceRows] = _NONE
+    peers: Mapping[Name, Known] = _NONE
+
+    @classmethod
+    def _of_today(cls, document: dict[str, Any]) -> dict[str, Any]:
+        """Before networks and sites wrote reports, those had no places."""
+        return {"elapsed_s": 0.0, "sources": {}, "links": {}, "peers": {}} | document
 
     def __repr__(self) -> str:
         """The fields, and of bytes only how many they are; `to_json` has all of them."""
@@ -115,6 +183,11 @@ class Report(Message):
     def shed_total(self) -> int:
         """Rows shed, for whatever reason."""
         return sum(self.rows_shed.values())
+
+    @property
+    def places(self) -> dict[str, PlaceRows]:
+        """Rows at each source and on each link."""
+        return {**self.sources, **self.links}
 
     @property
     def duration_s(self) -> float:

@@ -207,7 +207,7 @@ class Watcher:
 class Kinds:
     """What is put to the test; a test of the tests puts something broken here."""
 
-    loop: type[Loop[Any]] = Loop
+    loop: type[Loop] = Loop
     binder: type[Binder] = Binder
     driver: type[Driver] = Driver
     purge: Any = retention.purge
@@ -234,7 +234,7 @@ class World:
 
     # Processes that plan.
 
-    def _planner(self) -> Decides[Report]:
+    def _planner(self) -> Decides:
         return LoadAware().planner(MeanQueueLatency(1.0)) if self._real else Fickle(self.chance, drops=self._by_drops)
 
     def _begun(self) -> Watcher:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.core.loop.binding import Newest, Planned, Start, share
 from penstock.core.loop.events import Passed
@@ -52,7 +52,7 @@ class Driver:
 
     def __init__(
         self,
-        planner: Decides[Any],
+        planner: Decides,
         now_s: float,
         *,
         counted: bool = False,
@@ -73,7 +73,7 @@ class Driver:
         self.look()
 
     @property
-    def loop(self) -> Loop[Any]:
+    def loop(self) -> Loop:
         """The loop."""
         return self._driver.loop
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from penstock.core.loop.events import Began, Event, Failed, Renewed, Stopped, Stored, Taken
 from penstock.core.loop.instructions import Purge, Renew, Tell, Write
@@ -24,7 +24,7 @@ class Driver:
 
     def __init__(
         self,
-        loop: Loop[Any],
+        loop: Loop,
         plans: PlanStore,
         clock: Callable[[], float],
         purge: Callable[[int, float], None],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from penstock.core.loop.events import BatchEnded
 from penstock.core.loop.machine import Loop
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from penstock.core.loop.machine import Decides
+    from penstock.messages.report import Report
     from penstock.store.retention import Entries, Keep
 
 #: Batches whose accounts are kept: a reader that was down needs the accounts of its senders.
@@ -38,7 +39,7 @@ class SitePlans:
         plans: PlanLog,
         bindings: BindingLog,
         accounts: Entries,
-        loop: Loop[Any],
+        loop: Loop,
         *,
         clock: Callable[[], float],
         tell: Callable[[str], None],
@@ -59,7 +60,7 @@ class SitePlans:
         cls,
         folder: Path,
         epoch: int,
-        planner: Decides[Any],
+        planner: Decides,
         accounts: Entries,
         *,
         clock: Callable[[], float],
@@ -70,7 +71,7 @@ class SitePlans:
         bindings = BindingLog(folder / "bindings" / f"{epoch:018d}")
         return cls(plans, bindings, accounts, Loop(planner, ""), clock=clock, tell=tell)
 
-    def of(self, batch: int, batch_id: str, came: Callable[[], Any], unplanned: Callable[[Exception], None]) -> Plan:
+    def of(self, batch: int, batch_id: str, came: Callable[[], Report], unplanned: Callable[[Exception], None]) -> Plan:
         """The plan of a batch: the one of its first attempt, or a new one by what `came`; both are durable.
 
         `batch_id` distinguishes batches of the same number. `unplanned` is told why a batch has no plan and keeps every
@@ -105,7 +106,7 @@ class SitePlans:
         return plan is not None and plan.query == BY_BATCH
 
     def _new(
-        self, batch: int, batch_id: str, came: Callable[[], Any], unplanned: Callable[[Exception], None]
+        self, batch: int, batch_id: str, came: Callable[[], Report], unplanned: Callable[[Exception], None]
     ) -> Binding:
         now_s, version, note = self._clock(), None, ""
         if self._planned_by_number(batch):

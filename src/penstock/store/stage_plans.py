@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from penstock.core.loop.machine import Loop
 from penstock.errors import PenstockError
@@ -47,7 +47,7 @@ class BoundPlans:
         self,
         plans: PlanLog,
         bindings: Mapping[str, BindingLog],
-        loop: Loop[Any],
+        loop: Loop,
         *,
         tell: Callable[[str], None] = lambda _: None,
         clock: Callable[[], float] = time.time,
@@ -69,7 +69,7 @@ class BoundPlans:
         cls,
         folder: Path,
         stages: Mapping[str, str],
-        planner: Decides[Any],
+        planner: Decides,
         *,
         tell: Callable[[str], None] = lambda _: None,
         clock: Callable[[], float] = time.time,

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from penstock.messages.plan import Costs, Plan
     from penstock.messages.report import Report
-
-#: What a planner decides by: a Report, or what a network or a site has measured.
-R = TypeVar("R")
 
 
 class Began(NamedTuple):
@@ -24,12 +21,12 @@ class Began(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class BatchEnded(Generic[R]):
+class BatchEnded:
     """A batch has ended; at a site, which plans by the rows that came, it is about to run."""
 
     now_s: float  #: the time
     batch: int  #: its number
-    report: R | None = None  #: what happened in it, for the planner; None if nothing can be learned from it
+    report: Report | None = None  #: what happened in it, for the planner; None if nothing can be learned from it
     costs: Costs | None = None  #: new costs to deal rows by, if there are any
     rows: int = 0  #: rows that came to the gate
     offsets: int | None = None  #: rows that the batch has by its offsets; None if these do not count rows
@@ -82,4 +79,4 @@ class Renewed(NamedTuple):
     now_s: float
 
 
-Event = Began | BatchEnded[Any] | Misread | Passed | Stopped | Stored | Taken | Failed | Renewed
+Event = Began | BatchEnded | Misread | Passed | Stopped | Stored | Taken | Failed | Renewed

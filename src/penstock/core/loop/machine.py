@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol
 
 from penstock.core.control.batch_size import OffsetRatio
 from penstock.core.control.policies import Recalling, memory_of, restore
@@ -25,30 +25,27 @@ from penstock.messages.plan import Plan
 
 if TYPE_CHECKING:
     from penstock.messages.plan import Costs
+    from penstock.messages.report import Report
 
 #: Every this many batches old plans and bindings are deleted, and a plan is written again with what was learned since.
 PURGE_EVERY = 50
 
 
-R = TypeVar("R")
-R_contra = TypeVar("R_contra", contravariant=True)
-
-
-class Decides(Protocol[R_contra]):
+class Decides(Protocol):
     """What the loop asks of a planner."""
 
     @property
     def alarms(self) -> tuple[str, ...]:
         """What needs an operator, one line each, as of the last report."""
 
-    def decide(self, report: R_contra, now_s: float, /) -> Plan | None:
+    def decide(self, report: Report, now_s: float, /) -> Plan | None:
         """The plan from now on, or None to go on with the one in force."""
 
     def release(self, version: int, now_s: float, note: str) -> Plan | None:
         """A plan that keeps everything, or None if none is needed."""
 
 
-class Loop(Generic[R]):
+class Loop:
     """The loop of one query.
 
     If in doubt, rows pass: the loop renews a plan that sheds only while it understands every batch, and the last plan
@@ -61,7 +58,7 @@ class Loop(Generic[R]):
 
     def __init__(
         self,
-        planner: Decides[R],
+        planner: Decides,
         query: str,
         *,
         salt: int | None = None,
@@ -128,7 +125,7 @@ class Loop(Generic[R]):
         told = restore(self._planner, event.newest, self._query, event.now_s)
         return [*([Tell(told)] if told else []), *self._write(self._planner.recall(event.reports, event.now_s))]
 
-    def _plan(self, event: BatchEnded[R]) -> list[Instruction]:
+    def _plan(self, event: BatchEnded) -> list[Instruction]:
         if event.report is None:
             self._understands = True
             return []
@@ -164,7 +161,7 @@ class Loop(Generic[R]):
         """Whether enough batches have ended since the last purge."""
         return self._purged is not None and batch - self._purged >= (self._purge_every or PURGE_EVERY)
 
-    def _purge(self, event: BatchEnded[R]) -> list[Instruction]:
+    def _purge(self, event: BatchEnded) -> list[Instruction]:
         if self._purged is not None and not self._is_due(event.batch):
             return []
         self._purged = event.batch

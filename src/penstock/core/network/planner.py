@@ -17,8 +17,9 @@ from penstock.core.network.exact import Objective
 from penstock.core.network.map_upkeep import Keeper
 from penstock.core.network.model import Network
 from penstock.core.network.roadmap import Entry, RoadMap, Solver
-from penstock.core.network.statistics import Measured, NetworkStatistics
+from penstock.core.network.statistics import NetworkStatistics
 from penstock.messages.plan import Drop, Plan
+from penstock.messages.report import Report
 
 Kind = Literal["random", "semantic", "input_uniform"]
 
@@ -47,6 +48,7 @@ class NetworkPlanner:
         known: The learned statistics.
         start: The drops from the first batch on, until the next decision.
         last: The last decision.
+        headroom: The share of capacity that may be used.
         entry: The road map's entry in force.
         entries: How many entries that map has.
     """
@@ -78,7 +80,7 @@ class NetworkPlanner:
             shed: Whether rows are dropped when there are too many.
         """
         self.known = NetworkStatistics(network, trigger_s, pace, stages)
-        self._headroom, self._kind, self._solver, self._objective = headroom, kind, solver, objective
+        self.headroom, self._kind, self._solver, self._objective = headroom, kind, solver, objective
         self._histograms = Histograms(network) if kind == "semantic" else None
         self._keeper: Keeper[RoadMap] | None = None
         self._before = 0  # maps made by keepers before this one
@@ -92,9 +94,9 @@ class NetworkPlanner:
         """The expressions to measure, by place."""
         return self._histograms.subjects if self._histograms else {}
 
-    def decide(self, batch: Measured, now_s: float) -> Plan | None:
+    def decide(self, report: Report, now_s: float) -> Plan | None:
         """Learn from a batch; returns the plan for the next, or None to keep the current one."""
-        return self._plan(now_s) if self.learn(batch).changed and self._shed else None
+        return self._plan(now_s) if self.learn(report).changed and self._shed else None
 
     def _plan(self, now_s: float, note: str = "") -> Plan:
         found = self.last
@@ -108,7 +110,7 @@ class NetworkPlanner:
         self.entry, self.entries = nothing_dropped(network), 0
         return Plan(version, self._kind, now_s, 0, note=note)
 
-    def recall(self, reports: Sequence[object], now_s: float) -> Plan:
+    def recall(self, reports: Sequence[Report], now_s: float) -> Plan:
         """The plan for the first batch of a run: the next plan of the last run, if its state is known."""
         del reports
         if self.start or not (self._shed and self.known.enough and self._choose().changed):
@@ -128,11 +130,11 @@ class NetworkPlanner:
     def _parts(self) -> dict[str, Learned]:
         return {"known": self.known, **{f"stage {name}": pace for name, pace in self.known.paces.items()}}
 
-    def learn(self, batch: Measured) -> Decision:
+    def learn(self, report: Report) -> Decision:
         """Learn from a batch; returns the drops of the next."""
-        self.known.learn(batch)
+        self.known.learn(report)
         if self._histograms:
-            self._histograms.learn(batch.quantiles)
+            self._histograms.learn({name: one.quantiles for name, one in report.places.items()})
         return self._choose()
 
     def _choose(self) -> Decision:
@@ -140,7 +142,7 @@ class NetworkPlanner:
         if not self.known.enough:
             self.last = Decision(nothing_dropped(network), 0, 0, 0.0, capacity, changed=False)
             return self.last
-        load, limit = network.load(), self._headroom * capacity
+        load, limit = network.load(), self.headroom * capacity
         if self._fits(network, load, limit):
             self.last = replace(self.last, load=load, capacity=capacity, changed=False)
             return self.last

@@ -11,12 +11,13 @@ r"""Statistics of a network learned from batches: rates, selectivities, costs of
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from penstock.core.control.capacity import Capacity
 from penstock.core.control.memory import Learned
 from penstock.core.network.model import Box, Input, Network
 from penstock.messages.codec import Count, Flag, Name, Number, Record
+from penstock.messages.report import Report
 
 #: Batches over which a rate is taken.
 RATE_BATCHES = 2
@@ -30,22 +31,6 @@ LEAST_COST_S = 1e-8
 STATEFUL_COST_S = 1e-4
 
 
-@dataclass(frozen=True)
-class Measured:
-    """One batch of the inputs."""
-
-    elapsed_s: float  #: the time in which its rows came: since the start of the previous batch
-    duration_s: float  #: how long it took
-    rows: Mapping[str, int]  #: rows that came from each input, before any drop
-    #: Rows on each arc, behind its drop; also those that other stages have counted since.
-    arcs: Mapping[str, int]
-    leaving: Mapping[str, int]  #: rows out of each node
-    python_s: Mapping[str, float] = field(default_factory=dict)  #: seconds that each Python box took
-    by_value: frozenset[str] = frozenset()  #: places at which rows were dropped by value
-    cold: bool = False  #: whether its length is not representative, as for the first batch
-    quantiles: Mapping[str, list[float]] = field(default_factory=dict)  #: the distribution of some values, by place
-
-
 @dataclass(frozen=True, slots=True)
 class _Came(Record):
     elapsed_s: Number
@@ -57,11 +42,14 @@ class NetworkStatistics(Learned):
 
     >>> from penstock.core.network.model import Output
     >>> from penstock.core.network.qos import LossTolerance
+    >>> from penstock.messages.report import BoxStatistics, PlaceRows
     >>> some = Network([Input("I", 1)], [Box("b", "filter", ("I",), 1.0, 0.5)],
     ...                [Output("O", "b", LossTolerance([(100, 1.0), (0, 0.0)]))])
     >>> known = NetworkStatistics(some, trigger_s=2.0)
     >>> known.calibrate({"b": 0.001}, overhead_s=0.4)
-    >>> known.learn(Measured(2.0, 1.4, {"I": 2000}, {"I->b": 2000, "b->O": 500}, {"b": 500}))
+    >>> known.learn(Report(sequence=0, start_s=0.0, end_s=1.4, span_s=1.4, elapsed_s=2.0, rows_in=2000, rows_kept=2000,
+    ...                    sources={"I": PlaceRows(2000, 2000)},
+    ...                    boxes={"b": BoxStatistics(2000, 500, 0.0)}))
     >>> known.rates, known.network.boxes[0].selectivity, round(known.capacity, 6), known.network.load()
     ({'I': 1000.0}, 0.25, 1.6, 1.0)
     """
@@ -110,33 +98,32 @@ class NetworkStatistics(Learned):
             self._pace.calibrate(overhead_s)
             self._calibrated = True
 
-    def learn(self, batch: Measured) -> None:
-        """Process one batch of the inputs."""
-        if batch.elapsed_s > 0.0:
-            self._recent = (*self._recent, _Came(batch.elapsed_s, batch.rows))[-RATE_BATCHES:]
-        for box in self._given.boxes:
-            came = sum(batch.arcs.get(arc.name, 0) for arc in self._given.into[box.name])
-            if came and not batch.by_value & self._upstream[box.name]:
-                left = batch.leaving.get(box.name, 0)
-                self._into = {**self._into, box.name: REMEMBER * self._into.get(box.name, 0.0) + came}
-                self._out = {**self._out, box.name: REMEMBER * self._out.get(box.name, 0.0) + left}
-            if came and box.name in batch.python_s:
-                rows, seconds = self._python.get(box.name, (0.0, 0.0))
-                rows, seconds = REMEMBER * rows + came, REMEMBER * seconds + batch.python_s[box.name]
-                self._python = {**self._python, box.name: (rows, seconds)}
-                self._costs = {**self._costs, box.name: max(seconds / rows, LEAST_COST_S)}
-        self._last_s = batch.duration_s
-        work_s = self._work_s(batch.arcs, self._first)
-        if work_s and not batch.cold:  # Without rows the pace is unknown.
-            self._pace.learn(work_s, batch.duration_s)
+    def learn(self, report: Report) -> None:
+        """Process one batch of the inputs. A `span_s` of 0 says that its length is not representative."""
+        if report.elapsed_s > 0.0:
+            came = {name: one.rows_in for name, one in report.sources.items()}
+            self._recent = (*self._recent, _Came(report.elapsed_s, came))[-RATE_BATCHES:]
+        by_value = {name for name, one in report.places.items() if one.by_value}
+        for name, box in report.boxes.items():
+            if box.rows_in and not by_value & self._upstream[name]:
+                self._into = {**self._into, name: REMEMBER * self._into.get(name, 0.0) + box.rows_in}
+                self._out = {**self._out, name: REMEMBER * self._out.get(name, 0.0) + box.rows_out}
+            if box.rows_in and box.busy_s:
+                rows, seconds = self._python.get(name, (0.0, 0.0))
+                rows, seconds = REMEMBER * rows + box.rows_in, REMEMBER * seconds + box.busy_s
+                self._python = {**self._python, name: (rows, seconds)}
+                self._costs = {**self._costs, name: max(seconds / rows, LEAST_COST_S)}
+        self._last_s = report.duration_s
+        work_s = self._work_s(report, self._first)
+        if work_s and report.span_s:  # Without rows the pace is unknown.
+            self._pace.learn(work_s, report.span_s)
 
-    def learn_stage(self, stage: str, arcs: Mapping[str, int], duration_s: float) -> None:
-        """Process one batch of a further stage: rows on the arcs into its boxes, and how long it took."""
-        self.paces[stage].learn(self._work_s(arcs, self._stages[stage]), duration_s)
+    def learn_stage(self, stage: str, report: Report) -> None:
+        """Process one batch of a further stage."""
+        self.paces[stage].learn(self._work_s(report, self._stages[stage]), report.span_s)
 
-    def _work_s(self, arcs: Mapping[str, int], boxes: frozenset[str]) -> float:
-        own = [arc for arc in self._given.arcs if arc.target in boxes]
-        return sum(arcs.get(arc.name, 0) * self._costs[arc.target] for arc in own)
+    def _work_s(self, report: Report, boxes: frozenset[str]) -> float:
+        return sum(one.rows_in * self._costs[name] for name, one in report.boxes.items() if name in boxes)
 
     @property
     def alarms(self) -> tuple[str, ...]:

@@ -12,11 +12,12 @@ from dataclasses import replace
 import numpy as np
 
 from penstock.core.fairness.input_buffer import Buffer, Decision, Known, within
-from penstock.core.fairness.sites.decisions import Arrivals, SiteDecisions
-from penstock.core.fairness.sites.peers import Known as Told
+from penstock.core.fairness.sites.decisions import SiteDecisions
 from penstock.core.fairness.sites.peers import Peers
 from penstock.core.fairness.sites.planner import SiteInput, SitePlanner, SiteQuery
 from penstock.messages.plan import QueryShare
+from penstock.messages.report import Known as Told
+from penstock.messages.report import PlaceRows, Report
 from penstock.messages.site_news import News
 from penstock.sim.themis.deployment import Floats, Ints
 from penstock.sim.themis.runs import Clock, Layout
@@ -88,8 +89,7 @@ class SiteShedder:
         grains = np.where(buffer.derived, 1, self._grain)
         number = buffer.owner + len(self._queries) * buffer.derived
         came = np.bincount(number, buffer.tuples * grains, minlength=len(self._inputs)).astype(int).tolist()
-        arrivals = Arrivals(dict(zip(self._inputs, came, strict=True)), self._clock.interval_s, self._known)
-        plan = self._decisions.decide(arrivals, now_s)
+        plan = self._decisions.decide(self._arrived(came, now_s), now_s)
         shares = {drop.place: drop.keep for drop in plan.drops}
         keep = np.array([shares.get(one, 1.0) for one in self._inputs])
         kept = self._whole(keep[number] * buffer.tuples, number)
@@ -107,6 +107,20 @@ class SiteShedder:
             self._learn(self._worked / every)
             self._worked[:] = 0.0
         return Decision(kept)
+
+    def _arrived(self, came: Sequence[int], now_s: float) -> Report:
+        """The report of a batch that is about to run."""
+        rows = {name: PlaceRows(count, count) for name, count in zip(self._inputs, came, strict=True) if count}
+        return Report(
+            sequence=self._step,
+            start_s=now_s,
+            end_s=now_s,
+            elapsed_s=self._clock.interval_s,
+            rows_in=sum(came),
+            rows_kept=sum(came),
+            sources=rows,
+            peers=self._known,
+        )
 
     def _tell(self, given: Sequence[QueryShare], now_s: float) -> None:
         """Tell the other hosts what the site gives each query."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from contextlib import suppress
 from dataclasses import dataclass
+from math import isnan
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Observation
@@ -49,7 +50,7 @@ class Counts:
     leaving: dict[str, int]  #: rows that each node put out, behind a drop at a root
     arcs: dict[str, int]  #: rows on each arc, behind its drop
     busy_s: dict[str, float]  #: seconds that each Python box took
-    quantiles: dict[str, list[float]]  #: of the subject at some places, before their drops: the values at `QUANTILES`
+    quantiles: dict[str, tuple[float, ...]]  #: of the subject at some places, before drops: at `QUANTILES`
 
 
 class Batch:
@@ -106,7 +107,8 @@ class Batch:
         busy_s = {name: seen[f"{name}|busy"]["busy_s"] or 0.0 for name in leaving if f"{name}|busy" in seen}
         found = {root: head.get(f"{root}|quantiles") for root in came}
         found |= {name: seen[f"{name}|quantiles"]["quantiles"] for name in arcs if f"{name}|quantiles" in seen}
-        return Counts(came, leaving, arcs, busy_s, {name: list(one) for name, one in found.items() if one})
+        quantiles = {name: tuple(one) for name, one in found.items() if one and not any(map(isnan, one))}
+        return Counts(came, leaving, arcs, busy_s, quantiles)
 
     def close(self) -> None:
         """Release shared rows."""

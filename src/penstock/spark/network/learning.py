@@ -13,15 +13,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from penstock.core.loop.events import BatchEnded
-from penstock.core.network.statistics import Measured
 from penstock.messages.plan import Plan
-from penstock.messages.snapshot import Snapshot
+from penstock.messages.report import BoxStatistics, PlaceRows, Report
 from penstock.spark.network.batch import Batch, root_rows
 from penstock.spark.network.boxes import together, worked
 from penstock.views.network.history import History
+from penstock.views.network.snapshot import taken
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from penstock.spark.network.batch import Counts
     from penstock.spark.network.layout import Layout, Stage
     from penstock.store.stage_plans import BoundPlans
+    from penstock.views.network.snapshot import Snapshot
 
 #: How much work a sample should be, roughly: less is lost in the noise of short jobs. The first try uses the length of
 #: the batch, most of which may be overhead; if it was far too little, the next is this many times as large.
@@ -142,12 +143,10 @@ class Learning:
         layout: Layout,
         planner: NetworkPlanner,
         plans: BoundPlans,
-        headroom: float,
         alarms: Callable[[], tuple[str, ...]],
     ) -> None:
         """Learn for this planner; `alarms` are added to the planner's own in snapshots."""
-        self._layout, self._planner, self._plans = layout, planner, plans
-        self._headroom, self._alarms = headroom, alarms
+        self._layout, self._planner, self._plans, self._alarms = layout, planner, plans, alarms
         self._begun_s: dict[str, float] = {}
         self._fed: dict[str, int] = {}
         self._later: list[Counts] = []  # what stages behind the inputs have counted since the last batch of the inputs
@@ -170,21 +169,18 @@ class Learning:
                 self._later.append(counts)
                 self._learn_stage(stage, laid, counts, ended_s - begun_s)
                 return None
-            elapsed_s = begun_s - before_s if before_s else 0.0
-            batch = _measured(counts, self._later, plan, elapsed_s, ended_s - begun_s)
+            report = report_of(self._layout.network, counts, self._later, plan, (begun_s, ended_s))
+            report = replace(report, sequence=number, elapsed_s=max(begun_s - before_s, 0.0) if before_s else 0.0)
             self._later = []
-            if sum(counts.came.values()):
-                if self._due_for_timing(sum(counts.came.values())):
-                    self._calibrate(stage, laid, ended_s - begun_s)
-                    # The first batch of a cold JVM does not show the pace of the others.
-                    batch = replace(batch, cold=not self._batches)
+            if report.rows_in:
+                if self._due_for_timing(report.rows_in):
+                    self._calibrate(stage, laid, report.duration_s)
+                    if not self._batches:  # The first batch of a cold JVM does not show the pace of the others.
+                        report = replace(report, span_s=0.0)
                 self._batches += 1
-            delivered, entries = self._planner.entry.delivered, self._planner.entries
-            self._plans.handle(BatchEnded(ended_s, number, batch))
-            snapshot = self._snapshot(number, batch, plan, ended_s)
-            outputs = self._planner.known.network.outputs
-            utilities = {one.name: one.loss_tolerance.utility(delivered.get(one.name, 100.0)) for one in outputs}
-            snapshot = replace(snapshot, delivered=delivered, utilities=utilities, entries=entries)
+            entry, entries = self._planner.entry, self._planner.entries
+            self._plans.handle(BatchEnded(ended_s, number, report))
+            snapshot = taken(report, plan, self._planner, (entry, entries), self._alarms())
             self.snapshots.append(snapshot)
         return snapshot
 
@@ -200,7 +196,8 @@ class Learning:
         network, known = self._layout.network, self._planner.known
         fed = {arc.name: self._fed.pop(arc.name, 0) for arc in network.into[stage.name]}
         if sum(fed.values()):
-            known.learn_stage(stage.name, counts.arcs | fed, duration_s)
+            report = report_of(network, replace(counts, arcs=counts.arcs | fed), (), None, (0.0, duration_s))
+            known.learn_stage(stage.name, report)
         if sum(counts.came.values()) and stage.name not in self._timed:
             known.calibrate(costs_s(network, stage, laid, self._layout.schemas, duration_s).costs_s)
             self._timed.add(stage.name)
@@ -218,45 +215,39 @@ class Learning:
         self._planner.known.calibrate(timed.costs_s, overhead_s(network, stage, empty, nothing, schemas))
         self._uncertain_rows = None if timed.certain else sum(laid.counts().came.values())
 
-    def _snapshot(self, number: int, batch: Measured, plan: Plan, ended_s: float) -> Snapshot:
-        network, span_s = self._planner.known.network, batch.elapsed_s or batch.duration_s or 1.0
-        flows = {name: rows / span_s for name, rows in batch.arcs.items()}
-        return Snapshot(
-            batch=number,
-            time_s=ended_s,
-            duration_s=batch.duration_s,
-            rows={**batch.arcs, **batch.rows},
-            rates={name: rows / span_s for name, rows in batch.rows.items()},
-            flows=flows,
-            loads={arc.name: flows.get(arc.name, 0.0) * arc.cost for arc in network.arcs},
-            load=self._planner.last.load,
-            capacity=self._planner.last.capacity,
-            headroom=self._headroom,
-            drops={drop.place: drop.words for drop in plan.drops},
-            shed={drop.place: _shed_at(drop.place, batch, network) for drop in plan.drops},
-            delivered={},
-            utilities={},
-            entry=plan.entry,
-            rebuilt=self._planner.rebuilt,
-            alarms=(*self._planner.alarms, *self._alarms()),
-        )
 
-
-def _measured(counts: Counts, later: list[Counts], plan: Plan, elapsed_s: float, duration_s: float) -> Measured:
-    """One batch of the inputs, with what other stages have counted in the meantime."""
-    arcs, leaving, busy_s = dict(counts.arcs), dict(counts.leaving), dict(counts.busy_s)
+def report_of(
+    network: Network, counts: Counts, later: Sequence[Counts], plan: Plan | None, times_s: tuple[float, float]
+) -> Report:
+    """The report of a batch that began and ended then, with what other stages have counted in the meantime."""
+    arcs, leaving, busy_s = Counter(counts.arcs), Counter(counts.leaving), dict(counts.busy_s)
     for one in later:
-        for mine, theirs in ((arcs, one.arcs), (leaving, one.leaving)):
-            for name, rows in theirs.items():
-                mine[name] = mine.get(name, 0) + rows
-        for name, seconds in one.busy_s.items():
-            busy_s[name] = busy_s.get(name, 0.0) + seconds
-    by_value = frozenset(drop.place for drop in plan.drops if drop.condition)
-    return Measured(elapsed_s, duration_s, counts.came, arcs, leaving, busy_s, by_value, quantiles=counts.quantiles)
+        arcs.update(one.arcs)
+        leaving.update(one.leaving)
+        busy_s.update({name: busy_s.get(name, 0.0) + seconds for name, seconds in one.busy_s.items()})
+    by_value = {drop.place for drop in plan.drops if drop.condition} if plan else set()
 
+    def rows(place: str, came: int, kept: int) -> PlaceRows:
+        return PlaceRows(max(came, kept), kept, place in by_value, counts.quantiles.get(place, ()))
 
-def _shed_at(place: str, batch: Measured, network: Network) -> int:
-    if place in batch.rows:
-        return batch.rows[place] - batch.leaving.get(place, 0)
-    source = next(arc.source for arc in network.arcs if arc.name == place)
-    return batch.leaving.get(source, 0) - batch.arcs.get(place, 0)
+    inputs, sources_of = {one.name for one in network.inputs}, {arc.name: arc.source for arc in network.arcs}
+    sources = {name: rows(name, came, leaving[name]) for name, came in counts.came.items() if name in inputs}
+    begun_s, ended_s = times_s
+    return Report(
+        sequence=0,
+        start_s=begun_s,
+        end_s=max(ended_s, begun_s),
+        span_s=max(ended_s - begun_s, 0.0),
+        rows_in=sum(one.rows_in for one in sources.values()),
+        rows_kept=sum(one.rows_kept for one in sources.values()),
+        rows_shed={name: one.rows_shed for name, one in sources.items() if one.rows_shed},
+        plan_version=plan.version if plan else None,
+        sources=sources,
+        links={arc: rows(arc, leaving[source], arcs[arc]) for arc, source in sources_of.items() if arc in arcs},
+        boxes={
+            box.name: BoxStatistics(
+                sum(arcs[arc.name] for arc in network.into[box.name]), leaving[box.name], busy_s.get(box.name, 0.0)
+            )
+            for box in network.boxes
+        },
+    )

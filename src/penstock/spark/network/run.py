@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 
     from penstock.config.network_file import NetworkFile
     from penstock.core.network.planner import Kind
-    from penstock.messages.snapshot import Snapshot
     from penstock.views.network.history import History
+    from penstock.views.network.snapshot import Snapshot
 
 _logger = logging.getLogger("penstock")
 
@@ -116,7 +116,7 @@ class NetworkRun:
         self._plans = BoundPlans.below(folder, names, self.planner, tell=_logger.warning)
         self.queries: list[StreamingQuery] = []
         self._losses = Losses(network, self.queries)
-        self._learning = Learning(layout, self.planner, self._plans, file.headroom, self._losses.alarms)
+        self._learning = Learning(layout, self.planner, self._plans, self._losses.alarms)
         self.outputs = Outputs(file.sinks)
         self.errors = 0
         self._stopping = False

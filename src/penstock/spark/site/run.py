@@ -17,7 +17,7 @@ import xxhash
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 from pyspark.sql.types import StructType
 
-from penstock.core.fairness.sites.decisions import Arrivals, SiteDecisions
+from penstock.core.fairness.sites.decisions import SiteDecisions
 from penstock.core.fairness.sites.planner import SitePlanner
 from penstock.errors import PenstockError
 from penstock.federation.account import (
@@ -30,6 +30,7 @@ from penstock.federation.bus import FolderBus
 from penstock.federation.exchange import Exchange
 from penstock.federation.kafka_bus import KafkaBus
 from penstock.messages.plan import Plan
+from penstock.messages.report import PlaceRows, Report
 from penstock.spark import file_log
 from penstock.spark.checkpoint import batch_id
 from penstock.spark.network.failures import SPARK_ERRORS, line_of
@@ -197,7 +198,7 @@ class SiteRun:
                 self._ledger.alarm(f"batch {number} keeps every row: {error}", error=True)
 
         try:
-            plan = self._plans.of(number, own_id, lambda: self._arrivals(batch.came()), unplanned)
+            plan = self._plans.of(number, own_id, lambda: self._arrived(number, batch.came()), unplanned)
         except (OSError, StoreError) as error:
             self._refuse_unwritten(number, error)
             return flow
@@ -210,7 +211,7 @@ class SiteRun:
             f"batch {number} keeps every row, since its plan cannot be written: {line_of(error)}", error=True
         )
 
-    def _arrivals(self, came: Mapping[str, int]) -> Arrivals:
+    def _arrived(self, number: int, came: Mapping[str, int]) -> Report:
         """What came since the last batch, also since the last one of an earlier run."""
         now_s = time.time()
         first, before_s = self._last_s is None, self._plans.last_s
@@ -226,7 +227,20 @@ class SiteRun:
                 f"{share:.1%} of them"
             )
         timed = not (waited and (before_s is None or self._once))  # Else nothing tells over which time they came.
-        return Arrivals(came, elapsed_s, self.exchange.known(), waited=waited, timed=timed)
+        places = {name: PlaceRows(rows, rows) for name, rows in came.items()}
+        total = sum(came.values())
+        return Report(
+            sequence=number,
+            start_s=max(now_s - elapsed_s, 0.0),
+            end_s=now_s,
+            elapsed_s=elapsed_s if timed else 0.0,
+            rows_in=total,
+            rows_kept=total,
+            backlog_rows=total if waited else 0,
+            sources={name: one for name, one in places.items() if self._file.inputs[name][1].link is None},
+            links={name: one for name, one in places.items() if self._file.inputs[name][1].link is not None},
+            peers=self.exchange.known(),
+        )
 
     def _written(self, fragment: Fragment, made: Worked, number: int) -> list[int]:
         """Give a fragment's rows to its sink, or to its outbox: then, rows by part."""

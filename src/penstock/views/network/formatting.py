@@ -11,7 +11,7 @@ from rich.cells import cell_len, set_cell_size
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from penstock.messages.snapshot import Snapshot
+    from penstock.views.network.snapshot import Snapshot
 
 #: Shown for an unknown number.
 UNKNOWN = "-"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from penstock.core.network.model import Network
-    from penstock.messages.snapshot import Snapshot
+    from penstock.views.network.snapshot import Snapshot
 
 
 @dataclass

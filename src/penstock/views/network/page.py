@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
 
     from penstock.core.network.model import Network, Output
-    from penstock.messages.snapshot import Snapshot
+    from penstock.views.network.snapshot import Snapshot
 
 _COLORS = ("#6a3d9a", "#e66101", "#1b7837", "#2166ac", "#b2182b", "#8c510a", "#01665e", "#c51b7d")
 _OTHERS = "#b0b0b0"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 
     from penstock.core.network.model import Network
-    from penstock.messages.snapshot import Snapshot
+    from penstock.views.network.snapshot import Snapshot
 
 #: Time between two plain lines.
 LINE_S = 5.0

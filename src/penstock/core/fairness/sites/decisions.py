@@ -2,36 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from penstock.core.control.memory import restored, saved
-from penstock.core.fairness.sites.peers import Known
 from penstock.messages.plan import Drop, Plan, QueryShare, RowSic
+from penstock.messages.report import Known
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from penstock.core.control.memory import Learned
     from penstock.core.fairness.sites.planner import SitePlanner
-
-
-class Arrivals(NamedTuple):
-    """What is about to run."""
-
-    rows: Mapping[str, int]  #: rows in, by input
-    elapsed_s: float  #: time over which they came
-    known: Mapping[str, Known]  #: what peers give, by query
-    waited: bool = False  #: whether they waited because the site was stopped, and are not to be thinned for their age
-    timed: bool = True  #: whether anything tells over which time they came
+    from penstock.messages.report import Report
 
 
 class SiteDecisions:
-    """A plan for each batch.
+    """A plan for each batch, by the report of what is about to run.
+
+    Rows that waited because the site was stopped, and are not to be thinned for their age, are its `backlog_rows`.
 
     >>> from penstock.core.fairness.sites.planner import SiteInput, SitePlanner, SiteQuery
+    >>> from penstock.messages.report import PlaceRows, Report
     >>> inputs = {"cpu": SiteInput("f", "cov", source=True)}
     >>> planner = SitePlanner(inputs, {"cov": SiteQuery(sources=2)}, rows_per_s=100.0)
-    >>> plan = SiteDecisions(planner, "balance").decide(Arrivals({"cpu": 400}, 2.0, {}), 10.0)
+    >>> came = Report(sequence=0, start_s=8.0, end_s=10.0, elapsed_s=2.0, rows_in=400, rows_kept=400,
+    ...               sources={"cpu": PlaceRows(400, 400)})
+    >>> plan = SiteDecisions(planner, "balance").decide(came, 10.0)
     >>> plan.drop("cpu").keep, plan.sic_at("cpu").sic, plan.queries[0].give
     (0.5, (0.00025,), 0.5)
     """
@@ -45,15 +41,16 @@ class SiteDecisions:
         """What needs an operator."""
         return self._planner.alarms
 
-    def decide(self, came: Arrivals, now_s: float) -> Plan:
+    def decide(self, report: Report, now_s: float) -> Plan:
         """What to keep of a batch."""
-        if came.timed:
-            shares = self._planner.decide(came.rows, came.elapsed_s, came.known, waited=came.waited)
+        rows = {name: one.rows_in for name, one in report.places.items()}
+        if report.elapsed_s:
+            shares = self._planner.decide(rows, report.elapsed_s, report.peers, waited=report.backlog_rows > 0)
         else:
-            shares = self._planner.waiting(came.rows)
+            shares = self._planner.waiting(rows)
         nobody = Known(0.0, 0.0)
         levels = {
-            query: min(came.known.get(query, nobody).sic + self._planner.parts[query] * give, 1.0)
+            query: min(report.peers.get(query, nobody).sic + self._planner.parts[query] * give, 1.0)
             for query, give in shares.give.items()
         }
         return Plan(
@@ -64,7 +61,7 @@ class SiteDecisions:
             drops=tuple(Drop(name, keep=share) for name, share in shares.keep.items()),
             sic=tuple(RowSic(name, (share,)) for name, share in shares.sic.items()),
             queries=tuple(QueryShare(name, give, levels[name]) for name, give in shares.give.items()),
-            elapsed_s=came.elapsed_s,
+            elapsed_s=report.elapsed_s or report.duration_s,
         )
 
     def save(self) -> dict[str, Any]:
@@ -81,7 +78,7 @@ class SiteDecisions:
         times = {f"fragment {name}": one for name, one in self._planner.times.items()}
         return {"outside": self._planner.outside, **times}
 
-    def recall(self, reports: Sequence[object], now_s: float) -> Plan | None:
+    def recall(self, reports: Sequence[Report], now_s: float) -> Plan | None:
         """Nothing: each batch has a plan of its own."""
 
     def release(self, version: int, now_s: float, note: str) -> Plan:

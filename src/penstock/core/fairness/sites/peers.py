@@ -13,21 +13,13 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import Literal
 
+from penstock.messages.report import Known
 from penstock.messages.site_news import News
 
 Verdict = Literal["taken", "old", "too much"]
 
 #: Parts are sums of fractions.
 _ROUNDING = 1e-9
-
-
-@dataclass(frozen=True, slots=True)
-class Known:
-    """What others give a query."""
-
-    part: float  #: the share of the query's sources that they have reported
-    sic: float  #: what they give: the sum of part times give
-    sites: int = 0  #: how many of them have told
 
 
 @dataclass(frozen=True, slots=True)

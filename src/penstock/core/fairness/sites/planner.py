@@ -19,8 +19,8 @@ import numpy as np
 
 from penstock.core.control.capacity import LEAST_SHARE, Capacity, work_per_s
 from penstock.core.fairness.service_debt import ServiceDebt
-from penstock.core.fairness.sites.peers import Known
 from penstock.core.fairness.sites.shares import Demand, even_shares, fair_shares
+from penstock.messages.report import Known
 
 Policy = Literal["balance", "random"]
 
