@@ -14,7 +14,7 @@ from penstock.core.fairness.sites.decisions import SiteDecisions
 from penstock.core.fairness.sites.peers import Peers
 from penstock.core.fairness.sites.planner import Shares, SiteInput, SitePlanner, SiteQuery
 from penstock.core.fairness.sites.shares import Demand, fair_shares
-from penstock.messages.report import PlaceRows, Report
+from penstock.messages.report import BoxStatistics, PlaceRows, Report
 from penstock.messages.site_news import News
 
 INTERVAL_S = 1.0
@@ -104,6 +104,12 @@ class Federation:
             for site in self.sites.values():
                 if site.name != news.site and site.alive and news.query in SOURCES[site.name]:
                     site.peers.hear(news, self.now_s)
+
+
+def timed(seconds: float, kept: int, other_s: float) -> Report:
+    """A batch of one fragment."""
+    boxes = {"f": BoxStatistics(kept, 0, seconds)}
+    return Report(sequence=0, start_s=0.0, end_s=0.0, rows_in=0, rows_kept=0, boxes=boxes, overhead_s=other_s)
 
 
 @pytest.mark.parametrize("delay_s", [0.0, 1.0, 3.0])
@@ -218,7 +224,7 @@ def test_costs_are_learned_and_the_time_that_all_else_takes_is_left_free() -> No
     assert planner.decide({"own": 1000}, 1.0, {}).keep["own"] == 1.0, "nothing is known yet"
     for _ in range(30):
         share = planner.decide({"own": 1000}, 1.0, {}).keep["own"]
-        planner.learn({"f": 0.1 + 0.001 * 1000 * share}, {"f": round(1000 * share)}, other_s=0.2)
+        planner.learn(timed(0.1 + 0.001 * 1000 * share, round(1000 * share), 0.2))
 
     assert 0.1 + 0.001 * 1000 * share + 0.2 == pytest.approx(0.6, abs=0.02)
 
@@ -232,7 +238,7 @@ def test_fixed_batch_time_is_no_cost_of_rows(rows: int) -> None:
         elapsed_s = max(took_s, INTERVAL_S)
         share = planner.decide({"own": round(rows * elapsed_s)}, elapsed_s, {}).keep["own"]
         kept = round(rows * elapsed_s * share)
-        planner.learn({"f": 1.5 + 0.0005 * kept}, {"f": kept}, other_s=0.5)
+        planner.learn(timed(1.5 + 0.0005 * kept, kept, 0.5))
         took_s = 2.0 + 0.0005 * kept
         shares.append(share)
     assert sum(shares[:10]) >= 8.0
@@ -249,7 +255,7 @@ def test_work_outside_fragments_that_grows_with_rows_is_shed_for() -> None:
         elapsed_s = max(took_s, INTERVAL_S)
         share = planner.decide({"own": round(1000 * elapsed_s)}, elapsed_s, {}).keep["own"]
         kept = round(1000 * elapsed_s * share)
-        planner.learn({"f": 0.1 + 0.00001 * kept}, {"f": kept}, other_s=0.1 + 0.002 * kept)
+        planner.learn(timed(0.1 + 0.00001 * kept, kept, 0.1 + 0.002 * kept))
         took_s = 0.2 + 0.00201 * kept
     assert took_s <= 1.0
     assert share == pytest.approx((0.8 - 0.2) / 2.01, abs=0.05)
@@ -276,7 +282,7 @@ def test_batches_take_the_share_of_the_time_they_may_whatever_is_wrong(
         shares.append(planner.decide({"own": rows}, elapsed_s, {}).keep["own"])
         kept = round(rows * shares[-1])
         level = (slower if batch >= 40 else 1.0) * (1.0 + noise * rng.uniform(-1.0, 1.0))
-        planner.learn({"f": level * (overhead_s / 2.0 + 0.002 * kept)}, {"f": kept}, other_s=level * overhead_s / 2.0)
+        planner.learn(timed(level * (overhead_s / 2.0 + 0.002 * kept), kept, level * overhead_s / 2.0))
         took.append(level * (overhead_s + 0.002 * kept))
     assert median(took[-30:]) <= took_s  # Now and then all is kept, to see whether shedding makes batches shorter.
     assert median(shares[-30:]) >= share
@@ -335,7 +341,7 @@ def test_a_batch_that_is_kept_for_a_try_is_not_told_as_a_share() -> None:
     for _ in range(12):
         shares = planner.decide({"own": 1000}, 1.0, {})
         told.append((shares.keep["own"], shares.give["a"]))
-        planner.learn({"f": 1.0 * shares.keep["own"]}, {"f": round(1000 * shares.keep["own"])}, other_s=0.0)
+        planner.learn(timed(1.0 * shares.keep["own"], round(1000 * shares.keep["own"]), 0.0))
     assert any(keep == 1.0 and give < 1.0 for keep, give in told), told
 
 
@@ -361,7 +367,7 @@ def test_what_a_site_has_learned_survives_a_restart() -> None:
     for _ in range(10):
         keep = before.decide(came, 1.0).drop("own")
         assert keep is not None
-        planner.learn({"f": 0.001 * 1000 * keep.keep}, {"f": round(1000 * keep.keep)}, 0.1)
+        planner.learn(timed(0.001 * 1000 * keep.keep, round(1000 * keep.keep), 0.1))
     assert keep.keep < 0.6
     again = began()
     again.restore(from_text(to_text(before.save())), 1.0)

@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import httpx2 as httpx
@@ -19,12 +20,12 @@ from penstock.federation.account import (
     ACCOUNT,
     AccountLog,
     BatchAccount,
-    FragmentCount,
-    InputCount,
-    report_of,
+    site_report,
     watch_of,
 )
 from penstock.federation.parcel import Parcel
+from penstock.messages.plan import QueryShare
+from penstock.messages.report import BoxStatistics, PlaceRows
 from penstock.store.report_log import ReportLog
 
 if TYPE_CHECKING:
@@ -40,8 +41,9 @@ def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> C
     return in_process(monkeypatch, capfd, "site")
 
 
-def write(folder: Path, site: str, inputs: dict[str, InputCount], fragments: dict[str, FragmentCount]) -> Path:
-    entry = BatchAccount(site, 1, 0, 0.0, 1.0, inputs, fragments, inputs, fragments, {}, {}, {})
+def write(folder: Path, site: str, inputs: dict[str, PlaceRows], fragments: dict[str, BoxStatistics]) -> Path:
+    report = site_report(0, 0.0, 1.0, inputs, fragments)
+    entry = BatchAccount(site, 1, report, report)
     assert AccountLog(folder / site / ACCOUNT / f"{1:018d}").add(0, entry)
     return folder / site
 
@@ -51,12 +53,14 @@ def test_the_account_over_sites_is_shown_and_its_status_says_whether_it_balances
     run: Command, tmp_path: Path, read: int, status: int, told: str
 ) -> None:
     mark = Parcel("west", "part", 1, 0, 0, 1, 5, 0.1).key
-    west = write(tmp_path, "west", {"part.cpu": InputCount(1000, 600, 400)}, {"part": FragmentCount("avg", 5, (5,))})
+    west = write(
+        tmp_path, "west", {"part.cpu": PlaceRows(1000, 600)}, {"part": BoxStatistics(1, 5, 0.0, "avg", parts=(5,))}
+    )
     north = write(
         tmp_path,
         "north",
-        {"root.part": InputCount(read, read, 0, "west.part", mark)},
-        {"root": FragmentCount("avg", 1)},
+        {"root.part": PlaceRows(read, read, sender="west.part", mark=mark)},
+        {"root": BoxStatistics(1, 1, 0.0, "avg")},
     )
     result = run("--account", west, "--account", north, "--json", tmp_path / "found.json")
 
@@ -134,12 +138,12 @@ def test_the_page_beside_shows_the_site_while_it_runs(tmp_path: Path, monkeypatc
             self.file, self.folder = file, folder
 
         def start(self) -> None:
-            rows = {"part.cpu": InputCount(1000, 600, 400)}
-            one = BatchAccount("west", 1, 0, 1.7e9, 2.0, rows, {}, rows, {}, {"avg": 0.6}, {"avg": 0.6}, {"avg": 0.6})
+            report = replace(site_report(0, 1.7e9, 2.0, {"part.cpu": PlaceRows(1000, 600)}), sic={"avg": 0.6})
+            one = BatchAccount("west", 1, report, report, (QueryShare("avg", 0.6, 0.6),))
             AccountLog(self.folder / ACCOUNT / "1").add(0, one)
             reports = ReportLog(self.folder, "1")
             reports.write(watch_of(self.file, "1", 1.7e9))
-            reports.write(report_of(one))
+            reports.write(one.shown)
             (address,) = re.findall(r"Dashboard: (\S+)", console.file.getvalue())
             shown.extend(httpx.get(f"{address}api/state").json()["logs"])
             asked = httpx.get(f"{address}api/why", params={"id": shown[0]["id"]})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,7 +11,8 @@ from tests.web.writer import REASON, Writer
 
 from penstock.core.control.bucket_costs import BUCKETS
 from penstock.core.hashing import bucket, xxhash64
-from penstock.federation.account import BatchAccount, InputCount, report_of
+from penstock.federation.account import site_report
+from penstock.messages.report import PlaceRows
 from penstock.web.app import Page
 from penstock.web.board import Board
 
@@ -25,7 +26,6 @@ playwright = pytest.importorskip("playwright.sync_api")
 expect = playwright.expect
 #: Limits are for machines that are busy with something else.
 WAIT_MS = 60_000
-SITE_ROWS = {"part.cpu": InputCount(10, 7, 3)}
 DESK, PHONE = {"width": 1280, "height": 900}, {"width": 360, "height": 740}
 
 
@@ -310,7 +310,7 @@ def test_fairness_is_between_all_queries_that_are_shown(visit: Visit, writer: Wr
 def test_a_site_shows_its_rows_and_fairness_and_nothing_it_does_not_know(visit: Visit, writer: Writer) -> None:
     shutil.rmtree(writer.folder / "plans")
     (writer.folder / "account").mkdir()  # what a site has in place of a guard's plans
-    writer.log.write(report_of(BatchAccount("west", 1, 1, 1e9, 2.0, SITE_ROWS, {}, {}, {}, {}, {"avg": 0.7}, {})))
+    writer.log.write(replace(site_report(1, 1e9, 2.0, {"part.cpu": PlaceRows(10, 7)}), sic={"avg": 0.7}))
     page = visit.open()
     expect(page.get_by_role("region", name="Fairness between queries")).to_be_visible()
     expect(tile(page, "Rows in")).to_contain_text("1,010 in 2 batches")

@@ -233,7 +233,7 @@ class RunningFederation:
         for name, site in self.sites.items():
             ahead_s = SKEW_S if name == SKEWED and site._skew_s else 0.0  # noqa: SLF001 - of the same file
             for entry in SiteAccount(site.folder).entries():
-                for query, sic in entry.sic.items():
+                for query, sic in entry.report.sic.items():
                     found[query].append((entry.time_s - ahead_s, sic))
         rows = []
         at_s = from_s
@@ -381,7 +381,7 @@ def _produced(federation: RunningFederation) -> tuple[int, int]:
         seconds = [int(line) for line in lines if line.isdecimal()]
         rates = [part.rows_per_s for query, part in _parts() if part.site == name and part.rows_per_s and query]
         produced += sum(s * rate for s, rate in zip(seconds, rates, strict=True))
-        taken += sum(one.rows_in for one in entry.total_inputs.values() if not one.link)
+        taken += sum(one.rows_in for one in entry.total.sources.values())
     return produced, taken
 
 

@@ -25,10 +25,10 @@ from penstock.core.control.targets import MeanQueueLatency
 from penstock.core.loop.events import BatchEnded
 from penstock.core.network.model import Box, Input, Network, Output
 from penstock.core.network.qos import LossTolerance
-from penstock.federation.account import AccountLog, BatchAccount, InputCount
+from penstock.federation.account import AccountLog, BatchAccount, site_report
 from penstock.messages.claim import Claim
-from penstock.messages.plan import Drop, Plan
-from penstock.messages.report import Report
+from penstock.messages.plan import Drop, Plan, QueryShare
+from penstock.messages.report import PlaceRows, Report
 from penstock.spark.guard.controller import Controller
 from penstock.spark.guard.reading import GuardReading
 from penstock.spark.network.feeds import feed
@@ -274,12 +274,9 @@ class Sited:
 
     def batch(self, number: int) -> None:
         """A batch is planned and accounted for."""
-        now_s, shares = self._clock(), {"query": 0.5}
         self._plans.of(number, "", lambda: BATCH, lambda _: None)
-        counts = {"root.part": InputCount(100, 50, 50)}
-        self._accounts.add(
-            number, BatchAccount("west", 1, number, now_s, 1.0, counts, {}, counts, {}, shares, shares, shares)
-        )
+        report = site_report(number, self._clock(), 1.0, {"root.part": PlaceRows(100, 50)})
+        self._accounts.add(number, BatchAccount("west", 1, report, report, (QueryShare("query", 0.5, 0.5),)))
 
 
 PARTS: dict[str, Callable[[Path, Callable[[], float]], Part]] = {

@@ -81,12 +81,11 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _line(console: Console, one: BatchAccount) -> None:
-    rows = sum(count.rows_in for count in one.inputs.values())
-    shed = sum(count.shed for count in one.inputs.values())
-    gives = "  ".join(f"{query} {give:.2f} (SIC {one.levels.get(query, 0.0):.2f})" for query, give in one.give.items())
-    results = "  ".join(f"{query} {sic:.2f}" for query, sic in one.sic.items())
+    report = one.report
+    gives = "  ".join(f"{given.query} {given.give:.2f} (SIC {given.level:.2f})" for given in one.queries)
+    results = "  ".join(f"{query} {sic:.2f}" for query, sic in report.sic.items())
     console.print(
-        f"batch {one.batch}: {rows:,} rows in, {shed:,} shed; gives {gives}"
+        f"batch {one.batch}: {report.rows_in:,} rows in, {report.shed_total:,} shed; gives {gives}"
         + (f"; SIC of results {results}" if results else ""),
         highlight=False,
         markup=False,
@@ -97,18 +96,18 @@ def _line(console: Console, one: BatchAccount) -> None:
 def facts(file: SiteFile, made: SiteRun) -> dict[str, Any]:
     """The run in numbers."""
     last = made.accounts[-1] if made.accounts else None
-    inputs = {} if last is None else dict(last.total_inputs)
+    inputs = {} if last is None else last.total.places
     return {
         "site": file.site,
         "epoch": None if last is None else last.epoch,
         "batches": made.batches,
         "errors": made.errors,
         "inputs": {
-            name: {"rows_in": one.rows_in, "kept": one.kept, "shed": one.shed, "from": one.link or None}
+            name: {"rows_in": one.rows_in, "kept": one.rows_kept, "shed": one.rows_shed, "from": one.sender or None}
             for name, one in inputs.items()
         },
-        "give": {} if last is None else dict(last.give),
-        "sic_seen": {} if last is None else dict(last.levels),
+        "give": {} if last is None else {one.query: one.give for one in last.queries},
+        "sic_seen": {} if last is None else {one.query: one.level for one in last.queries},
         "sic_of_results": made.exchange.measured(),
         "messages": dict(made.exchange.counts),
     }
@@ -141,7 +140,7 @@ def show_account(console: Console, found: Federation) -> None:
     """The account of every row."""
     table = Table("input", "rows in", "kept", "shed")
     for name, one in found.inputs.items():
-        table.add_row(name, f"{one.rows_in:,}", f"{one.kept:,}", f"{one.shed:,}")
+        table.add_row(name, f"{one.rows_in:,}", f"{one.rows_kept:,}", f"{one.rows_shed:,}")
     console.print(table)
     if found.links:
         table = Table("link", "sent", "read", "under way", "lost")

@@ -8,13 +8,15 @@ difference means lost or duplicated rows and is reported.
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import PenstockError
-from penstock.messages.codec import Count, Message, Name, Record, Seconds, Share, Text, refusal
-from penstock.messages.report import BoxStatistics, Report
+from penstock.messages.codec import Count, FrozenMap, Message, Name, Text
+from penstock.messages.plan import QueryShare
+from penstock.messages.report import BoxStatistics, PlaceRows, Report
 from penstock.store.logs import Log
 from penstock.store.report_log import Watch
 
@@ -22,28 +24,7 @@ if TYPE_CHECKING:
     from penstock.config.site_file import SiteFile
 
 ACCOUNT, STARTS = "account", "starts"
-
-
-@dataclass(frozen=True, slots=True)
-class InputCount(Record):
-    """Rows of an input; `link` is where they come from, as `site.fragment`, and `mark` the last part that was read."""
-
-    rows_in: Count = 0
-    kept: Count = 0
-    shed: Count = 0
-    link: Text = ""
-    mark: Text = ""
-
-
-@dataclass(frozen=True, slots=True)
-class FragmentCount(Record):
-    """The output of a fragment: rows, by part if they were sent, and the SIC of its input."""
-
-    query: Name
-    rows_out: Count = 0
-    part_rows: tuple[Count, ...] = ()
-    sic: Seconds = 0.0
-    seconds: Seconds = 0.0
+_NONE: FrozenMap[str, BoxStatistics] = FrozenMap()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,21 +33,80 @@ class BatchAccount(Message):
 
     site: Name  #: whose it is
     epoch: Count  #: in which epoch
-    batch: Count  #: the micro-batch
-    time_s: Seconds  #: when it ended
-    elapsed_s: Seconds  #: time over which its rows came
-    inputs: Mapping[Name, InputCount]  #: what came in, by input
-    fragments: Mapping[Name, FragmentCount]  #: what came out, by fragment
-    total_inputs: Mapping[Name, InputCount]  #: both for the whole epoch up to this batch
-    total_fragments: Mapping[Name, FragmentCount]  #: as `total_inputs`
-    give: Mapping[Name, Share]  #: the share of its rows that each query is given
-    sic: Mapping[Name, Share]  #: the SIC measured on results, by query whose root is here
-    levels: Mapping[Name, Share]  #: the SIC of each query as the site sees it: its own share and that of its peers
+    report: Report  #: the batch: rows by source and link, fragments, and the SIC of queries whose root is here
+    total: Report  #: the epoch up to this batch
+    queries: tuple[QueryShare, ...] = ()  #: what the site gave each query
 
-    def _check(self) -> None:
-        for name, one in self.inputs.items():
-            if one.rows_in != one.kept + one.shed:
-                raise refusal(f"inputs[{name!r}]", one, "rows_in = kept + shed")
+    @property
+    def batch(self) -> int:
+        """The number of the micro-batch."""
+        return self.report.sequence
+
+    @property
+    def time_s(self) -> float:
+        """When it ended."""
+        return self.report.end_s
+
+    @property
+    def shown(self) -> Report:
+        """The report for the page, in which a query whose root is elsewhere has the SIC that the site knows of.
+
+        >>> batch = site_report(7, 100.0, 2.0, {"part.cpu": PlaceRows(10, 6)})
+        >>> shown = BatchAccount("west", 1, batch, batch, (QueryShare("avg", 0.6, 0.55),)).shown
+        >>> shown.sequence, shown.rows_kept, dict(shown.rows_shed), dict(shown.sic)
+        (7, 6, {'beyond its share: part.cpu': 4}, {'avg': 0.55})
+        """
+        return replace(self.report, sic={**{one.query: one.level for one in self.queries}, **self.report.sic})
+
+    @classmethod
+    def _of_today(cls, document: dict[str, Any]) -> dict[str, Any]:
+        """Before accounts had reports, they had counts of their own."""
+        if "report" in document:
+            return document
+        give, levels = document["give"], document["levels"]
+        return {
+            **{name: document[name] for name in ("format", "site", "epoch")},
+            "report": _report_of(document, ""),
+            "total": _report_of(document, "total_"),
+            "queries": [QueryShare(name, share, levels.get(name, share)) for name, share in give.items()],
+        }
+
+
+def site_report(
+    batch: int,
+    end_s: float,
+    elapsed_s: float,
+    places: Mapping[str, PlaceRows],
+    boxes: Mapping[str, BoxStatistics] = _NONE,
+) -> Report:
+    """The report of a batch of a site, by its inputs and fragments; an input with a sender is a link."""
+    return Report(
+        sequence=batch,
+        start_s=max(end_s - elapsed_s, 0.0),
+        end_s=end_s,
+        elapsed_s=elapsed_s,
+        rows_in=sum(one.rows_in for one in places.values()),
+        rows_kept=sum(one.rows_kept for one in places.values()),
+        rows_shed={f"beyond its share: {name}": one.rows_shed for name, one in places.items() if one.rows_shed},
+        busy_s=sum(one.busy_s for one in boxes.values()),
+        sources={name: one for name, one in places.items() if not one.sender},
+        links={name: one for name, one in places.items() if one.sender},
+        boxes=boxes,
+    )
+
+
+def _report_of(document: Mapping[str, Any], which: str) -> Report:
+    """Counts that an earlier release wrote."""
+    places = {
+        name: PlaceRows(one["rows_in"], one["kept"], sender=one["link"], mark=one["mark"])
+        for name, one in document[f"{which}inputs"].items()
+    }
+    boxes = {
+        name: BoxStatistics(0, one["rows_out"], one["seconds"], one["query"], one["sic"], tuple(one["part_rows"]))
+        for name, one in document[f"{which}fragments"].items()
+    }
+    report = site_report(document["batch"], document["time_s"], document["elapsed_s"], places, boxes)
+    return report if which else replace(report, sic=document["sic"])
 
 
 class AccountLog(Log[BatchAccount]):
@@ -91,26 +131,25 @@ class StartLog(Log[Start]):
     _kind, _word, _number = Start, "start", "number"
 
 
-def added(total: Mapping[str, InputCount], more: Mapping[str, InputCount]) -> dict[str, InputCount]:
-    """Totals with one more batch; a batch without rows of a link leaves its mark as it was."""
-    found = dict(total)
-    for name, one in more.items():
-        last = total.get(name, InputCount())
-        found[name] = InputCount(
-            last.rows_in + one.rows_in, last.kept + one.kept, last.shed + one.shed, one.link, one.mark or last.mark
+def added(total: Report | None, report: Report) -> Report:
+    """Totals with one more batch or epoch; one without rows of a link leaves its mark as it was."""
+    if total is None:
+        return replace(report, sic={}, boxes={name: replace(one, parts=()) for name, one in report.boxes.items()})
+    places, boxes = total.places, dict(total.boxes)
+    for name, one in report.places.items():
+        last = places.get(name, PlaceRows())
+        rows = last.rows_in + one.rows_in, last.rows_kept + one.rows_kept
+        places[name] = PlaceRows(*rows, sender=one.sender, mark=one.mark or last.mark)
+    for name, box in report.boxes.items():
+        so_far = boxes.get(name, BoxStatistics(0, 0, 0.0))
+        boxes[name] = BoxStatistics(
+            so_far.rows_in + box.rows_in,
+            so_far.rows_out + box.rows_out,
+            so_far.busy_s + box.busy_s,
+            box.query,
+            so_far.sic + box.sic,
         )
-    return found
-
-
-def added_fragments(total: Mapping[str, FragmentCount], more: Mapping[str, FragmentCount]) -> dict[str, FragmentCount]:
-    """The same for fragments."""
-    found = dict(total)
-    for name, one in more.items():
-        last = total.get(name, FragmentCount(one.query))
-        found[name] = FragmentCount(
-            one.query, last.rows_out + one.rows_out, (), last.sic + one.sic, last.seconds + one.seconds
-        )
-    return found
+    return site_report(report.sequence, report.end_s, total.elapsed_s + report.elapsed_s, places, boxes)
 
 
 @dataclass
@@ -132,7 +171,7 @@ class LinkCount:
 class Federation:
     """The account of several sites."""
 
-    inputs: dict[str, InputCount] = field(default_factory=dict)  #: by site and input
+    inputs: dict[str, PlaceRows] = field(default_factory=dict)  #: by site and input
     links: dict[str, LinkCount] = field(default_factory=dict)  #: by sending site and fragment
     results: Counter[str] = field(default_factory=Counter)  #: rows that roots have delivered, by query
     faults: list[str] = field(default_factory=list)  #: faults in the account, one line each
@@ -141,7 +180,8 @@ class Federation:
         """For machines."""
         return {
             "inputs": {
-                name: {"rows_in": one.rows_in, "kept": one.kept, "shed": one.shed} for name, one in self.inputs.items()
+                name: {"rows_in": one.rows_in, "kept": one.rows_kept, "shed": one.rows_shed}
+                for name, one in self.inputs.items()
             },
             "links": {
                 name: {"sent": one.sent, "read": one.read, "under_way": one.under_way, "lost": one.lost}
@@ -172,19 +212,10 @@ class SiteAccount:
         """Every batch, oldest first."""
         return [one for log in self.logs.values() for one in log.entries()]
 
-    def inputs(self) -> dict[str, InputCount]:
+    @property
+    def total(self) -> Report:
         """Totals of all epochs."""
-        total: dict[str, InputCount] = {}
-        for entry in self.last.values():
-            total = added(total, entry.total_inputs)
-        return total
-
-    def fragments(self) -> dict[str, FragmentCount]:
-        """Totals of all epochs."""
-        total: dict[str, FragmentCount] = {}
-        for entry in self.last.values():
-            total = added_fragments(total, entry.total_fragments)
-        return total
+        return reduce(added, (entry.total for entry in self.last.values()))
 
     def sent_up_to(self, fragment: str, mark: str) -> int | None:
         """Rows that a fragment had sent when it had sent a part; None if that part is not known."""
@@ -192,15 +223,14 @@ class SiteAccount:
             return 0
         epoch, batch, part = int(mark[:18]), int(mark[19:37]), int(mark[38:44])
         entry = self.logs[epoch].get(batch) if epoch in self.logs else None
-        if entry is None or fragment not in entry.total_fragments:
+        if entry is None or fragment not in entry.total.boxes:
             return None
         before = sum(
-            last.total_fragments[fragment].rows_out
+            last.total.boxes[fragment].rows_out
             for earlier, last in self.last.items()
-            if earlier < epoch and fragment in last.total_fragments
+            if earlier < epoch and fragment in last.total.boxes
         )
-        rows = entry.fragments[fragment].part_rows
-        return before + entry.total_fragments[fragment].rows_out - sum(rows[part + 1 :])
+        return before + entry.total.boxes[fragment].rows_out - sum(entry.report.boxes[fragment].parts[part + 1 :])
 
 
 def add_up(folders: Iterable[Path]) -> Federation:
@@ -215,63 +245,34 @@ def add_up(folders: Iterable[Path]) -> Federation:
         sites[account.site] = account
     found = Federation()
     for name, site in sites.items():
-        for key, one in site.inputs().items():
+        for key, one in sorted(site.total.places.items()):
             found.inputs[f"{name}.{key}"] = one
-            if one.rows_in != one.kept + one.shed:
-                found.faults.append(f"{name}.{key}: {one.rows_in} rows in, {one.kept} kept and {one.shed} shed")
-        for fragment, made in site.fragments().items():
-            roots = [last.fragments.get(fragment) for last in site.last.values()]
-            if not any(one is not None and one.part_rows for one in roots):
+        for fragment, made in site.total.boxes.items():
+            if not any(last.report.boxes.get(fragment, made).parts for last in site.last.values()):
                 found.results[made.query] += made.rows_out
     for key, one in list(found.inputs.items()):
-        if one.link:
+        if one.sender:
             _add_link(found, sites, key, one)
     return found
 
 
-def _add_link(found: Federation, sites: Mapping[str, SiteAccount], key: str, one: InputCount) -> None:
-    sender, _, fragment = one.link.partition(".")
+def _add_link(found: Federation, sites: Mapping[str, SiteAccount], key: str, one: PlaceRows) -> None:
+    sender, _, fragment = one.sender.partition(".")
     if sender not in sites:
         found.faults.append(f"{key}: the account of {sender}, which sends it rows, is not among the folders")
         return
-    made = sites[sender].fragments().get(fragment, FragmentCount("?"))
+    made = sites[sender].total.boxes.get(fragment, BoxStatistics(0, 0, 0.0))
     up_to = sites[sender].sent_up_to(fragment, one.mark)
     if up_to is None:
         # It may be read before its sender has recorded the batch.
-        found.faults.append(f"{key}: it has read part {one.mark} of {one.link}, of which its sender has no account")
+        found.faults.append(f"{key}: it has read part {one.mark} of {one.sender}, of which its sender has no account")
         return
     count = LinkCount(made.rows_out, one.rows_in, made.rows_out - up_to, up_to - one.rows_in)
-    found.links[f"{one.link} -> {key}"] = count
+    found.links[f"{one.sender} -> {key}"] = count
     if not count.exact:
         found.faults.append(
-            f"{key}: of {up_to} rows that {one.link} had sent up to the part that was read last, {one.rows_in} came"
+            f"{key}: of {up_to} rows that {one.sender} had sent up to the part that was read last, {one.rows_in} came"
         )
-
-
-def report_of(account: BatchAccount) -> Report:
-    """A batch as the page shows it: rows are shed by input, and each query has the SIC that the site knows of.
-
-    That is the one measured on results where the query's root is here; else what the site gives and others tell.
-
-    >>> from penstock.federation.account import InputCount
-    >>> rows = {"part.cpu": InputCount(10, 6, 4)}
-    >>> account = BatchAccount("west", 1, 7, 100.0, 2.0, rows, {}, rows, {}, {"avg": 0.6}, {}, {"avg": 0.55})
-    >>> report = report_of(account)
-    >>> report.sequence, report.rows_kept, dict(report.rows_shed), dict(report.sic)
-    (7, 6, {'beyond its share: part.cpu': 4}, {'avg': 0.55})
-    """
-    inputs = account.inputs
-    return Report(
-        sequence=account.batch,
-        start_s=max(account.time_s - account.elapsed_s, 0.0),
-        end_s=account.time_s,
-        rows_in=sum(one.rows_in for one in inputs.values()),
-        rows_kept=sum(one.kept for one in inputs.values()),
-        rows_shed={f"beyond its share: {name}": one.shed for name, one in inputs.items() if one.shed},
-        busy_s=sum(one.seconds for one in account.fragments.values()),
-        boxes={name: BoxStatistics(one.rows_in, one.kept, 0.0) for name, one in inputs.items()},
-        sic={**account.levels, **account.sic},
-    )
 
 
 def watch_of(file: "SiteFile", query: str, began_s: float) -> Watch:

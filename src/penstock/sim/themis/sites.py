@@ -16,8 +16,8 @@ from penstock.core.fairness.sites.decisions import SiteDecisions
 from penstock.core.fairness.sites.peers import Peers
 from penstock.core.fairness.sites.planner import SiteInput, SitePlanner, SiteQuery
 from penstock.messages.plan import QueryShare
+from penstock.messages.report import BoxStatistics, PlaceRows, Report
 from penstock.messages.report import Known as Told
-from penstock.messages.report import PlaceRows, Report
 from penstock.messages.site_news import News
 from penstock.sim.themis.deployment import Floats, Ints
 from penstock.sim.themis.runs import Clock, Layout
@@ -131,9 +131,12 @@ class SiteShedder:
     def _learn(self, worked: Floats) -> None:
         """Tell the planner what a batch took, of those since the last time; to tell it of each would change little."""
         if not self.planner.counts_rows:
-            names = self._inputs[: len(worked)]
-            seconds = dict(zip(names, (worked * self._seconds).tolist(), strict=True))
-            self.planner.learn(seconds, dict(zip(names, worked.astype(int).tolist(), strict=True)), 0.0)
+            rows, seconds = worked.astype(int).tolist(), (worked * self._seconds).tolist()
+            boxes = {
+                name: BoxStatistics(count, 0, busy_s)
+                for name, count, busy_s in zip(self._inputs, rows, seconds, strict=False)
+            }
+            self.planner.learn(Report(sequence=self._step, start_s=0.0, end_s=0.0, rows_in=0, rows_kept=0, boxes=boxes))
 
     def _whole(self, wanted: Floats, number: Ints) -> Ints:
         """Whole tuples; what rounding leaves of an input counts in the next interval."""

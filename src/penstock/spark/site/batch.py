@@ -7,15 +7,14 @@ share the SIC of its input.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 from pyspark.sql.types import StructType
 
 from penstock.errors import PenstockError
-from penstock.federation.account import InputCount
 from penstock.messages.plan import Drop
+from penstock.messages.report import BoxStatistics, PlaceRows
 from penstock.spark.network.drops import INPUT, kept_by, quoted
 from penstock.spark.network.failures import SPARK_ERRORS, line_of
 from penstock.spark.site.streams import FILE, SIC, WEIGHT
@@ -27,17 +26,6 @@ if TYPE_CHECKING:
 
     from penstock.config.site_file import Fragment, SiteFile
     from penstock.messages.plan import Plan
-
-
-@dataclass
-class Worked:
-    """A fragment's result, held until it is written."""
-
-    rows: DataFrame | None  #: the result, with its SIC; None if nothing came, for then the SQL is not run
-    count: int  #: how many rows it has
-    sic: float  #: what came in, and so goes out
-    kept: int  #: how many rows it was made of
-    seconds: float  #: how long that took
 
 
 class Batch:
@@ -55,7 +43,7 @@ class Batch:
         found = self._rows.agg(*counts).first()
         return {name: int(found[n] or 0) for n, name in enumerate(self._file.inputs)} if found else {}
 
-    def counted(self, plan: Plan) -> tuple[dict[str, InputCount], dict[str, float]]:
+    def counted(self, plan: Plan) -> tuple[dict[str, PlaceRows], dict[str, float]]:
         """What the plan keeps: rows of each input, and the SIC that they bring."""
         columns = []
         for n, name in enumerate(self._file.inputs):
@@ -77,20 +65,23 @@ class Batch:
             mark = str(found[f"file{n}"] or "").removesuffix(".json")
             if one.link is not None and found[f"blank{n}"]:
                 self.blank[name] = int(found[f"blank{n}"])
-            counts[name] = InputCount(rows_in, kept_rows, rows_in - kept_rows, link, mark)
+            counts[name] = PlaceRows(rows_in, kept_rows, sender=link, mark=mark)
             sic[name] = float(found[f"sic{n}"] or 0.0)
         return counts, sic
 
     def worked(
-        self, fragment: Fragment, plan: Plan, counts: Mapping[str, InputCount], sic: Mapping[str, float]
-    ) -> Worked:
-        """Run a fragment's SQL on the rows that are kept."""
+        self, fragment: Fragment, plan: Plan, counts: Mapping[str, PlaceRows], sic: Mapping[str, float]
+    ) -> tuple[DataFrame | None, BoxStatistics]:
+        """Run a fragment's SQL on the rows that are kept; its rows, with their SIC, are held until `close`.
+
+        Without rows the SQL is not run, and there is no data frame.
+        """
         begun_s = time.monotonic()
         names = {name: f"{fragment.name}.{name}" for name in fragment.inputs}
         sic_in = min(sum(sic[name] for name in names.values()), 1.0)
-        kept = sum(counts[name].kept for name in names.values())
+        kept = sum(counts[name].rows_kept for name in names.values())
         if not kept:
-            return Worked(None, 0, sic_in, 0, 0.0)
+            return None, BoxStatistics(0, 0, 0.0, fragment.query, sic_in)
         made = sql(
             self._rows.sparkSession, self._file, fragment, {n: self._view(key, plan) for n, key in names.items()}
         )
@@ -102,7 +93,7 @@ class Batch:
             raise PenstockError(f"fragments.{fragment.name}.sql failed: {line_of(error)}") from None
         each = sic_in / count if count else 0.0
         rows = result.select(*(quoted(name) for name in result.columns if name.lower() != SIC), F.lit(each).alias(SIC))
-        return Worked(rows, count, sic_in, kept, time.monotonic() - begun_s)
+        return rows, BoxStatistics(kept, count, time.monotonic() - begun_s, fragment.query, sic_in)
 
     def close(self) -> None:
         """Release the rows."""

@@ -5,20 +5,11 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from penstock.errors import PenstockError
-from penstock.federation.account import (
-    ACCOUNT,
-    AccountLog,
-    BatchAccount,
-    FragmentCount,
-    SiteAccount,
-    added,
-    added_fragments,
-    report_of,
-    watch_of,
-)
+from penstock.federation.account import ACCOUNT, AccountLog, BatchAccount, SiteAccount, added, watch_of
 from penstock.store import retention
 from penstock.store.report_log import Alarms, End, ReportLog
 
@@ -27,9 +18,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from penstock.config.site_file import SiteFile
-    from penstock.federation.account import InputCount
     from penstock.messages.plan import Plan
-    from penstock.spark.site.batch import Worked
+    from penstock.messages.report import BoxStatistics, Report
 
 _logger = logging.getLogger("penstock")
 
@@ -70,7 +60,7 @@ class Ledger:
         self.accounts.append(account)
         if len(self.accounts) > 2 * retention.BATCHES:
             del self.accounts[: -retention.BATCHES]
-        self._reports.write(report_of(account))
+        self._reports.write(account.shown)
         if bool(alarms) != bool(self._told):
             for line in alarms:
                 _logger.warning("site %s: %s", self._file.site, line)
@@ -96,39 +86,18 @@ class Ledger:
         _logger.warning("site %s: %s", self._file.site, line)
         self._reports.write(Alarms(time.time(), (line,), self.errors))
 
-    def account(
-        self,
-        number: int,
-        plan: Plan,
-        counts: dict[str, InputCount],
-        worked: Mapping[str, Worked],
-        parts: Mapping[str, list[int]],
-    ) -> BatchAccount:
+    def account(self, report: Report, plan: Plan) -> BatchAccount:
         """The account of a batch, as it was written the first time."""
-        fragments = {
-            name: FragmentCount(self._file.fragments[name].query, one.count, tuple(parts[name]), one.sic, one.seconds)
-            for name, one in worked.items()
-        }
+        number = report.sequence
         last = self.log.get(number - 1)
-        account = BatchAccount(
-            self._file.site,
-            self._epoch,
-            number,
-            time.time(),
-            plan.elapsed_s,
-            counts,
-            fragments,
-            added(last.total_inputs if last else {}, counts),
-            added_fragments(last.total_fragments if last else {}, fragments),
-            {one.query: one.give for one in plan.queries},
-            self._measured(fragments, plan.elapsed_s),
-            {one.query: one.level for one in plan.queries},
-        )
+        report = replace(report, sic=self._measured(report.boxes, plan.elapsed_s))
+        total = added(last.total if last else None, report)
+        account = BatchAccount(self._file.site, self._epoch, report, total, plan.queries)
         if not self.log.add(number, account):
             account = self.log.get(number) or account
         return account
 
-    def _measured(self, fragments: Mapping[str, FragmentCount], elapsed_s: float) -> dict[str, float]:
+    def _measured(self, fragments: Mapping[str, BoxStatistics], elapsed_s: float) -> dict[str, float]:
         """The SIC of results over the last window, of queries whose root is here."""
         found = {}
         for name, one in self._file.fragments.items():
@@ -152,8 +121,8 @@ class Ledger:
                 one.mark
                 for epoch, last in earlier.last.items()
                 if epoch < self._epoch
-                for one in last.total_inputs.values()
-                if one.link == f"{site}.{fragment}"
+                for one in last.total.links.values()
+                if one.sender == f"{site}.{fragment}"
             ),
             default="",
         )

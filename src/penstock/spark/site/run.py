@@ -11,6 +11,7 @@ import json
 import logging
 import shutil
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import xxhash
@@ -20,17 +21,12 @@ from pyspark.sql.types import StructType
 from penstock.core.fairness.sites.decisions import SiteDecisions
 from penstock.core.fairness.sites.planner import SitePlanner
 from penstock.errors import PenstockError
-from penstock.federation.account import (
-    STARTS,
-    BatchAccount,
-    Start,
-    StartLog,
-)
+from penstock.federation.account import STARTS, BatchAccount, Start, StartLog, site_report
 from penstock.federation.bus import FolderBus
 from penstock.federation.exchange import Exchange
 from penstock.federation.kafka_bus import KafkaBus
 from penstock.messages.plan import Plan
-from penstock.messages.report import PlaceRows, Report
+from penstock.messages.report import PlaceRows
 from penstock.spark import file_log
 from penstock.spark.checkpoint import batch_id
 from penstock.spark.network.failures import SPARK_ERRORS, line_of
@@ -51,7 +47,7 @@ if TYPE_CHECKING:
 
     from penstock.config.site_file import Fragment, SiteFile
     from penstock.federation.bus import Bus
-    from penstock.spark.site.batch import Worked
+    from penstock.messages.report import BoxStatistics, Report
 
 _logger = logging.getLogger("penstock")
 
@@ -168,18 +164,17 @@ class SiteRun:
             plan = self._planned(batch, number)
             counts, sic = batch.counted(plan)
             self._ledger.warn_of_blanks(batch.blank)
-            worked: dict[str, Worked] = {}
-            parts: dict[str, list[int]] = {}
+            boxes: dict[str, BoxStatistics] = {}
             for name, fragment in self._file.fragments.items():
-                worked[name] = batch.worked(fragment, plan, counts, sic)
-                parts[name] = self._written(fragment, worked[name], number)
-            account = self._ledger.account(number, plan, counts, worked, parts)
+                made, box = batch.worked(fragment, plan, counts, sic)
+                boxes[name] = replace(box, parts=self._written(fragment, made, box, number))
+            report = site_report(number, time.time(), plan.elapsed_s, counts, boxes)
+            account = self._ledger.account(report, plan)
         finally:
             batch.close()
         took_s = time.monotonic() - begun_s
-        seconds = {name: one.seconds for name, one in worked.items()}
-        self.planner.learn(seconds, {name: one.kept for name, one in worked.items()}, took_s - sum(seconds.values()))
-        self.exchange.say(account.give, account.sic)
+        self.planner.learn(replace(report, overhead_s=max(took_s - report.busy_s, 0.0)))
+        self.exchange.say({one.query: one.give for one in account.queries}, account.report.sic)
         self._ledger.close(account, self.planner.alarms)
         if self._on_batch is not None:
             self._on_batch(account)
@@ -227,37 +222,30 @@ class SiteRun:
                 f"{share:.1%} of them"
             )
         timed = not (waited and (before_s is None or self._once))  # Else nothing tells over which time they came.
-        places = {name: PlaceRows(rows, rows) for name, rows in came.items()}
-        total = sum(came.values())
-        return Report(
-            sequence=number,
-            start_s=max(now_s - elapsed_s, 0.0),
-            end_s=now_s,
+        report = site_report(number, now_s, elapsed_s, {name: PlaceRows(rows, rows) for name, rows in came.items()})
+        return replace(
+            report,
             elapsed_s=elapsed_s if timed else 0.0,
-            rows_in=total,
-            rows_kept=total,
-            backlog_rows=total if waited else 0,
-            sources={name: one for name, one in places.items() if self._file.inputs[name][1].link is None},
-            links={name: one for name, one in places.items() if self._file.inputs[name][1].link is not None},
+            backlog_rows=report.rows_in if waited else 0,
             peers=self.exchange.known(),
         )
 
-    def _written(self, fragment: Fragment, made: Worked, number: int) -> list[int]:
+    def _written(self, fragment: Fragment, rows: DataFrame | None, box: BoxStatistics, number: int) -> tuple[int, ...]:
         """Give a fragment's rows to its sink, or to its outbox: then, rows by part."""
         if fragment.sink is not None:
-            if made.rows is not None:
-                self.outputs.write_rows(fragment.name, made.rows, number, str(self._epoch))
-            return []
+            if rows is not None:
+                self.outputs.write_rows(fragment.name, rows, number, str(self._epoch))
+            return ()
         lines: list[str] = []
-        if made.rows is not None and made.count:
-            text = made.rows.drop(SIC).select(F.to_json(F.struct("*")).alias("row")).toArrow()
+        if rows is not None and box.rows_out:
+            text = rows.drop(SIC).select(F.to_json(F.struct("*")).alias("row")).toArrow()
             lines = text.column("row").to_pylist()
-        return self.exchange.outboxes[fragment.name].put(number, lines, made.sic) if lines or made.sic else [0]
+        return tuple(self.exchange.outboxes[fragment.name].put(number, lines, box.sic)) if lines or box.sic else (0,)
 
     def _forget(self, number: int) -> None:
         """The batch before is complete: delete what it has read, and old entries."""
         last = self._ledger.log.get(number - 1)
-        for name, one in last.total_inputs.items() if last else ():
+        for name, one in last.total.links.items() if last else ():
             link = self._file.inputs[name][1].link
             if link is not None and one.mark:
                 self.exchange.inboxes[link].forget(one.mark)

@@ -20,7 +20,7 @@ import numpy as np
 from penstock.core.control.capacity import LEAST_SHARE, Capacity, work_per_s
 from penstock.core.fairness.service_debt import ServiceDebt
 from penstock.core.fairness.sites.shares import Demand, even_shares, fair_shares
-from penstock.messages.report import Known
+from penstock.messages.report import Known, Report
 
 Policy = Literal["balance", "random"]
 
@@ -200,19 +200,13 @@ class SitePlanner:
         self._spare = min(max(room - float(shares @ work), 0.0), budget * self._window_s)
         return dict(zip(here, shares.round(12).tolist(), strict=True))
 
-    def learn(self, seconds: Mapping[str, float], kept: Mapping[str, int], other_s: float) -> None:
-        """Learn from the times of a batch.
-
-        Args:
-            seconds: Time for each fragment.
-            kept: Rows that each fragment worked on.
-            other_s: Time for all the rest.
-        """
-        for fragment, took_s in seconds.items():
-            if kept.get(fragment):
-                self.times[fragment].learn(kept[fragment], took_s)
-        self._took_s = sum(seconds.values()) + max(other_s, 0.0)
-        self.outside.learn(sum(kept.values()), max(other_s, 0.0))
+    def learn(self, report: Report) -> None:
+        """Learn from the times of a batch: those of its fragments, and `overhead_s` for all the rest."""
+        for fragment, box in report.boxes.items():
+            if box.rows_in:
+                self.times[fragment].learn(box.rows_in, box.busy_s)
+        self._took_s = sum(box.busy_s for box in report.boxes.values()) + report.overhead_s
+        self.outside.learn(sum(box.rows_in for box in report.boxes.values()), report.overhead_s)
 
     def _cost(self, fragment: str) -> float:
         """Work on a row: rows themselves where capacity is given in rows, else seconds, 0 until they are known."""
