@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from penstock.messages.report import Report
-from penstock.store.journal import Journal, Tail, older
+from penstock.store.folder import FolderStore
+from penstock.store.journal import Journal, Tail, at
+from penstock.store.memory import MemoryStore
 from penstock.store.report_log import Alarms, End, ReportLog, Watch, line_of
 
 if TYPE_CHECKING:
@@ -21,7 +23,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_a_tail_reads_each_line_once(path: Path) -> None:
-    journal, tail = Journal(path), Tail(path)
+    journal, tail = Journal(*at(path)), Tail(*at(path))
     assert tail.news() == []
     journal.append("one")
     journal.append("two\nlines")
@@ -29,19 +31,19 @@ def test_a_tail_reads_each_line_once(path: Path) -> None:
     assert tail.news() == []
     journal.append("three")
     assert tail.news() == ["three"]
-    assert Tail(path).news() == ["one", "two lines", "three"]
+    assert Tail(*at(path)).news() == ["one", "two lines", "three"]
 
 
 @pytest.mark.parametrize("end", ["\r", "\r\r", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029"])
 def test_only_a_line_feed_ends_a_line(path: Path, end: str) -> None:
-    journal, tail = Journal(path), Tail(path)
+    journal, tail = Journal(*at(path)), Tail(*at(path))
     for line in (f"report {end}end {{}}", f"{end}", f"x{end}"):
         journal.append(line)
         assert tail.news() == [line]
 
 
 def test_a_line_that_is_half_written_is_not_there_yet(path: Path) -> None:
-    journal, tail = Journal(path), Tail(path)
+    journal, tail = Journal(*at(path)), Tail(*at(path))
     journal.append("one")
     with path.open("ab") as file:
         file.write(b"tw")
@@ -52,48 +54,50 @@ def test_a_line_that_is_half_written_is_not_there_yet(path: Path) -> None:
 
 
 def test_what_a_dead_writer_left_half_done_spoils_no_other_line(path: Path) -> None:
-    Journal(path).append("one")
+    Journal(*at(path)).append("one")
     with path.open("ab") as file:
         file.write(b"report {tor")
-    Journal(path).append("two")
-    assert Tail(path).news() == ["one", "report {tor", "two"]
+    Journal(*at(path)).append("two")
+    assert Tail(*at(path)).news() == ["one", "report {tor", "two"]
 
 
-def test_a_full_file_is_put_aside_and_nothing_is_missed(path: Path) -> None:
-    journal, tail = Journal(path, most_bytes=40), Tail(path)
-    found = []
+@pytest.mark.parametrize("kind", ["folder", "memory"])
+def test_a_full_journal_is_put_aside_and_nothing_is_missed(path: Path, kind: str) -> None:
+    store = FolderStore(path.parent, make=False) if kind == "folder" else MemoryStore()
+    journal = Journal(store, path.name, most_bytes=40)
+    tail, found = journal.tail(), []
     for number in range(30):
         journal.append(f"line {number:04d}")
         if number % 3 == 0:
             found += tail.news()
     assert found + tail.news() == [f"line {number:04d}" for number in range(30)]
     assert tail.restarts == 0
-    assert path.stat().st_size <= 50
-    assert older(path).stat().st_size <= 50
+    for name in (path.name, f"{path.name}.old"):
+        assert len(store.read(name) or b"") <= 50
 
 
 def test_one_who_comes_late_reads_the_file_put_aside_first(path: Path) -> None:
-    journal = Journal(path, most_bytes=40)
+    journal = Journal(*at(path), most_bytes=40)
     for number in range(6):
         journal.append(f"line {number:04d}")
-    assert Tail(path).news() == [f"line {number:04d}" for number in range(6)]
+    assert Tail(*at(path)).news() == [f"line {number:04d}" for number in range(6)]
 
 
 def test_another_file_of_the_same_name_is_another_journal(path: Path) -> None:
-    tail = Tail(path)
-    Journal(path).append("old")
+    tail = Tail(*at(path))
+    Journal(*at(path)).append("old")
     assert tail.news() == ["old"]
     path.unlink()
     assert tail.news() == []
     held = path.with_name("keeps the number of the old file from being given again")
     held.touch()
-    Journal(path).append("new")
+    Journal(*at(path)).append("new")
     assert tail.news() == ["new"]
     assert tail.restarts == 1
 
 
 def test_a_file_cut_short_is_another_journal(path: Path) -> None:
-    journal, tail = Journal(path), Tail(path)
+    journal, tail = Journal(*at(path)), Tail(*at(path))
     journal.append("a long line that is gone")
     tail.news()
     path.write_text("x\n")
@@ -105,7 +109,7 @@ def test_what_cannot_be_written_is_counted_told_once_and_in_nobodys_way(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "file").touch()
-    journal = Journal(tmp_path / "file" / "a.journal")
+    journal = Journal(*at(tmp_path / "file" / "a.journal"))
     with caplog.at_level(logging.WARNING):
         assert [journal.append("one"), journal.append("two")] == [False, False]
     assert journal.lost == 2
@@ -122,14 +126,14 @@ def test_every_kind_of_line_comes_back_as_it_was(tmp_path: Path) -> None:
     log = ReportLog(tmp_path, "q")
     for one in written:
         log.write(one)
-    assert [line_of(text) for text in Tail(log.journal.path).news()] == written
+    assert [line_of(text) for text in log.journal.tail().news()] == written
 
 
 def test_costs_are_written_every_few_seconds(tmp_path: Path) -> None:
     log = ReportLog(tmp_path, "q")
     for number in range(25):
         log.write(Report(sequence=number, start_s=number, end_s=number + 1, rows_in=1, rows_kept=1, cost_sketch=b"c"))
-    found = [line_of(text) for text in Tail(log.journal.path).news()]
+    found = [line_of(text) for text in log.journal.tail().news()]
     assert [one.sequence for one in found if one.cost_sketch] == [0, 10, 20]
 
 
@@ -155,4 +159,4 @@ def test_reasons_and_names_come_back_whatever_characters_they_have(path: Path) -
     log = ReportLog(path.parent, "q")
     for message in written:
         log.write(message)
-    assert [line_of(text) for text in Tail(log.journal.path).news()] == written
+    assert [line_of(text) for text in log.journal.tail().news()] == written

@@ -32,7 +32,7 @@ from penstock.spark.plans.places import LocalStore
 from penstock.spark.probe.meter import Meter, Rows
 from penstock.spark.progress import Progress, arrival_trouble
 from penstock.store.folder import FolderStore
-from penstock.store.journal import Tail
+from penstock.store.journal import Tail, at
 from penstock.store.logs import BindingLog, PlanLog
 from penstock.store.report_log import ALIVE_S, Alarms, Alive, End, Missing, ReportLog, journal_path, line_of
 from penstock.testing import ManualClock
@@ -136,7 +136,7 @@ class Bench:
 
     def kept(self, kind: type[Any]) -> list[Any]:
         """Lines of that kind in the journal."""
-        lines = [line_of(text) for text in Tail(journal_path(self.folder, QUERY)).news()]
+        lines = [line_of(text) for text in Tail(*at(journal_path(self.folder, QUERY))).news()]
         return [line for line in lines if isinstance(line, kind)]
 
     def share(self) -> float:
@@ -962,7 +962,7 @@ def test_reports_and_alarms_are_kept_beside_the_plans(bench: Bench) -> None:
     bench.query.isActive = False
     bench.controller.start()
     bench.controller._thread.join(30.0)  # noqa: SLF001 - it ends by itself
-    lines = [line_of(text) for text in Tail(journal_path(bench.folder, QUERY)).news()]
+    lines = [line_of(text) for text in Tail(*at(journal_path(bench.folder, QUERY))).news()]
     assert [replace(line, cost_sketch=None) for line in lines if isinstance(line, ps.Report)] == [
         replace(report, cost_sketch=None) for report in bench.reports
     ]

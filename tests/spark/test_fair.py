@@ -17,7 +17,7 @@ from penstock.core.control.planner import SOURCE
 from penstock.core.control.policies import Recalling
 from penstock.messages.plan import KeepTable, Plan, RowSic
 from penstock.messages.report import Report
-from penstock.store.journal import Tail
+from penstock.store.journal import Tail, at
 from penstock.store.report_log import Watch, line_of
 
 functions = pytest.importorskip("pyspark.sql.functions")
@@ -126,7 +126,7 @@ def test_rows_carry_what_the_plan_says_through_every_operator_and_the_account_ba
     assert query.errors == 0
     assert f"both: source information content {query.sic:.3f}" in fair.summary()
     (journal,) = (query.folder / "reports").glob("*.journal")
-    lines = [line_of(line) for line in Tail(journal).news()]  # what the dashboard shows
+    lines = [line_of(line) for line in Tail(*at(journal)).news()]  # what the dashboard shows
     assert isinstance(lines[0], Watch)
     assert (lines[0].guard, lines[0].policy) == ("both", "balance_sic")
     written = [replace(line, cost_sketch=None) for line in lines if isinstance(line, Report)]

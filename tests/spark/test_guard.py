@@ -31,7 +31,7 @@ from penstock.spark.guard.batches import NOT_RUN_AGAIN
 from penstock.spark.plans.binding import bindings_of
 from penstock.spark.probe.row_gate import TOO_LATE
 from penstock.spark.source import Population
-from penstock.store.journal import Tail
+from penstock.store.journal import Tail, at
 from penstock.store.report_log import Missing, journal_path, line_of
 
 functions = pytest.importorskip("pyspark.sql.functions")
@@ -245,7 +245,7 @@ def test_a_batch_that_its_sink_had_before_the_query_was_killed_is_told_to_have_n
 
     run(pipeline, tmp_path, own)
 
-    lines = [line_of(text) for text in Tail(journal_path(own.folder, str(query.id))).news()]
+    lines = [line_of(text) for text in Tail(*at(journal_path(own.folder, str(query.id)))).news()]
     missing = [(line.first, line.last, line.note) for line in lines if isinstance(line, Missing)]
     assert missing == [(1, 1, NOT_RUN_AGAIN)]
     assert own.history() == []

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from urllib.parse import unquote, urlsplit
 
 from penstock.errors import PenstockError
-from penstock.store.interface import StoreError
+from penstock.store.interface import Part, StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,6 +30,8 @@ _NO_HARD_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
 #: Succeeds if it gets the lock that another process holds.
 _TAKE_LOCK = "import fcntl, sys; fcntl.flock(open(sys.argv[1], 'ab'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
 _NO_FOLDER_SYNC = {errno.EBADF, errno.EINVAL}
+#: The most bytes of a part, so that a poll of a long journal stays short.
+_PART_BYTES = 4 * 2**20
 
 
 class FolderStore:
@@ -123,6 +125,28 @@ class FolderStore:
         """Delete a name, if it is taken."""
         with self._telling("written"):
             (self.folder / name).unlink(missing_ok=True)
+
+    def append(self, name: str, line: bytes, most_bytes: int) -> None:
+        """Add a line to a name's content, which is put aside first if it is full; the folder is made if missing."""
+        path = self.folder / name
+        with self._telling("written"):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with suppress(FileNotFoundError):
+                if path.stat().st_size >= most_bytes:
+                    path.replace(path.with_name(f"{name}.old"))
+            with path.open("a+b") as file:
+                torn = file.tell() > 0 and file.seek(-1, os.SEEK_END) >= 0 and file.read(1) != b"\n"
+                file.write((b"\n" if torn else b"") + line + b"\n")  # in one piece
+
+    def part(self, name: str, offset: int) -> Part | None:
+        """The content of a name from an offset on; `None` if it is not taken or cannot be read."""
+        try:
+            with (self.folder / name).open("rb") as file:
+                status = os.fstat(file.fileno())
+                file.seek(offset)
+                return Part(status.st_ino, status.st_size, file.read(_PART_BYTES))
+        except OSError:
+            return None
 
     def probe(self) -> None:
         """Refuse a file system on which two processes could both create a name."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from penstock.errors import PenstockError
 
@@ -11,6 +11,14 @@ class StoreError(PenstockError):
     """An operation of a store failed."""
 
     why: str = ""  #: what the system says
+
+
+class Part(NamedTuple):
+    """Content of a name from an offset on."""
+
+    identity: int  #: differs for other content that took the name since
+    size: int  #: size of the whole content
+    content: bytes  #: what follows the offset, up to a few MB
 
 
 class Store(Protocol):
@@ -43,3 +51,12 @@ class Store(Protocol):
 
     def remove(self, name: str) -> None:
         """Delete a name, if it is taken."""
+
+    def append(self, name: str, line: bytes, most_bytes: int) -> None:
+        """Add a line to a name's content. A crash may lose or tear it; the next line is on a line of its own.
+
+        Content of `most_bytes` or more is put aside as `<name>.old` first.
+        """
+
+    def part(self, name: str, offset: int) -> Part | None:
+        """The content of a name from an offset on; `None` if it is not taken or cannot be read."""

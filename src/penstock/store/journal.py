@@ -8,65 +8,56 @@ moment; it ignores a line without an end.
 from __future__ import annotations
 
 import logging
-import os
-from contextlib import suppress
 from typing import TYPE_CHECKING
+
+from penstock.store.folder import FolderStore
+from penstock.store.interface import StoreError
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from penstock.store.interface import Part, Store
 
 _logger = logging.getLogger(__name__)
 
 #: A file of this many bytes is rotated, and the one rotated before is deleted.
 MOST_BYTES = 16 * 2**20
-#: The most bytes read at a time, so that a poll of a long journal stays short.
-_READ_BYTES = 4 * 2**20
 
 
-def older(path: Path) -> Path:
-    """The path of the rotated file."""
-    return path.with_name(f"{path.name}.old")
+def at(path: Path) -> tuple[FolderStore, str]:
+    """The store and the name of a journal in a folder, which is made at the first line."""
+    return FolderStore(path.parent, make=False), path.name
 
 
 class Journal:
-    """Appends lines to a file.
+    """Appends lines under a name of a store.
 
-    >>> from tempfile import TemporaryDirectory
-    >>> from pathlib import Path
-    >>> with TemporaryDirectory() as folder:
-    ...     path = Path(folder, "deep", "journal")
-    ...     Journal(path).append("one"), Tail(path).news()
+    >>> from penstock.store.memory import MemoryStore
+    >>> journal = Journal(MemoryStore(), "a.journal")
+    >>> journal.append("one"), journal.tail().news()
     (True, ['one'])
     """
 
-    def __init__(self, path: Path, most_bytes: int = MOST_BYTES) -> None:
-        """Append to this file, which is made with its folder at the first line."""
-        self.path = path
+    def __init__(self, store: Store, name: str, most_bytes: int = MOST_BYTES) -> None:
+        """Append under this name."""
+        self._store, self._name, self._most_bytes = store, name, most_bytes
         self.lost = 0  #: lines that could not be written
-        self._most_bytes = most_bytes
 
     def append(self, line: str) -> bool:
         """Write a line; false if that failed."""
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with suppress(FileNotFoundError):
-                if self.path.stat().st_size >= self._most_bytes:
-                    self.path.replace(older(self.path))
-            with self.path.open("ab") as file:
-                # In one piece, and on a line of its own even if the last writer died in the middle of one.
-                torn = file.tell() > 0 and not self._ends_well()
-                file.write((b"\n" if torn else b"") + line.replace("\n", " ").encode(errors="replace") + b"\n")
-        except OSError as error:
+            self._store.append(self._name, line.replace("\n", " ").encode(errors="replace"), self._most_bytes)
+        except StoreError as error:
             if not self.lost:
-                _logger.warning("%s cannot be written, so the dashboard lacks it: %s", self.path, error.strerror)
+                where = f"{self._store.where}/{self._name}"
+                _logger.warning("%s cannot be written, so the dashboard lacks it: %s", where, error.why or error)
             self.lost += 1
             return False
         return True
 
-    def _ends_well(self) -> bool:
-        with self.path.open("rb") as file:
-            file.seek(-1, os.SEEK_END)
-            return file.read(1) == b"\n"
+    def tail(self) -> Tail:
+        """A reader of the journal."""
+        return Tail(self._store, self._name)
 
 
 class Tail:
@@ -76,53 +67,42 @@ class Tail:
     counts it, and reading starts over.
     """
 
-    def __init__(self, path: Path) -> None:
-        """Read this file; it need not be there yet."""
-        self.path = path
+    def __init__(self, store: Store, name: str) -> None:
+        """Read the journal of this name; it need not be there yet."""
+        self._store, self.name = store, name
         self.restarts = 0
-        self._file: int | None = None  # what the system calls the file that was read last
+        self._identity: int | None = None  # of what was read last
         self._offset = 0
 
     def news(self) -> list[str]:
-        """Whole lines since the last call, oldest first; empty if there is no file."""
+        """Whole lines since the last call, oldest first; empty if there is no journal."""
         found: list[str] = []
-        if self._file is None:
-            found += self._read(older(self.path), 0)[0]
-        try:
-            status = self.path.stat()
-        except OSError:
+        aside = f"{self.name}.old"
+        if self._identity is None:
+            found += self._read(aside, self._store.part(aside, 0))
+        part = self._store.part(self.name, self._offset)
+        if part is None:
             return found
-        if self._file is not None and (status.st_ino != self._file or status.st_size < self._offset):
-            if _inode(older(self.path)) == self._file:
-                found += self._read(older(self.path), self._offset)[0]
+        if self._identity is not None and (part.identity != self._identity or part.size < self._offset):
+            rest = self._store.part(aside, self._offset)
+            if rest is not None and rest.identity == self._identity:
+                found += self._read(aside, rest)
             else:
                 self.restarts += 1
             self._offset = 0
-        lines, self._offset = self._read(self.path, self._offset)
-        self._file = status.st_ino
-        return found + lines
+            part = self._store.part(self.name, 0)
+        self._identity = None if part is None else part.identity
+        return found + self._read(self.name, part)
 
-    def _read(self, path: Path, offset: int) -> tuple[list[str], int]:
-        """Whole lines from an offset on, and the offset of the next one."""
+    def _read(self, name: str, part: Part | None) -> list[str]:
+        """Whole lines of a part and of those behind it."""
         found: list[str] = []
-        try:
-            with path.open("rb") as file:
-                file.seek(offset)
-                while chunk := file.read(_READ_BYTES):
-                    whole = chunk[: chunk.rfind(b"\n") + 1]
-                    if not whole:
-                        break
-                    # Not splitlines(), which also breaks lines where a text has a carriage return or U+2028.
-                    found += whole[:-1].decode(errors="replace").split("\n")
-                    offset += len(whole)
-                    file.seek(offset)
-        except OSError:
-            return found, offset
-        return found, offset
-
-
-def _inode(path: Path) -> int | None:
-    try:
-        return path.stat().st_ino
-    except OSError:
-        return None
+        offset = self._offset
+        while part is not None and (whole := part.content[: part.content.rfind(b"\n") + 1]):
+            # Not splitlines(), which also breaks lines where a text has a carriage return or U+2028.
+            found += whole[:-1].decode(errors="replace").split("\n")
+            offset += len(whole)
+            part = self._store.part(name, offset)
+        if name == self.name:
+            self._offset = offset
+        return found

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import threading
+from zlib import crc32
+
+from penstock.store.interface import Part
 
 
 class MemoryStore:
@@ -48,3 +51,17 @@ class MemoryStore:
         """Delete a name, if it is taken."""
         with self._lock:
             self._kept.pop(name, None)
+
+    def append(self, name: str, line: bytes, most_bytes: int) -> None:
+        """Add a line to a name's content, which is put aside first if it is full."""
+        with self._lock:
+            if len(self._kept.get(name, b"")) >= most_bytes:
+                self._kept[f"{name}.old"] = self._kept.pop(name)
+            before = self._kept.get(name, b"")
+            torn = before and not before.endswith(b"\n")
+            self._kept[name] = before + (b"\n" if torn else b"") + line + b"\n"
+
+    def part(self, name: str, offset: int) -> Part | None:
+        """The content of a name from an offset on; its first line tells it from others."""
+        content = self._kept.get(name)
+        return None if content is None else Part(crc32(content.partition(b"\n")[0]), len(content), content[offset:])

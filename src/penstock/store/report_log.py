@@ -14,7 +14,8 @@ from typing import Any
 from penstock.errors import PenstockError
 from penstock.messages.codec import Count, Int64, Message, Name, Seconds, Text
 from penstock.messages.report import Report
-from penstock.store.journal import MOST_BYTES, Journal, Tail
+from penstock.store.interface import Store
+from penstock.store.journal import MOST_BYTES, Journal, at
 
 FOLDER = "reports"
 ENDING = ".journal"
@@ -107,20 +108,18 @@ _WORDS = {kind: word for word, kind in _KINDS.items()}
 class ReportLog:
     """Writes the journal of one query.
 
-    >>> from tempfile import TemporaryDirectory
-    >>> from pathlib import Path
-    >>> from penstock.store.journal import Tail
+    >>> from penstock.store.memory import MemoryStore
     >>> report = Report(sequence=0, start_s=0, end_s=1, rows_in=1, rows_kept=1)
-    >>> with TemporaryDirectory() as folder:
-    ...     log = ReportLog(Path(folder), "a-query")
-    ...     log.write(report)
-    ...     [line_of(text) for text in Tail(log.journal.path).news()] == [report]
+    >>> log = ReportLog(MemoryStore(), "a-query")
+    >>> log.write(report)
+    >>> [line_of(text) for text in log.journal.tail().news()] == [report]
     True
     """
 
-    def __init__(self, folder: Path, query: str, most_bytes: int = MOST_BYTES) -> None:
-        """Write to the journal of this query in a guard's folder."""
-        self.journal = Journal(journal_path(folder, query), most_bytes)
+    def __init__(self, place: Path | Store, query: str, most_bytes: int = MOST_BYTES) -> None:
+        """Write to the journal of this query in a store, or in a guard's folder."""
+        store, name = at(journal_path(place, query)) if isinstance(place, Path) else (place, f"{query}{ENDING}")
+        self.journal = Journal(store, name, most_bytes)
         self._costs_s: float | None = None  # when costs were written last
 
     def write(self, message: Line) -> None:
@@ -134,12 +133,12 @@ class ReportLog:
 
     def accounted(self) -> int:
         """The newest batch that the journal accounts for; -1 if there is none."""
-        batches = (_batch(line_of(text)) for text in reversed(Tail(self.journal.path).news()))
+        batches = (_batch(line_of(text)) for text in reversed(self.journal.tail().news()))
         return next((batch for batch in batches if batch is not None), -1)
 
     def recent(self) -> list[Report]:
         """The last reports in the journal, oldest first; from the first one with costs on, if any has them."""
-        texts = [text for text in Tail(self.journal.path).news() if text.startswith(f"{_WORDS[Report]} ")]
+        texts = [text for text in self.journal.tail().news() if text.startswith(f"{_WORDS[Report]} ")]
         found = [line for text in texts[-RECENT:] if isinstance(line := line_of(text), Report)]
         with_costs = (number for number, report in enumerate(found) if report.cost_sketch is not None)
         return found[next(with_costs, 0) :]

@@ -13,7 +13,7 @@ from penstock.core.control.planner import SOURCE
 from penstock.errors import PenstockError
 from penstock.federation.account import ACCOUNT
 from penstock.messages.report import Report
-from penstock.store.journal import Tail
+from penstock.store.journal import Tail, at
 from penstock.store.logs import PlanLog
 from penstock.store.recent_reports import Totals
 from penstock.store.report_log import ENDING, FOLDER, Alarms, Alive, End, Missing, Watch, line_of
@@ -252,9 +252,9 @@ class GuardedQuery(Followed):
     def _read(self) -> tuple[list[str], list[Plan]]:
         """New lines of the newest journal, and new plans."""
         newest = _newest(self.folder / FOLDER)
-        if newest is not None and (self._tail is None or self._tail.path != newest):
+        if newest is not None and (self._tail is None or self._tail.name != newest.name):
             self._replaced = self._tail is not None
-            self._tail = Tail(newest)
+            self._tail = Tail(*at(newest))
         return [] if self._tail is None else self._tail.news(), self.plans.news()
 
     def _take_plan(self, plan: Plan) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from penstock.store.journal import Tail
+from penstock.store.journal import Tail, at
 from penstock.web.followed import Followed, Json
 from penstock.web.sentences import MISS, QUIET_S, share
 
@@ -47,7 +47,7 @@ class FollowedNetwork(Followed):
     def _forget(self) -> None:
         self.points.clear()
         self.decisions.clear()
-        self._tail = Tail(self.folder / JOURNAL)
+        self._tail = Tail(*at(self.folder / JOURNAL))
         self._drawing: Json | None = None
         self._drawn_ns = 0
         self._last: Json | None = None

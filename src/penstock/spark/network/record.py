@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.store.folder import FolderStore
 from penstock.store.interface import StoreError
-from penstock.store.journal import Journal
+from penstock.store.journal import Journal, at
 from penstock.views.network.drawing import LETTER, LINE
 from penstock.views.network.layout import Size, arranged
 
@@ -35,7 +35,7 @@ class Record:
 
     def __init__(self, folder: Path, name: str, network: Network) -> None:
         """Draw the network and start; a resumed run continues its journal."""
-        self._journal = Journal(folder / "snapshots.journal")
+        self._journal = Journal(*at(folder / "snapshots.journal"))
         try:
             FolderStore(folder).replace("network.json", json.dumps(drawn(name, network)).encode())
         except StoreError as error:

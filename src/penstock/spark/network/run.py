@@ -34,6 +34,7 @@ from penstock.spark.network.losses import Losses
 from penstock.spark.network.schemas import check_subjects, schemas
 from penstock.spark.network.sinks import Outputs
 from penstock.store import retention
+from penstock.store.folder import FolderStore
 from penstock.store.stage_plans import BoundPlans, ReusedError
 
 if TYPE_CHECKING:
@@ -290,12 +291,11 @@ def _refuse_other_network(network: Network, folder: Path) -> None:
     """Refuse a folder with the checkpoints of another network: state and offsets would not match."""
     plain = [replace(box, cost=0.0, selectivity=1.0) for box in network.boxes]
     text = repr((sorted(one.name for one in network.inputs), plain))
-    note = folder / "network.txt"
-    if note.exists() and note.read_text() != text:
+    store = FolderStore(folder)
+    if (store.read("network.txt") or text.encode()) != text.encode():
         accepted = "the folder of this network, or a new one; inputs or boxes have changed since it was made"
         raise PenstockError.setting("folder", str(folder), accepted)
-    folder.mkdir(parents=True, exist_ok=True)
-    note.write_text(text)
+    store.replace("network.txt", text.encode())
 
 
 def _explained(df: DataFrame) -> str:

@@ -37,6 +37,7 @@ class LocalStore:
         if checkpoint is None:
             checkpoint = Path(tempfile.mkdtemp(prefix="penstock-"))
             atexit.register(shutil.rmtree, checkpoint, ignore_errors=True)
+        # A path, not a Store: executors open the same logs by it, and Spark's own files lie beside it.
         self.folder = checkpoint / "penstock"
 
     def serves(self, spark: SparkSession) -> bool:
