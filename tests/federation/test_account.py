@@ -15,12 +15,11 @@ from penstock.federation.account import (
     AccountLog,
     BatchAccount,
     add_up,
-    added,
     site_report,
 )
 from penstock.federation.parcel import Parcel
 from penstock.messages.plan import QueryShare
-from penstock.messages.report import BoxStatistics, PlaceRows
+from penstock.messages.report import BoxStatistics, PlaceRows, added
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,7 +41,7 @@ class Ledger:
         name = "part" if sent else "root"
         fragments = {name: BoxStatistics(1, sum(sent) or 1, 0.1, "avg", 0.1, sent)}
         report = site_report(number, 0.0, 1.0, inputs, fragments)
-        entry = BatchAccount(self.site, epoch, report, added(last.total if last else None, report))
+        entry = BatchAccount(self.site, epoch, report, added(report, *([last.total] if last else [])))
         self.last[epoch] = entry
         assert AccountLog(self.folder / ACCOUNT / f"{epoch:018d}").add(number, entry)
 

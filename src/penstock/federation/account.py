@@ -9,14 +9,13 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import PenstockError
 from penstock.messages.codec import Count, FrozenMap, Message, Name, Text
 from penstock.messages.plan import QueryShare
-from penstock.messages.report import BoxStatistics, PlaceRows, Report
+from penstock.messages.report import BoxStatistics, PlaceRows, Report, added
 from penstock.store.logs import Log
 from penstock.store.report_log import Watch
 
@@ -131,27 +130,6 @@ class StartLog(Log[Start]):
     _kind, _word, _number = Start, "start", "number"
 
 
-def added(total: Report | None, report: Report) -> Report:
-    """Totals with one more batch or epoch; one without rows of a link leaves its mark as it was."""
-    if total is None:
-        return replace(report, sic={}, boxes={name: replace(one, parts=()) for name, one in report.boxes.items()})
-    places, boxes = total.places, dict(total.boxes)
-    for name, one in report.places.items():
-        last = places.get(name, PlaceRows())
-        rows = last.rows_in + one.rows_in, last.rows_kept + one.rows_kept
-        places[name] = PlaceRows(*rows, sender=one.sender, mark=one.mark or last.mark)
-    for name, box in report.boxes.items():
-        so_far = boxes.get(name, BoxStatistics(0, 0, 0.0))
-        boxes[name] = BoxStatistics(
-            so_far.rows_in + box.rows_in,
-            so_far.rows_out + box.rows_out,
-            so_far.busy_s + box.busy_s,
-            box.query,
-            so_far.sic + box.sic,
-        )
-    return site_report(report.sequence, report.end_s, total.elapsed_s + report.elapsed_s, places, boxes)
-
-
 @dataclass
 class LinkCount:
     """A link: rows sent, read, in transit, and unaccounted for."""
@@ -215,7 +193,7 @@ class SiteAccount:
     @property
     def total(self) -> Report:
         """Totals of all epochs."""
-        return reduce(added, (entry.total for entry in self.last.values()))
+        return added(*(entry.total for _, entry in sorted(self.last.items(), reverse=True)))
 
     def sent_up_to(self, fragment: str, mark: str) -> int | None:
         """Rows that a fragment had sent when it had sent a part; None if that part is not known."""

@@ -1,7 +1,8 @@
 """The loop's message up: what happened to the rows of one interval, as plain data."""
 
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.messages.codec import (
@@ -46,6 +47,11 @@ class BoxStatistics(Record):
     sic: Seconds = 0.0  #: the SIC that entered a fragment
     parts: tuple[Count, ...] = ()  #: rows that left a fragment for another site, by part
 
+    def plus(self, more: "BoxStatistics") -> "BoxStatistics":
+        """The sum of both, without parts."""
+        rows_in, rows_out = self.rows_in + more.rows_in, self.rows_out + more.rows_out
+        return BoxStatistics(rows_in, rows_out, self.busy_s + more.busy_s, self.query, self.sic + more.sic)
+
     @classmethod
     def _of_today(cls, document: dict[str, Any]) -> dict[str, Any]:
         """Before fragments were operators, there were three fields."""
@@ -76,6 +82,11 @@ class PlaceRows(Record):
     def rows_shed(self) -> int:
         """Rows that were dropped."""
         return self.rows_in - self.rows_kept
+
+    def plus(self, more: "PlaceRows") -> "PlaceRows":
+        """The sum of both; without a mark of its own, it has that of the other."""
+        rows_in, rows_kept = self.rows_in + more.rows_in, self.rows_kept + more.rows_kept
+        return replace(self, rows_in=rows_in, rows_kept=rows_kept, mark=self.mark or more.mark)
 
     def _check(self) -> None:
         if self.rows_kept > self.rows_in:
@@ -204,6 +215,39 @@ class Report(Message):
             raise refusal("slots", self.slots, "a whole number from 1 up")
         if self.rows_in != self.rows_kept + self.shed_total:
             raise refusal("rows_in", self.rows_in, f"rows_kept + rows_shed, {self.rows_kept} + {self.shed_total}")
+
+
+def added(report: Report, *others: Report) -> Report:
+    """A report with the rows and the work of others added, place by place; the rest stays as it is.
+
+    >>> one = Report(sequence=1, start_s=0, end_s=1, rows_in=3, rows_kept=2, rows_shed={"a": 1},
+    ...              sources={"a": PlaceRows(3, 2, mark="x")})
+    >>> both = added(one, one)
+    >>> both.sequence, both.rows_in, dict(both.rows_shed), both.sources["a"].rows_kept, both.sources["a"].mark
+    (1, 6, {'a': 2}, 4, 'x')
+    """
+    every = (report, *others)
+    rows_shed = Counter[str]()
+    sources, links = dict[str, PlaceRows](), dict[str, PlaceRows]()
+    boxes: dict[str, BoxStatistics] = {}
+    for one in every:
+        rows_shed.update(one.rows_shed)
+        for total, more in ((sources, one.sources), (links, one.links)):
+            for name, place in more.items():
+                total[name] = total[name].plus(place) if name in total else place
+        for name, box in one.boxes.items():
+            boxes[name] = boxes[name].plus(box) if name in boxes else replace(box, parts=())
+    return replace(
+        report,
+        rows_in=sum(one.rows_in for one in every),
+        rows_kept=sum(one.rows_kept for one in every),
+        rows_shed=rows_shed,
+        busy_s=sum(one.busy_s for one in every),
+        elapsed_s=sum(one.elapsed_s for one in every),
+        sources=sources,
+        links=links,
+        boxes=boxes,
+    )
 
 
 def _shown(value: object) -> str:

@@ -7,8 +7,8 @@ then one job. Counts come from Spark's `observe`, so they need no extra job.
 from __future__ import annotations
 
 import threading
+import time
 from contextlib import suppress
-from dataclasses import dataclass
 from math import isnan
 from typing import TYPE_CHECKING, Any
 
@@ -16,12 +16,13 @@ from pyspark.sql import Observation
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 
 from penstock.errors import PenstockError
+from penstock.messages.report import BoxStatistics, PlaceRows, Report
 from penstock.spark.network.boxes import together, worked
 from penstock.spark.network.drops import HIDDEN, INPUT, applied, kept_by, quoted, weighed, within
 from penstock.spark.network.python_box import BUSY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
@@ -40,17 +41,6 @@ ACCURACY = 1000
 HEAD = "penstock|head"
 #: The longest wait for a count that Spark has discarded.
 PATIENCE_S = 20.0
-
-
-@dataclass(frozen=True)
-class Counts:
-    """What a batch counted."""
-
-    came: dict[str, int]  #: rows of each root, before drops
-    leaving: dict[str, int]  #: rows that each node put out, behind a drop at a root
-    arcs: dict[str, int]  #: rows on each arc, behind its drop
-    busy_s: dict[str, float]  #: seconds that each Python box took
-    quantiles: dict[str, tuple[float, ...]]  #: of the subject at some places, before drops: at `QUANTILES`
 
 
 class Batch:
@@ -93,22 +83,57 @@ class Batch:
         """Rows that leave the stage, by arc."""
         return {arc.name: self._arcs[arc.name] for arc in self._stage.ends}
 
-    def counts(self) -> Counts:
-        """The counts; run all ends first, because only computed rows are counted."""
-        seen = _within(PATIENCE_S, dict(self._seen))
+    def report(self, number: int, begun_s: float) -> Report:
+        """What the batch counted; run all ends first, because only computed rows are counted.
+
+        Another stage may count what enters or leaves a box; the sum of their reports has both.
+        """
+        seen, ended_s = _within(PATIENCE_S, dict(self._seen)), max(time.time(), begun_s)
         head, network = seen.pop(HEAD), self._network
         came = {root: int(head[root]) for root in self._stage.roots}
         leaving = {name: seen[name]["rows"] if name in seen else came[name] for name in (*came, *self._stage.boxes)}
-        arcs = {
-            arc.name: seen[arc.name]["rows"] if arc.name in seen else leaving[name]
-            for name in leaving
+        links = {
+            arc.name: self._rows_at(
+                arc.name,
+                rows,
+                seen.get(arc.name, {"rows": rows})["rows"],
+                seen.get(f"{arc.name}|quantiles", {}).get("quantiles"),
+            )
+            for name, rows in leaving.items()
             for arc in network.out_of[name]
         }
-        busy_s = {name: seen[f"{name}|busy"]["busy_s"] or 0.0 for name in leaving if f"{name}|busy" in seen}
-        found = {root: head.get(f"{root}|quantiles") for root in came}
-        found |= {name: seen[f"{name}|quantiles"]["quantiles"] for name in arcs if f"{name}|quantiles" in seen}
-        quantiles = {name: tuple(one) for name, one in found.items() if one and not any(map(isnan, one))}
-        return Counts(came, leaving, arcs, busy_s, quantiles)
+        sources = {
+            one.name: self._rows_at(one.name, came[one.name], leaving[one.name], head.get(f"{one.name}|quantiles"))
+            for one in network.inputs
+            if one.name in came
+        }
+        boxes = {
+            box.name: BoxStatistics(
+                sum(links[arc.name].rows_kept for arc in network.into[box.name] if arc.name in links),
+                leaving.get(box.name, 0),
+                seen.get(f"{box.name}|busy", {}).get("busy_s") or 0.0,
+            )
+            for box in network.boxes
+        }
+        return Report(
+            sequence=number,
+            start_s=begun_s,
+            end_s=ended_s,
+            span_s=ended_s - begun_s,
+            rows_in=sum(one.rows_in for one in sources.values()),
+            rows_kept=sum(one.rows_kept for one in sources.values()),
+            rows_shed={name: one.rows_shed for name, one in sources.items() if one.rows_shed},
+            plan_version=self._plan.version,
+            sources=sources,
+            links=links,
+            boxes=boxes,
+        )
+
+    def _rows_at(self, place: str, came: int, kept: int, quantiles: Sequence[float] | None) -> PlaceRows:
+        drop = self._plan.drop(place)
+        by_value = drop is not None and bool(drop.condition)
+        known = tuple(quantiles or ())
+        return PlaceRows(max(came, kept), kept, by_value, () if any(map(isnan, known)) else known)
 
     def close(self) -> None:
         """Release shared rows."""

@@ -8,27 +8,26 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from penstock.core.loop.events import BatchEnded
 from penstock.messages.plan import Plan
-from penstock.messages.report import BoxStatistics, PlaceRows, Report
+from penstock.messages.report import BoxStatistics, added
 from penstock.spark.network.batch import Batch, root_rows
 from penstock.spark.network.boxes import together, worked
 from penstock.views.network.history import History
 from penstock.views.network.snapshot import taken
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
     from penstock.core.network.model import Network
     from penstock.core.network.planner import NetworkPlanner
-    from penstock.spark.network.batch import Counts
+    from penstock.messages.report import Report
     from penstock.spark.network.layout import Layout, Stage
     from penstock.store.stage_plans import BoundPlans
     from penstock.views.network.snapshot import Snapshot
@@ -149,7 +148,7 @@ class Learning:
         self._layout, self._planner, self._plans, self._alarms = layout, planner, plans, alarms
         self._begun_s: dict[str, float] = {}
         self._fed: dict[str, int] = {}
-        self._later: list[Counts] = []  # what stages behind the inputs have counted since the last batch of the inputs
+        self._later: list[Report] = []  # what stages behind the inputs have counted since the last batch of the inputs
         self._timed: set[str] = set()  # stages whose boxes were timed
         self._uncertain_rows: int | None = None
         self._batches = 0
@@ -158,28 +157,28 @@ class Learning:
 
     def learn(self, stage: Stage, laid: Batch, number: int, plan: Plan, begun_s: float) -> Snapshot | None:
         """Learn from a batch of a stage; after one of the inputs, plan for the next and make a snapshot."""
-        counts, ended_s = laid.counts(), time.time()
+        report = laid.report(number, begun_s)
         with self._lock:
             before_s = self._begun_s.get(stage.name)
             self._begun_s[stage.name] = begun_s
             for arc in stage.ends:
                 if self._layout.feeds(arc):
-                    self._fed[arc.name] = self._fed.get(arc.name, 0) + counts.arcs[arc.name]
+                    self._fed[arc.name] = self._fed.get(arc.name, 0) + report.links[arc.name].rows_kept
             if not self._layout.begins_with_inputs(stage):
-                self._later.append(counts)
-                self._learn_stage(stage, laid, counts, ended_s - begun_s)
+                self._later.append(report)
+                self._learn_stage(stage, laid, report)
                 return None
-            report = report_of(self._layout.network, counts, self._later, plan, (begun_s, ended_s))
-            report = replace(report, sequence=number, elapsed_s=max(begun_s - before_s, 0.0) if before_s else 0.0)
+            elapsed_s = max(begun_s - before_s, 0.0) if before_s else 0.0
+            report = replace(added(report, *self._later), elapsed_s=elapsed_s)
             self._later = []
             if report.rows_in:
                 if self._due_for_timing(report.rows_in):
-                    self._calibrate(stage, laid, report.duration_s)
+                    self._calibrate(stage, laid, report)
                     if not self._batches:  # The first batch of a cold JVM does not show the pace of the others.
                         report = replace(report, span_s=0.0)
                 self._batches += 1
             entry, entries = self._planner.entry, self._planner.entries
-            self._plans.handle(BatchEnded(ended_s, number, report))
+            self._plans.handle(BatchEnded(report.end_s, number, report))
             snapshot = taken(report, plan, self._planner, (entry, entries), self._alarms())
             self.snapshots.append(snapshot)
         return snapshot
@@ -188,18 +187,19 @@ class Learning:
         """What stages have counted after the last batch of the inputs belongs to that batch's snapshot."""
         with self._lock:
             if self.snapshots and self._later:
-                self.snapshots.add_rows(sum((Counter(one.arcs) for one in self._later), Counter()))
+                for report in self._later:
+                    self.snapshots.add_rows({name: one.rows_kept for name, one in report.links.items()})
                 self._later = []
 
-    def _learn_stage(self, stage: Stage, laid: Batch, counts: Counts, duration_s: float) -> None:
+    def _learn_stage(self, stage: Stage, laid: Batch, report: Report) -> None:
         """One batch of a stage that a box with a state begins."""
         network, known = self._layout.network, self._planner.known
-        fed = {arc.name: self._fed.pop(arc.name, 0) for arc in network.into[stage.name]}
-        if sum(fed.values()):
-            report = report_of(network, replace(counts, arcs=counts.arcs | fed), (), None, (0.0, duration_s))
-            known.learn_stage(stage.name, report)
-        if sum(counts.came.values()) and stage.name not in self._timed:
-            known.calibrate(costs_s(network, stage, laid, self._layout.schemas, duration_s).costs_s)
+        rows_out = report.boxes[stage.name].rows_out
+        if fed := sum(self._fed.pop(arc.name, 0) for arc in network.into[stage.name]):
+            box = BoxStatistics(fed, rows_out, 0.0)
+            known.learn_stage(stage.name, replace(report, boxes={**report.boxes, stage.name: box}))
+        if rows_out and stage.name not in self._timed:
+            known.calibrate(costs_s(network, stage, laid, self._layout.schemas, report.duration_s).costs_s)
             self._timed.add(stage.name)
 
     def _due_for_timing(self, rows: int) -> bool:
@@ -207,47 +207,10 @@ class Learning:
         more = self._uncertain_rows is not None and rows >= MANY_MORE * self._uncertain_rows
         return self._batches % CALIBRATE_EVERY == 0 or more
 
-    def _calibrate(self, stage: Stage, laid: Batch, duration_s: float) -> None:
+    def _calibrate(self, stage: Stage, laid: Batch, report: Report) -> None:
         network, schemas = self._layout.network, self._layout.schemas
-        timed = costs_s(network, stage, laid, schemas, duration_s)
+        timed = costs_s(network, stage, laid, schemas, report.duration_s)
         empty = laid.head.sparkSession.createDataFrame([], laid.head.schema)
         nothing = Plan.keep_all(0, "timing", 0.0)
         self._planner.known.calibrate(timed.costs_s, overhead_s(network, stage, empty, nothing, schemas))
-        self._uncertain_rows = None if timed.certain else sum(laid.counts().came.values())
-
-
-def report_of(
-    network: Network, counts: Counts, later: Sequence[Counts], plan: Plan | None, times_s: tuple[float, float]
-) -> Report:
-    """The report of a batch that began and ended then, with what other stages have counted in the meantime."""
-    arcs, leaving, busy_s = Counter(counts.arcs), Counter(counts.leaving), dict(counts.busy_s)
-    for one in later:
-        arcs.update(one.arcs)
-        leaving.update(one.leaving)
-        busy_s.update({name: busy_s.get(name, 0.0) + seconds for name, seconds in one.busy_s.items()})
-    by_value = {drop.place for drop in plan.drops if drop.condition} if plan else set()
-
-    def rows(place: str, came: int, kept: int) -> PlaceRows:
-        return PlaceRows(max(came, kept), kept, place in by_value, counts.quantiles.get(place, ()))
-
-    inputs, sources_of = {one.name for one in network.inputs}, {arc.name: arc.source for arc in network.arcs}
-    sources = {name: rows(name, came, leaving[name]) for name, came in counts.came.items() if name in inputs}
-    begun_s, ended_s = times_s
-    return Report(
-        sequence=0,
-        start_s=begun_s,
-        end_s=max(ended_s, begun_s),
-        span_s=max(ended_s - begun_s, 0.0),
-        rows_in=sum(one.rows_in for one in sources.values()),
-        rows_kept=sum(one.rows_kept for one in sources.values()),
-        rows_shed={name: one.rows_shed for name, one in sources.items() if one.rows_shed},
-        plan_version=plan.version if plan else None,
-        sources=sources,
-        links={arc: rows(arc, leaving[source], arcs[arc]) for arc, source in sources_of.items() if arc in arcs},
-        boxes={
-            box.name: BoxStatistics(
-                sum(arcs[arc.name] for arc in network.into[box.name]), leaving[box.name], busy_s.get(box.name, 0.0)
-            )
-            for box in network.boxes
-        },
-    )
+        self._uncertain_rows = None if timed.certain else report.rows_in

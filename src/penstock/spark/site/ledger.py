@@ -9,7 +9,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from penstock.errors import PenstockError
-from penstock.federation.account import ACCOUNT, AccountLog, BatchAccount, SiteAccount, added, watch_of
+from penstock.federation.account import ACCOUNT, AccountLog, BatchAccount, SiteAccount, watch_of
+from penstock.messages.report import added
 from penstock.store import retention
 from penstock.store.report_log import Alarms, End, ReportLog
 
@@ -91,7 +92,7 @@ class Ledger:
         number = report.sequence
         last = self.log.get(number - 1)
         report = replace(report, sic=self._measured(report.boxes, plan.elapsed_s))
-        total = added(last.total if last else None, report)
+        total = replace(added(report, *([last.total] if last else [])), sic={})
         account = BatchAccount(self._file.site, self._epoch, report, total, plan.queries)
         if not self.log.add(number, account):
             account = self.log.get(number) or account
