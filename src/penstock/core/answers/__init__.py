@@ -1,4 +1,4 @@
-"""What weighted rows say about all rows: estimates, their standard errors and intervals.
+"""Answers from weighted rows: estimates, their standard errors and intervals.
 
 `estimates` has the equations (Horvitz-Thompson), `sums` the sums behind them.
 """

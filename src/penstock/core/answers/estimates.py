@@ -1,6 +1,6 @@
-r"""What weighted rows say about all rows: an estimate, its standard error, and an interval.
+r"""Estimates from weighted rows: a value, its standard error, and an interval.
 
-A gate keeps row $i$ with probability $p_i$, by a coin of its own, and gives it the weight $w_i = 1 / p_i$. That is
+A gate keeps row $i$ with probability $p_i$, independently, and gives it the weight $w_i = 1 / p_i$. That is
 Poisson sampling, and the estimators of Horvitz and Thompson apply. With sums over the rows that were kept,
 
 $$\hat\theta = \sum w y, \qquad \hat V(\hat\theta) = \sum w (w - 1) y^2$$
@@ -10,7 +10,8 @@ is nearly unbiased; to first order its variance is
 
 $$\hat V(\hat R) = \left(\frac{n}{n - 1}\right)^2 \frac{\sum w (w - 1) (a - \hat R b)^2}{(\sum w b)^2}$$
 
-(one $n / (n - 1)$ for the ratio that was estimated too, one because each row pulls it towards itself: the jackknife's).
+(one $n / (n - 1)$ because the ratio is estimated too, one because each row moves it towards itself, as in the
+jackknife).
 Rows of weight 1 add nothing to a variance. If only such rows are left, the error is unknown, not 0: a group may have
 lost every row that was left to chance, in one batch of several, and no row shows it.
 
@@ -25,8 +26,8 @@ $\pm q$ errors. A share of rows, a mean of 0 and 1, has Wilson's own,
 
 $$(\hat R - R)^2 \le q^2 \, \kappa \, R (1 - R), \qquad \kappa = \frac{\sum w (w - 1)}{(\sum w)^2}$$
 
-A count under a condition that few rows meet knows little of what such rows weigh: those of strata that are kept
-rarely are seen rarely. To those seen, `PRIOR` more are added that weigh what rows of the group do on average.
+For a condition that few rows meet, the weights of such rows are uncertain: strata with low keep shares are rarely
+seen. So `PRIOR` rows with the mean weight of the group are added.
 
 Where no row, or every row, of those left meets a condition, others may still differ. So the error of a count under a
 condition is at least that of one row that weighs what rows of the group do on average; that of a share at least what
@@ -36,7 +37,7 @@ $q$ is the normal quantile for counts and shares, where only one number is unkno
 distribution, because the variance is estimated too, with as many degrees of freedom as rows would give that weigh the
 same (Kish): $n = (\sum g)^2 / \sum g^2$ with $g = w (w - 1)$; one less for a ratio.
 
-Rows that are all alike, or a single one, do not tell how others differ: errors are unknown then, not 0.
+Equal rows, or a single one, do not show how others differ: errors are unknown then, not 0.
 
 **Rows that share a coin** stay or go together. Such a *cluster* counts like one row, with $\sum \sqrt{w (w - 1)} \, y$
 over its rows in the place of $\sqrt{w (w - 1)} \, y$; if weights differ within it and $y$ has one sign, that is an
@@ -64,21 +65,21 @@ if TYPE_CHECKING:
 
 #: Quantiles of Student's distribution are series in one over the degrees of freedom, good from here up.
 LEAST_FREEDOM = 1.0
-#: What sums of squares are off by, at most, as a share of them.
+#: The maximum relative rounding error of sums of squares.
 ROUNDING = 1e-12
-#: Rows that are added to those that meet a condition, to know what such rows weigh: Wilson adds as many, $q^2$.
+#: Rows added to those that meet a condition, for their weights; Wilson adds as many, $q^2$.
 PRIOR = 4.0
 
 
 class Answer(NamedTuple):
-    """What is known of a number: NumPy arrays, or columns. What is not known is NaN, or null."""
+    """An estimate: NumPy arrays, or columns. Unknown values are NaN, or null."""
 
     estimate: Any  #: the estimate
     error: Any  #: its standard error
     low: Any  #: lower end of the interval
     high: Any  #: upper end of the interval
-    rows: Any  #: rows that it was made of
-    effective_rows: Any  #: how many rows of one weight would tell as much; all of them if none was left to chance
+    rows: Any  #: rows behind it
+    effective_rows: Any  #: the equivalent number of rows of one weight; all of them if none was left to chance
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ class Quantile:
     confidence: float = 0.95
 
     def __post_init__(self) -> None:
-        """Refuse what is no confidence."""
+        """Refuse an invalid confidence."""
         number("confidence", self.confidence, 0.5, 0.999)
 
     @property
@@ -119,7 +120,7 @@ class Quantile:
 
 
 class Found(NamedTuple):
-    """What an interval is made of: the estimate, the part of it left to chance, its error and what that scales by."""
+    """The parts of an interval: the estimate, the part of it left to chance, its error and the scale of the error."""
 
     estimate: Any
     sampled: Any
@@ -136,7 +137,7 @@ def total(sums: Sums, quantile: Quantile, numbers: Numbers, *, counted: bool = F
     sampled, variance = sums.a - sums.certain, sums.aa
     scale = numbers.ratio(sums.aa, sampled)
     if counted:
-        # What a row of the group adds to the variance, for each row that it stands for.
+        # The variance of a row of the group, per represented row.
         common = numbers.ratio(sums.bb, sums.b - sums.certain_b)
         variance = numbers.larger((common + 1.0) * common, sums.aa)
         more = (common + 1.0) * PRIOR
@@ -161,7 +162,7 @@ def ratio(sums: Sums, quantile: Quantile, numbers: Numbers) -> Any:  # noqa: ANN
     n = numbers.ratio(sums.g * sums.g, sums.gg)
     size = sums.aa + estimate * estimate * sums.bb
     spread = size - estimate * sums.ab * 2.0
-    # A hair less than two, since two rows of one weight may come out so; a hair more than none, to leave out rounding.
+    # Just below two, because of rounding for two rows of one weight; just above 0, to exclude rounding errors.
     known = (n - 1.0 >= LEAST_FREEDOM - ROUNDING) & (spread > size * ROUNDING)
     variance = numbers.ratio(spread * n * n, (n - 1.0) * (n - 1.0) * sums.b * sums.b)
     q = quantile.student(numbers.larger(n - 1.0, LEAST_FREEDOM))
@@ -196,7 +197,7 @@ def _score(sums: Sums, found: Found, numbers: Numbers) -> tuple[Any, Any]:
 
 
 def _told(sums: Sums, found: Found, ends: tuple[Any, Any], numbers: Numbers) -> Answer:
-    """The answer, without what is not known or what wrong weights spoil."""
+    """The answer, with null for unknown values and invalid weights."""
 
     def told(value: Any) -> Any:  # noqa: ANN401 - arrays or columns
         return numbers.choose((sums.wrong == 0) & found.known, value, numbers.unknown)

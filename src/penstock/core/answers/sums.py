@@ -1,4 +1,4 @@
-"""What weighted rows are summed up to, so that `core.answers.estimates` can tell what they say about all rows."""
+"""Sums of weighted rows, the input of `core.answers.estimates`."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-#: A weight up to this is that of a row kept for certain: `thresholds.CERTAIN_WEIGHT`, also after products.
+#: A weight up to this is that of a row kept with certainty: `thresholds.CERTAIN_WEIGHT`, also after products.
 CERTAIN_AT_MOST = 1.0 + 2.0**-40
 
 
 class Sums(NamedTuple):
-    """What a group of rows is summed up to, for numerators a and denominators b; of totals, b is not used."""
+    """Sums of a group of rows, for numerators a and denominators b; totals do not use b."""
 
     rows: Any  #: how many rows have a value
     a: Any  #: sum of w a
@@ -55,7 +55,7 @@ class Numbers(Protocol):
         """The larger of two."""
 
     def given(self, found: Any, body: Callable[[Any], Any], /) -> Any:  # noqa: ANN401
-        """What the body makes of a named tuple of numbers, each of which is computed once however often it is used."""
+        """The body's result for a named tuple of numbers, each of which is computed once for all uses."""
 
 
 class Arrays:
@@ -85,7 +85,7 @@ class Arrays:
         return np.maximum(one, other)
 
     def given(self, found: Any, body: Callable[[Any], Any]) -> Any:  # noqa: ANN401
-        """What the body makes of them: they are computed already."""
+        """The body's result; the numbers are computed already."""
         return body(found)
 
 

@@ -1,4 +1,4 @@
-r"""The rule for sharing work if rows differ in cost and worth: most for its work first, and no query far behind.
+r"""The rule for sharing work if rows differ in cost and worth: the most utility for the work, and no query far behind.
 
 `core.fairness.planner` shares an application by source information, all rows of a source alike. Here rows are
 distinguished by bucket, that is, by cost and worth. Of query $q$, $n_{qb}$ rows come a second to bucket $b$, each costs
@@ -32,7 +32,7 @@ POOR_SHARED = "little utility for their cost, more work than the application can
 
 
 class Offer(NamedTuple):
-    """What a query brings a second, by bucket."""
+    """Incoming rows of a query a second, by bucket."""
 
     rows: Floats
     costs_s: Floats
@@ -61,15 +61,15 @@ class ByClass:
         self.name, self._alpha, self._min_keep = policy.name, float(policy.alpha), policy.min_keep
 
     def must_cover_per_s(self, present: Mapping[str, Member]) -> float:
-        """What each class brings.
+        """Incoming work of all classes.
 
-        The rows that are kept are cheaper than those that come. So by their cost the budget seems to cover all that
-        comes before it does.
+        Kept rows are cheaper than incoming ones. So by their cost the budget would seem to cover all incoming work too
+        early.
         """
         return sum(offer.work_s for offer in self._offers(present).values())
 
     def choose(self, name: str, present: Mapping[str, Member], budget: WorkBudget) -> Choice:
-        """The query's part of what is best for all."""
+        """The query's part of the optimum."""
         offers = self._offers(present)
         keep, rows = self._keep(present, offers, budget)[name], offers[name].rows
         table = KeepTable(SOURCE, tuple(keep.tolist()), (POOR_SHARED,)) if keep.min() < 1.0 else None
@@ -86,7 +86,7 @@ class ByClass:
             costs_s = by_key_s if by_operator else np.full(BUCKETS, member.length_s)
             utilities = worth.by_bucket() if worth else np.ones(BUCKETS)
             if not expected.shares @ utilities > 0.0:
-                utilities = np.ones(BUCKETS)  # None of its rows is worth anything, so all are alike.
+                utilities = np.ones(BUCKETS)  # None of its rows has worth, so all are equal.
             found[name] = Offer(rate * expected.shares, costs_s, utilities)
         return found
 
@@ -110,7 +110,7 @@ class ByClass:
 
 
 def _differs(offer: Offer, old: KeepTable | None, new: KeepTable | None) -> bool:
-    """Whether a table lets through other work, or more utility, than the one in force."""
+    """Whether a table keeps other work, or more utility, than the current one."""
     if old is None or new is None:
         return old is not new
     before, after = (offer.rows * np.resize(np.asarray(one.keep), BUCKETS) for one in (old, new))

@@ -1,8 +1,7 @@
 r"""`Balanced`: utility per cycle inside a query, alpha-fairness across queries.
 
-Load-aware shedding knows what rows cost, semantic shedding what they are worth, fair shedding whom they belong to. This
-policy asks one question of all three: where does the next second of work bring most? The answer is
-`core.control.density`.
+Load-aware shedding uses the costs of rows, semantic shedding their worth, fair shedding their queries. This policy
+combines all three: it spends the next second of work where it adds the most utility (`core.control.density`).
 """
 
 import math
@@ -23,13 +22,13 @@ from penstock.core.network.qos import ValueQos
 from penstock.core.settings import int64, number
 from penstock.errors import PenstockError
 
-#: A floor below leaves too few rows to learn a cost from, and weights that swamp every answer.
+#: A lower floor leaves too few rows to learn costs from, and weights that dominate every answer.
 _LEAST_FLOOR = 1e-4
 
 
 @dataclass(frozen=True, kw_only=True)
 class Balanced:
-    """Keep the rows that bring most utility for their work, and no query far behind the others.
+    """Keep the rows with the most utility for their work, and no query far behind the others.
 
     >>> from penstock.core.control.targets import MeanQueueLatency
     >>> policy = Balanced(alpha=2, value=Worth("price", [(0, 50, 0.2), (50, 100, 1.0)]))
@@ -42,9 +41,9 @@ class Balanced:
 
     Attributes:
         alpha: How much the poorest query counts, where several share work: 0, only the sum of utilities; 1,
-            proportional fairness; infinity, only the poorest. A query alone is not touched by it.
+            proportional fairness; infinity, only the poorest. It has no effect on a single query.
         key: Column or columns that determine a row's cost; the guard's if not given.
-        value: What rows are worth: a column of utilities from 0 to 1, or `Worth`. All alike if not given.
+        value: The worth of rows: a column of utilities from 0 to 1, or `Worth`. Equal if not given.
         min_keep: The least share kept of any class of rows, so that none disappears from the answers.
         seed: Seed of the gate's hash.
     """
@@ -71,11 +70,11 @@ class Balanced:
 
     @property
     def worth(self) -> Worth | None:
-        """What rows are worth by their values; None if all are alike."""
+        """The worth of rows by value; None if all are equal."""
         return self.value if isinstance(self.value, Worth) else None
 
     def planner(self, target: Target) -> BatchPlanner:
-        """Keep the rows that bring most utility for the work that fits before the target is broken."""
+        """Keep the rows with the most utility for the work that fits the target."""
         utilities, grid = np.ones(BUCKETS), (BUCKETS, 1)
         if self.worth is not None:
             utilities, grid = self.worth.by_bucket(), self.worth.grid

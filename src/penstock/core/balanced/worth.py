@@ -1,11 +1,11 @@
-r"""What rows are worth by one of their values, told in the few grades that a gate's table has room for.
+r"""The worth of rows by one of their values, in the few grades that fit a gate's table.
 
-The gate looks a row up by its bucket, so a bucket must say both what a row costs and what it is worth. Of $B$ buckets,
+The gate looks up a row by its bucket, so a bucket must determine both cost and worth of a row. Of $B$ buckets,
 each of $G$ grades (rounded up to a power of two) gets $B/G$, and the key's hash chooses among those:
 
 $$b = \tfrac{B}{G}\,\text{grade} + \mathrm{pmod}\bigl(\mathrm{xxhash64}(\text{key}),\, \tfrac{B}{G}\bigr)$$
 
-So a plan keeps its form, and costs are learned for each key and grade apart.
+So a plan keeps its form, and costs are learned for each key and grade separately.
 """
 
 import math
@@ -23,7 +23,7 @@ from penstock.errors import PenstockError
 
 #: Utilities that a column of utilities is rounded to: from 0 to 1 in equal steps.
 LEVELS = 16
-#: More grades would leave too few buckets to tell keys apart.
+#: More grades would leave too few buckets to distinguish keys.
 MOST_GRADES = 64
 
 
@@ -42,7 +42,7 @@ class Worth:
     Attributes:
         column: The column with the values.
         intervals: Low end, high end and utility, from low to high, without gaps; each but the first is open at its low
-            end. If there are none, the column holds the utility itself, from 0 to 1; what lies beyond counts as 0 or 1.
+            end. If there are none, the column holds the utility itself, from 0 to 1; values beyond count as 0 or 1.
     """
 
     column: str
@@ -120,7 +120,7 @@ class Worth:
         return np.where(np.isnan(values), self.missing, graded).astype(np.int64)
 
     def strata(self, key_hashes: NDArray[np.int64], values: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Hashes of keys whose low bits, which choose the bucket, tell the grade as well."""
+        """Hashes of keys whose low bits, which select the bucket, also have the grade."""
         graded: NDArray[np.int64] = key_hashes & ~np.int64(BUCKETS - self.keys) | self.grade(values) * self.keys
         return graded
 

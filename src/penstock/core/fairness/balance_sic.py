@@ -1,12 +1,12 @@
-r"""BALANCE-SIC: an overloaded node keeps the tuples that bring the poorest query up to the next one.
+r"""BALANCE-SIC: an overloaded node keeps the tuples that raise the poorest query to the next one.
 
 While capacity is left, the query $q'$ with the least SIC takes tuples until it reaches the next higher SIC $q''$ of any
-query, at least one; if all are equal, one. Among the poorest one is picked at random. It takes its most valuable tuples
-first, and a query whose tuples are all kept leaves (THEMIS, section 5, Algorithm 1; line 14 read as "the next different
-SIC", line 18 as "no more than $c$").
+query, at least one; if all are equal, one. Ties among the poorest are broken at random. It takes its most valuable
+tuples first, and a query whose tuples are all kept leaves (THEMIS, section 5, Algorithm 1; line 14 read as "the next
+different SIC", line 18 as "no more than $c$").
 
 A query's SIC is known from its coordinator, late. So before it selects, a node assumes that everything in its input
-buffer is lost, and counts what it keeps from there (section 6):
+buffer is lost, and adds the SIC of kept tuples (section 6):
 
 $$q_{SIC} \leftarrow q^{told}_{SIC} - \sum_{t \in buffer} t_{SIC}$$
 """
@@ -30,13 +30,13 @@ Words: TypeAlias = NDArray[np.uint64]
 #: Which tuples of a query go first: the most valuable, or of each batch in proportion to its size (as Figure 3 does).
 Pick = Literal["valuable", "proportional"]
 
-#: SIC values nearer than this are equal: three tuples of a thirtieth are one of a tenth.
+#: SIC values closer than this are equal, because of rounding.
 SAME_SIC = 1e-12
 #: With room for fewer tuples than this, every iteration is made.
 LEAP_ROOM = 1000
-#: More than any buffer has, and few enough to be counted exactly.
+#: More tuples than any buffer has, and exact as a float.
 MOST_TUPLES = 2**50
-#: Leaps to levels at which queries stand after the first ones: each leaves less to walk.
+#: The maximum number of jumps to the levels of queries; each leaves less to iterate.
 _MORE_LEAPS = 4
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
@@ -46,8 +46,8 @@ class Selection(Generic[Query]):
     """What a node keeps."""
 
     kept: dict[Query, list[int]]  #: by query, the tuples kept of each of its batches, in the order given
-    sic: dict[Query, float]  #: by query, its SIC afterwards: where it started and what was kept
-    #: Iterations of the algorithm; with much room, those that lift all queries to a common level count as one a query.
+    sic: dict[Query, float]  #: by query, its SIC afterwards: the start and the kept tuples
+    #: Iterations of the algorithm; with much capacity, a jump to a common level counts as one per query.
     steps: int
 
     @property
@@ -73,7 +73,7 @@ def balance_sic(
         queries: The input buffer: each query's batches.
         known_sic: The SIC that coordinators sent. A missing query starts from 0, nothing subtracted.
         seed: Decides ties.
-        update_sic: Whether `known_sic` counts at all; without it a node sees only what it keeps itself.
+        update_sic: Whether `known_sic` is used; without it a node uses only the tuples that it keeps itself.
         project: Whether the buffer's SIC is subtracted from `known_sic` first.
         pick: Which tuples of a query go first.
 
@@ -119,7 +119,7 @@ def _batch(query: object, batch: Sequence[float]) -> tuple[int, float]:
 
 
 def start_levels(known_sic: Floats, owner: Ints, tuples: Ints, sic: Floats) -> Floats:
-    """Where queries stand if the whole buffer is lost (section 6); a query of which nothing is known stands at 0.
+    """SIC of queries if the whole buffer is lost (section 6); an unknown query has 0.
 
     >>> start_levels(np.array([0.5, np.nan]), np.array([0, 0, 1]), np.array([2, 1, 4]), np.array([0.1, 0.2, 0.1]))
     array([0.1, 0. ])
@@ -140,7 +140,7 @@ def climb(
     seed = int64("seed", seed)
     if pick not in ("valuable", "proportional"):
         raise PenstockError.setting("pick", pick, "'valuable' or 'proportional'")
-    # Among equals at random, or the same sources of a query would always be the ones shed.
+    # Equals in random order, or the same sources of a query would always be shed.
     order = np.lexsort((drawn(seed, owner.size), -sic, owner))
     live = order[(sic[order] > 0.0) & (tuples[order] > 0)]
     first = np.searchsorted(owner[live], np.arange(start.size + 1))
@@ -161,11 +161,11 @@ def climb(
 
 
 def _leap(room: int, start: Floats, owner: Ints, tuples: Ints, sic: Floats) -> Ints:
-    """Tuples that all queries together take on the way up, found without walking it.
+    """Tuples that all queries together take up to a level, without iterating.
 
-    As long as a query stands at a level, none climbs past it: those below all come to their first level at or above it.
-    So Algorithm 1 passes through that state for every level at which a query stands. Above all of these it passes
-    through that state for every level, but that some of several equals may already be one tuple ahead.
+    While a query is at a level, no other rises above it: those below all reach their first level at or above it. So
+    Algorithm 1 passes through that state for the level of every query. Above all of these it passes through that state
+    for every level, except that some of several equals may already be one tuple ahead.
     """
     worth = tuples * sic
     before = np.cumsum(worth) - worth
@@ -175,11 +175,11 @@ def _leap(room: int, start: Floats, owner: Ints, tuples: Ints, sic: Floats) -> I
         return np.clip(np.ceil((level - SAME_SIC / 2 - begins) / sic), 0, tuples).astype(np.int64)
 
     def stand(taken: Ints) -> Ints:
-        """Lift all to the highest level at which a query with tuples left stands that there is room for."""
+        """Raise all to the highest level of a query with tuples left that fits the capacity."""
         now = start + np.bincount(owner, taken * sic, minlength=start.size)
         levels = np.unique(now[owner[taken < tuples]])
         best, low, high = taken, -1, levels.size
-        middle = high - 1  # most often there is room for all of them
+        middle = high - 1  # usually all of them fit
         while low < middle < high:
             lifted = np.maximum(taken, up_to(float(levels[middle])))
             fits = lifted.sum() <= room
@@ -214,7 +214,7 @@ def _climb(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one loop, compiled: it ta
     seed: np.uint64,
     proportional: bool,  # noqa: FBT001 - same
 ) -> tuple[int, int]:
-    """Raises `level` and `kept` until room or tuples end; iterations, and the room left."""
+    """Raises `level` and `kept` until capacity or tuples end; returns iterations, and the capacity left."""
     front = first[:-1].copy()  # the first batch of each query that is not yet all kept
     for query in range(level.size):
         while front[query] < first[query + 1] and kept[front[query]] == tuples[front[query]]:
@@ -238,7 +238,7 @@ def _climb(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one loop, compiled: it ta
             poorest[tied] = heap[0]
             tied += 1
             size = _pop(heap, size, key, tie)
-        # None of them is overtaken before its turn: a query that has climbed is at the next level or above.
+        # The order holds: a query that was raised is at the next level or above.
         for query in poorest[:tied]:
             if room == 0:
                 break

@@ -1,7 +1,7 @@
-"""The rule by which queries share work if rows of a source are alike: by source information content.
+"""The rule for sharing work if rows of a source are equal: by source information content.
 
-Of query $q$ either all sources are kept alike, or those first that bring the most SIC for their work, as the paper has
-it (THEMIS, section 5). `core.fairness.max_min` solves it exactly, by work instead of tuples.
+Either all sources of a query have the same keep share, or those with the most SIC for their work come first, as in the
+paper (THEMIS, section 5). `core.fairness.max_min` solves it exactly, by work instead of tuples.
 """
 
 import math
@@ -34,7 +34,7 @@ class BySource:
         return 0.0
 
     def choose(self, name: str, present: Mapping[str, Member], budget: WorkBudget) -> Choice:
-        """What to keep of one of the queries present, within the budget."""
+        """Keep shares of one of the active queries, within the budget."""
         own = present[name]
         shares = self._shares(present, budget)[name]
         table = self._table(shares)
@@ -54,7 +54,7 @@ class BySource:
             room_s -= must * sum(works)
             known_sic[name] = must
             sources = len(works)
-            # One batch of everything, or one of each source, of which the share kept is asked.
+            # One batch for all sources, or one per source.
             batches = [(1.0 / sources, work) for work in works] if member.terms.prefer == "sic" else [(1.0, sum(works))]
             offers[name] = [(1.0 - must, sic, work) for sic, work in batches]
         if self.name == "random":
@@ -84,7 +84,7 @@ def _expected(member: Member, shares: Sequence[float]) -> float:
 
 
 def _differs(old: KeepTable | None, new: KeepTable | None) -> bool:
-    """Whether a table keeps something else than the one in force."""
+    """Whether a table differs from the current one."""
     if old is None or new is None:
         return old is not new
     return any(abs(after - before) > DEAD_BAND * after for before, after in zip(old.keep, new.keep, strict=True))

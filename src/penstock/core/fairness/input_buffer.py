@@ -1,4 +1,4 @@
-"""A node's input buffer as flat arrays, what is known of its queries, what is kept, and how shares become tuples."""
+"""A node's input buffer as flat arrays, the known SIC of its queries, decisions, and rounding of shares to tuples."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from penstock.core.fairness.balance_sic import Floats, Ints
 
-#: What floating-point sums may be off.
+#: The tolerance of floating-point sums.
 _ROUNDING = 1e-9
 #: More tuples than any buffer has, less than overflows.
 _MANY = 2.0**62
@@ -28,7 +28,7 @@ class Buffer:
     def of(
         cls, owner: ArrayLike, tuples: ArrayLike, sic: ArrayLike, work: ArrayLike = 1.0, derived: ArrayLike = 0
     ) -> "Buffer":
-        """A buffer from anything like arrays; one number stands for all batches.
+        """A buffer from array-like values; one number applies to all batches.
 
         >>> Buffer.of(owner=[0, 1], tuples=[80, 40], sic=[1e-3, 2e-3]).total_work
         120.0
@@ -44,20 +44,20 @@ class Buffer:
 
     @property
     def total_work(self) -> float:
-        """Work if all were kept."""
+        """Work if everything is kept."""
         return float(self.tuples @ self.work)
 
 
 @dataclass(frozen=True)
 class Known:
-    """What coordinators have told a node, by query."""
+    """SIC values from coordinators, by query."""
 
     sic: Floats  #: the query's SIC in the newest message, NaN if there was none
-    told_s: Floats  #: when the coordinator summed it up, by its clock; NaN if unknown
+    told_s: Floats  #: the time of the sum by the coordinator's clock; NaN if unknown
 
     @classmethod
     def of(cls, sic: ArrayLike, told_s: ArrayLike = np.nan) -> "Known":
-        """From anything like arrays; one number for `told_s` stands for all queries.
+        """From array-like values; one number for `told_s` applies to all queries.
 
         >>> Known.of([0.3, np.nan]).told_s
         array([nan, nan])
@@ -77,7 +77,7 @@ class Known:
 
 @dataclass(frozen=True)
 class Decision:
-    """What is kept: tuples of each batch of the buffer, and the iterations it took to find out."""
+    """A decision: kept tuples of each batch of the buffer, and the number of iterations."""
 
     kept: Ints
     steps: int = 1
@@ -100,7 +100,7 @@ def keep_in_order(order: Ints, buffer: Buffer, capacity: float) -> Ints:
 
 
 def whole_tuples(shares: Floats, tuples: Ints, work: Floats, capacity: float) -> Ints:
-    """Whole tuples from shares: rounded down, and what that leaves of the capacity to the largest remainders.
+    """Whole tuples from shares: rounded down, with the remaining capacity for the largest remainders.
 
     >>> whole_tuples(np.array([0.5, 0.26, 0.25]), np.array([3, 10, 10]), np.ones(3), 6.6)
     array([1, 3, 2])
@@ -116,7 +116,7 @@ def whole_tuples(shares: Floats, tuples: Ints, work: Floats, capacity: float) ->
 
 
 def within(kept: Ints, buffer: Buffer, capacity: float) -> Ints:
-    """Shed more, the same share of every batch, if what was kept takes more work than there is capacity.
+    """Shed the same further share of every batch if the work of kept tuples exceeds the capacity.
 
     >>> within(np.array([80, 20]), Buffer.of([0, 1], [80, 80], 1e-3, [1.0, 2.0]), 60)
     array([40, 10])

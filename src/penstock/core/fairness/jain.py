@@ -1,10 +1,10 @@
-r"""How fair a system was: Jain's index over queries, at an instant and over time, and how much queries swing.
+r"""Fairness of a run: Jain's index over queries, at an instant and over time, and the oscillation of queries.
 
 $$J = \frac{\left(\sum_q x_q\right)^2}{|Q| \sum_q x_q^2}$$
 
 It is 1 when all are equal and $1/|Q|$ when one has everything (THEMIS, section 7.2). The paper takes $x_q$ as a query's
-SIC averaged over time. That flatters a policy under which queries are rich and poor in turn, so here the index is also
-taken at every instant and then averaged, and the swing of a query over time is told beside it.
+SIC averaged over time. That hides queries that are rich and poor in turn. So here the index is also taken at every
+instant and then averaged, together with the oscillation of a query over time.
 """
 
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ from penstock.errors import PenstockError
 
 
 def jain(values: ArrayLike) -> float:
-    """Jain's fairness index; 1 if nobody has anything, for then all have the same.
+    """Jain's fairness index; 1 if all values are 0, because they are equal.
 
     >>> jain([0.3, 0.3, 0.3]), jain([1.0, 0.0, 0.0, 0.0]), jain([0.0, 0.0])
     (1.0, 0.25, 1.0)
@@ -28,13 +28,13 @@ def jain(values: ArrayLike) -> float:
     top = np.abs(given).max()
     if top == 0.0:
         return 1.0
-    given = given / top  # squares of tiny values would vanish
+    given = given / top  # squares of tiny values underflow
     return float(given.sum() ** 2 / (given.size * (given @ given)))
 
 
 @dataclass(frozen=True)
 class Fairness:
-    """How evenly SIC was spread over queries and over time."""
+    """The evenness of SIC over queries and over time."""
 
     jain: float  #: index over the queries' time-averaged SIC, as in the paper
     jain_instant: float  #: mean over time of the index at each instant

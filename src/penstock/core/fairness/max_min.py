@@ -1,4 +1,4 @@
-r"""The exact counterpart of BALANCE-SIC: the poorest query as rich as can be, then the next, by a water level.
+r"""The exact counterpart of BALANCE-SIC: maximize the poorest query, then the next, by a water level.
 
 Query $q$ has SIC $e_q$ from elsewhere, weight $w_q$ and batches here; of batch $b$, share $x_b$ is kept, worth
 $x_b n_b s_b$ and costing $x_b n_b c_b$. With a budget $B$ of work the shares maximise
@@ -7,11 +7,11 @@ $$\min_q \frac{1}{w_q}\Bigl(e_q + \sum_{b \in q} x_b n_b s_b\Bigr)
 \quad\text{subject to}\quad \sum_b x_b n_b c_b \le B, \qquad 0 \le x_b \le 1$$
 
 and, with the poorest fixed, the next poorest and so on. Inside a query the batches with the most SIC for their work
-come first; equals give equal shares. Then the work needed to lift all queries to level $\lambda$ is a sum of straight
-pieces, each from the level where a batch is begun to the level where it is used up: sort these ends, sum up the slopes,
-and read off the level at which the budget is spent. A weight of 2 asks for twice the SIC.
+come first; equals get equal shares. The work to raise all queries to level $\lambda$ is then a sum of linear pieces,
+each from the level where a batch begins to the level where it ends. Sort these ends, sum the slopes, and find the level
+at which the budget is spent. A weight of 2 asks for twice the SIC.
 
-Tuples without work are kept always, tuples without SIC only if work is left when all others are kept.
+Tuples without work are always kept, tuples without SIC only if work is left when all others are kept.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -30,7 +30,7 @@ Ints: TypeAlias = NDArray[np.int64]
 
 #: Batches whose SIC for their work differs by less than this share are equals.
 _EQUAL = 1e-9
-#: A weight of 0 would ask for nothing, and less than this for less than can be told from it.
+#: The smallest weight: a lower one cannot be distinguished from 0.
 _LEAST_WEIGHT = 1e-9
 #: SIC below this is none.
 _NOTHING = 1e-15
@@ -41,8 +41,8 @@ class Shares(Generic[Query]):
     """What is kept."""
 
     kept: dict[Query, list[float]]  #: by query, the share kept of each of its batches, 0 to 1, in the order given
-    sic: dict[Query, float]  #: by query, its SIC with what is kept
-    level: float  #: SIC over weight up to which every query was lifted that had enough to give; infinite if all is kept
+    sic: dict[Query, float]  #: by query, its SIC with the kept tuples
+    level: float  #: SIC over weight that every query with enough tuples reaches; infinite if all is kept
     work: float  #: work that is spent
 
 
@@ -58,8 +58,8 @@ def max_min(
     Args:
         budget: Work that can be done: tuples, if every tuple costs 1.
         queries: By query, batches (tuples, SIC of each tuple) or (tuples, SIC of each, work of each).
-        known_sic: SIC that queries have from elsewhere and keep; what is in the batches is not part of it.
-        weights: What a query's SIC is divided by; 1 for those left out.
+        known_sic: SIC that queries have from elsewhere; the batches are not part of it.
+        weights: The divisor of a query's SIC; 1 if missing.
 
     >>> fair = max_min(9, {"slow": [(10, 0.1)], "fast": [(40, 0.025)]})
     >>> fair.kept, round(fair.level, 3), round(fair.work, 3)

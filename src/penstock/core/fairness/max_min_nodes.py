@@ -1,12 +1,12 @@
-r"""The fairest shares over many nodes at once, if one knew everything: what shedders with local knowledge are held to.
+r"""The fairest shares over many nodes with complete information: the optimum for shedders with local information.
 
 A query has parts on several nodes. Of part $p$, which offers SIC $s_p$ for work $c_p$, share $x_p$ is kept:
 
 $$\max t \quad\text{subject to}\quad \sum_{p \in q} s_p x_p \ge w_q t, \qquad
 \sum_{p \text{ at } n} c_p x_p \le C_n, \qquad 0 \le x_p \le 1$$
 
-That is a linear program. Queries whose constraint has a price cannot be richer without another one at their level
-getting poorer: they are fixed there, and the level of the others is raised further, until none is left.
+That is a linear program. Queries whose constraint has a price cannot get more unless another one at their level gets
+less. They are fixed there, and the level of the others is raised further, until none is left.
 """
 
 from dataclasses import dataclass
@@ -20,9 +20,9 @@ from penstock.core.fairness.balance_sic import Floats, Ints
 from penstock.core.network.exact import PRECISE
 from penstock.errors import PenstockError
 
-#: A price above this, or a level nearer to the highest possible, is no rounding.
+#: The tolerance of prices and of the highest possible level.
 _PRICE, _NEAR = 1e-9, 1e-9
-#: Levels found at most; queries not fixed by then keep what the last program gave them.
+#: The maximum number of levels; queries not fixed by then keep the result of the last program.
 _MOST_LEVELS = 60
 
 
@@ -43,7 +43,7 @@ def max_min_nodes(
     work: ArrayLike,
     weights: ArrayLike | None = None,
 ) -> NodeShares:
-    """Shares that make the poorest query as rich as can be, then the next, within each node's capacity.
+    """Shares that maximize the poorest query, then the next, within each node's capacity.
 
     Part i belongs to query `owner[i]` and lies at `node[i]`; whole, it is worth `sic[i]` and takes `work[i]`.
 
@@ -78,7 +78,7 @@ def max_min_nodes(
 def _raise(
     gains: csr_array, loads: csr_array, limits: Floats, weights: Floats, fixed: Floats
 ) -> tuple[Floats, float, Ints]:
-    """Raise the level of queries not yet fixed: shares, the level, and the queries that cannot be richer.
+    """Raise the level of queries not yet fixed; returns shares, the level, and the queries that cannot get more.
 
     A solver's tolerance is absolute. So the SIC of a query counts in units of all it has, the level in units of the
     highest that the poorest query can reach, and work in units of a node's capacity.
@@ -106,7 +106,7 @@ def _raise(
         raise PenstockError(f"the program of the fairest shares has no solution: {found.message}")
     level = float(found.x[-1]) * unit
     prices = -found.ineqlin.marginals[: free.size]
-    # Who has all there is cannot be richer either; that has no price, because the level itself ends there.
+    # A complete query cannot get more either; it has no price, because the level itself ends there.
     full = np.zeros(free.size, np.bool_)
     full[free] = level >= reach * (1.0 - _NEAR)
     bound = np.flatnonzero(free & ((prices > _PRICE) | full))

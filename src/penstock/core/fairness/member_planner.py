@@ -1,4 +1,4 @@
-"""The common planner of several queries, as the loop of one of them asks it."""
+"""The common planner of several queries, for the loop of one of them."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 class MemberPlanner:
-    """What a loop knows as its planner: the common one, asked for one query, by one thread at a time."""
+    """The planner of one query's loop: calls the common one, by one thread at a time."""
 
     def __init__(self, planner: FairPlanner, name: str, lock: AbstractContextManager[object]) -> None:
-        """Ask this planner for the query of this name."""
+        """Call this planner for the query of this name."""
         self._planner, self._name, self._lock = planner, name, lock
 
     @property
@@ -26,17 +26,17 @@ class MemberPlanner:
         return self._planner.alarms(self._name)
 
     def decide(self, report: Report, now_s: float) -> Plan | None:
-        """A plan for the query's next batch, or None to go on with the one in force."""
+        """A plan for the query's next batch, or None to keep the current one."""
         with self._lock:
             return self._planner.decide(self._name, report, now_s)
 
     def save(self) -> Mapping[str, Any]:
-        """What is learned of the query so far."""
+        """The learned state of the query."""
         with self._lock:
             return self._planner.save(self._name)
 
     def restore(self, state: Mapping[str, Any], now_s: float) -> None:
-        """Take over what `save` gave."""
+        """Restore the state of `save`."""
         with self._lock:
             self._planner.restore(self._name, state, now_s)
 
@@ -51,6 +51,6 @@ class MemberPlanner:
             return self._planner.release(self._name, version, now_s, note)
 
     def leave(self) -> None:
-        """The query has ended, or nobody watches it any more."""
+        """The query has ended, or is no longer watched."""
         with self._lock:
             self._planner.leave(self._name)

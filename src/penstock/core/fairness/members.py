@@ -1,7 +1,7 @@
-"""What reports teach about one of several queries that share an application: rates, cost, waits.
+"""The learned state of one of several queries that share an application: rates, cost, waits.
 
-Everything is a mean over the batches of the last source time window, and over the last three at least: a plan is to
-follow the load, and not the accidents of a batch.
+Every value is a mean over the batches of the last source time window, and over at least the last three, so that a plan
+follows the load and not the noise of a batch.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,9 +22,9 @@ from penstock.messages.report import Report
 
 Prefer = Literal["any", "sic"]
 
-#: Batches that are remembered however long ago they were.
+#: The number of batches that are kept regardless of age.
 LEAST_BATCHES = 3
-#: A query that showed no batch for so many of its cycles, and for so long, is not counted: its input is over, or it is.
+#: A query without a batch for this many of its cycles, and for this long, is inactive: it or its input has ended.
 GONE_CYCLES, GONE_S = 5.0, 20.0
 
 
@@ -32,19 +32,19 @@ GONE_CYCLES, GONE_S = 5.0, 20.0
 class _Batch(Record):
     start_s: Number
     end_s: Number
-    came_s: Number  #: the time in which its rows came; 0: not known
+    came_s: Number  #: the time in which its rows came; 0: unknown
     rows: Mapping[Name, Count]  #: by source
     kept: Count
     must_keep: Count
     busy_s: Number
-    span_s: Number  #: how long any task worked
+    span_s: Number  #: time in which any task worked
     wait_s: Number
     stood_still: Flag  #: whether the query had nothing to do for long before it
-    waited_for_trigger_s: Number  #: the part of the wait in which the query did nothing: its trigger had not come
+    waited_for_trigger_s: Number  #: the part of the wait before the trigger
 
 
 class SharedKnowledge(Learned):
-    """What is known of one query after its last report.
+    """The learned state of one query after its last report.
 
     >>> known = SharedKnowledge(("orders", "clicks"), window_s=10.0)
     >>> for number in range(3):
@@ -57,10 +57,10 @@ class SharedKnowledge(Learned):
     """
 
     _batches: tuple[_Batch, ...]
-    _paused_s: Number | None  # when it began another run, of which it has not reported yet
+    _paused_s: Number | None  # start of another run without a report yet
     #: Work of a row that is kept, as its operator measured it; the last known value if no row was kept recently.
     cost_s: Number
-    #: Whether an operator tells how long it works; otherwise the length of batches is all that is known.
+    #: Whether an operator reports its work; otherwise only the length of batches is known.
     measured: Flag
 
     def __init__(self, sources: Sequence[str], window_s: float) -> None:
@@ -80,7 +80,7 @@ class SharedKnowledge(Learned):
             came_s = report.rows_in * report.duration_s / report.backlog_rows
         pause_s = 0.0 if before is None else max(report.start_s - before.end_s, 0.0)
         wait_s = report.queuing.mean_s if report.queuing else (came_s + report.duration_s) / 2.0 + report.lag_s
-        # Rows that come while nothing is done wait for half of that. They were no older than this when it was over.
+        # Rows that come during idle time wait for half of it; their age at its end is bounded by it.
         age_s = max(wait_s - report.delay_s - report.span_s / 2.0, 0.0)
         new = _Batch(
             report.start_s,
@@ -98,21 +98,21 @@ class SharedKnowledge(Learned):
         batches = (*self._batches, new)
         old = sum(batch.end_s < new.end_s - self._window_s for batch in batches)
         self._batches = batches[min(old, max(len(batches) - LEAST_BATCHES, 0)) :]
-        # A batch of which nothing came as far as the operator teaches nothing about it.
+        # A batch without rows at the operator gives no information about it.
         self.measured = self.measured or report.cost_sketch is not None
         kept = sum(batch.kept for batch in self._batches)
         self.cost_s = sum(batch.busy_s for batch in self._batches) / kept if kept else self.cost_s
 
     def forget(self) -> None:
-        """The query stands still: what comes next may be different."""
+        """The query is idle: later batches may be different."""
         self._batches, self._paused_s = (), None
 
     def pause(self, now_s: float) -> None:
-        """The query begins another run: until its first report it counts with what is known of the last one."""
+        """The query begins another run: until its first report the data of the last run count."""
         self._paused_s = now_s
 
     def present(self, now_s: float) -> bool:
-        """Whether the query takes part at the moment."""
+        """Whether the query is active."""
         if not self._batches:
             return False
         silent_s = now_s - (self._batches[-1].end_s if self._paused_s is None else self._paused_s)
@@ -127,7 +127,7 @@ class SharedKnowledge(Learned):
     def rates(self) -> dict[str, float]:
         """Rows a second of each source, before the gate.
 
-        When a query stood still, nobody knows when its rows began to come again; other batches tell, if there are any.
+        After an idle time it is unknown when rows began to come; other batches are used if there are any.
         """
         known = [batch for batch in self._batches if batch.came_s > 0.0]
         known = [batch for batch in known if not batch.stood_still] or known
@@ -146,7 +146,7 @@ class SharedKnowledge(Learned):
 
     @property
     def pace_per_s(self) -> float:
-        """Work that tasks got done a second while any of them worked."""
+        """Work that tasks completed a second while any of them worked."""
         return max((batch.busy_s / batch.span_s for batch in self._batches if batch.span_s > 0.0), default=0.0)
 
     @property
@@ -167,9 +167,9 @@ class SharedKnowledge(Learned):
 
     @property
     def queued_s(self) -> float:
-        """The part of it that is due to work: that for a trigger which has not come yet is left out.
+        """The part of it that is due to work, without the wait for a trigger.
 
-        To shed rows does not shorten the rest.
+        Shedding does not shorten the rest.
         """
         return self._of_late([batch.wait_s - batch.waited_for_trigger_s for batch in self._batches])
 
@@ -195,7 +195,7 @@ class SharedKnowledge(Learned):
 
 
 class Graded(Protocol):
-    """What rows are worth, by their bucket."""
+    """The worth of rows, by bucket."""
 
     @property
     def grid(self) -> tuple[int, int]:
@@ -207,17 +207,17 @@ class Graded(Protocol):
 
 @dataclass(frozen=True)
 class Terms:
-    """On what terms a query takes part."""
+    """The settings of a query."""
 
     sources: tuple[str, ...]  #: names of its sources
-    importance: float = 1.0  #: what its SIC is divided by
-    prefer: Prefer = "any"  #: `any`: all sources alike; `sic`: those first that bring the most SIC for their work
-    worth: Graded | None = None  #: what its rows are worth by their bucket; None: all alike
+    importance: float = 1.0  #: the divisor of its SIC
+    prefer: Prefer = "any"  #: `any`: all sources alike; `sic`: those with the most SIC for their work first
+    worth: Graded | None = None  #: worth of its rows by bucket; None: equal
 
 
 @dataclass
 class Member:
-    """A query that takes part: its terms, what is known of it and of its batches, and its plan in force."""
+    """An active query: its settings, its learned state, and its current plan."""
 
     terms: Terms
     known: SharedKnowledge
@@ -237,38 +237,38 @@ class Member:
 
     @property
     def cost_s(self) -> float:
-        """Work of a row that is kept, by what its operator told, with what it costs outside the operator."""
+        """Work of a kept row, as measured by its operator, plus its cost outside the operator."""
         return self.known.cost_s + self.batches.outside_s
 
     @property
     def length_s(self) -> float:
-        """Work of a row that is kept, by the length of batches, less what a batch takes however few rows it has."""
+        """Work of a kept row, by the length of batches without their overhead."""
         return self.batches.row_span_s
 
     def fits(self, share: float, spare: float = SPARE) -> Fits | None:
-        """Up to how many rows of a batch a plan that keeps this share is right; None if that is not known."""
+        """The number of rows up to which a plan with this share is valid; None if unknown."""
         batches = self.batches
-        # Rows that were kept may be cheaper than those that come.
+        # Kept rows may be cheaper than incoming ones.
         whole_s = (batches.costs.reach * batches.costs.mean_s + batches.outside_s) / batches.capacity
         row_s = self.length_s * max(share, LEAST_SHARE) if share < 1.0 else max(self.length_s, whole_s)
         return batches.fits(1.0 / row_s, spare) if row_s > 0.0 else None
 
     @property
     def held(self) -> bool:
-        """Whether shedding shortens its waits, and they would not end otherwise."""
+        """Whether shedding shortens its waits, which would not end otherwise."""
         return not (self.batches.out_of_reach or self.batches.history.catching_up)
 
 
 class Choice(NamedTuple):
-    """What to keep of a query."""
+    """Keep shares of a query."""
 
     table: KeepTable | None  #: None keeps everything
-    share: float  #: of its rows that is expected to be kept
-    moved: bool  #: whether it is worth a new plan
+    share: float  #: share of its rows that is expected to be kept
+    moved: bool  #: whether it requires a new plan
 
 
 class Sharing(Protocol):
-    """A rule by which queries share the work that fits."""
+    """A rule for sharing the work that fits."""
 
     @property
     def name(self) -> str:
@@ -278,19 +278,19 @@ class Sharing(Protocol):
         """Work a second that the budget must cover before it ends."""
 
     def choose(self, name: str, present: Mapping[str, Member], budget: WorkBudget) -> Choice:
-        """What to keep of one of the queries present, within the budget."""
+        """Keep shares of one of the active queries, within the budget."""
 
 
 def told(present: Mapping[str, Member]) -> bool:
-    """Whether every query has an operator that tells how long it worked."""
+    """Whether every query has an operator that reports its work."""
     return all(member.known.measured for member in present.values())
 
 
 def row_costs_s(present: Mapping[str, Member]) -> dict[str, float]:
-    """Work of a row of each query: as operators tell, or, unless all of them do, by the length of batches.
+    """Work of a row of each query: as operators report or, unless all of them do, by the length of batches.
 
-    Lengths of batches that run side by side add up to more than the time there is. That is a factor common to all,
-    which neither the order of queries nor the share that fits depends on.
+    Lengths of concurrent batches sum to more than the elapsed time. This common factor affects neither the order of
+    queries nor the share that fits.
     """
     by_operator = told(present)
     return {name: one.cost_s if by_operator else one.length_s for name, one in present.items()}

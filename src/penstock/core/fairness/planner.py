@@ -1,19 +1,19 @@
-r"""A planner for queries that share one application: their results are to rest on equal shares of their sources.
+r"""A planner for queries that share one application, so that results are based on equal shares of their sources.
 
-Of query $q$ with importance $w_q$, the gate keeps a share $x_{qs}$ of what source $s$ brings. Its source information
+Of query $q$ with importance $w_q$, the gate keeps a share $x_{qs}$ of the rows of source $s$. Its source information
 content (`core.fairness.sic`) is then $\frac{1}{|S_q|}\sum_s x_{qs}$, and with rates $r_{qs}$ and a cost of $c_q$ a row
 it takes $c_q \sum_s r_{qs} x_{qs}$ of work a second. Within the work that fits (`core.fairness.work_budget`) the
-poorest query is to be as rich as can be, then the next (THEMIS, section 5; `core.fairness.max_min` solves it exactly,
-by work instead of tuples):
+planner maximizes the poorest query, then the next (THEMIS, section 5; `core.fairness.max_min` solves it exactly, by
+work instead of tuples):
 
 $$\max \min_q \frac{1}{w_q |S_q|} \sum_s x_{qs} \qquad\text{subject to}\qquad
 \sum_q c_q \sum_s r_{qs}\,x_{qs} \le B$$
 
-Rows that must be kept are paid for first, and count. Importance is ours: a query of importance 2 gets twice the share,
-up to all of it.
+Must-keep rows are paid for first, and count. Importance is not in the paper: a query of importance 2 gets twice the
+share, up to all of it.
 
-Inside a query either all sources are kept alike, or those first that bring the most SIC for their work, as the paper
-has it. The second makes the most of the work, and starves a join of its busy side.
+Inside a query either all sources have the same keep share, or those with the most SIC for their work come first, as in
+the paper. The second gives the most SIC, but sheds the busy side of a join.
 """
 
 import copy
@@ -32,9 +32,9 @@ from penstock.core.fairness.work_budget import WorkBudget
 from penstock.messages.plan import Effect, Plan, RowSic
 from penstock.messages.report import Report
 
-#: Rates that differ by less than this share from what rows say they carry make no new plan.
+#: Rates that differ by less than this share from those behind the SIC of rows make no new plan.
 SIC_BAND = 0.1
-#: A query whose batches take this share of the time does not pause between them.
+#: A query whose batches take this share of the time has no pauses.
 WITHOUT_PAUSE = 0.9
 
 
@@ -47,7 +47,7 @@ class FairPlanner:
     >>> def report(number, name, rows):
     ...     return Report(sequence=number, start_s=2.0 * number, end_s=2.0 * number + 2.0, rows_in=rows, rows_kept=rows,
     ...                   busy_s=1.0, boxes={"events": {"rows_in": rows, "rows_out": rows, "busy_s": 0.0}})
-    >>> for number in range(3):  # rows of both wait for 2 s; what of that is fixed is not known yet
+    >>> for number in range(3):  # rows of both wait for 2 s; the fixed part is unknown
     ...     for name, rows in (("free", 100), ("paying", 50)):
     ...         plan = planner.decide(name, report(number, name, rows), now_s=2.0 * number + 2.0)
     >>> [round(planner.plan(name).gate("source").keep[0], 2) for name in ("free", "paying")]
@@ -65,22 +65,22 @@ class FairPlanner:
         salt: int = 0,
         acts: bool = True,
     ) -> None:
-        """Hold all queries to the target, with rows that carry their SIC by windows of this length.
+        """Hold all queries to the target, with the SIC of rows by windows of this length.
 
-        In a dry run nobody `acts` on plans, and waits say nothing about them.
+        In a dry run plans do not act (`acts` is false), so waits do not depend on them.
         """
-        self.rule = BySource(policy) if isinstance(policy, str) else policy  #: by which queries share what fits
+        self.rule = BySource(policy) if isinstance(policy, str) else policy  #: the rule for sharing the work that fits
         self.salt, self.window_s, self.target_s = salt, window_s, target_s
         self.budget = WorkBudget(target_s, acts=acts)
         self.members: dict[str, Member] = {}  #: by name
 
     def join(self, name: str, terms: Terms) -> None:
-        """Add a query; one that took part before starts over without knowledge."""
+        """Add a query; a former one starts over without knowledge."""
         batches = Knowledge(MeanQueueLatency(self.target_s), triggered=False)
         self.members[name] = Member(terms, SharedKnowledge(terms.sources, self.window_s), batches)
 
     def leave(self, name: str) -> None:
-        """The query has ended: from now on the others share what there is."""
+        """The query has ended: the others share its capacity."""
         self.members[name].known.forget()
 
     def plan(self, name: str) -> Plan | None:
@@ -92,7 +92,7 @@ class FairPlanner:
         return self.members[name].alarms
 
     def decide(self, name: str, report: Report, now_s: float) -> Plan | None:
-        """A plan for the query's next batch, or None to go on with the one in force."""
+        """A plan for the query's next batch, or None to keep the current one."""
         own = self.members[name]
         own.learn(report)
         if not own.known.ready:
@@ -118,11 +118,11 @@ class FairPlanner:
         return own.plan
 
     def save(self, name: str) -> dict[str, Any]:
-        """What is learned of a query so far, and of all together."""
+        """The learned state of a query, and of all together."""
         return saved(self._settings(name), **self._learned(name), budget=self.budget)
 
     def restore(self, name: str, state: Mapping[str, Any], now_s: float) -> None:
-        """Take over what `save` gave; of what is common to all queries, what was learned last."""
+        """Restore the state of `save`; of the common state, the newest is used."""
         budget = copy.copy(self.budget)
         restored(state, self._settings(name), **self._learned(name), budget=budget)
         if self.budget.seen_s < budget.seen_s <= now_s:
@@ -137,7 +137,7 @@ class FairPlanner:
         return {"known": own.known, "batches": own.batches, "in_force": own.in_force}
 
     def recall(self, name: str, reports: Sequence[Report], now_s: float) -> Plan | None:
-        """Learn from reports of an earlier run; a plan that says what fits, or None if that is not known.
+        """Learn from reports of an earlier run; returns a plan with the rows that fit, or None if unknown.
 
         It sheds nothing, and rows carry the same SIC as then.
         """
@@ -158,7 +158,7 @@ class FairPlanner:
         )
 
     def release(self, name: str, version: int, now_s: float, note: str) -> Plan | None:
-        """A plan that keeps everything, for a query that stands still; it takes no part until its next report."""
+        """A plan that keeps everything, for an idle query, which is inactive until its next report."""
         own = self.members[name]
         own.known.forget()
         if own.plan is None or not own.plan.gates:
@@ -176,13 +176,13 @@ class FairPlanner:
         return own.plan
 
     def _present(self, name: str, report: Report) -> dict[str, Member]:
-        """Who takes part, by the clock that batches go by: with Spark Connect that is not the one here."""
+        """The active queries, by the clock of batches, which with Spark Connect is not the local one."""
         return {
             one: member for one, member in self.members.items() if one == name or member.known.present(report.end_s)
         }
 
     def _follow(self, present: Mapping[str, Member], now_s: float) -> None:
-        """Move the budget to what the queries present tell."""
+        """Update the budget from the active queries."""
         by_length, before = not told(present), self.budget.per_s
         if self.budget.by_length is not None and by_length is not self.budget.by_length:
             self.budget.convert(_rate_of_exchange(present, by_length=by_length))
@@ -198,7 +198,7 @@ class FairPlanner:
                 for name, member in present.items()
             ),
             comes_per_s=sum(costs_s[name] * sum(member.known.rates.values()) for name, member in present.items()),
-            # By length, a query whose batches follow each other without a pause could do nothing but work on rows.
+            # By length, a query whose batches have no pauses only processes rows.
             pace_per_s=sum(member.known.at_work for member in present.values() if member.known.at_work >= WITHOUT_PAUSE)
             if by_length
             else max(member.known.pace_per_s for member in present.values()),
@@ -210,7 +210,7 @@ class FairPlanner:
             self.budget.per_s = before
 
     def _carried(self, member: Member) -> list[float]:
-        """What a row of each source carries; a source that brought nothing yet is taken to bring one row a window."""
+        """The SIC of a row of each source; a source without rows is assumed to have one row per window."""
         rows = [max(rate * self.window_s, 1.0) for rate in member.known.rates.values()]
         return [source_sic(one, len(rows)) for one in rows]
 
@@ -224,7 +224,7 @@ class FairPlanner:
         return found
 
     def _reasons(self, name: str, report: Report, present: Mapping[str, Member]) -> list[str]:
-        """Why rows wait too long, where that is known."""
+        """The reason of long waits, if known."""
         own = self.members[name]
         found = []
         if own.known.wait_s > self.target_s >= own.known.queued_s:
@@ -255,12 +255,12 @@ class FairPlanner:
 
 
 def _done_per_s(member: Member) -> float:
-    """Work that was done a second: in operators, and for the same rows outside them."""
+    """Work done a second: in operators, and for the same rows outside them."""
     return member.known.busy_per_s + member.batches.outside_s * member.known.kept_per_s
 
 
 def _rate_of_exchange(present: Mapping[str, Member], *, by_length: bool) -> float | None:
-    """What work told by operators is by the length of batches, or the other way; None if no query tells both."""
+    """The ratio of work by operators to work by the length of batches, or the inverse; None if no query has both."""
     both = [member for member in present.values() if member.cost_s > 0.0 and member.length_s > 0.0]
     told, lengths = (sum(one.known.kept_per_s * getattr(one, kind) for one in both) for kind in ("cost_s", "length_s"))
     if told <= 0.0 or lengths <= 0.0:
@@ -269,7 +269,7 @@ def _rate_of_exchange(present: Mapping[str, Member], *, by_length: bool) -> floa
 
 
 def _carries_else(plan: Plan | None, sic: RowSic) -> bool:
-    """Whether rows are to carry something else than the plan in force says."""
+    """Whether the SIC of rows differs from the current plan."""
     carried = None if plan is None else plan.sic_at(SOURCE)
     if carried is None:
         return True

@@ -1,9 +1,9 @@
 """Meets decided rates of queries although the rows of a batch never match them.
 
-Sources tick unevenly: in one batch a query has no rows, in the next twice as many. So each query is owed SIC: its rate
-for the time passed, less what was kept. The work that fits a batch goes to those owed the most time of their rate, by
-water level (`penstock.core.fairness.max_min`), and is used up as long as there are rows, beyond what is owed if need
-be.
+Sources are uneven: in one batch a query has no rows, in the next twice as many. So each query has a service debt in
+SIC: its rate times the elapsed time, minus the kept SIC. The work that fits a batch goes to the queries with the
+largest debt relative to their rate, by water level (`penstock.core.fairness.max_min`). Work beyond all debts is also
+used while there are rows.
 """
 
 import numpy as np
@@ -13,16 +13,16 @@ from penstock.core.fairness.max_min import fill
 
 Floats = NDArray[np.float64]
 
-#: A query is owed, or owes, no more than so many seconds of its rate: debts that could not be met are let go.
+#: The maximum debt or credit of a query, in seconds of its rate; larger debts are forgiven.
 MOST_OWED_S = 2.0
-#: Rates below this share of the mean still weigh as much, or room that nobody is owed would never be theirs.
+#: The minimum weight of a rate, as a share of the mean, so that queries with low rates also get free capacity.
 _LEAST_RATE = 1e-6
 #: SIC below this is rounding.
 _NOTHING = 1e-15
 
 
 class ServiceDebt:
-    """What queries are owed, and who is served in a batch.
+    """Debts to queries, and the queries to serve in a batch.
 
     Two queries have the same rate, and one has nothing to give at first:
 
@@ -33,7 +33,7 @@ class ServiceDebt:
     """
 
     def __init__(self, queries: int) -> None:
-        """Nobody is owed anything."""
+        """Start without debts."""
         self._owed = np.zeros(queries)
 
     def serve(self, due: Floats, elapsed_s: float, sic: Floats, work: Floats, room: float) -> Floats:
@@ -42,8 +42,8 @@ class ServiceDebt:
         Args:
             due: SIC of each query that is due for a batch of this length.
             elapsed_s: Its length.
-            sic: What its rows bring.
-            work: What they take.
+            sic: SIC of its rows.
+            work: Work of its rows.
             room: Work that fits.
         """
         self._owe(due, elapsed_s)
@@ -54,7 +54,7 @@ class ServiceDebt:
         return shares
 
     def _owe(self, due: Floats, elapsed_s: float) -> None:
-        """Add what is due. What all are owed alike is nobody's debt: room was not as expected."""
+        """Add the SIC that is due. A debt common to all is removed: capacity was not as expected."""
         owed = self._owed + due
         total = float(due.sum())
         if total > _NOTHING:

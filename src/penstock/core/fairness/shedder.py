@@ -1,4 +1,4 @@
-"""What a node's shedder is asked and answers, the same for every policy.
+"""The interface of a node's shedder, the same for every policy.
 
 A node calls `select` once every shedding interval with all that waits in its input buffer, the work it can do until the
 next call, and the SIC of its queries from coordinators. The answer says how many tuples of each batch are kept; the
@@ -9,7 +9,7 @@ rest is shed. Everything is flat arrays, so that a node with thousands of batche
 - `capacity` is in the unit of `Buffer.work`, by default tuples;
 - `known.sic[q]` is the query's SIC in the last message of its coordinator, NaN before the first; messages are late.
 
-The work of what is kept never exceeds `capacity`. A buffer within capacity is kept whole, whatever the policy.
+The work of kept tuples never exceeds `capacity`. Every policy keeps a buffer within capacity whole.
 """
 
 from typing import Protocol
@@ -44,7 +44,7 @@ class RandomShedder:
     name = "random"
 
     def __init__(self, seed: int = 0) -> None:
-        """Calls differ, and are the same again with the same seed."""
+        """Calls differ, and repeat with the same seed."""
         self._seed = seed
         self._calls = 0
 
@@ -56,7 +56,7 @@ class RandomShedder:
 
 
 class BalanceSicShedder:
-    """The paper's: Algorithm 1 with the projection of section 6, by tuples, whatever work each takes.
+    """The paper's: Algorithm 1 with the projection of section 6, by tuples, regardless of their work.
 
     >>> shedder = BalanceSicShedder()
     >>> shedder.select(Buffer.of([0, 1], [80, 80], 1e-3), 100, Known.of([0.3, 0.26]), 0.0).kept.tolist()
@@ -72,7 +72,7 @@ class BalanceSicShedder:
         self._calls = 0
 
     def select(self, buffer: Buffer, capacity: float, known: Known, now_s: float) -> Decision:  # noqa: ARG002 - no memory
-        """Project, climb. If tuples differ in work, capacity is the tuples it takes at their mean work."""
+        """Run Algorithm 1. If tuples differ in work, capacity is converted to tuples by their mean work."""
         self._calls += 1
         count = int(buffer.tuples.sum())
         total = buffer.total_work

@@ -1,8 +1,8 @@
-r"""Source information content (SIC): how much of its sources a result rests on, whatever the query computes.
+r"""Source information content (SIC): the share of its sources that a result is based on, for any query.
 
-A source time window (STW) is longer than a tuple's way from source to result. In it, source $s$ of a query with
-$|S|$ sources makes $|T_s|$ tuples, all equally important. An operator that takes in tuples at once and puts some out
-passes on what it took in, and a query's SIC is what comes out at its end (THEMIS, equations 1, 3 and 4):
+A source time window (STW) is longer than the latency from source to result. In it, source $s$ of a query with $|S|$
+sources produces $|T_s|$ tuples, all equally important. An operator's output carries the SIC of its input, and a query's
+SIC is the SIC of its results (THEMIS, equations 1, 3 and 4):
 
 $$t^s_{SIC} = \frac{1}{|T_s|\,|S|}, \qquad
 t^{out}_{SIC} = \frac{\sum_{t \in T_{in}} t_{SIC}}{|T_{out}|}, \qquad
@@ -24,7 +24,7 @@ _ON_THE_EDGE = 1e-9
 
 
 def source_sic(tuples_in_window: float, sources: int) -> float:
-    """SIC of one tuple of a source that makes so many in a source time window (equation 1).
+    """SIC of one tuple of a source with this many in a source time window (equation 1).
 
     >>> source_sic(tuples_in_window=4, sources=2), source_sic(tuples_in_window=2, sources=2)
     (0.125, 0.25)
@@ -64,13 +64,13 @@ class SourceTimeWindow:
         self._sum += amount
 
     def total(self, now_s: float) -> float:
-        """The sum over the window that ends now. Time only goes on: what has left the window is forgotten."""
+        """The sum over the window that ends now. Time must not decrease: older amounts are forgotten."""
         now = now_s / self.slide_s
         oldest = now - self.stw_s / self.slide_s
         while self._slides and self._slides[0][0] <= oldest + _ON_THE_EDGE:
             self._sum -= self._slides.popleft()[1]
         if not self._slides:
-            self._sum = 0.0  # and with it what rounding has left
+            self._sum = 0.0  # including rounding errors
             return 0.0
         slide, amount = self._slides[0]
         return self._sum - amount * max(oldest - (slide - 1), 0.0)

@@ -1,25 +1,25 @@
-r"""How much work a second an application is given, so that rows of all its queries wait no longer than the target.
+r"""The work a second of an application with which the waits of all its queries meet the target.
 
-Nobody tells the capacity of an application. Its pace is the most work that was done a second recently, or the pace of
-operators while they work if that is higher. With it, what is done a second by batches of the length $T$ says what the
-overhead $o$ of a batch is, and that says what batches of the length $T^*$ get done, in which rows wait as long as they
-should (`core.control.capacity`). Queries share task slots, so a line through batches would not tell pace and overhead
-apart: the work of others is in the length of each.
+The capacity of an application is unknown. Its pace is the recent maximum of work done a second, or the pace of
+operators while they work if that is higher. The work that batches of length $T$ complete a second then gives the
+overhead $o$ of a batch, and the overhead gives the work of batches of length $T^*$, in which waits equal the target
+(`core.control.capacity`). Queries share task slots, so a line through batches cannot separate pace and overhead: the
+length of each batch includes the work of others.
 
-The budget goes half way there, once a cycle. Where $T = T^*$ it stays, whatever is wrong with the pace. Where nearly
-all of the pace is used, hardly any overhead shows, so while rows wait too long the budget is $W \sqrt{T^* / T}$ at
-most, for work $W$ that is done. And plans may let through more work than they were given, because they choose the rows
-that seem to cost least: what was done over what was planned, recently, is allowed for.
+The budget moves half of the way, once a cycle. At $T = T^*$ it stays, even with a wrong pace. If nearly all of the pace
+is used, hardly any overhead shows, so while rows wait too long the budget is at most $W \sqrt{T^* / T}$, for the work
+$W$ done. Plans may keep more work than the budget, because they select the rows that seem cheapest: the recent ratio of
+done to planned work corrects for it.
 
-A batch that was too long lets too much wait for the next one, so until batches are short again less is kept: the share
-$T^* / T$ of the budget. Without it a single long batch would be felt for many. But where the overhead alone takes
-longer than the target, to shed more is to win little: half of the capacity is always given, which makes batches twice
-as long as their overhead. While rows that came before still wait, for a few cycles, it may be half of that.
+After a batch that was too long, too many rows wait for the next one. So until batches are short again less is kept: the
+share $T^* / T$ of the budget. Otherwise a single long batch would affect many. But if the overhead alone takes longer
+than the target, more shedding gains little: half of the capacity is always used, which makes batches twice as long as
+their overhead. While earlier rows still wait, for a few cycles, it may be half of that.
 
-As long as no wait exceeds the target there is no budget, and it ends when it covers all that comes.
+While no wait exceeds the target there is no budget, and it ends when it covers all incoming work.
 
-If no query can hold the target however much is shed, waits say nothing about the budget. There is none then, unless
-more work comes than can be done.
+If no query can hold the target even with shedding, waits do not determine the budget. There is none then, unless more
+work comes than capacity.
 """
 
 import math
@@ -30,19 +30,19 @@ from penstock.core.control.targets import AIM
 from penstock.core.settings import duration_s
 from penstock.messages.codec import Count, Flag, Number
 
-#: How far the budget goes at a time to where it should be.
+#: The step of the budget towards its goal.
 GAIN = 0.5
-#: The capacity that was seen is believed a little less every second: machines may get slower.
+#: The decay of the observed capacity per second, because machines may get slower.
 FORGET_PER_S = 0.003
-#: While waits are short more is tried, up to this share of what is done: machines may get faster.
+#: While waits are short more is tried, up to this share of the work done, because machines may get faster.
 TRY_SHARE = 0.05
 #: For a few cycles it may be this share of that, so that waiting rows are processed.
 DRAIN_SHARE = 0.5
-#: How fast it is learned by how much plans overshoot, and how far that may go.
+#: The learning rate of the overshoot of plans, and its limit.
 OVER_GAIN, LEAST_OVER, MOST_OVER = 0.1, 0.5, 2.0
-#: Half way at a time it never comes there quite.
+#: The tolerance of the goal, because steps of half the way never reach it.
 NEARLY = 1.1
-#: A slow start is over after so many cycles.
+#: A slow start is over after this many cycles.
 SOME_CYCLES = 4
 
 
@@ -51,7 +51,7 @@ class WorkBudget(Learned):
 
     >>> budget = WorkBudget(target_s=2.0)
     >>> budget.follow(0.0, wait_s=1.0, cycle_s=1.0, done_per_s=1.2, comes_per_s=1.2, pace_per_s=1.8)
-    >>> budget.per_s is None  # nobody waits too long
+    >>> budget.per_s is None  # no wait is too long
     True
     >>> budget.follow(1.0, wait_s=3.6, cycle_s=3.6, done_per_s=1.8, comes_per_s=3.0, pace_per_s=1.8)
     >>> round(budget.per_s, 3), round(budget.now_per_s, 3)  # twice the wait aimed at: half of the budget, for now
@@ -68,11 +68,11 @@ class WorkBudget(Learned):
     _low: Count
     _over: Number  # what is done over what was planned
     per_s: Number | None
-    in_vain: Flag  #: whether shedding has recently not made waits short enough
-    by_length: Flag | None  #: whether work is told by the length of batches, or by operators
+    in_vain: Flag  #: whether shedding has recently not shortened waits enough
+    by_length: Flag | None  #: whether work is measured by the length of batches, or by operators
 
     def __init__(self, target_s: float, *, acts: bool = True) -> None:
-        """Start without a budget; if it does not act, waits do not follow from it, nor it from waits."""
+        """Start without a budget; if it does not act, budget and waits do not depend on each other."""
         self._aim_s = AIM * duration_s("target_s", target_s)
         self._acts = acts
         self._capacity = self.seen_s = self._moved_s = 0.0
@@ -81,7 +81,7 @@ class WorkBudget(Learned):
 
     @property
     def now_per_s(self) -> float | None:
-        """What of the budget may be kept at the moment."""
+        """The part of the budget that may be used now."""
         if self.per_s is None:
             return None
         least = LEAST_SHARE if self.at_least else LEAST_SHARE * DRAIN_SHARE
@@ -89,11 +89,11 @@ class WorkBudget(Learned):
 
     @property
     def at_least(self) -> bool:
-        """Whether it has been, for some cycles, down to what is always given however long rows wait."""
+        """Whether it has been at its minimum for some cycles."""
         return self.per_s is not None and self._low >= SOME_CYCLES
 
     def convert(self, rate: float | None) -> None:
-        """From now on work is told in another unit, of which there are so many to one; None: nobody knows how many.
+        """Convert to another unit of work by this factor; None: the factor is unknown.
 
         >>> budget = WorkBudget(target_s=2.0)
         >>> budget.follow(1.0, wait_s=3.6, cycle_s=1.8, done_per_s=1.8, comes_per_s=3.0, pace_per_s=1.8)
@@ -119,7 +119,7 @@ class WorkBudget(Learned):
         queries: int = 1,
         in_vain: bool = False,
     ) -> None:
-        """Process how it goes.
+        """Process measurements.
 
         Args:
             now_s: The time.
@@ -127,9 +127,9 @@ class WorkBudget(Learned):
             cycle_s: The longest time from batch to batch.
             done_per_s: Work that was done a second.
             comes_per_s: Work that came a second.
-            pace_per_s: Work that operators got done a second while they worked.
-            queries: How many share the slots; 1 if their paces tell already what others leave them.
-            in_vain: Whether shedding makes no wait short enough.
+            pace_per_s: Work that operators completed a second while they worked.
+            queries: The number that share the slots; 1 if their paces already include the work of others.
+            in_vain: Whether shedding shortens no wait enough.
         """
         remembered = self._capacity * (1.0 - FORGET_PER_S) ** max(now_s - self.seen_s, 0.0)
         self._capacity, self.seen_s = max(remembered, done_per_s, pace_per_s), now_s

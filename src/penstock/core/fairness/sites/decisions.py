@@ -1,4 +1,4 @@
-"""The planner of a site as the loop asks it: before each batch, by what came and by what peers have sent."""
+"""The planner of a site for the loop: before each batch, by incoming rows and peer updates."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class SiteDecisions:
     """
 
     def __init__(self, planner: SitePlanner, policy: str) -> None:
-        """Ask this planner, and sign plans by this policy."""
+        """Use this planner, and sign plans with this policy."""
         self._planner, self._policy = planner, policy
 
     @property
@@ -42,7 +42,7 @@ class SiteDecisions:
         return self._planner.alarms
 
     def decide(self, report: Report, now_s: float) -> Plan:
-        """What to keep of a batch."""
+        """Keep shares of a batch."""
         rows = {name: one.rows_in for name, one in report.places.items()}
         if report.elapsed_s:
             shares = self._planner.decide(rows, report.elapsed_s, report.peers, waited=report.backlog_rows > 0)
@@ -69,7 +69,7 @@ class SiteDecisions:
         return saved(self._policy, **self._parts)
 
     def restore(self, state: Mapping[str, Any], now_s: float) -> None:
-        """Take over what `save` gave."""
+        """Restore the state of `save`."""
         del now_s
         restored(state, self._policy, **self._parts)
 
@@ -79,7 +79,7 @@ class SiteDecisions:
         return {"outside": self._planner.outside, **times}
 
     def recall(self, reports: Sequence[Report], now_s: float) -> Plan | None:
-        """Nothing: each batch has a plan of its own."""
+        """Nothing: each batch has its own plan."""
 
     def release(self, version: int, now_s: float, note: str) -> Plan:
         """A plan that keeps every row."""

@@ -1,12 +1,11 @@
-r"""What a site knows of the others, by their latest news, and for how long it believes it.
+r"""Peer updates: the latest of each site, and their expiry.
 
-Of a query, other sites have told parts $p_s$ and what they give of them, $g_s$. Their SIC is $\sum_s p_s g_s$. What is
-not told is not zero: of that part the site assumes what it gives itself, so without any news it is fair among its own
-queries by its own shares alone.
+For a query, other sites have sent parts $p_s$ and their shares $g_s$. Their SIC is $\sum_s p_s g_s$. For the missing
+part the site assumes its own share, so without any update it is fair among its own queries.
 
-Age is counted from when news arrive, by the site's own clock: clocks of other sites play no role. News that are not
-newer than the last of the same site are ignored; once those have expired, any are taken, so a message with a sequence
-out of this world silences a site for no longer than that.
+Age is counted from the arrival of an update, by the site's own clock; clocks of other sites play no role. Updates that
+are not newer than the last of the same site are ignored. After that one has expired, any update is accepted, so a
+forged sequence silences a site only for that time.
 """
 
 from collections import Counter, defaultdict
@@ -29,7 +28,7 @@ class _Heard:
 
 
 class Peers:
-    """The latest news of each query from each other site.
+    """The latest update of each query from each other site.
 
     >>> peers = Peers(expiry_s=10.0)
     >>> news = News("west", "cov", give=0.4, part=0.5, sic=None, epoch=1, sequence=7, time_s=0.0)
@@ -41,17 +40,17 @@ class Peers:
     Known(part=0.0, sic=0.0, sites=0)
 
     Attributes:
-        ignored: How many news were ignored, by why.
+        ignored: The number of ignored updates, by reason.
     """
 
     def __init__(self, expiry_s: float, own_parts: dict[str, float] | None = None) -> None:
-        """Believe news for `expiry_s`; `own_parts` says which share of each query's sources is read here."""
+        """Keep updates for `expiry_s`; `own_parts` is the share of each query's sources that is read here."""
         self._expiry_s, self._own_parts = expiry_s, own_parts or {}
         self._heard: defaultdict[str, dict[str, _Heard]] = defaultdict(dict)  # by query and site
         self.ignored: Counter[str] = Counter()
 
     def hear(self, news: News, now_s: float) -> Verdict:
-        """Take news, if they are newer than what is known and fit beside what other sites have told."""
+        """Accept an update if it is newer than the known one and consistent with those of other sites."""
         heard = self._believed(news.query, now_s)
         last = heard.get(news.site)
         verdict: Verdict = "taken"
@@ -66,12 +65,12 @@ class Peers:
         return verdict
 
     def known(self, query: str, now_s: float) -> Known:
-        """What others give a query, as far as it is known now."""
+        """The current SIC of a query at other sites."""
         told = [one.news for one in self._believed(query, now_s).values()]
         return Known(sum((one.part for one in told), 0.0), sum((one.part * one.give for one in told), 0.0), len(told))
 
     def sic(self, query: str, now_s: float) -> float | None:
-        """The SIC measured on the query's results, if the site of its root has told it."""
+        """The SIC measured on the query's results, if the site of its root has sent it."""
         found = [one for one in self._believed(query, now_s).values() if one.news.sic is not None]
         return max(found, key=lambda one: one.at_s).news.sic if found else None
 
@@ -81,7 +80,7 @@ class Peers:
         return third + self._own_parts.get(news.query, 0.0)
 
     def _believed(self, query: str, now_s: float) -> dict[str, _Heard]:
-        """What was heard of a query and has not expired, by site."""
+        """Unexpired updates of a query, by site."""
         heard = self._heard[query]
         for site in [site for site, one in heard.items() if now_s - one.at_s > self._expiry_s]:
             del heard[site]

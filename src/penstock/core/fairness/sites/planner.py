@@ -1,12 +1,12 @@
-"""Plans for one site of a federation: what it keeps of each input, from its own measurements and the others' news.
+"""Plans for one site of a federation: keep shares of each input, from its own measurements and peer updates.
 
-Rows that come from other sites have cost work already and are few: they are kept while there is work left for them.
-What remains is shared among the site's own sources by `fair_shares`. Shares go some of the way to where they should be
-at each batch, because several sites answer the same news at the same time. A batch's rows never come as the mean does,
-so a batch is kept by what its queries are owed (`core.fairness.service_debt`), within the work that fits it.
+Rows from other sites have already cost work and are few: they are kept while capacity is left. `fair_shares` divides
+the rest among the site's own sources. Shares move only part of the way at each batch, because several sites respond to
+the same updates at the same time. The rows of a batch differ from the mean, so a batch is kept by the service debt of
+its queries (`core.fairness.service_debt`), within the work that fits.
 
-Each fragment has a capacity (`core.control.capacity`), and so has all the rest of a batch: what each row adds is its
-cost, and the overheads together leave the work that fits.
+Each fragment has a capacity model (`core.control.capacity`), and so has the rest of a batch: the time per row is its
+cost, and the overheads reduce the work that fits.
 """
 
 import math
@@ -24,14 +24,14 @@ from penstock.messages.report import Known, Report
 
 Policy = Literal["balance", "random"]
 
-#: How far shares go towards where they should be: at most this share of the way at a batch, and all of it in no less
-#: than this share of the window, or short batches would answer news that say nothing yet of the last answer.
+#: The maximum step of shares towards their goal per batch, and the minimum time of the whole way as a share of the
+#: window, or short batches would respond to updates from before the last step.
 STEP, SETTLE = 0.5, 0.25
-#: As long as it is in doubt whether shedding makes batches shorter, everything is kept after so many batches, and again
-#: after twice as many each time. It is in doubt if the standard error of what is fixed is more than this share of the
-#: time from batch to batch.
+#: While it is uncertain whether shedding shortens batches, everything is kept after this many batches, and again after
+#: twice as many each time. It is uncertain if the standard error of the overhead is more than this share of the time
+#: from batch to batch.
 FIRST_TRY, IN_DOUBT = 4, 0.05
-#: What counts as fixed of the time inside and outside fragments as long as there is no more to go by.
+#: The fixed share of the time inside and outside fragments until more is known.
 FIXED_INSIDE, FIXED_OUTSIDE = 0.5, 0.8
 
 
@@ -54,7 +54,7 @@ class SiteQuery:
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """What a site keeps of a batch."""
+    """Keep shares of a batch at a site."""
 
     keep: dict[str, float]  #: the share of rows that each input keeps
     sic: dict[str, float]  #: the SIC of a row of each source
@@ -62,7 +62,7 @@ class Shares:
 
 
 class SitePlanner:
-    """Learns rates and costs of a site's inputs and decides what each batch keeps.
+    """Learns rates and costs of a site's inputs and decides the keep shares of each batch.
 
     With a capacity of 100 rows a second and twice as many:
 
@@ -91,7 +91,7 @@ class SitePlanner:
         Args:
             inputs: By name.
             queries: By name.
-            rows_per_s: How many rows a second the site can take; None: as many as fit into `busy_share` of its time.
+            rows_per_s: Capacity in rows a second; None: as many as fit into `busy_share` of its time.
             busy_share: Seconds of work in a second, at most.
             window_s: The source time window, over which rates are measured.
             policy: `balance`, or `random` for a shedder that knows of no query.
@@ -102,13 +102,13 @@ class SitePlanner:
         self._window_s, self._policy = window_s, policy
         self._recent: deque[tuple[float, Counter[str]]] = deque()
         self._in_window: Counter[str] = Counter()
-        #: What was learned of the time that batches take: by fragment, and outside all of them.
+        #: The learned times of batches: by fragment, and outside all of them.
         self.times = {one.fragment: Capacity(FIXED_INSIDE) for one in self._inputs.values()}
         self.outside = Capacity(FIXED_OUTSIDE)
         self._elapsed_s = self._took_s = 0.0  # of the last batch
-        self._shed_for, self._try_after = 0, FIRST_TRY  # batches that were shed of, and after how many all are kept
+        self._shed_for, self._try_after = 0, FIRST_TRY  # batches with shedding, and those before a try without
         self._give: dict[str, float] = {}
-        self._spare = 0.0  # work that earlier batches had room for
+        self._spare = 0.0  # capacity that earlier batches did not use
         self._debt = ServiceDebt(sum(part > 0.0 for part in self.parts.values()))
 
     @property
@@ -130,7 +130,7 @@ class SitePlanner:
         return (line,)
 
     def waiting(self, rows: Mapping[str, int]) -> Shares:
-        """All of a batch whose rows have waited, for a time unknown: nothing says that they are too many."""
+        """Keep all of a batch whose rows have waited for an unknown time: they may not be too many."""
         counts = {name: max(rows.get(name, 0) / self._window_s, 0.0) for name in self._inputs}
         self._give = {query: 1.0 for query, part in self.parts.items() if part}
         return Shares(dict.fromkeys(self._inputs, 1.0), self._sic(counts), dict(self._give))
@@ -138,13 +138,13 @@ class SitePlanner:
     def decide(
         self, rows: Mapping[str, int], elapsed_s: float, known: Mapping[str, Known], *, waited: bool = False
     ) -> Shares:
-        """What to keep of a batch.
+        """Keep shares of a batch.
 
         Args:
             rows: Rows in, by input.
             elapsed_s: Time over which they came.
-            known: What other sites give, by query.
-            waited: Whether they waited because the site was stopped, and are not to be thinned for their age.
+            known: SIC at other sites, by query.
+            waited: Whether they waited because the site was stopped, and must not be thinned by age.
         """
         elapsed_s = self._elapsed_s = max(elapsed_s, 1e-3)
         rates = self._rates(rows, elapsed_s)
@@ -165,7 +165,7 @@ class SitePlanner:
             served = dict.fromkeys(give, 1.0)
         elif self._policy == "balance":
             served = self._served(rows, sic, elapsed_s, budget)
-        # What came over more than a window is too much for one: it is thinned, for freshness.
+        # Rows of more than a window are too many for one: they are thinned, for freshness.
         fresh = 1.0 if waited else min(1.0, self._window_s / elapsed_s)
         keep = {
             name: served[one.query] * (fresh if work[name] else 1.0) if one.source else passed
@@ -176,9 +176,9 @@ class SitePlanner:
     def _served(
         self, rows: Mapping[str, int], sic: Mapping[str, float], elapsed_s: float, budget: float
     ) -> dict[str, float]:
-        """The share to keep of this batch, so that over time each query is given its share.
+        """The keep share of this batch, so that each query gets its share over time.
 
-        What a batch does not use of its room is left for the next ones, up to a window's.
+        Unused capacity of a batch is left for the next ones, up to that of a window.
         """
         if min(self._give.values(), default=1.0) >= 1.0:
             self._spare = 0.0
@@ -209,14 +209,14 @@ class SitePlanner:
         self.outside.learn(sum(box.rows_in for box in report.boxes.values()), report.overhead_s)
 
     def _cost(self, fragment: str) -> float:
-        """Work on a row: rows themselves where capacity is given in rows, else seconds, 0 until they are known."""
+        """Work on a row: 1 if capacity is given in rows, otherwise seconds, 0 until known."""
         if self._rows_per_s is not None:
             return 1.0
         return self.times[fragment].unit_s + self.outside.unit_s if self.times[fragment].batches else 0.0
 
     @property
     def _fixed_s(self) -> float:
-        """What a batch takes however few rows it has."""
+        """The time of a batch without rows."""
         return sum(one.overhead_s for one in self.times.values() if one.batches) + self.outside.overhead_s
 
     def _budget(self, elapsed_s: float) -> float:
@@ -225,7 +225,7 @@ class SitePlanner:
         return work_per_s(self._busy_share, self._fixed_s, self._busy_share * elapsed_s)
 
     def _tries(self, give: dict[str, float]) -> bool:
-        """Whether to keep everything for once, because nobody knows whether shedding makes batches shorter."""
+        """Whether to keep everything once, because it is unknown whether shedding shortens batches."""
         if self._rows_per_s is not None or min(give.values(), default=1.0) >= 1.0:
             self._shed_for, self._try_after = 0, FIRST_TRY
             return False
@@ -271,7 +271,7 @@ class SitePlanner:
         return found
 
     def _towards(self, wanted: dict[str, float], demands: Mapping[str, Demand], budget: float) -> dict[str, float]:
-        """Some of the way from the last shares, but never more than the budget."""
+        """A step from the last shares, within the budget."""
         stay = 1.0 - min(self._elapsed_s / (SETTLE * self._window_s), STEP)
         step = {query: share + stay * (self._give.get(query, share) - share) for query, share in wanted.items()}
         work = sum(demands[query].work * share for query, share in step.items())
@@ -280,7 +280,7 @@ class SitePlanner:
 
 
 def _parts(inputs: Mapping[str, SiteInput], queries: Mapping[str, SiteQuery]) -> dict[str, float]:
-    """The share of each query's sources that the inputs are."""
+    """The share of each query's sources among the inputs."""
     own = dict.fromkeys(queries, 0)
     for one in inputs.values():
         own[one.query] += one.source

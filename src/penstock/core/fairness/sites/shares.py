@@ -1,20 +1,20 @@
-r"""Which share of its queries' rows a site keeps, given what other sites give: a weighted max-min over its own work.
+r"""Keep shares of a site's queries, given the shares of other sites: a weighted max-min over its own work.
 
-Keeping a share $g_q$ costs $g_q c_q$ of the site's budget $B$ and brings query $q$ to
+Keeping a share $g_q$ costs $g_q c_q$ of the site's budget $B$ and raises query $q$ to
 
 $$ \mathit{SIC}_q = k_q + g_q (1 - p_q) $$
 
-where others have told that they give $k_q$ of the part $p_q$ of its sources. The site raises the lowest
+where others give it $k_q$ for the part $p_q$ of its sources. The site raises the lowest
 $\mathit{SIC}_q / w_q$ until its budget is spent: all its queries rise to one level, except those that others hold above
-it and those that have all their rows. The others do the same at the same time, so what the site adds to $g_q$ counts
-once for each of the $n_q$ sites of the query: without that, all of them would lift a poor query at once, and then all
-of them drop it.
+it and those that have all their rows. The others do the same at the same time, so an addition to $g_q$ counts once for
+each of the $n_q$ sites of the query. Otherwise all of them would raise a poor query at once, and then all of them would
+lower it.
 
 $$ \mathit{SIC}_q + n_q (1 - p_q)\,\Delta g_q = \lambda w_q $$
 
-At one level the change is nothing, whatever $n_q$ is. That is the condition for the max-min of the whole federation,
-too, for budgets are never shared: no site could take work from a richer query for a poorer one. (THEMIS, sections 5 and
-6, with the SIC that others give in the place of the SIC of results.)
+At one level the change is 0 for any $n_q$. This is also the condition for the max-min of the whole federation, because
+budgets are never shared: no site can move work from a richer query to a poorer one. (THEMIS, sections 5 and 6, with the
+SIC that others give instead of the SIC of results.)
 """
 
 from collections.abc import Mapping
@@ -29,18 +29,18 @@ class Demand(NamedTuple):
     """A query that has sources at a site."""
 
     work: float  #: work a second if every row of these sources is kept
-    peers_sic: float = 0.0  #: what other sites give it
+    peers_sic: float = 0.0  #: its SIC at other sites
     peers_part: float = 0.0  #: the share of its sources that they have reported
     importance: float = 1.0  #: a query of importance 2 gets twice the SIC
-    peers: int = 0  #: how many sites have told
-    give: float = 0.0  #: the share that the site gives it so far
+    peers: int = 0  #: the number of sites with updates
+    give: float = 0.0  #: the current share at this site
 
 
 def fair_shares(demands: Mapping[str, Demand], budget: float) -> dict[str, float]:
     """The share of each query, of a budget of work a second.
 
-    Alone, two queries that cost the same get the same; a query that another site already gives half of its rows rests
-    until the others are there.
+    Without peers, queries get equal shares; a query that already has half of its rows at another site waits until the
+    others have reached its level.
 
     >>> fair_shares({"a": Demand(100.0), "b": Demand(300.0)}, budget=100.0)
     {'a': 0.25, 'b': 0.25}
@@ -60,7 +60,7 @@ def fair_shares(demands: Mapping[str, Demand], budget: float) -> dict[str, float
 
 
 def even_shares(demands: Mapping[str, Demand], budget: float) -> dict[str, float]:
-    """The random shedder: every row has the same chance, whatever its query.
+    """The random shedder: every row has the same chance, regardless of its query.
 
     >>> even_shares({"a": Demand(100.0), "b": Demand(300.0, peers_sic=0.5, peers_part=0.5)}, budget=100.0)
     {'a': 0.25, 'b': 0.25}
