@@ -1,4 +1,4 @@
-"""A guard's claim to a folder: by what it tells rows apart, so that no other guard uses its plans."""
+"""A guard's claim to a folder: the settings that identify rows, so that no other guard uses its plans."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -6,21 +6,21 @@ from typing import Any
 
 from penstock.errors import PenstockError
 
-#: What a claim says in a checkpoint of an earlier release, and what it is called now.
+#: Names of fields in claims of earlier releases, and their names now.
 _OLD_NAMES = {"salt": "seed"}
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What the file guard.json holds."""
+    """The content of the file guard.json."""
 
     name: str  #: of the guard, the query of a `Fair`, or the grouping
     key: tuple[str, ...] = ()  #: columns that identify rows; empty if there are none
     row: tuple[str, ...] = ()  #: columns that identify a row; empty for all of them
-    cost_column: str | None = None  #: the column with what a row costs, if the policy is told
-    seed: int = 0  #: what coins depend on
+    cost_column: str | None = None  #: the column with the cost of a row, if the policy uses one
+    seed: int = 0  #: seed of the hash by which rows are chosen
     sources: tuple[str, ...] = ()  #: of the query of a `Fair`
-    #: The column by which rows are worth more or less, and from which value to which, how much.
+    #: The column that determines the worth of a row, and the worth of each range of its values.
     value: tuple[str, tuple[tuple[float, float, float], ...]] | None = None
 
     def to_json(self) -> str:
@@ -50,7 +50,7 @@ class Claim:
             raise PenstockError("it is damaged") from None
 
     def differences(self, here: "Claim") -> list[str]:
-        """In what a claim differs from one that is made here, for people."""
+        """The differences to another claim, as text."""
         there, ours = asdict(self), asdict(here)
         return [
             f"{name} {_shown(there[name])} there, {_shown(ours[name])} here"

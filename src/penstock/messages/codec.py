@@ -1,4 +1,4 @@
-"""What the loop's two messages share: checked fields, and a lossless way to JSON and Arrow and back.
+"""What messages share: checked fields, and lossless conversion to JSON and Arrow and back.
 
 A message is a frozen dataclass whose type hints are its whole description. They say what each field accepts,
 and its JSON and its Arrow schema follow from the same hints, so the three cannot disagree.
@@ -27,7 +27,7 @@ V = TypeVar("V")
 
 
 class FrozenMap(Mapping[K, V]):
-    """A mapping nobody can change: hashable, picklable, and equal to any mapping with the same items.
+    """An immutable mapping: hashable, picklable, and equal to any mapping with the same items.
 
     >>> FrozenMap({"b": 2, "a": 1}) == {"a": 1, "b": 2}
     True
@@ -52,7 +52,7 @@ class FrozenMap(Mapping[K, V]):
         return len(self._items)
 
     def __hash__(self) -> int:
-        """Agree with equality: the order in which items were given does not count."""
+        """Agree with equality: the order of items does not matter."""
         return hash(frozenset(self._items.items()))
 
     def __repr__(self) -> str:
@@ -61,7 +61,7 @@ class FrozenMap(Mapping[K, V]):
 
 
 class _OneLine:
-    """Shows any value, however long, in part of a line."""
+    """Shows any value in part of a line."""
 
     def __init__(self, value: object) -> None:
         self.value = value
@@ -84,7 +84,7 @@ class Kind(Protocol):
 
     @property
     def arrow(self) -> pa.DataType:
-        """How it lies in Arrow."""
+        """Its type in Arrow."""
 
     def accept(self, value: object, name: str) -> object:
         """Return the value as it is stored; refuse one that does not fit, by its name."""
@@ -259,7 +259,7 @@ class Record:
     _accepts: ClassVar[tuple[tuple[str, Callable[[object, str], object]], ...]] = ()
 
     def __init_subclass__(cls) -> None:
-        """Work out once what each field may hold."""
+        """Derive once what each field may hold."""
         own = {name: kind_of(hint) for name, hint in inspect.get_annotations(cls).items()}
         cls.kinds = FrozenMap({**cls.kinds, **own})
         cls._accepts = tuple((name, kind.accept) for name, kind in cls.kinds.items())
@@ -273,7 +273,7 @@ class Record:
         self._check()
 
     def _check(self) -> None:
-        """Refuse fields that are right one by one but not together."""
+        """Refuse fields that contradict each other."""
 
     @classmethod
     def _of_today(cls, document: dict[str, Any]) -> dict[str, Any]:
@@ -282,7 +282,7 @@ class Record:
 
 
 class Message(Record):
-    """A record that travels: to JSON and Arrow and back without loss."""
+    """A record that converts to JSON and Arrow and back without loss."""
 
     __slots__ = ()
 
@@ -320,7 +320,7 @@ class Message(Record):
 
     @classmethod
     def from_arrow(cls, table: pa.Table) -> list[Self]:
-        """The messages that `to_arrow` wrote, also after a journey through Parquet."""
+        """The messages that `to_arrow` wrote, also from Parquet."""
         if not table.num_rows:  # Otherwise each row is checked, and may be of an earlier release.
             check_names(table.column_names, ["format", *cls.kinds])
         try:

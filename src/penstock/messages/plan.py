@@ -1,4 +1,4 @@
-"""The loop's message down: which rows to keep and where to send them, as plain data with reasons."""
+"""The plan of a query: the message from a planner to the gates, with a reason for each shed row."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -12,7 +12,7 @@ BY_BATCH = "by batch"
 
 @dataclass(frozen=True, slots=True)
 class KeepTable(Record):
-    """With what probability a gate keeps a row of each key bucket, and why not always.
+    """The probability that a gate keeps a row of each key bucket, with the reasons for shedding.
 
     One entry in `keep` means the same for every row. One entry in `reasons` stands for the whole table.
 
@@ -48,7 +48,7 @@ class KeepTable(Record):
 
 @dataclass(frozen=True, slots=True)
 class OwnCost(Record):
-    """What a row of one bucket costs on one partition, where that differs from what it costs elsewhere."""
+    """The cost of a row of one bucket on one partition, where it differs from other partitions."""
 
     partition: Count
     bucket: Count
@@ -57,7 +57,7 @@ class OwnCost(Record):
 
 @dataclass(frozen=True, slots=True)
 class Costs(Record):
-    """What a row of each key bucket is expected to cost, by which rows are dealt to partitions.
+    """The expected cost of a row of each key bucket, by which rows are dealt to partitions.
 
     One entry in `cost_s` means the same for every row. A row costs `cost_s` times the factor of its partition; without
     factors partitions are alike. `own` has the exceptions.
@@ -131,7 +131,7 @@ class Drop(Record):
 
     @property
     def words(self) -> str:
-        """What it does, for people."""
+        """What it does, as text."""
         return f"keeps {self.condition}" if self.condition else f"drops {100.0 * (1.0 - self.keep):.3g} %"
 
 
@@ -146,14 +146,14 @@ class QueryShare(Record):
 
 @dataclass(frozen=True, slots=True)
 class Fits(Record):
-    """Up to how many rows a plan's keep shares are right, before the gate (`core.control.batch_size`).
+    """The most rows before the gate for which a plan's keep shares are right (`core.control.batch_size`).
 
     >>> Fits(rows_per_s=500.0, rows=900.0).rows
     900.0
     """
 
-    rows_per_s: Factor  #: rows a second that can be kept up with
-    rows: Factor | None = None  #: rows of one batch that fit; `None` if as many fit as come at that rate
+    rows_per_s: Factor  #: rows a second that can be processed
+    rows: Factor | None = None  #: rows of one batch that fit; `None` if any batch at that rate fits
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +224,7 @@ class Plan(Message):
 
     @classmethod
     def _of_today(cls, document: dict[str, Any]) -> dict[str, Any]:
-        """Networks and sites wrote plans of their own; before there were costs, there was a list of assignments."""
+        """Earlier releases wrote plans of networks and sites in other forms, and assignments instead of costs."""
         if "batch" in document:
             document = _of_site(document)
         elif document.keys() == {"format", "version", "decided_s", "drops", "entry", "note"}:
@@ -236,7 +236,7 @@ class Plan(Message):
 
     @property
     def leased(self) -> bool:
-        """Whether it sheds, or cuts batches that are too large: then it acts only while it is renewed."""
+        """Whether it sheds or cuts large batches, and so acts only while it is renewed."""
         return bool(self.gates) or self.fits is not None
 
     @property
@@ -253,11 +253,11 @@ class Plan(Message):
         return next((table for table in self.gates if table.place == place), None)
 
     def costs_at(self, place: str) -> Costs | None:
-        """What rows cost at a place where they are dealt; `None` if nothing is known of it."""
+        """The costs of rows at a place where they are dealt; `None` if they are not known."""
         return next((costs for costs in self.costs if costs.place == place), None)
 
     def sic_at(self, place: str) -> RowSic | None:
-        """What rows carry at a place; `None` if that is not known."""
+        """The SIC of rows at a place; `None` if it is not known."""
         return next((sic for sic in self.sic if sic.place == place), None)
 
     def _check(self) -> None:
@@ -282,7 +282,7 @@ class Backlog(Record):
 
 @dataclass(frozen=True, slots=True)
 class Binding(Message):
-    """By which plan a micro-batch is judged, the first time and at every replay."""
+    """The plan that judges a micro-batch, the first time and at every replay."""
 
     batch: Count  #: number of the micro-batch
     query: Text  #: identity of the streaming query
@@ -290,21 +290,21 @@ class Binding(Message):
     plan_version: Count | None = None  #: version of the plan; `None` if none is in force
     backlog: Backlog | None = None  #: how its rows are thinned by age, whatever the plan; `None` if they are not
     note: Text = ""  #: why no plan is in force; empty if one is, or if there is none to follow
-    #: By what the keep shares of all rows are multiplied, because the batch is larger than what fits.
+    #: Factor on the keep shares of all rows, below 1 if the batch is larger than what fits.
     share: Share = 1.0
-    #: Number of the `Rules` by which the batch is judged; `None` in bindings of before there were any.
+    #: Number of the `Rules` by which the batch is judged; `None` in bindings of earlier releases.
     rules: Count | None = None
     offsets: Text = ""  #: hash of the offsets that the batch covers, by Spark's log; empty if that could not be read
 
     @classmethod
     def _of_today(cls, document: dict[str, Any]) -> dict[str, Any]:
-        """Before plans said what fits, a batch of any size was judged alike; then nothing of rules and offsets."""
+        """Earlier releases wrote neither share nor rules and offsets."""
         return {"share": 1.0, "rules": None, "offsets": ""} | document
 
 
 @dataclass(frozen=True, slots=True)
 class Rules(Message):
-    """What decides a gate's verdict on a row beside the plan; written down whenever a gate is made.
+    """The settings that decide a gate's verdict beside the plan; written whenever a gate is made.
 
     A batch that is replayed is judged by the rules that it was bound under, however the guard's settings, or the
     columns of the stream, have changed since.
@@ -313,17 +313,17 @@ class Rules(Message):
     number: Count  #: number of the rules, higher than that of rules before them
     mode: Name  #: `enforce`, `dry_run` or `off`
     salt: Int64  #: seed of the hash by which the gate chooses rows
-    row: tuple[Text, ...] = ()  #: columns that tell rows apart
+    row: tuple[Text, ...] = ()  #: columns that identify rows
     arrival: Text = ""  #: column with the time of arrival; empty if there is none
     keep: Text = ""  #: rows that must be kept, as SQL; empty if none must, or if a column says so
-    keep_column: Text = ""  #: that column, as Spark shows it; it cannot be made from this again
-    types: tuple[Text, ...] = ()  #: types of the key's columns and of those that tell rows apart: hashes depend on them
-    quarantine: Text = ""  #: folder that shed rows are written to; empty if they are gone
+    keep_column: Text = ""  #: that column, as Spark shows it; it cannot be restored from this text
+    types: tuple[Text, ...] = ()  #: types of the key columns and of the identifying columns: hashes depend on them
+    quarantine: Text = ""  #: folder for shed rows; empty if they are deleted
     reads: Count = 1  #: how often the query reads its source: twice if it began with a quarantine
 
     @classmethod
     def _of_today(cls, document: dict[str, Any]) -> dict[str, Any]:
-        """Before it was written down, a source was read twice if rows might go into quarantine."""
+        """In earlier releases, a source was read twice if rows might go into quarantine."""
         twice = document.get("quarantine") and document.get("mode") == "enforce"
         return {"reads": 2 if twice else 1} | document
 

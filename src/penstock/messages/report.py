@@ -1,4 +1,4 @@
-"""The loop's message up: what happened to the rows of one interval, as plain data."""
+"""The report of one interval or batch: the message from a query to its planner."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ _NONE: FrozenMap[str, Any] = FrozenMap()
 
 @dataclass(frozen=True, slots=True)
 class Latency(Record):
-    """How long rows waited before the operator took them up."""
+    """How long rows waited before the operator received them."""
 
     rows: Count
     mean_s: Seconds
@@ -54,12 +54,12 @@ class BoxStatistics(Record):
 
     @classmethod
     def _of_today(cls, document: dict[str, Any]) -> dict[str, Any]:
-        """Before fragments were operators, there were three fields."""
+        """Earlier releases wrote the first three fields."""
         return {"query": "", "sic": 0.0, "parts": ()} | document
 
     @property
     def selectivity(self) -> float | None:
-        """Rows out for each row in; `None` if no row came, since nothing was learned then."""
+        """Rows out for each row in; `None` without rows in."""
         return self.rows_out / self.rows_in if self.rows_in else None
 
 
@@ -125,25 +125,24 @@ class Report(Message):
         start_s: When the interval began.
         end_s: When it ended.
         rows_in: Rows that arrived at the gate.
-        rows_kept: Rows the gate let through.
-        rows_shed: Rows the gate held back, by reason.
-        rows_would_shed: Rows let through only because this is a dry run, by reason.
-        rows_must_keep: Rows let through because they must be kept.
+        rows_kept: Rows that the gate kept.
+        rows_shed: Rows that the gate shed, by reason.
+        rows_would_shed: Rows kept only because this is a dry run, by reason.
+        rows_must_keep: Rows kept because of the `keep` condition.
         plan_version: Version of the plan that judged the rows; `None` if none was in force.
-        control_s: Time that the gate took to read it.
+        control_s: Time that the gate took to read the plan.
         backlog_rows: Rows that wait at the source when the interval ends.
         backlog_age_s: How long the oldest of them has waited.
-        source_rows_behind: Rows beyond this interval that the source knows of, by its own word; `None` if it says
-            nothing.
-        busy_s: Work of the measured operator, summed over tasks.
+        source_rows_behind: Rows beyond this interval that the source reports; `None` if it does not report them.
+        busy_s: Work of the measured operator in seconds, summed over tasks.
         slots: How many tasks can work at the same time.
-        span_s: How long that work went on, over all tasks at once; pauses between rounds of tasks are left out.
-        overhead_s: Rest of the interval: time spent on anything else than that work.
-        delay_s: The part of it before the first row was taken up.
+        span_s: Wall time of that work, without pauses between rounds of tasks; 0 if it is not known.
+        overhead_s: Rest of the interval, spent on anything else than that work.
+        delay_s: The part of the overhead before the operator received the first row.
         lag_s: Age of the newest row when the interval began.
         queuing: Measured queuing latency; `None` if it was not measured.
-        rows_untimed: Rows that were measured, but for their wait: their time of arrival is missing or cannot be right.
-        cost_sketch: What rows cost by key bucket (`BucketCosts`), serialised; `None` if it was not measured.
+        rows_untimed: Measured rows without a wait, because their arrival time is missing or impossible.
+        cost_sketch: Costs of rows by key bucket (`BucketCosts`), serialised; `None` if they were not measured.
         boxes: Statistics of each operator of a query network, each fragment of a site, each source of a fair query.
         sic: Source information content of each query's results.
         elapsed_s: Time over which the rows came; 0 if it is not known.
@@ -183,16 +182,16 @@ class Report(Message):
 
     @classmethod
     def _of_today(cls, document: dict[str, Any]) -> dict[str, Any]:
-        """Before networks and sites wrote reports, those had no places."""
+        """Earlier releases wrote reports without places."""
         return {"elapsed_s": 0.0, "sources": {}, "links": {}, "peers": {}} | document
 
     def __repr__(self) -> str:
-        """The fields, and of bytes only how many they are; `to_json` has all of them."""
+        """The fields, with the number of bytes instead of bytes; `to_json` has all of them."""
         return f"Report({', '.join(f'{name}={_shown(getattr(self, name))}' for name in self.kinds)})"
 
     @property
     def shed_total(self) -> int:
-        """Rows shed, for whatever reason."""
+        """Rows shed, over all reasons."""
         return sum(self.rows_shed.values())
 
     @property

@@ -1,4 +1,4 @@
-"""What one site tells the others of a query: a few tens of bytes every shedding interval."""
+"""A peer update: what one site reports of a query to its peers, a few tens of bytes every shedding interval."""
 
 from dataclasses import dataclass
 
@@ -18,11 +18,11 @@ class News(Message):
     True
     """
 
-    site: Name  #: who tells it
+    site: Name  #: the site that sends it
     query: Name  #: of which query
     give: Share  #: the share of the query's source rows that the site keeps
     part: Share  #: the share of the query's sources that are read at the site
     sic: Share | None  #: the SIC measured on the query's results, if its root is there
     epoch: Count  #: grows when the site starts without its checkpoint
     sequence: Count  #: grows with every message of the site, also over restarts
-    time_s: Seconds  #: when, by the site's clock, which nobody compares with his own
+    time_s: Seconds  #: when, by the site's clock; peers do not compare it with theirs
