@@ -52,10 +52,10 @@ class Wire(Protocol):
     """A transport that can be taken away."""
 
     def settings(self, name: str) -> dict[str, Any]:
-        """What site files say of it, for a federation of its own."""
+        """Its settings in site files, for a separate federation."""
 
     def bus(self, name: str) -> Bus:
-        """A bus of that federation, to send messages that nobody should trust."""
+        """A bus of that federation, to send messages that sites must refuse."""
 
     def cut(self, name: str) -> None:
         """Take it away."""
@@ -243,7 +243,7 @@ class RunningFederation:
         return rows
 
     def messages(self) -> dict[str, dict[str, int]]:
-        """What became of the messages that each site has had since its last start."""
+        """The outcome of each site's messages since its last start."""
         return {
             name: json.loads(path.read_text())["messages"]
             for name, site in self.sites.items()
@@ -316,7 +316,7 @@ def _running(federation: RunningFederation) -> Iterator[None]:
 
 
 def _disturb(federation: RunningFederation) -> int:
-    """Send each site's old news again, out of order and twice, and some that nobody should believe."""
+    """Send each site's old updates again, out of order and twice, and forged ones."""
     bus = federation.wire.bus(federation.name)
     chance = random.Random(0)  # noqa: S311 - a seeded one
     sent = 0

@@ -40,7 +40,7 @@ QUERIES = {
     "top": (Part("east", 300), Part("west", 150, ("east",)), Part("north", 0, ("west",))),
 }
 _LINKED = "host bigint, total double, n double"
-#: Both the rows of the source and those of links, as sums by host; what was kept stands for what was shed.
+#: Both the rows of the source and those of links, as sums by host; kept rows represent shed ones.
 _OWN = (
     "SELECT value % 10 AS host, penstock_weight * (pmod(xxhash64(value), 100)) AS total, penstock_weight AS n FROM own"
 )

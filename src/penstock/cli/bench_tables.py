@@ -17,7 +17,7 @@ Result = dict[str, Any]
 
 
 class _Cells(string.Formatter):
-    """Format strings with three additions: `M` stands for millions, a spread shows its range, and None is a dash."""
+    """Format strings with three additions: `M` means millions, a spread shows its range, and None is a dash."""
 
     def format_field(self, value: Any, format_spec: str) -> str:  # noqa: ANN401 - JSON data of any shape
         if value is None:

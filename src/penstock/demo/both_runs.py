@@ -64,7 +64,7 @@ def run_demo(console: Console, folder: Path, *, seconds: float, target_s: float,
 
 @contextmanager
 def _interrupts() -> Iterator[Callable[[], None]]:
-    """A Ctrl-C that broke into a call to the JVM stays one, whatever error PySpark made of it on the way out.
+    """A Ctrl-C during a call to the JVM stays one, even if PySpark turns it into another error.
 
     One that met a finalizer is lost, because Python goes on from there; what is given here raises it again.
     """

@@ -274,7 +274,7 @@ class Exchange:
             last = self._over.is_set()  # one more round for later messages
             try:
                 self.round(0.0 if last else 0.2)
-            except Exception as error:  # noqa: BLE001 - whatever it is, the site goes on alone and tries again
+            except Exception as error:  # noqa: BLE001 - after any error the site continues alone and tries again
                 self._failed(error)
                 if not last:
                     self._over.wait(0.5)

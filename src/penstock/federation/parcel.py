@@ -26,7 +26,7 @@ _HEAD_BYTES = 1000
 class Parcel(Message):
     """The header line."""
 
-    site: Name  #: who sends it
+    site: Name  #: its sender
     fragment: Name  #: whose rows these are
     epoch: Count  #: the epoch of the site
     batch: Count  #: the site's micro-batch

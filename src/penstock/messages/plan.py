@@ -14,7 +14,7 @@ BY_BATCH = "by batch"
 class KeepTable(Record):
     """The probability that a gate keeps a row of each key bucket, with the reasons for shedding.
 
-    One entry in `keep` means the same for every row. One entry in `reasons` stands for the whole table.
+    One entry in `keep` means the same for every row. One entry in `reasons` applies to the whole table.
 
     >>> table = KeepTable("source", keep=(1.0, 0.25), reasons=("", "costly keys"))
     >>> table.buckets, table.reason(1)
@@ -288,7 +288,7 @@ class Binding(Message):
     query: Text  #: identity of the streaming query
     bound_s: Seconds  #: when the batch was bound; the age of its rows is their age then
     plan_version: Count | None = None  #: version of the plan; `None` if none is in force
-    backlog: Backlog | None = None  #: how its rows are thinned by age, whatever the plan; `None` if they are not
+    backlog: Backlog | None = None  #: how its rows are thinned by age, regardless of the plan; `None` if they are not
     note: Text = ""  #: why no plan is in force; empty if one is, or if there is none to follow
     #: Factor on the keep shares of all rows, below 1 if the batch is larger than what fits.
     share: Share = 1.0

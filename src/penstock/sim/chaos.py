@@ -2,7 +2,7 @@
 
 A schedule is a query whose batches are bound, judged, committed or replayed, watched by one or two drivers with clocks
 of their own. Every operation of the store may be refused, be done without an answer, be done late, tear what it writes,
-or be the last one before its process dies. A promise that is broken raises `BrokenPromise`, whatever the schedule.
+or be the last one before its process dies. A broken promise raises `BrokenPromise`.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class FaultyStore(MemoryStore):
         """As a store does, if nothing goes wrong."""
         self._may_fail(writes=True)
         if self._chance.happens(self._chance.faults / 4):
-            self._late.append((name, content))  # It is done when nobody waits for it any more.
+            self._late.append((name, content))  # It completes when no caller waits for it.
             raise StoreError("no answer")
         if self._chance.tears and self._chance.happens(self._chance.faults / 8) and super().create(name, content[:9]):
             self.torn.add(name)
@@ -131,7 +131,7 @@ class FaultyStore(MemoryStore):
         super().remove(name)
 
     def pieces(self) -> list[tuple[str, bytes]]:
-        """What is in it, whatever goes wrong."""
+        """Its content, without faults."""
         return list(self._kept.items())
 
     def catch_up(self) -> None:
@@ -205,7 +205,7 @@ class Watcher:
 
 @dataclass(frozen=True)
 class Kinds:
-    """What is put to the test; a test of the tests puts something broken here."""
+    """The tested parts; a test of the tests replaces them with broken ones."""
 
     loop: type[Loop] = Loop
     binder: type[Binder] = Binder
@@ -264,7 +264,7 @@ class World:
         return self._begun()
 
     def look(self, watcher: Watcher) -> None:
-        """A watcher hears of the batches that have ended, and of the time."""
+        """A watcher receives ended batches, and the time."""
         clock_s = self.now_s + watcher.ahead_s
         handle = watcher.driver.handle
         if self.chance.happens(0.1):
@@ -469,7 +469,7 @@ def tried(seed: int) -> int | str:
 
 
 def run_all(schedules: int, seed: int = 0, jobs: int = 0, done: Callable[[int], None] = lambda _: None) -> Found:
-    """Run the schedules from a seed on, on so many processes; 0 means one a core."""
+    """Run the schedules from a seed on, on this many processes; 0 means one per core."""
     seeds = range(seed, seed + schedules)
     with Workers(jobs or os.cpu_count() or 1) as workers:
         results = dict(zip(seeds, workers.run(tried, seeds, done), strict=True))

@@ -35,7 +35,7 @@ _NUMBERS, _QUANTILE = Arrays(), Quantile(0.95)
 
 @dataclass(frozen=True)
 class Case:
-    """A kind of group: so many rows, each in a stratum with one of the shares, some of which must be kept."""
+    """A kind of group: a number of rows, each in a stratum with one of the shares, some of them must-keep rows."""
 
     name: str
     rows: int

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from penstock.core.loop.machine import Decides
     from penstock.messages.report import Report
 
-#: How often a driver tells the loop that time passes.
+#: How often a driver sends the time to the loop.
 PASS_S = LEASE_S / 2.0
 
 
@@ -59,7 +59,7 @@ class Driver:
         query: str = "simulated",
         earlier: Earlier = Earlier(),  # noqa: B008 - immutable
     ) -> None:
-        """Begin; `counted` says that the source tells how many rows a batch has before it runs."""
+        """Begin; `counted` says that the source reports the rows of a batch before it runs."""
         self._plans, self._bindings = _Plans(), BindingLog(MemoryStore())
         self._query, self._start = query, Start(now_s, counted=counted)
         self._passed_s = now_s

@@ -9,13 +9,13 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 Row = dict[str, Any]
-#: Up to so many rows are shown on a page; more are for plots.
+#: Up to this many rows are shown on a page; more are for plots.
 _FEW_ROWS = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One sentence of a paper put to the test."""
+    """One tested sentence of a paper."""
 
     claim: str
     paper: str
@@ -24,7 +24,7 @@ class Claim:
 
 
 class Saying(NamedTuple):
-    """A sentence and what the paper says of it; a claim once measured."""
+    """A sentence and the paper's value; a claim once measured."""
 
     claim: str
     paper: str

@@ -67,7 +67,7 @@ class Query:
     true_backlog: bool = False  #: whether reports hold what really waits, and not what the rate of rows suggests
     counted: bool = True  #: whether the source says how many rows a batch has before it runs, as Kafka does
     killed_s: float = np.inf  #: when the query is killed: no batch starts after that
-    idle_s: float = 10.0  #: after so long without a row the planner is asked to let go
+    idle_s: float = 10.0  #: after this time without a row the planner is asked to release
     gate_hashes: Callable[[Stream], NDArray[np.int64]] = by_key  #: what the gate looks a row up by
     #: Makes the machines that shed once more, row by row, inside each task; None: the gate alone sheds.
     row_gate: Callable[[], Machines] | None = None
@@ -76,7 +76,7 @@ class Query:
 
 @dataclass(slots=True)
 class Run:
-    """What happened to each row, and what the planner heard and said."""
+    """The outcome of each row, and the input and output of the planner."""
 
     stream: Stream
     starts_s: NDArray[np.float64]  #: when work on a row began; NaN if it was shed or never handed out
@@ -109,7 +109,7 @@ def simulate(
     earlier: Earlier = Earlier(),  # noqa: B008 - immutable
     last: Sequence[Report] = (),
 ) -> Run:
-    """Run the whole stream through the query, which goes on from an earlier run and follows its last batches."""
+    """Run the whole stream through the query, which resumes from an earlier run and follows its last batches."""
     return _Batches(planner, stream, query, must_keep, earlier, last).run()
 
 
@@ -128,7 +128,7 @@ class _Batches:
         self._hashes = query.gate_hashes(stream)
         self._must_keep = np.zeros(stream.rows, np.bool_) if must_keep is None else must_keep
         self._driver = Driver(planner, query.first_start_s, counted=query.counted, earlier=earlier)
-        self._plan: Plan | None = None  # that judges the batch at hand
+        self._plan: Plan | None = None  # that judges the current batch
         self._shed_alarms = ShedAlarms()
         self._out = Run(stream, np.full(stream.rows, np.nan), list(last), self._driver.written)
         self._machines: dict[int, Machines] = {}  # of each core, if there is a row gate
@@ -228,7 +228,7 @@ class _Batches:
         return Planned(rows, start_s, before_s, reports[-2].start_s if len(reports) > 1 else None, done_s)
 
     def _through_row_gate(self, numbers: NDArray[np.int64], start_s: float, slots: int) -> NDArray[np.bool_]:
-        """Which rows the machine of their core lets through when it comes to them."""
+        """The rows that the machine of their core admits."""
         passed = np.ones(len(numbers), np.bool_)
         for core in range(slots):
             shedder, operator = self._machines.setdefault(core, self._query.row_gate())  # type: ignore[misc] # set if here

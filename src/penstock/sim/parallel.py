@@ -16,7 +16,7 @@ BATCH = 8
 
 
 class Workers:
-    """So many processes, started when first needed and used until the end; one means this very process.
+    """A pool of processes, started when first needed and used until the end; one means the current process.
 
     >>> with Workers(1) as workers:
     ...     workers.run(abs, [-1, 2, -3])
@@ -49,7 +49,7 @@ class Workers:
         tasks: Sequence[_Task],
         done: Callable[[int], None] = lambda _: None,
     ) -> list[_Result]:
-        """Apply the function to every task, in order; `done` hears how many more are finished."""
+        """Apply the function to every task, in order; `done` is called with the number of finished ones."""
         batches = [tasks[first : first + BATCH] for first in range(0, len(tasks), BATCH)]
         if self._pool is None:
             return _collect((_run_batch(function, batch) for batch in batches), done)
@@ -58,7 +58,7 @@ class Workers:
         return _collect(results, done)
 
 
-#: This very process.
+#: The current process.
 _HERE = Workers(1)
 
 

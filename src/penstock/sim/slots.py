@@ -41,7 +41,7 @@ STEP_S, MOST_SLOTS = 0.02, 2.0
 
 @dataclass
 class SharedQuery:
-    """One query, and what became of its batches.
+    """One query, and the results of its batches.
 
     Attributes:
         name: Its name.
@@ -97,7 +97,7 @@ def share_slots(
     late: bool = False,
     step_s: float = STEP_S,
 ) -> None:
-    """Run the queries for so long. If plans are `late` they act on the batch after the next."""
+    """Run the queries for this time. If plans are `late` they act on the batch after the next."""
     waiting, alive = list(queries), list[_Running]()
     for step in range(round(seconds / step_s)):
         now_s = step * step_s

@@ -1,7 +1,7 @@
 """Answers over weighted rows as Spark columns: plain aggregates for `groupBy(...).agg`, in streams and in batches.
 
 Each is a struct: `estimate`, `error` (standard error), `low` and `high` (its confidence interval), `rows` (rows it was
-made of) and `effective_rows` (how many of one weight would tell as much). What is not known is null. Without an alias
+made of) and `effective_rows` (the equivalent number of rows of one weight). Unknown values are null. Without an alias
 an answer is called as Spark calls its own aggregates: `count`, `sum(amount)`. The equations are in
 `penstock.core.answers.estimates`.
 """
@@ -37,7 +37,7 @@ _COIN, _U, _V, _G = "coin", "u", "v", "g"
 _NUMBERS = "_penstock_numbers"
 #: Where it has whether the user named the column of weights.
 _NAMED = "_penstock_named"
-#: Columns that are expressions may be long; so many letters of one tell which it is.
+#: Names of expressions may be long; this many letters identify one.
 _MOST_LETTERS = 40
 
 
@@ -92,7 +92,7 @@ def count(
 
     Args:
         where: Which rows count; null counts as no.
-        weight: Column with the weights, `weight` if not given; a null in it stands for 1.
+        weight: Column with the weights, `weight` if not given; a null in it counts as 1.
         confidence: How often the interval is to hold the true value.
         row: Columns that the gate hashes, if several rows of a group are equal in them.
     """
@@ -202,7 +202,7 @@ def join(
     A pair is there if both rows were kept, so its weight is the product, and estimates of counts and sums stay
     unbiased, given guards with names of their own: if one name made both weights, a second warning says so. Pairs with
     a common row share its coin: of their error nothing is known. With weights on one side only each row keeps its own;
-    if it meets several rows, name what tells rows apart on its side as `row` in the answers.
+    if it meets several rows, name the columns that identify a row on its side as `row` in the answers.
     """
     keys = [on] if isinstance(on, str) else on
     for side, df in (("left", left), ("right", right)):
@@ -241,7 +241,7 @@ def _unbounded(name: str, value: str | Column, why: str) -> Column:
 
 
 def _warn(name: str, why: str, *, above: int) -> None:
-    """Warn at the line that called the function so many calls above."""
+    """Warn at the calling line, this many calls above."""
     line = f"answers.{name} of rows behind a gate has no bound: {why}"
     warnings.warn(line, PenstockWarning, stacklevel=2 + above)
 

@@ -1,4 +1,4 @@
-"""What Spark's own checkpoint says of a query: its identity, and which batches were planned and which are done.
+"""Spark's own checkpoint of a query: its identity, and its planned and completed batches.
 
 A guard's folder lies beside these files if it was given the query's checkpoint. If it was not, nothing is known.
 """
@@ -64,7 +64,7 @@ def offsets_hash(checkpoint: Path, batch: int) -> str:
 
 
 def batch_id(checkpoint: Path, batch: int) -> str:
-    """What tells a batch from another one of the same number: its query and its offsets; empty if that is not known."""
+    """A hash of query and offsets that distinguishes batches of the same number; empty if unknown."""
     query, offsets = query_id(checkpoint), offsets_hash(checkpoint, batch)
     return f"{query}:{offsets}" if query and offsets else ""
 
@@ -81,9 +81,9 @@ def _newest(folder: Path) -> int:
 
 
 def planned(checkpoint: Path, batch: int) -> Planned | None:
-    """What Spark's checkpoint says of a batch; None if it cannot be read here, or says nothing.
+    """A batch in Spark's checkpoint; None if it cannot be read here, or is missing.
 
-    How many rows a batch has is known only for a query of one source: of several, nothing tells which one the gate is
+    How many rows a batch has is known only for a query of one source: of several, it is unknown which one the gate is
     behind.
     """
     entry = _entry(checkpoint, batch)

@@ -2,7 +2,7 @@
 
 A stream of files remembers each file by a line in its checkpoint, and copies all of them into a new file every ten
 batches: at two files a second that is 30 MB after a day, and takes seconds. Lines of files that are gone are of no
-use, since nobody can read such a file again.
+use, because such a file cannot be read again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _logger = logging.getLogger(__name__)
 
 #: A log that is smaller is left alone.
 SMALL_BYTES = 100_000
-#: The files of so many batches stay, because Spark may run a batch again.
+#: The files of this many batches stay, because Spark may run a batch again.
 BATCHES = 200
 #: What such a log begins with; one of another version is left alone.
 _VERSION = "v1"

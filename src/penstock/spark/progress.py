@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
     from penstock.messages.plan import Plan
 
-#: Among rows there are always some with a time of arrival that cannot be right; more than this share is told.
+#: Some rows always have an implausible arrival time; more than this share raises an alarm.
 STRANGE_SHARE = 0.01
 
 
-#: Rows that arrived so much later than their batch was read were stamped by another clock.
+#: Rows that arrived later than their batch was read by more than this were stamped by another clock.
 CLOCKS_DIFFER_S = 1.0
 
 
@@ -102,7 +102,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class _Offsets:
-    """What Kafka's connector says of a batch: how far it read, and how far it could have."""
+    """Offsets of a batch from Kafka's connector: how far it read, and how far it could have."""
 
     behind: int | None = None
     real_time: bool = False
@@ -191,7 +191,7 @@ def _tasks(progress: Progress, probe: str) -> list[TaskSums]:
 
 
 def _costs(progress: Progress, probe: str, tasks: list[TaskSums]) -> BucketCosts:
-    """What rows cost by bucket over all tasks: as Spark has added it up, or as each task tells."""
+    """Costs of rows by bucket over all tasks: as summed by Spark, or as reported by each task."""
     text = (progress.observed.get(probe) or {}).get("costs")
     if text is not None:
         return BucketCosts.from_cells(text)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _CODECS = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 #: What a line of an event log has that holds a progress.
 _EVENT = "QueryProgressEvent"
-#: Where reading goes on after something that is no JSON: nothing but a value of its own stands at the start of a line.
+#: Where reading resumes after invalid JSON: only a new value is at the start of a line.
 _NEXT = re.compile(r"^[\[{]", re.MULTILINE)
 _HOW = "give progress of a query: `query.recentProgress` as JSON lines or an array, or Spark's event log"
 

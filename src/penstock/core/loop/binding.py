@@ -30,7 +30,7 @@ class Start(NamedTuple):
 class Planned(NamedTuple):
     """A batch before it runs, as Spark has planned it."""
 
-    rows: int | None  #: how many there are; None if the source does not say
+    rows: int | None  #: the number of rows; None if the source does not report it
     planned_s: float  #: when Spark planned it, by the driver's clock
     before_s: float | None  #: when Spark planned the batch before it; None if there was none
     earlier_s: float | None = None  #: when Spark planned the one before that; None if there was none
@@ -56,7 +56,7 @@ class Newest(NamedTuple):
     def in_lease(self, now_s: float) -> bool:
         """Whether it was decided or renewed within a lease.
 
-        A time further ahead than a lease is from a clock that was wrong. It says nothing about whether a loop runs.
+        A time further ahead than a lease is from a wrong clock, so it does not show whether a loop runs.
         """
         return (
             self.plan is not None and min(abs(now_s - one) for one in (self.plan.decided_s, self.renewed_s)) <= LEASE_S
@@ -78,7 +78,7 @@ def thinned(start: Start | None, last_bound_s: float | None) -> Backlog | None:
 
 
 def share(start: Start | None, query: str, newest: Newest, batch: Planned | None, now_s: float) -> float:
-    """The share of a batch that fits by the newest plan; 1 if the source does not tell the number of rows."""
+    """The share of a batch that fits by the newest plan; 1 if the source does not report the number of rows."""
     ratio = _rows_per_offset(start, query, newest)
     if start is None or ratio is None or batch is None or not batch.rows:
         return 1.0

@@ -1,4 +1,4 @@
-"""Events: what a driver reports to the loop."""
+"""Events: the input of the loop from its driver."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class BatchEnded:
 
     now_s: float  #: the time
     batch: int  #: its number
-    report: Report | None = None  #: what happened in it, for the planner; None if nothing can be learned from it
+    report: Report | None = None  #: its measurements, for the planner; None if it has none
     costs: Costs | None = None  #: new costs to deal rows by, if there are any
     rows: int = 0  #: rows that came to the gate
     offsets: int | None = None  #: rows that the batch has by its offsets; None if these do not count rows
 
 
 class Misread(NamedTuple):
-    """The driver could not read what the query did."""
+    """The driver could not read the query's progress."""
 
     now_s: float
 

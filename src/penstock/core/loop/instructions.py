@@ -1,4 +1,4 @@
-"""Instructions: what the loop asks its driver to do."""
+"""Instructions: the output of the loop for its driver."""
 
 from __future__ import annotations
 

@@ -32,14 +32,14 @@ PURGE_EVERY = 50
 
 
 class Decides(Protocol):
-    """What the loop asks of a planner."""
+    """The planner interface of the loop."""
 
     @property
     def alarms(self) -> tuple[str, ...]:
         """What needs an operator, one line each, as of the last report."""
 
     def decide(self, report: Report, now_s: float, /) -> Plan | None:
-        """The plan from now on, or None to go on with the one in force."""
+        """The plan from now on, or None to keep the current one."""
 
     def release(self, version: int, now_s: float, note: str) -> Plan | None:
         """A plan that keeps everything, or None if none is needed."""
@@ -48,7 +48,7 @@ class Decides(Protocol):
 class Loop:
     """The loop of one query.
 
-    If in doubt, rows pass: the loop renews a plan that sheds only while it understands every batch, and the last plan
+    If in doubt, rows pass: the loop renews a plan that sheds only while it can interpret every batch, and the last plan
     of a stopped loop keeps every row.
 
     Attributes:
@@ -93,12 +93,12 @@ class Loop:
     def acting(self) -> Plan | None:
         """The plan for the next batch of a query that this process runs; None, so that rows pass, if in doubt.
 
-        Drops have no lease. A loop that does not understand what happens may be unable to write that they end.
+        Drops have no lease. A loop that cannot interpret an event may be unable to write their end.
         """
         return self.in_force if self._understands or self.in_force is None or not self.in_force.drops else None
 
     def handle(self, event: Event) -> list[Instruction]:
-        """What follows from an event."""
+        """The instructions that follow from an event."""
         match event:
             case Began():
                 return self._begin(event)
@@ -145,7 +145,7 @@ class Loop:
             and self._is_due(event.batch)
             and plan.memory != memory_of(self._planner)
         ):
-            decided = self._again(event.now_s, plan.note)  # An old plan, with what was learned since.
+            decided = self._again(event.now_s, plan.note)  # An old plan, with the newly learned state.
         return self._try_again(event.now_s) if decided is None else self._write(decided)
 
     def _again(self, now_s: float, note: str) -> Plan:
@@ -176,7 +176,7 @@ class Loop:
         return self._write(released or Plan(0, self.in_force.policy, event.now_s, 0, note="rows flow"))
 
     def _try_again(self, now_s: float) -> list[Instruction]:
-        """Write a plan that could not be written; one that sheds only while the loop understands every batch."""
+        """Write a plan that could not be written; one that sheds only while the loop can interpret every batch."""
         plan = self._unwritten
         if plan is None or (plan.sheds and not self._understands):
             return []
@@ -200,7 +200,7 @@ class Loop:
         return [Renew(plan.version, event.now_s)]
 
     def _stop(self, event: Stopped) -> list[Instruction]:
-        """Keep every row from now on, whatever the planner decides: the loop plans no more."""
+        """Keep every row from now on, regardless of the planner: planning has ended."""
         self._stopped, self._unwritten = True, None
         if event.newest is not None:
             self._next = max(self._next, event.newest.version + 1)

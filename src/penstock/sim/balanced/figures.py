@@ -41,7 +41,7 @@ LEARNED = ("alpha_1", "max_min")
 #: In how far one run must be as good as another to count as such: what rounding may cost.
 ROUNDING = 1e-6
 
-#: One of so many runs is run on virtual time.
+#: One of this many runs is on virtual time.
 _FEWER = 12
 
 

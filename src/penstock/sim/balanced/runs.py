@@ -87,7 +87,7 @@ def _lost(network: ValueNetwork, excess: float, keep: dict[str, Floats]) -> tupl
 
 @dataclass(frozen=True)
 class Paths:
-    """What becomes of a row of each input and value in a network of trees, where each input feeds one output."""
+    """The work and output of a row of each input and value in a network of trees, where each input feeds one output."""
 
     query: Ints  #: the output of each input, by number
     work: Floats  #: work that a row of each input and value causes
@@ -201,7 +201,7 @@ def _themis(run: int, seed: int, capacity: float, policy: str) -> tuple[float, f
     for step in range(steps):
         tuples = rng.poisson(rates * INTERVAL_S).astype(np.int64)
         room = capacity * float(rates.sum()) * INTERVAL_S
-        # What each query has in the window, less what leaves it now; a node alone hears of it at once.
+        # What each query has in the window, less what leaves it now; a single node knows it at once.
         recent = gained[max(step - window + 1, 0) : step].sum(axis=0)
         if policy == "balance_sic":
             told = recent + (gained[step - window] if step >= window else 0.0)

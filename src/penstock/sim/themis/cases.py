@@ -1,4 +1,4 @@
-"""Single runs behind the THEMIS figures: a federation is drawn, every shedder runs on it, and what was fair is told."""
+"""Single runs behind the THEMIS figures: a federation is drawn, every shedder runs on it, and fairness is measured."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,7 @@
 """How SIC and the error of a result go together (THEMIS, section 7.1): one node, a random shedder, real results.
 
 A node has room for a few queries and gets more of them. Four times a second it sheds tuples at random until the rest
-fits. Each second every query gives a result, which is held against the result without shedding.
+fits. Each second every query gives a result, which is compared with the result without shedding.
 """
 
 import math
@@ -49,7 +49,7 @@ def correlation_run(
 
 
 def _kept(shedder: RandomShedder, queries: int, shape: tuple[int, int], seconds: int) -> list[Kept]:
-    """Which tuples of the measured queries are kept when so many share the node."""
+    """The kept tuples of the measured queries when this many share the node."""
     sources, tuples = shape
     sheds = seconds * _SHEDS_PER_S
     waiting = sources * tuples // sheds  # of one query

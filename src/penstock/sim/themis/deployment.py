@@ -1,4 +1,4 @@
-"""Who runs what where: sites with capacities, queries split into fragments, their sources and the links between them.
+"""The deployment: sites with capacities, queries split into fragments, their sources and the links between them.
 
 A fragment of a query reads sources of its own. Fragments of AVG-all send to one root, those of TOP-5 and COV form a
 chain (THEMIS, section 7). Each fragment of a query is on another site. Sites are equal; how many fragments a site gets
@@ -35,7 +35,7 @@ class Sources:
 
     batches_per_s: float = 3.0  #: of each source
     tuples_per_batch: int = 50  #: all batches are alike
-    grain: int = 10  #: tuples of a batch are kept or shed so many at a time; 1 is tuple by tuple, more is quicker
+    grain: int = 10  #: tuples of a batch that are kept or shed at a time; 1 is tuple by tuple, more is faster
     burst: float = 1.0  #: what a source's rate is multiplied with in a burst; 1 for steady sources
     rest: float = 1.0  #: what it is multiplied with between bursts
     burst_share: float = 0.1  #: of the time that a source is in a burst

@@ -1,7 +1,7 @@
 """The THEMIS paper's evaluation (section 7), and how Penstock's shedder compares with BALANCE-SIC and the optimum.
 
-Each function makes one figure: it runs the experiment, gives the rows behind the plot, and puts the paper's sentences
-about that figure to the test (`themis_claims`). `comparison` is section 7.5 and `overhead` section 7.6.
+Each function makes one figure: it runs the experiment, gives the rows behind the plot, and tests the paper's sentences
+about that figure (`claims`). `comparison` is section 7.5 and `overhead` section 7.6.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -22,7 +22,7 @@ Kept = NDArray[np.bool_]
 
 #: COUNT counts values from here up.
 COUNTED_FROM = 50.0
-#: TOP-5: so many nodes, of those with at least so much free memory.
+#: TOP-5: the number of nodes, and their minimum free memory.
 TOP = 5
 LEAST_FREE_KB = 100_000.0
 
@@ -35,8 +35,8 @@ class Query:
     sources: int  #: of one fragment
     #: from values and which of them were kept, sources by tuples, to a partial result
     partial: Callable[[Floats, Kept], Any]
-    result: Callable[[Sequence[Any]], Any]  #: from partial results to a result; None if there is nothing to tell
-    #: from a degraded result and the perfect one to an error; None if it cannot be told
+    result: Callable[[Sequence[Any]], Any]  #: from partial results to a result; None if there is none
+    #: from a degraded result and the perfect one to an error; None if it is undefined
     distance: Callable[[Any, Any], float | None]
 
 

@@ -117,14 +117,14 @@ class Federation:
         self._results = np.zeros((clock.stw, deployment.queries))
 
     def run(self, seconds: float) -> Floats:
-        """Run from the start for so long."""
+        """Run from the start for this time."""
         self.start(seconds)
         for step in range(len(self.sic)):
             self.step(step)
         return self.sic
 
     def start(self, seconds: float) -> None:
-        """Make room for so long a run."""
+        """Allocate memory for a run of this length."""
         self.sic = np.zeros((round(seconds / self._clock.interval_s), self._layout.deployment.queries))
 
     def step(self, step: int) -> None:
@@ -149,7 +149,7 @@ class Federation:
         return 1.0 / (each * deployment.query_sources[self._layout.group_query])
 
     def _shed(self, step: int, number: int, batches: Ints, sic: Floats, arrived: Floats) -> None:
-        """Ask a site's shedder, and put what it keeps into its fragments' windows."""
+        """Call a site's shedder, and put the kept tuples into its fragments' windows."""
         site, deployment = self._layout.sites[number], self._layout.deployment
         senders = np.flatnonzero(arrived[site.senders] > 0.0)
         sending = site.senders[senders]

@@ -41,13 +41,13 @@ class Links:
         self._under_way: dict[tuple[int, int], list[News]] = defaultdict(list)
 
     def send(self, step: int, site: int, query: int, news: News) -> None:
-        """Tell the other hosts of a query."""
+        """Send an update to the other hosts of a query."""
         for host, steps in self._hosts[query]:
             if host != site:
                 self._under_way[step + steps, host].append(news)
 
     def heard(self, step: int, site: int) -> list[News]:
-        """What a site hears in an interval."""
+        """Updates that a site receives in an interval."""
         return self._under_way.pop((step, site), [])
 
 
@@ -123,13 +123,13 @@ class SiteShedder:
         )
 
     def _tell(self, given: Sequence[QueryShare], now_s: float) -> None:
-        """Tell the other hosts what the site gives each query."""
+        """Send the site's shares to the other hosts."""
         for query, one in zip(self._queries, given, strict=True):
             news = News(str(self._site), one.query, one.give, self.planner.parts[one.query], None, 1, self._step, now_s)
             self._links.send(self._step - 1, self._site, query, news)
 
     def _learn(self, worked: Floats) -> None:
-        """Tell the planner what a batch took, of those since the last time; to tell it of each would change little."""
+        """Send the planner the time of one batch since the last time; sending each would change little."""
         if not self.planner.counts_rows:
             rows, seconds = worked.astype(int).tolist(), (worked * self._seconds).tolist()
             boxes = {

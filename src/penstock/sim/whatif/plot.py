@@ -1,4 +1,4 @@
-"""What each policy would have done, as a picture: how long rows wait, and what becomes of those that come."""
+"""The results of each policy as a picture: waits, and kept and shed rows."""
 
 from __future__ import annotations
 

@@ -32,17 +32,17 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-#: A query that stands still for longer than this waits, for rows or for its trigger.
+#: A query that is idle for longer than this waits for rows or for its trigger.
 STANDS_STILL_S = 0.1
-#: A first batch that takes so many times what the line says is part of the warm-up, and so are those after it.
+#: A first batch that takes this many times the value of the line is warm-up, and so are similar ones after it.
 _COLD = 1.5
-#: At most so many are, and so many are left for the replay.
+#: The maximum number of these, and the minimum left for the replay.
 _MOST_COLD, _LEAST_WARM = 10, 4
-#: Batches of which the largest is larger than the smallest by less than this share tell nothing of overhead.
+#: Batches of which the largest is larger than the smallest by less than this share do not show overhead.
 _ALIKE = 0.1
 #: Batches that the fit looks at, evenly chosen: it compares all pairs.
 _MOST_FITTED = 1000
-#: Rows that are simulated at most; where there are more, one stands for several.
+#: The maximum number of simulated rows; beyond it, one represents several.
 MOST_ROWS = 500_000
 
 
@@ -128,7 +128,7 @@ def recorded(triggers: Sequence[Batch], keys: Keys, *, trigger_s: float | None =
     counts = _fewer(came, rows_each)
     handed_out = _fewer(np.array([one.rows for one in batches], np.float64), rows_each)
     arrivals_s = _arrivals_s(triggers, batches, counts, trigger_s)
-    # Whatever is not in a recorded batch, since it was behind when the log ended, costs what the last rows cost.
+    # Rows in no recorded batch, because they were behind when the log ended, cost as much as the last rows.
     order = np.repeat(np.arange(len(batches)), handed_out)[: len(arrivals_s)]
     order = np.pad(order, (0, len(arrivals_s) - len(order)), constant_values=len(batches) - 1)
     rng = np.random.default_rng(seed)
@@ -248,7 +248,7 @@ def _arrivals_s(
         before = int(np.searchsorted(all_starts_s, two.start_s)) - 1  # a trigger without rows counts too
         looked_s = float(all_starts_s[max(before, 0)])
         stood_still = not trigger_s and two.start_s - one.end_s > STANDS_STILL_S and not two.behind
-        # Without a trigger, a query that stood still had no rows until just now.
+        # Without a trigger, an idle query had no rows until now.
         begins_s[place] = max(one.end_s, two.start_s - STANDS_STILL_S) if stood_still else looked_s
     span_s = batches[-1].start_s - batches[0].start_s
     before = int(np.searchsorted(all_starts_s, batches[0].start_s)) - 1
@@ -263,7 +263,7 @@ def _arrivals_s(
 
 
 def _fewer(rows: NDArray[np.float64], rows_each: int) -> NDArray[np.int64]:
-    """So many rows, each of which stands for several, that rounding does not add up."""
+    """Enough rows, each of which represents several, that rounding errors do not accumulate."""
     ends = np.round(np.cumsum(rows) / rows_each)
     return np.diff(ends, prepend=0.0).astype(np.int64)
 

@@ -308,7 +308,7 @@ class FairQuery(Guard):
         if source is None and by is None:
             raise PenstockError(
                 f"query {self.name!r} has {len(self.terms.sources)} sources: say which one rows are of, as in "
-                f".transform(query.admit, {self.terms.sources[0]!r}), or which column tells, with by="
+                f".transform(query.admit, {self.terms.sources[0]!r}), or name the column with the source, with by="
             )
         if source is not None:
             one_of("source", source, self.terms.sources)

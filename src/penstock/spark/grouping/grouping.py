@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 LEARN_S = 30.0
 MOST_PARTITIONS = 100_000
 _PARTITION = "__penstock_partition"
-#: Rows are dealt as they are: whatever a column of the user's is called, none has weights.
+#: Rows are dealt as they are: no column has weights, regardless of its name.
 _NO_WEIGHT = "__penstock_no_weight"
 
 
@@ -68,8 +68,8 @@ def by_cost(
         partitions: How many partitions there are to be, as many as tasks can run at once.
         checkpoint: Folder under which what was learned is kept: the query's checkpoint; with Spark Connect, a path of
             the server's. Without one it is kept in a temporary folder and forgotten at the end of the program.
-        row: Column or columns that tell rows apart: which of equal rows goes where depends on their values. If not
-            given, Kafka's topic, partition and offset, or else all columns. They must tell all rows apart: if Spark
+        row: Column or columns that identify a row: the partition of equal rows depends on their values. If not
+            given, Kafka's topic, partition and offset, or else all columns. They must identify all rows: if Spark
             runs a task again, rows that are equal in them may change places.
         name: Name of the grouping.
         guard: A guard of the same query, with the same key: its probe measures, and its plans carry the costs. Put the
@@ -146,7 +146,7 @@ class Grouping(Watcher):
         return guard.join(self.name, self.partitions, own.key)
 
     def __call__(self, df: DataFrame) -> DataFrame:
-        """The same rows in so many partitions."""
+        """The same rows in this many partitions."""
         if not hasattr(df, "repartitionById"):
             raise PenstockError.setting("df", df, "a data frame of Spark 4.1 or later")
         if any(name.lower() == _PARTITION for name in df.columns):
@@ -266,7 +266,7 @@ class Grouping(Watcher):
 
 def _factors(given: object) -> tuple[float, ...]:
     try:
-        return tuple(given)  # type: ignore[arg-type]  # whatever else it is, is refused
+        return tuple(given)  # type: ignore[arg-type]  # other values are refused
     except TypeError:
         raise PenstockError.setting("factors", given, "a number for each partition") from None
 
@@ -301,7 +301,7 @@ def _within(observation: Any, timeout_s: float) -> list[str] | None:  # noqa: AN
             observed = observation.get
             if "tasks" in observed:  # Connect gives nothing, at once, where classic Spark waits.
                 found.append(list(observed["tasks"] or ()))
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is told
+        except Exception as error:  # noqa: BLE001 - every error is logged
             failed.append(error)
 
     waiter = threading.Thread(target=wait, daemon=True)

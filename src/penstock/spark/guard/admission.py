@@ -1,4 +1,4 @@
-"""A gate made for a stream: what its settings say, what its folder remembers, and Spark's columns for both."""
+"""The gate of a stream: its settings, its stored rules, and Spark's columns for both."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Admission(NamedTuple):
-    """What a guard gives its gate."""
+    """The settings of a gate."""
 
     name: str  #: of the guard
     columns: RowColumns
@@ -41,12 +41,12 @@ class Admission(NamedTuple):
     start: Start | None
     claim: Callable[[], str]  #: signs the guard's folder, and gives its identity
     quarantine: str = ""  #: the folder of shed rows
-    writer: Callable[[], Writer | None] = lambda: None  #: makes what writes them
+    writer: Callable[[], Writer | None] = lambda: None  #: makes their writer
     reads: int = 1  #: how often the source is read: twice with a quarantine
     shed_first: bool = True  #: whether tasks that write them come first; partitions are numbered behind them then
 
     def admit(self, df: DataFrame, store: Store, sic: SicOfRows | None = None) -> tuple[DataFrame, GateOptions]:
-        """The rows that pass, and what the gate's control table is told."""
+        """The kept rows, and the options of the gate's control table."""
         rules = rules_of(self.columns, df, self.number, self.salt, self.mode, self.quarantine)
         rules = replace(rules, reads=self.reads)
         made = [judging(self.columns, df, self.salt, self.mode)]
@@ -81,7 +81,7 @@ class Admission(NamedTuple):
         return found, options
 
     def _again(self, df: DataFrame, old: Open, rules: Rules) -> Judging | None:
-        """The rules of an earlier batch; None if they cannot be made again and nothing says that it is not done."""
+        """The rules of an earlier batch; None if they cannot be restored and the batch may be done."""
         try:
             return judging_of_old(self.columns, df, old, rules)
         except PenstockError:

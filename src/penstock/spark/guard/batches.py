@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from penstock.store.driver import Driver
     from penstock.store.retention import Bindings
 
-#: What the names of probes begin with.
+#: Prefix of probe names.
 PROBE = "penstock_probe_"
 
 
@@ -41,7 +41,7 @@ class Batches:
     Attributes:
         last: The batch that was read last.
         reports: The last reports.
-        account: What all reports add up to, and what has none.
+        account: The sums of all reports, and the batches without one.
     """
 
     def __init__(
@@ -78,14 +78,14 @@ class Batches:
         return self._pending.popleft() if self._pending else None
 
     def alarms(self, progress: Progress, report: Report) -> list[str]:
-        """That too much is shed, or what is wrong with how rows of a batch are judged, or with their arrival."""
+        """Alarms about too much shedding, wrong judging of a batch's rows, or wrong arrival times."""
         found = [*self._shed_alarms.after(report), *self._judged.alarms]
         if self._reading.gated:
             found.append(arrival_trouble(progress, self._reading.gates(), self._reading.probe) or "")
         return [line for line in found if line]
 
     def read(self, progress: Progress) -> Report | None:
-        """A batch as a Report; None if it tells nothing."""
+        """A batch as a Report; None if it has no data."""
         if progress.empty:
             return None
         before, self.last = self.last, progress
@@ -120,7 +120,7 @@ class Batches:
             )
 
     def _judged_by(self, progress: Progress) -> Plan | None:
-        """The plan that judged a batch, by the gate's own word; if there was trouble, that is told."""
+        """The plan that judged a batch, as the gate reports it; problems are logged."""
         bindings, loop = self._bindings, self._driver.loop
         if not self._reading.gated:
             bound = bindings.get(progress.batch)
@@ -145,10 +145,10 @@ class Batches:
         return plan
 
     def _compare_clocks(self, batch: int) -> None:
-        """Tell if a plan did not act because an executor took it for old."""
+        """Log a plan that did not act because its lease had expired by an executor's clock."""
         plan = self._driver.loop.in_force
         if plan is None or not plan.gates:
-            return  # Only a plan that sheds has a lease; and with Spark Connect a look at a binding has its price.
+            return  # Only a plan that sheds has a lease; with Spark Connect reading a binding is a request.
         bound = self._bindings.get(batch)
         if bound and bound.bound_s - self._driver.loop.renewed_s > LEASE_S:
             self._teller.error(
@@ -162,11 +162,11 @@ class Batches:
 NOT_RUN_AGAIN = "it was replayed and Spark counted no rows, as it does if the sink already had the batch"
 FORGOTTEN = "Spark had discarded its progress before the guard read it"
 NOT_WATCHED = "it ran while no guard watched the query, or its report was lost"
-#: How its alarms begin, and how long they last after the last batch that they count.
+#: The beginning of its alarms, and their duration after the last counted batch.
 ACCOUNT, ALARM_S = "the account of query", 3600.0
-#: Shed rows are looked up for so many batches at most.
+#: Shed rows are looked up for at most this many batches.
 LOOKED_UP = 100
-#: Operators that may give more rows than they take, by how their names begin.
+#: Operators that may return more rows than they take, by the beginning of their names.
 _MULTIPLY = ("Expand", "FlatMap", "Generate", "Join", "MapGroups", "MapIn", "MapPartitions", "Transform", "Union")
 
 
@@ -174,7 +174,7 @@ class Account:
     """Finds and reports batches of a query without a report, and rows that Spark has not read.
 
     Attributes:
-        totals: What all reports add up to.
+        totals: The sums of all reports.
     """
 
     def __init__(
@@ -195,11 +195,11 @@ class Account:
         self._accounted = teller.kept_in.accounted()  # the newest batch in the journal; None if there is no journal
         self._missed_s: float | None = None  # when a batch was last found to have no report
         self._counted_s: float | None = None  # when the gate last counted more rows than Spark had read
-        self._multiplies: bool | None = None  # whether rows may become more in front of the gate, once it matters
+        self._multiplies: bool | None = None  # whether steps in front of the gate may add rows, once it matters
 
     @property
     def alarms(self) -> list[str]:
-        """That the totals are incomplete, or too high, and by how much."""
+        """Alarms about incomplete or too high totals."""
         found = []
         if self._missed_s is not None and self._teller.clock() - self._missed_s <= ALARM_S:
             rows = self.totals.rows_missing
@@ -214,7 +214,7 @@ class Account:
         return found
 
     def compare(self, progress: Progress, report: Report) -> None:
-        """Hold the rows of a batch against what Spark has read, where rows cannot become more in front of the gate."""
+        """Compare the rows of a batch with those that Spark has read, if no step in front of the gate adds rows."""
         if not 0 < progress.rows < report.rows_in:
             return
         if self._multiplies is None:
@@ -224,7 +224,7 @@ class Account:
             self._counted_s = self._teller.clock()
 
     def check(self, news: News) -> None:
-        """Find batches before those in the news that had rows but will have no report."""
+        """Find earlier batches that had rows but will have no report."""
         if news.forgotten:
             self.miss(news.forgotten[0], news.forgotten[-1], FORGOTTEN)
         if not news.first or news.newest is None:
@@ -245,7 +245,7 @@ class Account:
             self.miss(lost[0], lost[-1], NOT_WATCHED, batches=len(lost))
 
     def miss(self, first: int, last: int, note: str, *, batches: int | None = None) -> None:
-        """Say that batches have no report."""
+        """Report batches without a report."""
         self._add(last - first + 1 if batches is None else batches)
         which = f"batch {first}" if first == last else f"batches {first} to {last}"
         shed = sum(self._shed(batch) or 0 for batch in range(max(first, last + 1 - LOOKED_UP), last + 1))
@@ -264,7 +264,7 @@ class Account:
 
 
 def _multiplies(plan: Node | None) -> bool:
-    """Whether rows may become more in front of a gate; also if that is not known."""
+    """Whether steps in front of a gate may add rows; true if unknown."""
     gates = [one for one in plan.walk() if one.operator == "CollectMetrics" and GATE in one.text] if plan else []
     return not gates or any(one.operator.startswith(_MULTIPLY) for gate in gates for one in gate.walk())
 
@@ -273,14 +273,14 @@ _logger = logging.getLogger("penstock")
 
 #: Raise an alarm after this many batches in a row without a plan, although one was in force when they began.
 UNJUDGED_BATCHES = 2
-#: A plan is on disk so long after it was decided.
+#: The time until a decided plan is on disk.
 WRITTEN_S = 1.0
 #: Time between two looks for other queries behind the same gate, and how long one that was found is remembered.
 LOOK_S, REMEMBER_S = 10.0, 60.0
 
 
 class Judged:
-    """What the batches of one query say about their judging."""
+    """Checks how the batches of one query were judged."""
 
     def __init__(self, query: str, store: Store | None) -> None:
         """Of this query, whose guard keeps its plans in this store."""
@@ -305,9 +305,9 @@ class Judged:
     def look(
         self, version: int | None, start_s: float, plan: Plan | None, leased_s: float, now_s: float, note: str = ""
     ) -> None:
-        """At a batch that began then and says that it was judged by this plan, or why by none.
+        """Check a batch that began then and was judged by this plan, or by none for this reason.
 
-        The plan that is in force now was decided, or last renewed, at `leased_s`.
+        The current plan was decided, or last renewed, at `leased_s`.
         """
         folder = "the guard's folder" if self._store is None else str(self._store.folder)
         self._trouble = None
@@ -327,7 +327,7 @@ class Judged:
         self._look_for_others(now_s)
 
     def _was_shedding(self, start_s: float, leased_s: float) -> bool:
-        """Whether a plan that sheds should have been found when the batch began; one that nobody renews should not."""
+        """Whether a plan that sheds should have been found when the batch began; an unrenewed one should not."""
         if self._shedding_since_s is None or start_s - leased_s > LEASE_S:
             return False
         return start_s > self._shedding_since_s + WRITTEN_S

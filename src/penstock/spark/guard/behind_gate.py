@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from penstock.messages.report import Report
     from penstock.spark.plan_text import Node
 
-#: What the observation of a gate is called begins so.
+#: Prefix of a gate's observation.
 GATE = "penstock_gate_"
 #: Reports after which the plan is looked for; before its first batch a query has none.
 _LOOKS = 3
@@ -35,14 +35,14 @@ _SOUND = {
     (False, True): ("Inner", "Cross", "RightOuter"),
     (True, True): ("Inner", "Cross"),
 }
-#: What `answers.join` and `sic.join` call the weights of one side while they multiply.
+#: The name of one side's weights in `answers.join` and `sic.join`.
 _MULTIPLIED = "__penstock_weight"
 
 _logger = logging.getLogger("penstock")
 
 
 class LookBehind:
-    """Looks at the plan of a query once it has run a batch, and passes reports on."""
+    """Checks the plan of a query after its first batch, and passes reports on."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class LookBehind:
         row: Sequence[str],
         weight: str,
     ) -> None:
-        """For a query whose gate tells rows apart by these columns."""
+        """For a query whose gate identifies rows by these columns."""
         self._query, self._on_report, self._row, self._weight = query, on_report, row, weight
         self._looks = _LOOKS if row else 0  # A guard that has admitted nothing has no gate in the query.
 
@@ -114,7 +114,7 @@ def _about_duplicates(node: Node, row: set[str], weight: str) -> str | None:
     if weight in keys or not keys:
         return (
             f"{by} behind the gate compares {weight}, which differs between two deliveries of a row: give "
-            "dropDuplicates the columns that tell rows apart, and the guard the same as row="
+            "dropDuplicates the columns that identify a row, and the guard the same as row="
         )
     if _together(row, others):
         return None

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Control(NamedTuple):
-    """What a guard holds its query to, and how."""
+    """The target of a guard, and its policy."""
 
     target: Target
     policy: Policy
@@ -30,7 +30,7 @@ class Control(NamedTuple):
 
     @classmethod
     def of(cls, target: object, policy: object, backlog: object, *, row_gate: object) -> Control:
-        """Check the settings, and that they go together."""
+        """Check the settings and their combination."""
         held, thin = usable_target(target), one_of("backlog", backlog, ("keep", "thin")) == "thin"
         if thin and held.fresh_s is None:
             raise PenstockError.setting(
@@ -48,11 +48,11 @@ class Control(NamedTuple):
 
     @property
     def by_length(self) -> bool:
-        """Whether plans follow from how long work takes."""
+        """Whether plans depend on the length of work."""
         return not isinstance(self.target, Throughput) and not isinstance(self.policy, BaseLine)
 
     def start(self) -> Start:
-        """What holds for the first batches, from now on."""
+        """The settings for the first batches."""
         rate = self.target.rows_per_s if isinstance(self.target, Throughput) else None
         return Start(time.time(), self.target.fresh_s if self.backlog == "thin" else None, rate)
 
@@ -83,7 +83,7 @@ def usable_policy(policy: object, *, row_gate: object) -> Policy:
 
 
 def row_gate_machines(row_gate: object, target: Target, policy: Policy) -> Callable[[], Machines] | None:
-    """What makes the machines of a row gate, on a worker; None if there is to be none."""
+    """A function that makes the machines of a row gate on a worker; None without a row gate."""
     if row_gate is not True and row_gate is not False:
         raise PenstockError.setting("row_gate", row_gate, "True or False")
     if not row_gate:
@@ -136,7 +136,7 @@ def guard_name(given: object) -> str:
 
 
 def check_operator(function: object, form: object) -> None:
-    """Refuse what is no function to measure, and a form that it cannot have."""
+    """Refuse a value that is not a function, and an unknown form."""
     one_of("form", form, ("arrow", "pandas", "row"))
     if not callable(function):
         raise PenstockError.setting("function", function, "a function over record batches, data frames or rows")

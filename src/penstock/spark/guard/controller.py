@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from penstock.store.report_log import ReportSink
     from penstock.store.retention import Bindings
 
-#: Input is over when no data has been there for so long.
+#: The input has ended when there was no data for this long.
 IDLE_S = 2.0
 #: A batch that takes this long, and this many times as long as the last one, raises an alarm.
 STALLED_S, STALLED_TIMES = 60.0, 3.0
@@ -43,14 +43,14 @@ NO_BATCH = "no batch of query"
 
 
 class Liveness:
-    """Remembers when a query last showed progress, and since when nothing is there to do."""
+    """Records the last progress of a query, and the start of its idle time."""
 
     def __init__(self, query: StreamingQuery, now_s: float) -> None:
         """Begin to watch the query."""
         self._query = query
         self._newest: Progress | None = None
         self._sign_s = now_s  # when it last showed progress
-        self._active_since_s: float | None = now_s  # since when a trigger is known to work without showing any
+        self._active_since_s: float | None = now_s  # since when a trigger has been active without progress
         self._idle_since_s: float | None = None
 
     def saw(self, newest: Progress | None, now_s: float) -> None:
@@ -59,7 +59,7 @@ class Liveness:
             self._newest, self._sign_s, self._active_since_s = newest, now_s, None
 
     def stalled(self, now_s: float) -> str | None:
-        """That no batch has ended for far too long, in one line; None if that is not so."""
+        """The alarm that no batch has ended for too long; None otherwise."""
         if now_s - self._sign_s <= STALLED_S:
             return None
         status: dict[str, Any] = self._query.status
@@ -71,12 +71,12 @@ class Liveness:
         waited_s = now_s - self._active_since_s
         if waited_s <= max(STALLED_S, STALLED_TIMES * (self._newest.duration_s if self._newest else 0.0)):
             return None
-        # Without a number that runs, so that it is the same alarm as long as it lasts.
+        # Without a changing number, so that it stays the same alarm.
         since = datetime.fromtimestamp(self._active_since_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
         return f"{NO_BATCH} {self._query.id} has ended since {since}; Spark says: {status.get('message')}"
 
     def input_ended(self, now_s: float) -> bool:
-        """Whether nothing has been there to do for a while; once each time."""
+        """Whether the query has been idle for a while; once each time."""
         status: dict[str, Any] = self._query.status
         if status.get("isDataAvailable") or status.get("isTriggerActive"):
             self._idle_since_s = None
@@ -88,21 +88,21 @@ class Liveness:
         return False
 
 
-#: Time between two looks at the query: a batch's plan should be there before the next batch reads it, 0.1 s later.
+#: Time between two polls of the query: a plan should be stored before the next batch reads it, 0.1 s later.
 POLL_S = 0.03
-#: A look costs a millisecond or more, so after a long batch looks are this share of its length apart. A batch is not
-#: expected to end before the second share of it has passed; until then looks are rare.
+#: A poll costs a millisecond or more, so after a long batch polls are this share of its length apart. A batch is not
+#: expected to end before the second share of it has passed; until then polls are rare.
 LOOK_SHARE, QUIET_SHARE, QUIET_POLL_S = 0.02, 0.8, 0.25
 #: After an error, wait longer.
 RETRY_S = 1.0
-#: What is told when batches last as long as their trigger says, so that no plan can be made of how long they took.
+#: The alarm if batches last as long as their trigger, so that their length is no basis for plans.
 REAL_TIME = (
     "real-time mode reports neither waits nor costs of rows, so this target cannot be held and every row is kept: use "
     "Throughput as the target, or another trigger"
 )
 #: After this many failed polls in a row a query is lost.
 LOST_AFTER = 120
-#: Longest wait for a look that is under way, and then for the last plan, when the guard is stopped.
+#: Longest wait for a running poll, and then for the last plan, when the guard is stopped.
 STOP_S = 2.0
 STOPPED = "the guard was stopped"
 
@@ -165,7 +165,7 @@ class Controller:
 
     @property
     def totals(self) -> Totals:
-        """What all reports add up to."""
+        """The sums of all reports."""
         return self._batches.account.totals
 
     @property
@@ -174,12 +174,12 @@ class Controller:
         return self._thread.is_alive()
 
     def start(self) -> None:
-        """Begin, with what an earlier run measured."""
+        """Begin with the measurements of an earlier run."""
         self.begin()
         self._thread.start()
 
     def begin(self) -> None:
-        """Let the loop go on from the newest plan and the last reports, so that the first batches are planned for."""
+        """Start the loop from the newest plan and the last reports, so that the first batches are planned."""
         try:
             self._driver.begin(self._teller.kept_in.recent())
         except Exception as error:  # noqa: BLE001 - whatever it is, the query must not suffer
@@ -191,7 +191,7 @@ class Controller:
         if not self._thread.is_alive() or threading.current_thread() is self._thread:
             return
         self._thread.join(STOP_S)
-        if self._thread.is_alive():  # It waits for Spark, and ends when Spark answers.
+        if self._thread.is_alive():  # It waits for Spark and ends after Spark's answer.
             release = threading.Thread(target=self._let_go, args=(STOPPED,), daemon=True)
             release.start()
             release.join(STOP_S)
@@ -228,7 +228,7 @@ class Controller:
             self._stopping.wait(wait_s)
         self._let_go(STOPPED)
         try:
-            self.step()  # A batch may have ended since the last look.
+            self.step()  # A batch may have ended since the last poll.
         except Exception as error:  # noqa: BLE001 - whatever it is, the query must not suffer
             self._teller.error(
                 f"the controller of query {self._query.id} caught an error at its last poll: {line_of(error)}"
@@ -242,7 +242,7 @@ class Controller:
         return min(max(expected_s - self._clock(), POLL_S, LOOK_SHARE * last.duration_s), QUIET_POLL_S)
 
     def step(self) -> None:
-        """Look at the query once."""
+        """Poll the query once."""
         with self._misread_unless_done():
             self._liveness.saw(self._batches.look(), self._clock())
         while (progress := self._batches.next()) is not None:
@@ -271,7 +271,7 @@ class Controller:
 
     @contextmanager
     def _misread_unless_done(self) -> Iterator[None]:
-        """Let the loop know if what happens cannot be understood."""
+        """Notify the loop if progress cannot be interpreted."""
         try:
             yield
         except Exception:
@@ -281,7 +281,7 @@ class Controller:
     def _plan_by(self, report: Report, progress: Progress) -> None:
         """Plan what follows from a batch, and raise alarms."""
         if self._blind is False and progress.real_time:
-            # No plan follows from lengths that say nothing; one made before that was known is taken back.
+            # Without usable lengths there is no plan; an earlier one is withdrawn.
             self._blind = True
             self._let_go("real-time mode")
         if self._blind:

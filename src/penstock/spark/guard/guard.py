@@ -1,4 +1,4 @@
-"""The guard: what a user puts around a streaming query to hold it to a target."""
+"""The guard: holds a user's streaming query to a target."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ Mode = Literal["enforce", "dry_run", "off"]
 Backlog = Literal["keep", "thin"]
 
 
-#: Who watches which query in this process: a guard's name and its controller, by the query's identity.
+#: The watched queries of this process: a guard's name and its controller, by the query's identity.
 _watched: dict[str, tuple[str, Controller]] = {}
 
 
@@ -99,7 +99,7 @@ class Guard(Watcher, Metered):
     starts the loop that plans for the gate. Plans are kept under the query's checkpoint.
 
     Attributes:
-        name: Name of the guard, part of the names of what it observes.
+        name: Name of the guard, part of the names of its observations.
         mode: `enforce`, `dry_run` (keep all, tag what would be shed) or `off`.
     """
 
@@ -186,7 +186,7 @@ class Guard(Watcher, Metered):
         self._shed: ShedAccount | None = None
         self._gate: GateOptions | None = None
         self._number: int | None = None  # of the rules of a gate behind a grouping
-        self._token = uuid.uuid4().hex  # tells this guard's state on a worker from that of any other
+        self._token = uuid.uuid4().hex  # identifies this guard's state on a worker
 
     @classmethod
     def from_yaml(cls, path: str | os.PathLike[str]) -> Guard:
@@ -195,7 +195,7 @@ class Guard(Watcher, Metered):
 
     @property
     def target(self) -> Target:
-        """What it holds the query to."""
+        """Its target."""
         return self._control.target
 
     @property
@@ -205,7 +205,7 @@ class Guard(Watcher, Metered):
 
     @property
     def _metrics(self) -> tuple[str, str]:
-        """What its gate and its probe give their counts under."""
+        """The names of the counts of its gate and its probe."""
         return ONE_GATE, f"{PROBE}{self.name}"
 
     @property
@@ -292,7 +292,7 @@ class Guard(Watcher, Metered):
         """Let a grouping learn from this guard: `grouping.by_cost(guard=...)` calls it.
 
         Returns:
-            The columns that tell rows apart, and the salt of their hash.
+            The columns that identify a row, and the salt of their hash.
         """
         if self._columns.cost is not None or not self._columns.key:
             raise PenstockError(f"guard {self.name!r} has no key, so it learns no costs: give it key=")
@@ -369,7 +369,7 @@ class Guard(Watcher, Metered):
         )
 
     def _control_parts(self) -> tuple[Planner, Reading, Callable[[], None]]:
-        """The planner, how batches are read, and what to call at the end."""
+        """The planner, the reading of batches, and a function to call at the end."""
         reading = GuardReading(*self._metrics, self.name, dry=self.mode == "dry_run")
         return self._control.policy.planner(self.target), reading, lambda: None
 
@@ -394,9 +394,9 @@ class Guard(Watcher, Metered):
         return self._controller.totals if self._controller else Totals()
 
     def stop(self) -> None:
-        """Stop planning within seconds; if the query goes on, it keeps every row from now on.
+        """Stop planning within seconds; a running query keeps every row from now on.
 
-        Rows in quarantine that go to a table or a topic are brought there first, for up to half a minute.
+        Rows in quarantine for a table or a topic are forwarded first, for up to half a minute.
         """
         super().stop()
         if self._quarantine is not None:
@@ -404,7 +404,7 @@ class Guard(Watcher, Metered):
         self.stop_metrics()
 
     def _quarantine_writer(self, df: DataFrame) -> Writer | None:
-        """What writes shed rows, once the place for them is known to be usable."""
+        """The writer of shed rows, for a checked place."""
         if self._quarantine is None or (self.mode != "enforce" and not self._to_finish(df)):
             return None
         refuse_choice(df, self.name, self._columns.identity(df), self._columns.decisive(df))
@@ -415,12 +415,12 @@ class Guard(Watcher, Metered):
             self._quarantine.start(self._stored())
 
     def _ungated(self, store: Store) -> GateOptions:
-        """What a grouping is told in front of the gate: it binds batches, under the rules of the gate to come."""
+        """The options of a grouping in front of the gate: it binds batches under the rules of the later gate."""
         self._number = self._number or new_number()
         return GateOptions(str(store.folder), SOURCE, self._claim_folder(), ((self._number, 0),), self._control.start())
 
     def _sign(self, query: str) -> Watch:
-        """What readers of its reports must know about this guard."""
+        """The record of this guard for readers of its reports."""
         keep, types = self._columns.keep, ((), ()) if self._hashed is None else self._hashed.types
         return Watch(
             guard=self.name,
@@ -440,7 +440,7 @@ class Guard(Watcher, Metered):
         )
 
     def _to_finish(self, df: DataFrame) -> bool:
-        """Whether Spark may replay a batch that sheds rows into quarantine, although this guard sheds none any more."""
+        """Whether Spark may replay a batch that sheds rows into quarantine, although this guard no longer sheds."""
         if self._quarantine is None:
             return False
         return self._quarantine.to_finish(df, self._stored(df.sparkSession), self._metrics[0])

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _PORTS = range(2**16)
 
 
-#: Sums over all Reports: the metric, what it says, and where `Totals` has it.
+#: Sums over all Reports: the metric, its description, and the field of `Totals`.
 _TOTALS = (
     ("rows_in", "Rows that reached the gate.", "rows_in"),
     ("rows_kept", "Rows that the guard kept.", "rows_kept"),
@@ -51,15 +51,15 @@ class GuardMetrics(Collector):
     """The metrics of guards, to be registered in a `CollectorRegistry`: each family once, with the values of all."""
 
     def __init__(self, guards: Callable[[], Sequence[Guard]]) -> None:
-        """Tell of the guards that there are when it is asked."""
+        """Collect from the guards that exist at a request."""
         self._guards = guards
 
     def describe(self) -> list[Metric]:
-        """Nothing: what there is depends on what has happened."""
+        """Nothing: the metrics depend on events so far."""
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """Every metric as it stands."""
+        """The current value of every metric."""
         families: dict[str, Any] = {}
         for guard in self._guards():
             for kind, name, text, value, reason in _samples(guard):
@@ -90,7 +90,7 @@ def _samples(guard: Guard) -> Iterator[Sample]:
 
 
 def _gauges(guard: Guard, last: Report | None) -> Iterator[tuple[str, str, float | None]]:
-    """What may rise and fall; None is not told: 0 is a version, so no plan is told by an absent one."""
+    """Gauges; None is omitted: 0 is a version, so a missing plan is an absent value."""
     yield "watching", "1 while the guard plans for its query.", guard.watching
     yield "alarms", "Alarms, as of the last batch.", len(guard.alarms)
     target = guard.target
@@ -108,7 +108,7 @@ def _gauges(guard: Guard, last: Report | None) -> Iterator[tuple[str, str, float
 
 
 def serve(guards: Callable[[], Sequence[Guard]], port: int, address: str) -> WSGIServer:
-    """Answer `http://address:port/metrics` from a thread of its own until the server is shut down."""
+    """Serve `http://address:port/metrics` from a separate thread until the server is shut down."""
     if type(port) is not int or port not in _PORTS:
         raise PenstockError.setting("port", port, "a port from 1 to 65535, or 0 for any that is free")
     registry = CollectorRegistry()

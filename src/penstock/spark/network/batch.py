@@ -239,7 +239,7 @@ def _within(seconds: float, seen: dict[str, Observation]) -> dict[str, dict[str,
     def look() -> None:
         try:
             found.update({name: dict(one.get) for name, one in seen.items()})
-        except Exception as error:  # noqa: BLE001 - it is told by the thread that waits
+        except Exception as error:  # noqa: BLE001 - the waiting thread reports it
             failed.append(error)
 
     waiting = threading.Thread(target=look, daemon=True)

@@ -222,7 +222,7 @@ class NetworkRun:
         """The snapshot after a batch; failed planning loses no row."""
         try:
             return self._learning.learn(stage, batch, number, plan, begun_s)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the next rows must flow
+        except Exception as error:  # noqa: BLE001 - after any error the next rows must flow
             if not self._stopping:
                 self._fail(error)
             return None
