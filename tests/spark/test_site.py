@@ -74,7 +74,7 @@ def assert_the_page_shows_it(folder: Path, run: SiteRun) -> None:
     (log,) = board.news({})
     assert (log["kind"], log["head"]["guard"], log["head"]["state"]) == ("site", "west", "ended")
     assert [point["n"] for point in log["points"]] == [account.batch for account in run.accounts]
-    rows_in = sum(one.rows_in for account in run.accounts for one in account.inputs.values())
+    rows_in = sum(account.report.rows_in for account in run.accounts)
     assert log["head"]["rows_in"] == rows_in == log["head"]["rows_kept"] + sum(log["head"]["rows_shed"].values())
     assert set().union(*(point["sic"] for point in log["points"])) == {"avg", "top"}
 
@@ -93,14 +93,14 @@ def test_a_site_sheds_fairly_and_goes_on_after_a_crash_and_a_reset(spark: SparkS
     assert_the_page_shows_it(file.folder, first)
     last = first.accounts[-1]
     # 400 + 200 rows a second come, 300 can be done, and top's other source gives, as far as is known, as much.
-    assert last.give["avg"] == pytest.approx(last.give["top"], abs=0.02)
-    assert 0.3 < last.give["avg"] < 0.7
+    give = {one.query: one.give for one in last.queries}
+    assert give["avg"] == pytest.approx(give["top"], abs=0.02)
+    assert 0.3 < give["avg"] < 0.7
     for account in first.accounts:
-        for count in account.inputs.values():
-            assert count.rows_in == count.kept + count.shed
+        assert account.report.rows_in == sum(one.rows_kept + one.rows_shed for one in account.report.places.values())
     # Rows on the link carry what they stand for.
     table = first.outputs.table("avg-root").to_pydict()
-    kept = last.total_inputs["avg-part.cpu"].kept
+    kept = last.total.sources["avg-part.cpu"].rows_kept
     assert 0 < sum(table["n"]) <= kept
     assert 0.0 < max(table["penstock_sic"]) <= 1.0
     assert 0.0 < last.sic["avg"] <= 1.0
@@ -213,7 +213,7 @@ def test_a_batch_whose_plan_cannot_be_written_flows_and_fails_where_rows_are_sen
         with pytest.raises(PenstockError, match="site west failed: the plan of batch 0 cannot be written: folder = "):
             ran_once(spark, tmp_path / "link", LINKED)
     assert run.errors == 2
-    assert [count.shed for account in run.accounts for count in account.inputs.values()] == [0, 0]
+    assert [place.rows_shed for account in run.accounts for place in account.report.places.values()] == [0, 0]
     board = Board([tmp_path / "sink" / "state"])
     board.look()
     (log,) = board.news({})

@@ -85,7 +85,7 @@ def test_two_sites_over_kafka_hear_each_other_and_lose_nothing(spark: SparkSessi
         def is_done() -> bool:
             for run in runs:
                 run.refuse_failure()
-            linked = north.accounts and north.accounts[-1].total_inputs["root.part"].rows_in
+            linked = north.accounts and north.accounts[-1].total.links["root.part"].rows_in
             return bool(linked and len(west.accounts) > 1 and north.exchange.known()["avg"].part)
 
         wait_until(is_done)
@@ -99,7 +99,7 @@ def test_two_sites_over_kafka_hear_each_other_and_lose_nothing(spark: SparkSessi
     account = add_up([load(path).folder for path in files.values()])
     assert account.faults == []
     assert account.links["west.part -> north.root.part"].read > 0
-    assert 0.0 < north.accounts[-1].levels["avg"] < 1.0
+    assert 0.0 < north.accounts[-1].queries[0].level < 1.0
 
 
 def test_rows_wait_while_the_broker_is_away_and_then_come_once(
