@@ -103,7 +103,7 @@ def test_a_site_sheds_fairly_and_goes_on_after_a_crash_and_a_reset(spark: SparkS
     kept = last.total.sources["avg-part.cpu"].rows_kept
     assert 0 < sum(table["n"]) <= kept
     assert 0.0 < max(table["penstock_sic"]) <= 1.0
-    assert 0.0 < last.sic["avg"] <= 1.0
+    assert 0.0 < last.report.sic["avg"] <= 1.0
 
     # As after a crash before Spark has written that the last batch is done: it is run again, and nothing changes.
     checkpoint = file.folder / "checkpoint"
