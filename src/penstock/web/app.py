@@ -37,20 +37,12 @@ if TYPE_CHECKING:
 LOOK_S = 0.5
 #: After this many polls without updates an empty line is sent, so that a lost connection is noticed.
 QUIET_LOOKS = 20
+_KINDS = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 #: The parts of the page, and what they are.
 PARTS = {
-    "index.html": "text/html",
-    "dashboard.css": "text/css",
-    "dashboard.js": "text/javascript",
-    "axis.js": "text/javascript",
-    "chart.js": "text/javascript",
-    "fair.js": "text/javascript",
-    "grouped.js": "text/javascript",
-    "guard.js": "text/javascript",
-    "parts.js": "text/javascript",
-    "network.js": "text/javascript",
-    "why.js": "text/javascript",
-    "icon.svg": "image/svg+xml",
+    one.name: _KINDS[kind]
+    for one in (files("penstock.web") / "page").iterdir()
+    if (kind := one.name.rpartition(".")[2]) in _KINDS
 }
 _MOST_LETTERS = 1000
 

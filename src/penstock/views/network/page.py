@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 import math
-from html import escape
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from penstock.views import html
+from penstock.views.html import safe
 from penstock.views.network import formatting as fmt
 from penstock.views.network.drawing import drawing, graph
 from penstock.views.network.history import Facts, peak, periods_s, summary
@@ -125,21 +125,6 @@ def _rest(count: int, what: str) -> list[tuple[str, str]]:
 
 __all__ = ["page", "summary"]
 
-_STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; color: #222; background: #fff; max-width: 75rem; margin: 2rem auto;
-  padding: 0 1rem; }
-h1 { font-size: 1.6rem; } h2 { font-size: 1.15rem; margin-top: 2rem; } .verdict { font-weight: 600; margin: .3rem 0; }
-h1, li, .legend, td:first-child, td.words { overflow-wrap: anywhere; }
-img { width: 100%; } .wide { overflow-x: auto; }
-.drawn { overflow-x: auto; width: fit-content; max-width: calc(100vw - 3rem); margin-left: 50%;
-  transform: translateX(-50%); }
-.graphs { display: flex; flex-wrap: wrap; gap: .5rem 1.5rem; }
-.legend span { margin-right: 1.2rem; } .legend i { display: inline-block; width: .8rem; height: .8rem;
-  margin-right: .3rem; }
-table { border-collapse: collapse; } th, td { padding: .2rem .8rem; border-bottom: 1px solid #ddd; text-align: right; }
-td { white-space: nowrap; } td:first-child, td.words { white-space: normal; min-width: 9rem; }
-th:first-child, td:first-child, .words { text-align: left; } .note { color: #666; font-size: .9rem; }
-"""
 _KEY = (
     "Arcs: rows a second above the line, load below it; the thicker, the more load. Boxes: their part of the work. "
     "A red disc is a drop, with what it does. A dashed arc carries no rows. Hold the pointer over a part for its whole "
@@ -155,24 +140,17 @@ def page(name: str, network: Network, snapshots: Sequence[Snapshot], machine: st
     """The page; `machine` describes the machine and `made_by` is the command that repeats it."""
     facts = summary(network, snapshots)
     parts = [
-        f"<h1>Network {_safe(name)}</h1>",
-        *(f'<p class="verdict">{_safe(sentence)}</p>' for sentence in verdicts(facts)),
+        *html.sentences(verdicts(facts), "verdict"),
         *_alarms(facts),
         *_drawings(network, snapshots),
         *map(_plot, plots(network, snapshots)),
         "<h2>Quality of service</h2>",
         f'<div class="graphs">{"".join(_graph(one, snapshots) for one in network.outputs)}</div>',
-        f'<p class="note">{_GRAPH_KEY}</p>',
+        *html.sentences([_GRAPH_KEY], "note"),
         _outputs(facts),
         _places(facts),
-        f'<p class="note">Measured on {_safe(machine)}. Made by <code>{_safe(made_by)}</code>.</p>',
     ]
-    body = "\n".join(parts)
-    return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>Network {_safe(name)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n{body}\n</body>\n</html>\n"
-    ).encode(errors="replace")
+    return html.document(f"Network {name}", parts, machine, made_by)
 
 
 def verdicts(facts: Facts) -> list[str]:
@@ -201,15 +179,11 @@ def verdicts(facts: Facts) -> list[str]:
     return found
 
 
-def _safe(text: str) -> str:
-    return escape(fmt.plain(text))
-
-
 def _alarms(facts: Facts) -> list[str]:
     if not facts["alarms"]:
         return []
     lines = [
-        f"<li>{_safe(alarm)} (in {times:,} of {facts['batches']:,} batches)</li>"
+        f"<li>{safe(alarm)} (in {times:,} of {facts['batches']:,} batches)</li>"
         for alarm, times in facts["alarms"].items()
     ]
     return ["<h2>Alarms</h2>", f"<ul>{''.join(lines)}</ul>"]
@@ -228,13 +202,12 @@ def _drawings(network: Network, snapshots: Sequence[Snapshot]) -> list[str]:
         allowed = f"{fmt.load(fmt.limit(one))} allowed ({one.headroom:.0%} of {fmt.load(one.capacity)})"
         found.append(f"<h2>The network {when}: batch {one.batch}, {load}{allowed}</h2>")
         found.append(f'<div class="drawn">{drawing(network, one)}</div>')
-    return [*found, f'<p class="note">{_KEY}</p>']
+    return [*found, *html.sentences([_KEY], "note")]
 
 
 def _plot(plot: Plot) -> str:
-    legend = "".join(f'<span><i style="background:{color}"></i>{_safe(name)}</span>' for color, name in plot.legend)
-    picture = f'<img alt="{_safe(plot.title)}" src="data:image/png;base64,{base64.b64encode(plot.png).decode()}">'
-    return f'<h2>{_safe(plot.title)}</h2>\n<p>{picture}</p>\n<p class="legend">{legend}</p>'
+    legend = "".join(f'<span><i style="background:{color}"></i>{safe(name)}</span>' for color, name in plot.legend)
+    return f'<h2>{safe(plot.title)}</h2>\n{html.picture(plot.title, plot.png)}\n<p class="legend">{legend}</p>'
 
 
 def _graph(output: Output, snapshots: Sequence[Snapshot]) -> str:
@@ -260,7 +233,7 @@ def _outputs(facts: Facts) -> str:
     ]
     of = ("mean", "lowest", "at the end")
     columns = ("output", "rows", *(f"delivered, {one}" for one in of), *(f"utility, {one}" for one in of))
-    return _table("Outputs", columns, rows)
+    return html.table("Outputs", columns, rows)
 
 
 def _places(facts: Facts) -> str:
@@ -269,13 +242,4 @@ def _places(facts: Facts) -> str:
         for name, one in facts["places"].items()
     ]
     columns = ("place", "rows in", "kept", "shed", "batches with a drop", "the last drop")
-    return f'{_table("Rows by place", columns, rows, told=True)}\n<p class="note">{_ROWS_KEY}</p>'
-
-
-def _table(title: str, columns: Sequence[str], rows: Sequence[tuple[str, ...]], *, told: bool = False) -> str:
-    """A table; with `told` its last column holds text."""
-    kinds = [""] * (len(columns) - told) + [' class="words"'] * told
-    head = "".join(f"<th{kind}>{escape(column)}</th>" for column, kind in zip(columns, kinds, strict=True))
-    lines = ["".join(f"<td{kind}>{_safe(cell)}</td>" for cell, kind in zip(row, kinds, strict=True)) for row in rows]
-    body = "\n".join(f"<tr>{line}</tr>" for line in lines)
-    return f'<h2>{escape(title)}</h2>\n<div class="wide"><table>\n<tr>{head}</tr>\n{body}\n</table></div>'
+    return html.table("Rows by place", columns, rows, _ROWS_KEY, words=True)
