@@ -40,7 +40,7 @@ def _bench(
     result["machine"] = hardware.describe()
     made = shown if isinstance(shown, Shown) else shown(result)
     show(SCREEN, result, [made] if isinstance(made, Shown) else made, dense=dense)
-    SCREEN.print(f"Measured on {hardware.in_one_line(result['machine'])}.", highlight=False)
+    SCREEN.print(f"Measured on {hardware.in_one_line(result['machine'])}.")
     write_json(json_file, result)
     return result
 
@@ -220,7 +220,7 @@ def bench_chaos(
     broken = _bench("chaos", schedules, run, tables.CHAOS, json_file)["broken"]
     for one, promise in list(broken.items())[:_MOST_TOLD]:
         again = f"penstock bench chaos --schedules 1 --seed {one}"
-        SCREEN.print(f"Broken: {promise}. Repeat it with: {again}", highlight=False, soft_wrap=True)
+        SCREEN.print(f"Broken: {promise}. Repeat it with: {again}", soft_wrap=True)
     if broken:
         raise typer.Exit(1)
 

@@ -52,7 +52,7 @@ def show(out: Console, result: Result, tables: Iterable[Shown], *, dense: bool =
             table.add_row(*(_CELLS.format(cell, **row) for cell in one.columns.values()))
         out.print(table)
         if one.closing:
-            out.print(_CELLS.format(one.closing, **result), highlight=False)
+            out.print(_CELLS.format(one.closing, **result))
 
 
 SIMULATOR = Shown(

@@ -7,6 +7,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from penstock.cli.printing import plain
 from penstock.errors import PenstockError
 from penstock.web.board import Board
 
@@ -52,9 +53,8 @@ def serve(console: Console, shown: Board, *, host: str, port: int, token: str | 
     page = Page(shown, host=host, port=port, token=token)
     _tell(console, page)
     for folder in shown.without_log:
-        line = f"No log of plans in {folder} yet: the page shows it as soon as the query writes its first."
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
-    console.print("Ctrl-C ends it.", highlight=False)
+        plain(console, f"No log of plans in {folder} yet: the page shows it as soon as the query writes its first.")
+    plain(console, "Ctrl-C ends it.")
     page.serve()
 
 
@@ -70,4 +70,4 @@ def beside(console: Console, folders: Sequence[Path], *, wanted: bool) -> Abstra
 
 
 def _tell(console: Console, page: Page) -> None:
-    console.print(f"Dashboard: {page.address.url}", highlight=False, markup=False, soft_wrap=True)
+    plain(console, f"Dashboard: {page.address.url}")

@@ -20,6 +20,7 @@ from penstock.cli.printing import (
     check_outputs,
     command_line,
     json_bytes,
+    plain,
     print_files,
     progress_bar,
     write_json,
@@ -63,7 +64,7 @@ def _penstock(
     version: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True)] = False,
 ) -> None:
     if version:
-        SCREEN.print(f"penstock {penstock.__version__}", highlight=False)
+        SCREEN.print(f"penstock {penstock.__version__}")
         raise typer.Exit
 
 
@@ -95,7 +96,7 @@ def demo(
     result["machine"] = hardware.describe()
     machine = hardware.in_one_line(result["machine"])
     report.show(SCREEN, result)
-    SCREEN.print(f"Measured on {machine}.", highlight=False)
+    SCREEN.print(f"Measured on {machine}.")
     made_by = command_line("penstock demo", {"seconds": seconds, "target": f"{target:g} s", "seed": seed})
     contents = {out / "demo.html": page.page(result, machine, made_by), out / "demo.json": json_bytes(result)}
     contents[out / "demo.png"] = page.picture(result)
@@ -104,7 +105,7 @@ def demo(
     log.clear()
     write_files({**contents, **log_files})
     print_files(contents)
-    SCREEN.print(f"To inspect the guarded run: {log.command}", highlight=False, markup=False, soft_wrap=True)
+    plain(SCREEN, f"To inspect the guarded run: {log.command}")
 
 
 @app.command()
@@ -190,7 +191,7 @@ def run_network(  # noqa: PLR0913 - one argument an option
     result = cli_run.facts(network, made) | {"machine": hardware.describe()}
     machine = hardware.in_one_line(result["machine"])
     cli_run.show(SCREEN, result)
-    SCREEN.print(f"Measured on {machine}.", highlight=False)
+    SCREEN.print(f"Measured on {machine}.")
     contents: dict[Path, bytes] = {}
     if out is not None:
         from penstock.views.network.page import page

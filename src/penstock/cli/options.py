@@ -13,6 +13,7 @@ from penstock.errors import PenstockError
 
 _N = TypeVar("_N", int, float)
 _LONGEST_RUN_S = 3600.0
+_SOLVERS, _KINDS = "auto|greedy|exact", "random|semantic|input_uniform"
 
 
 def _number(kind: Callable[[str], _N], accepted: str, least: float, most: float) -> Callable[[str], _N]:
@@ -53,15 +54,25 @@ def _target_s(text: str) -> float:
     return duration_s("--target", parsed(text))
 
 
-def _word(about: str, *choices: str) -> Any:  # noqa: ANN401 - the same
-    """An option that takes one of a few words."""
+def _argument(about: str, metavar: str) -> Any:  # noqa: ANN401 - the same
+    return typer.Argument(help=about, metavar=metavar, show_default=False)
+
+
+def _path(about: str, metavar: str = "DIR", name: str | None = None, **settings: Any) -> Any:  # noqa: ANN401 - the same
+    """An option that takes a path."""
+    return typer.Option(*([name] if name else []), help=about, metavar=metavar, **settings)
+
+
+def _word(about: str, choices: str) -> Any:  # noqa: ANN401 - the same
+    """An option that takes one of a few words, given as `one|other`."""
+    words = choices.split("|")
 
     def parse(text: str) -> str:
-        if text not in choices:
-            raise typer.BadParameter(f"{text!r} is not usable: give one of {', '.join(choices)}")
+        if text not in words:
+            raise typer.BadParameter(f"{text!r} is not usable: give one of {', '.join(words)}")
         return text
 
-    return typer.Option(help=about, metavar="|".join(choices), parser=parse)
+    return typer.Option(help=about, metavar=choices, parser=parse)
 
 
 Runs = Annotated[int, _whole("Independent runs for each point (figure 7 is one run).", "R")]
@@ -76,10 +87,8 @@ StreamRows = Annotated[
 Seed = Annotated[int, _whole("Seed of streams and hashes.", "S", 0, 2**31 - 1)]
 Jobs = Annotated[int, _whole("Processes to use; 0 means one a core.", "J", 0)]
 Eps = Annotated[float, _real("Precision of LAS's sketch; figure eps tries ten others.", "E", 0.0001, 2.718)]
-Json = Annotated[Path | None, typer.Option("--json", help="Write the results to this file.", metavar="FILE")]
-Out = Annotated[
-    Path | None, typer.Option(help="Write CSV, JSON, PNG and a page of claims to this folder.", metavar="DIR")
-]
+Json = Annotated[Path | None, _path("Write the results to this file.", "FILE", "--json")]
+Out = Annotated[Path | None, _path("Write CSV, JSON, PNG and a page of claims to this folder.")]
 
 GateRows = Annotated[int, _whole("Rows to judge.", least=1000)]
 Boxes = Annotated[int, _whole("Boxes of the random network.", least=10, most=20_000)]
@@ -101,7 +110,7 @@ Learn = Annotated[float, _real("Seconds each policy gets before it is measured."
 Measure = Annotated[
     float, _real("Seconds each policy is measured for, in windows of 10.", least=10, most=_LONGEST_RUN_S)
 ]
-PreferRows = Annotated[str, _word("Which rows las and full_knowledge keep first: cheap ones, or any.", "any", "cheap")]
+PreferRows = Annotated[str, _word("Which rows las and full_knowledge keep first: cheap ones, or any.", "any|cheap")]
 
 Seconds = Annotated[float, _real("Length of each of the two runs.", least=10, most=_LONGEST_RUN_S)]
 Target = Annotated[
@@ -115,25 +124,12 @@ Target = Annotated[
 ]
 LogTarget = Annotated[float, _time("--target", "Mean queuing latency to hold, such as 2 s.", "2 s or 500 ms")]
 LogPath = Annotated[
-    Path,
-    typer.Argument(
-        help="Progress as JSON lines or an array, or an event log; gzip and zstd will do.",
-        metavar="PROGRESS",
-        show_default=False,
-    ),
+    Path, _argument("Progress as JSON lines or an array, or an event log; gzip and zstd will do.", "PROGRESS")
 ]
 LogQuery = Annotated[
     str | None, typer.Option("--query", help="Name or id of the query, if the log has several.", metavar="NAME")
 ]
-Spread = Annotated[
-    float,
-    _real(
-        "Assume keys with this max/min cost ratio; 1: all rows cost alike.",
-        "R",
-        1,
-        1_000_000,
-    ),
-]
+Spread = Annotated[float, _real("Assume keys with this max/min cost ratio; 1: all rows cost alike.", "R", 1, 1e6)]
 Trigger = Annotated[
     float | None, _time("--trigger", "The query's trigger, such as 10 s; found from the log if not given.", "10 s")
 ]
@@ -146,31 +142,20 @@ GuardOverhead = Annotated[
         show_default="50 ms",
     ),
 ]
-DemoOut = Annotated[
-    Path,
-    typer.Option(help="Write demo.html, demo.png, demo.json and the guarded run's log to this folder.", metavar="DIR"),
-]
+DemoOut = Annotated[Path, _path("Write demo.html, demo.png, demo.json and the guarded run's log to this folder.")]
 
-
-NetworkPath = Annotated[Path, typer.Argument(help="A network file.", metavar="FILE", show_default=False)]
+NetworkPath = Annotated[Path, _argument("A network file.", "FILE")]
 Kind = Annotated[
-    str | None, _word("Drop rows at random or by their values; as the file says if not given.", "random", "semantic")
+    str | None, _word("Drop rows at random or by their values; as the file says if not given.", "random|semantic")
 ]
 Shed = Annotated[float | None, _real("Work a second to shed; what is above headroom * capacity if not given.", "LOAD")]
 Placement = Annotated[
     str | None,
-    _word(
-        "Whether each place is one of its own, or those upstream of a union are dropped at alike.", "single", "group"
-    ),
+    _word("Whether each place is one of its own, or those upstream of a union are dropped at alike.", "single|group"),
 ]
 Solver = Annotated[
     str | None,
-    _word(
-        "How the map is made; exact also shows the best plan there is. As the file says if not given.",
-        "auto",
-        "greedy",
-        "exact",
-    ),
+    _word("How the map is made; exact also shows the best plan there is. As the file says if not given.", _SOLVERS),
 ]
 Step = Annotated[
     float | None,
@@ -188,24 +173,14 @@ RunSeconds = Annotated[
 Batches = Annotated[int | None, _whole("Stop after so many batches.")]
 RunKind = Annotated[
     str | None,
-    _word(
-        "How rows are dropped; as the file says if not given. input_uniform knows nothing of utility.",
-        "random",
-        "semantic",
-        "input_uniform",
-    ),
+    _word("How rows are dropped; as the file says if not given. input_uniform knows nothing of utility.", _KINDS),
 ]
 Cores = Annotated[int, _whole("Cores of the local Spark session.", most=1024)]
 Folder = Annotated[
     Path | None,
-    typer.Option(
-        help="Keep checkpoints, plans and bindings here, so that a later run resumes; by default they are deleted.",
-        metavar="DIR",
-    ),
+    _path("Keep checkpoints, plans and bindings here, so that a later run resumes; by default they are deleted."),
 ]
-RunOut = Annotated[
-    Path | None, typer.Option("--out", help="Write network.html and network.json to this folder.", metavar="DIR")
-]
+RunOut = Annotated[Path | None, _path("Write network.html and network.json to this folder.", name="--out")]
 Checkpoints = Annotated[
     list[Path] | None,
     typer.Argument(help="Checkpoints of guarded queries, folders of penstock run, or folders with such in them."),
@@ -237,16 +212,12 @@ def _spark_setting(text: str) -> str:
     return text
 
 
-SitePath = Annotated[Path | None, typer.Argument(help="A site file.", metavar="[FILE]", show_default=False)]
+SitePath = Annotated[Path | None, _argument("A site file.", "[FILE]")]
 SiteFolder = Annotated[
-    Path | None,
-    typer.Option(
-        help="Keep checkpoint, boxes, plans and accounts here instead of the folder in the file.", metavar="DIR"
-    ),
+    Path | None, _path("Keep checkpoint, boxes, plans and accounts here instead of the folder in the file.")
 ]
 SiteAccounts = Annotated[
-    list[Path] | None,
-    typer.Option("--account", help="The folder of a site; give one for each site.", metavar="DIR", show_default=False),
+    list[Path] | None, _path("The folder of a site; give one for each site.", name="--account", show_default=False)
 ]
 SparkConf = Annotated[
     list[str] | None,

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from penstock import hardware
 from penstock.output import writable_file, writable_folder, write_files
 
-SCREEN = Console()
+SCREEN = Console(highlight=False)
 
 
 def jobs_or_cores(jobs: int) -> int:
@@ -44,7 +44,7 @@ def write_json(json_file: Path | None, result: object) -> None:
 
 def plain(out: Console, text: str) -> None:
     """A line as it is."""
-    out.print(text, highlight=False, markup=False, emoji=False, soft_wrap=True)
+    out.print(text, markup=False, emoji=False, soft_wrap=True)
 
 
 def print_files(contents: dict[Path, bytes]) -> None:

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from penstock.cli.printing import plain
 from penstock.errors import PenstockError
 from penstock.store.folder import local_folder
 from penstock.store.logs import PlanLog
@@ -47,8 +48,8 @@ def run(
             raise PenstockError(f"the replay of {folder} failed and can be started again: {line}") from None
         finally:
             spark.stop()
-    told = f"Replayed {counted(done.rows, 'row')} in {counted(done.batches, 'batch', 'batches')} into {into}."
-    console.print(told, highlight=False, markup=False)
+    batches = counted(done.batches, "batch", "batches")
+    plain(console, f"Replayed {counted(done.rows, 'row')} in {batches} into {into}.")
     return {"folder": str(folder), "into": into, "rows": done.rows, "batches": done.batches}
 
 

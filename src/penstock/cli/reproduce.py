@@ -118,7 +118,7 @@ def _reproduce(
     write_files(contents)
     for one in figures:
         _print_claims(paper.title, one)
-    SCREEN.print(f"Measured on {hardware.in_one_line(machine)}.", highlight=False)
+    SCREEN.print(f"Measured on {hardware.in_one_line(machine)}.")
     print_files(contents)
 
 

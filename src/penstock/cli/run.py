@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from penstock.cli.printing import plain
 from penstock.config.network_file import load
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def run(
         from penstock.views.network.terminal import watching
 
         silence_stacks()
-        console.print(f"Starting Spark for network {file.name} ...", highlight=False)
+        plain(console, f"Starting Spark for network {file.name} ...")
         spark = local_session(folder / "spark", cores=settings.cores, app=file.name)
         # PySpark's handler cancels jobs from within the current call, which breaks that call.
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -98,8 +99,7 @@ def run(
                     record.end()
             if settings.explain:
                 for arc, plan in made.plans_shown.items():
-                    console.print(f"Plan of {arc}:", highlight=False, markup=False)
-                    console.print(plan, highlight=False, markup=False, soft_wrap=True)
+                    plain(console, f"Plan of {arc}:\n{plan}")
             return file, made
         finally:
             spark.stop()
@@ -153,26 +153,19 @@ def facts(file: NetworkFile, made: NetworkRun) -> dict[str, Any]:
 def show(console: Console, found: dict[str, Any]) -> None:
     """The run in a few lines."""
     utility = found["mean_utility"]
-    console.print(
+    plain(
+        console,
         f"Batches: {found['batches']}, of which overloaded: {found['batches_overloaded']}; rows in: "
         f"{found['rows_in']:,}, dropped: {found['rows_shed']:,}; road maps built: {found['road_maps_built']}"
         + ("" if utility is None else f", mean utility {utility:.3f}")
         + (f", errors survived: {found['errors']}" if found["errors"] else "")
         + ".",
-        highlight=False,
-        soft_wrap=True,
     )
     for place, one in found["places"].items():
         if one["shed"]:
             account = f"{one['rows_in']:,} rows in = {one['kept']:,} kept + {one['shed']:,} dropped"
-            told = f"{place}: {account}; the last drop there: {one['drop']}"
-            console.print(told, highlight=False, markup=False, soft_wrap=True)
+            plain(console, f"{place}: {account}; the last drop there: {one['drop']}")
     for name, one in found["outputs"].items():
         if one["last_delivered"] is not None:
-            console.print(
-                f"{name}: {one['rows']:,} rows delivered; at the end {one['last_delivered']:.1f} % of its rows, "
-                f"utility {one['last_utility']:.3f}",
-                highlight=False,
-                markup=False,
-                soft_wrap=True,
-            )
+            at_the_end = f"{one['last_delivered']:.1f} % of its rows, utility {one['last_utility']:.3f}"
+            plain(console, f"{name}: {one['rows']:,} rows delivered; at the end {at_the_end}")

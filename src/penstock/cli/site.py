@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
+from penstock.cli.printing import plain
 from penstock.cli.run import until_over
 from penstock.config.site_file import SiteFile, load
 from penstock.errors import PenstockError
@@ -55,7 +56,7 @@ def run(
 
     silence_stacks()
     conf = dict(_pair(one) for one in settings.conf)
-    console.print(f"Starting Spark for site {file.site} ...", highlight=False)
+    plain(console, f"Starting Spark for site {file.site} ...")
     try:
         spark = local_session(folder / "spark", cores=settings.cores, app=f"penstock site {file.site}", settings=conf)
     except ConnectionError:  # Ctrl-C reaches Java as well
@@ -84,13 +85,8 @@ def _line(console: Console, one: BatchAccount) -> None:
     report = one.report
     gives = "  ".join(f"{given.query} {given.give:.2f} (SIC {given.level:.2f})" for given in one.queries)
     results = "  ".join(f"{query} {sic:.2f}" for query, sic in report.sic.items())
-    console.print(
-        f"batch {one.batch}: {report.rows_in:,} rows in, {report.shed_total:,} shed; gives {gives}"
-        + (f"; SIC of results {results}" if results else ""),
-        highlight=False,
-        markup=False,
-        soft_wrap=True,
-    )
+    told = f"batch {one.batch}: {report.rows_in:,} rows in, {report.shed_total:,} shed; gives {gives}"
+    plain(console, told + (f"; SIC of results {results}" if results else ""))
 
 
 def facts(file: SiteFile, made: SiteRun) -> dict[str, Any]:
@@ -115,20 +111,15 @@ def facts(file: SiteFile, made: SiteRun) -> dict[str, Any]:
 
 def show(console: Console, found: dict[str, Any]) -> None:
     """The run in a few lines."""
-    console.print(
-        f"Site {found['site']}: {counted(found['batches'], 'batch', 'batches')}"
-        + (f", errors survived: {found['errors']}" if found["errors"] else "")
-        + ".",
-        highlight=False,
-    )
+    survived = f", errors survived: {found['errors']}" if found["errors"] else ""
+    plain(console, f"Site {found['site']}: {counted(found['batches'], 'batch', 'batches')}{survived}.")
     for name, one in found["inputs"].items():
-        told = f"{name}: {one['rows_in']:,} rows in = {one['kept']:,} kept + {one['shed']:,} shed"
-        console.print(told, highlight=False, markup=False)
+        plain(console, f"{name}: {one['rows_in']:,} rows in = {one['kept']:,} kept + {one['shed']:,} shed")
     for query, sic in found["sic_of_results"].items():
-        console.print(f"{query}: SIC of its results {sic:.3f}", highlight=False, markup=False)
+        plain(console, f"{query}: SIC of its results {sic:.3f}")
     refused = {name: count for name, count in found["messages"].items() if "refused" in name}
     if refused:
-        console.print(f"Messages refused: {', '.join(f'{k}: {v}' for k, v in refused.items())}", highlight=False)
+        plain(console, f"Messages refused: {', '.join(f'{k}: {v}' for k, v in refused.items())}")
 
 
 def account(folders: Sequence[Path]) -> Federation:
@@ -148,7 +139,7 @@ def show_account(console: Console, found: Federation) -> None:
             table.add_row(name, *(f"{n:,}" for n in (link.sent, link.read, link.under_way, link.lost)))
         console.print(table)
     for query, rows in found.results.items():
-        console.print(f"{query}: {rows:,} rows of results", highlight=False, markup=False)
+        plain(console, f"{query}: {rows:,} rows of results")
     for fault in found.faults:
-        console.print(fault, highlight=False, markup=False, soft_wrap=True)
-    console.print("The account balances." if not found.faults else "THE ACCOUNT DOES NOT BALANCE.", highlight=False)
+        plain(console, fault)
+    plain(console, "The account balances." if not found.faults else "THE ACCOUNT DOES NOT BALANCE.")
