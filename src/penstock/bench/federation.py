@@ -13,11 +13,10 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from penstock.bench.federation_files import CAPACITY, INTERVAL_S, QUERIES, SITES, WINDOW_S, sources, write
+from penstock.bench.federation_files import CAPACITY, INTERVAL_S, PARTS, QUERIES, SITES, WINDOW_S, sources, write
 from penstock.core.fairness.jain import fairness
 from penstock.errors import PenstockError
 from penstock.federation.account import SiteAccount, add_up
@@ -25,7 +24,7 @@ from penstock.federation.bus import FolderBus
 from penstock.federation.kafka_bus import KafkaBus
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from penstock.core.fairness.sites.planner import Policy
@@ -48,35 +47,19 @@ SKEWED, SKEW_S = "north", 5.0
 KILLED, AWAY_S, CUT_S = "west", 10.0, 20.0
 
 
-class Wire(Protocol):
-    """A transport that can be taken away."""
-
-    def settings(self, name: str) -> dict[str, Any]:
-        """Its settings in site files, for a separate federation."""
-
-    def bus(self, name: str) -> Bus:
-        """A bus of that federation, to send messages that sites must refuse."""
-
-    def cut(self, name: str) -> None:
-        """Take it away."""
-
-    def mend(self, name: str) -> None:
-        """Give it back."""
-
-
 class FolderWire:
-    """A folder for each federation."""
+    """A transport that can be taken away: a folder for each federation."""
 
     def __init__(self, folder: Path) -> None:
         """Make them in here."""
         self._folder = folder
 
     def settings(self, name: str) -> dict[str, Any]:
-        """What site files say of it."""
+        """What site files say of it, for a federation of its own."""
         return {"folder": str(self._folder / name)}
 
     def bus(self, name: str) -> Bus:
-        """A bus of that federation."""
+        """A bus of that federation, to send messages that nobody should trust."""
         return FolderBus(self._folder / name)
 
     def cut(self, name: str) -> None:
@@ -121,17 +104,15 @@ class KafkaWire:
             self._start()
 
 
+Wire = FolderWire | KafkaWire
+
+
 @dataclass(frozen=True)
 class Effort:
     """How long it runs."""
 
     settle_s: float = 40.0  #: from when all sites have run a batch to when measuring begins
     measure_s: float = 60.0  #: for how long SIC is measured; with faults, before and after each
-
-    @property
-    def steps(self) -> int:
-        """The number of progress steps."""
-        return 2
 
 
 class SiteProcess:
@@ -196,11 +177,20 @@ class RunningFederation:
             for site in SITES
         }
 
-    def start(self) -> None:
+    def __enter__(self) -> None:
         """Start them and wait until each has run a few batches."""
+        try:
+            for site in self.sites.values():
+                site.start()
+            self.wait_for(dict.fromkeys(SITES, 2))
+        except BaseException:
+            self.__exit__()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        """End them all."""
         for site in self.sites.values():
-            site.start()
-        self.wait_for(dict.fromkeys(SITES, 2))
+            site.stop()
 
     def wait_for(self, batches: dict[str, int]) -> None:
         """Wait until sites have run so many batches."""
@@ -222,11 +212,6 @@ class RunningFederation:
                 return
             time.sleep(min(left_s, 1.0))
 
-    def stop(self) -> None:
-        """End them all."""
-        for site in self.sites.values():
-            site.stop()
-
     def sic(self, from_s: float, to_s: float) -> list[list[float]]:
         """The SIC of each query's results at every second, as their roots have measured it."""
         found: dict[str, list[tuple[float, float]]] = {query: [] for query in QUERIES}
@@ -235,12 +220,8 @@ class RunningFederation:
             for entry in SiteAccount(site.folder).entries():
                 for query, sic in entry.report.sic.items():
                     found[query].append((entry.time_s - ahead_s, sic))
-        rows = []
-        at_s = from_s
-        while at_s <= to_s:
-            rows.append([_last(found[query], at_s) for query in QUERIES])
-            at_s += 1.0
-        return rows
+        seconds = range(int(to_s - from_s) + 1)
+        return [[_last(found[query], from_s + second) for query in QUERIES] for second in seconds]
 
     def messages(self) -> dict[str, dict[str, int]]:
         """The outcome of each site's messages since its last start."""
@@ -257,7 +238,7 @@ def bench_federation(folder: Path, effort: Effort, wire: Wire, done: Callable[[]
     policies: tuple[Policy, ...] = ("balance", "random")
     for policy in policies:
         federation = RunningFederation(folder / policy, wire, policy, policy)
-        with _running(federation):
+        with federation:
             federation.rest(effort.settle_s)
             begun_s = time.time()
             federation.rest(effort.measure_s)
@@ -277,7 +258,7 @@ def bench_faults(folder: Path, effort: Effort, wire: Wire, done: Callable[[], No
         federation.rest(effort.measure_s)
         rows.append({"when": when, **_judged(federation, begun_s, time.time())})
 
-    with _running(federation):
+    with federation:
         federation.rest(effort.settle_s)
         measure("before")
         sent = _disturb(federation)
@@ -304,15 +285,6 @@ def bench_faults(folder: Path, effort: Effort, wire: Wire, done: Callable[[], No
         "account": _account(federation),
         "messages": federation.messages(),
     }
-
-
-@contextmanager
-def _running(federation: RunningFederation) -> Iterator[None]:
-    try:
-        federation.start()
-        yield
-    finally:
-        federation.stop()
 
 
 def _disturb(federation: RunningFederation) -> int:
@@ -379,16 +351,10 @@ def _produced(federation: RunningFederation) -> tuple[int, int]:
         entry = last[max(last)]
         lines = (site.folder / "checkpoint" / "offsets" / str(entry.batch)).read_text().splitlines()[2:]
         seconds = [int(line) for line in lines if line.isdecimal()]
-        rates = [part.rows_per_s for query, part in _parts() if part.site == name and part.rows_per_s and query]
+        rates = [part.rows_per_s for part in PARTS if part.site == name and part.rows_per_s]
         produced += sum(s * rate for s, rate in zip(seconds, rates, strict=True))
         taken += sum(one.rows_in for one in entry.total.sources.values())
     return produced, taken
-
-
-def _parts() -> Iterator[tuple[str, Any]]:
-    for query, parts in QUERIES.items():
-        for part in parts:
-            yield query, part
 
 
 def _parameters(effort: Effort, wire: Wire) -> dict[str, Any]:
@@ -396,7 +362,7 @@ def _parameters(effort: Effort, wire: Wire) -> dict[str, Any]:
         "transport": "kafka" if isinstance(wire, KafkaWire) else "folder",
         "sites": list(SITES),
         "capacity_rows_per_s": CAPACITY,
-        "rows_per_s": {site: sum(part.rows_per_s for _, part in _parts() if part.site == site) for site in SITES},
+        "rows_per_s": {site: sum(part.rows_per_s for part in PARTS if part.site == site) for site in SITES},
         "queries": {query: {"fragments": len(parts), "sources": sources(query)} for query, parts in QUERIES.items()},
         "interval_s": INTERVAL_S,
         "window_s": WINDOW_S,

@@ -39,6 +39,7 @@ QUERIES = {
     "avg": (Part("west", 200), Part("east", 250), Part("north", 150, ("west", "east"))),
     "top": (Part("east", 300), Part("west", 150, ("east",)), Part("north", 0, ("west",))),
 }
+PARTS = [part for parts in QUERIES.values() for part in parts]
 _LINKED = "host bigint, total double, n double"
 #: Both the rows of the source and those of links, as sums by host; kept rows represent shed ones.
 _OWN = (
