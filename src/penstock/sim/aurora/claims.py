@@ -7,9 +7,10 @@ of Penstock beyond the paper are marked as ours.
 import math
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
+from statistics import fmean
 
-from penstock.sim.aurora.runs import Fare, PlusRun
-from penstock.sim.figure import Claim, Row, Saying
+from penstock.sim.aurora.runs import PlusRun
+from penstock.sim.figure import Claim, Row, Saying, means, values
 
 _OURS = "not in the paper; our bar: "
 _ADMISSION = ("input_random", "input_cost_top", "input_uniform", "input_cost_uniform")
@@ -27,9 +28,9 @@ _NEXT_TO_FRESH = 0.5  #: points of utility
 
 def figure_9(rows: list[Row]) -> list[Claim]:
     """Section 6.1, tuple utility."""
-    loss = _means(rows, "tuple_utility_loss")
-    loads = _loads(rows)
-    names = list(dict.fromkeys(row["algorithm"] for row in rows))
+    loss = means(rows, ("excess_load", "algorithm"), "tuple_utility_loss")
+    loads = values(rows, "excess_load")
+    names = values(rows, "algorithm")
     falls = [name for name in names if any(loss[b, name] <= loss[a, name] for a, b in pairwise(loads))]
     better, closest = _against(loss, loads, ("random_ls", "semantic_ls"), _ADMISSION)
     gaps = [loss[load, "random_ls"] - loss[load, "semantic_ls"] for load in loads]
@@ -76,9 +77,9 @@ def figure_9(rows: list[Row]) -> list[Claim]:
 
 def figure_10(rows: list[Row]) -> list[Claim]:
     """Section 6.2, value utility."""
-    loss = _means(rows, "value_utility_loss")
-    loads = _loads(rows)
-    others = [name for name in dict.fromkeys(row["algorithm"] for row in rows) if name != "semantic_ls"]
+    loss = means(rows, ("excess_load", "algorithm"), "value_utility_loss")
+    loads = values(rows, "excess_load")
+    others = [name for name in values(rows, "algorithm") if name != "semantic_ls"]
     better, closest = _against(loss, loads, ("semantic_ls",), others)
     return [
         Saying(
@@ -95,7 +96,7 @@ def figure_10(rows: list[Row]) -> list[Claim]:
 def figure_11(rows: list[Row]) -> list[Claim]:
     """Section 6.3, skew of utilities."""
     ratio = _ratios(rows, "random_ls")
-    skews, loads = sorted({skew for skew, _ in ratio}), _loads(rows)
+    skews, loads = sorted({skew for skew, _ in ratio}), values(rows, "excess_load")
     grows = [ratio[skews[-1], load] / ratio[skews[0], load] for load in loads]
     low, high = ([ratio[skew, load] for skew in skews] for load in (loads[0], loads[-1]))
     effect = [ratio[skews[-1], load] - ratio[skews[0], load] for load in (loads[0], loads[-1])]
@@ -123,7 +124,7 @@ def figure_11(rows: list[Row]) -> list[Claim]:
 def figure_12(rows: list[Row]) -> list[Claim]:
     """Section 6.4, sharing."""
     ratio = _ratios(rows, "input_uniform")
-    skews, loads = sorted({skew for skew, _ in ratio}), _loads(rows)
+    skews, loads = sorted({skew for skew, _ in ratio}), values(rows, "excess_load")
     first = [ratio[skew, loads[0]] for skew in skews]
     everywhere = [ratio[skews[-1], load] / ratio[skews[0], load] for load in loads]
     last = [ratio[skew, loads[-1]] for skew in skews]
@@ -166,7 +167,7 @@ def _plus(where: str, runs: list[PlusRun]) -> list[Claim]:
             Saying(
                 f"{where}: {name} is next to the optimum (mean, and worst network and load)",
                 f"{_OURS}{_NEXT_TO_EXACT} points",
-            ).measured(f"{_mean(gaps):.3f} points, {max(gaps):.2f} at worst", max(gaps) <= _NEXT_TO_EXACT)
+            ).measured(f"{fmean(gaps):.3f} points, {max(gaps):.2f} at worst", max(gaps) <= _NEXT_TO_EXACT)
         )
     group, stale = behind("greedy_group", "exact"), behind("stale", "fresh")
     walked = max(one.behind for one in runs)
@@ -177,21 +178,21 @@ def _plus(where: str, runs: list[PlusRun]) -> list[Claim]:
             f"{where}: one drop for all inputs of a query (the paper's text) loses more than one for each",
             "not in the paper",
         ).measured(
-            f"{_mean(group):.2f} points behind the optimum, {max(group):.1f} at worst",
-            _mean(group) > _mean(behind("greedy", "exact")),
+            f"{fmean(group):.2f} points behind the optimum, {max(group):.1f} at worst",
+            fmean(group) > fmean(behind("greedy", "exact")),
         ),
         Saying(
             f"{where}: a map built anew on drift is next to a fresh one at every step",
             f"{_OURS}{_NEXT_TO_FRESH} points",
         ).measured(
-            f"{walked:.2f} points at worst, built {_mean(one.built for one in runs):.1f} times in 7 steps",
+            f"{walked:.2f} points at worst, built {fmean(one.built for one in runs):.1f} times in 7 steps",
             walked <= _NEXT_TO_FRESH,
         ),
         Saying(f"{where}: a stale one loses more", "not in the paper").measured(
-            f"{_mean(stale):.1f} points on average, {max(stale):.1f} at worst", _mean(stale) > _NEXT_TO_FRESH
+            f"{fmean(stale):.1f} points on average, {max(stale):.1f} at worst", fmean(stale) > _NEXT_TO_FRESH
         ),
         Saying(f"{where}: max-min lifts the worst query at every load", f"{_OURS}no query shut off").measured(
-            f"to {worst[0]:.2f} at least; the sum leaves {worst[1]:.2f}; price {_mean(price):.1f} points of the mean",
+            f"to {worst[0]:.2f} at least; the sum leaves {worst[1]:.2f}; price {fmean(price):.1f} points of the mean",
             worst[0] > 0.0 and worst[2],
         ),
     ]
@@ -199,20 +200,13 @@ def _plus(where: str, runs: list[PlusRun]) -> list[Claim]:
 
 def _worst(runs: list[PlusRun]) -> tuple[float, float, bool]:
     """The worst query of all with max-min and with the sum, and whether the first was better in every case."""
-    fair = {(number, excess): fare.worst for number, excess, fare in _fares(runs, "max_min")}
-    best = {(number, excess): fare.worst for number, excess, fare in _fares(runs, "exact")}
-    return min(fair.values()), min(best.values()), all(fair[case] >= best[case] - 0.01 for case in fair)
-
-
-def _fares(runs: list[PlusRun], policy: str) -> Iterable[tuple[int, float, Fare]]:
-    for number, one in enumerate(runs):
-        for (excess, name), fare in one.fares.items():
-            if name == policy:
-                yield number, excess, fare
-
-
-def _means(rows: list[Row], column: str) -> dict[tuple[float, str], float]:
-    return {(row["excess_load"], row["algorithm"]): row[column]["mean"] for row in rows}
+    pairs = [
+        (fare.worst, one.fares[excess, "exact"].worst)
+        for one in runs
+        for (excess, policy), fare in one.fares.items()
+        if policy == "max_min"
+    ]
+    return min(fair for fair, _ in pairs), min(best for _, best in pairs), all(a >= b - 0.01 for a, b in pairs)
 
 
 def _ratios(rows: list[Row], algorithm: str) -> dict[tuple[float, float], float]:
@@ -224,16 +218,12 @@ def _ratios(rows: list[Row], algorithm: str) -> dict[tuple[float, float], float]
     }
 
 
-def _loads(rows: list[Row]) -> list[float]:
-    return list(dict.fromkeys(row["excess_load"] for row in rows))
-
-
 def _against(
     loss: Mapping[tuple[float, str], float], loads: list[float], ours: Iterable[str], others: Iterable[str]
 ) -> tuple[tuple[str, bool], tuple[float, str, str, float]]:
     """Whether these lose less than all others at every load; and the nearest that another comes."""
     cases = [
-        (_times(loss[load, one], loss[load, other]), one, other, load)
+        (loss[load, one] / loss[load, other] if loss[load, other] > 0.0 else math.inf, one, other, load)
         for one in ours
         for other in others
         for load in loads
@@ -241,12 +231,3 @@ def _against(
     closest = max(cases)
     worse = sum(case[0] >= 1.0 for case in cases)
     return (f"in {len(cases) - worse} of {len(cases)} cases", not worse), closest
-
-
-def _mean(values: Iterable[float]) -> float:
-    listed = list(values)
-    return sum(listed) / len(listed)
-
-
-def _times(one: float, other: float) -> float:
-    return one / other if other > 0.0 else math.inf

@@ -22,7 +22,8 @@ from penstock.sim.aurora.runs import (
     random_network,
     shared_network,
 )
-from penstock.sim.figure import Figure, Row, spread
+from penstock.sim.aurora.value_network import ValueNetwork
+from penstock.sim.figure import Claim, Figure, Row, spread
 
 #: Mean time between rows of an input. At 10 the load is 22 percent above capacity, and so at 3 it is 307.
 GAPS = (10, 8, 6, 5, 4, 3)
@@ -45,23 +46,17 @@ class Effort(parallel.Effort):
     runs: int = 40
 
 
-def figure_9(effort: Effort) -> Figure:
-    """Loss of tuple utility against the excess load."""
-    rows = _loads(effort)
-    return Figure("aurora", "9", _parameters(effort), rows, aurora_claims.figure_9(rows))
-
-
-def figure_10(effort: Effort) -> Figure:
-    """Loss of value utility against the excess load."""
-    rows = _loads(effort)
-    return Figure("aurora", "10", _parameters(effort), rows, aurora_claims.figure_10(rows))
+def _losses(figure: str, claims: Callable[[list[Row]], list[Claim]], effort: Effort) -> Figure:
+    """Loss of tuple utility (figure 9) and of value utility (figure 10) against the excess load."""
+    rows = _rows(_run(effort, random_network, 0.0, EXCESS, ALGORITHMS), EXCESS, ALGORITHMS)
+    return Figure("aurora", figure, _parameters(effort), rows, claims(rows))
 
 
 def figure_11(effort: Effort) -> Figure:
     """How much more value utility random drops lose than drops by value, against the skew of utilities."""
     rows = []
     for skew in SKEWS:
-        runs = _run(effort, _on_random, skew, SKEW_EXCESS, ("random_ls", "semantic_ls"))
+        runs = _run(effort, random_network, skew, SKEW_EXCESS, ("random_ls", "semantic_ls"))
         rows += _rows(runs, SKEW_EXCESS, ("random_ls", "semantic_ls"), skew=skew)
     _ratios(rows, "value_utility_loss", over="semantic_ls")
     return Figure("aurora", "11", _parameters(effort, skews=SKEWS), rows, aurora_claims.figure_11(rows))
@@ -71,7 +66,7 @@ def figure_12(effort: Effort) -> Figure:
     """How much more tuple utility Input-Uniform loses than random drops where 20 queries share an operator."""
     rows = []
     for skew in SHARED_SKEWS:
-        runs = _run(effort, _on_shared, skew, SHARED_EXCESS, ("random_ls", "input_uniform"))
+        runs = _run(effort, shared_network, skew, SHARED_EXCESS, ("random_ls", "input_uniform"))
         rows += _rows(runs, SHARED_EXCESS, ("random_ls", "input_uniform"), skew=skew)
     _ratios(rows, "tuple_utility_loss", over="random_ls")
     parameters = _parameters(effort, skews=SHARED_SKEWS, excess=SHARED_EXCESS, shape=(20, 21, 21, 1))
@@ -92,8 +87,8 @@ def figure_plus(effort: Effort) -> Figure:
 
 #: Every figure by the name a user gives.
 FIGURES: dict[str, Callable[[Effort], Figure]] = {
-    "9": figure_9,
-    "10": figure_10,
+    "9": partial(_losses, "9", aurora_claims.figure_9),
+    "10": partial(_losses, "10", aurora_claims.figure_10),
     "11": figure_11,
     "12": figure_12,
     "plus": figure_plus,
@@ -105,31 +100,25 @@ def tasks(figure: str, runs: int) -> int:
     return runs * {"9": 1, "10": 1, "11": len(SKEWS), "12": len(SHARED_SKEWS), "plus": len(SHARING)}[figure]
 
 
-def _loads(effort: Effort) -> list[Row]:
-    return _rows(_run(effort, _on_random, 0.0, EXCESS, ALGORITHMS), EXCESS, ALGORITHMS)
-
-
 def _run(
     effort: Effort,
-    one: Callable[..., Measured],
+    make: Callable[[int, int, float], ValueNetwork],
     skew: float,
     excesses: tuple[float, ...],
     algorithms: tuple[str, ...],
 ) -> list[Measured]:
-    task = partial(one, seed=effort.seed, skew=skew, excesses=excesses, algorithms=algorithms)
-    return effort.each(task)
+    return effort.each(partial(_on, make, effort.seed, skew, excesses, algorithms))
 
 
-def _on_random(
-    run: int, *, seed: int, skew: float, excesses: tuple[float, ...], algorithms: tuple[str, ...]
+def _on(
+    make: Callable[[int, int, float], ValueNetwork],
+    seed: int,
+    skew: float,
+    excesses: tuple[float, ...],
+    algorithms: tuple[str, ...],
+    run: int,
 ) -> Measured:
-    return measured(random_network(run, seed, skew), excesses, algorithms, run)
-
-
-def _on_shared(
-    run: int, *, seed: int, skew: float, excesses: tuple[float, ...], algorithms: tuple[str, ...]
-) -> Measured:
-    return measured(shared_network(run, seed, skew), excesses, algorithms, run)
+    return measured(make(run, seed, skew), excesses, algorithms, run)
 
 
 def _rows(runs: list[Measured], excesses: tuple[float, ...], algorithms: tuple[str, ...], **also: float) -> list[Row]:
