@@ -21,7 +21,6 @@ from penstock.cli.printing import (
     command_line,
     json_bytes,
     plain,
-    print_files,
     progress_bar,
     write_json,
 )
@@ -100,11 +99,9 @@ def demo(
     made_by = command_line("penstock demo", {"seconds": seconds, "target": f"{target:g} s", "seed": seed})
     contents = {out / "demo.html": page.page(result, machine, made_by), out / "demo.json": json_bytes(result)}
     contents[out / "demo.png"] = page.picture(result)
-    if json_file is not None:
-        contents[json_file] = json_bytes(result)
     log.clear()
-    write_files({**contents, **log_files})
-    print_files(contents)
+    write_files(log_files)
+    write_json(json_file, result, contents)
     plain(SCREEN, f"To inspect the guarded run: {log.command}")
 
 
@@ -152,11 +149,7 @@ def whatif(  # noqa: PLR0913 - one argument an option
     with progress_bar() as bar:
         found = cli_whatif.answer(progress, settings, partial(bar.advance, bar.add_task("replay", total=7)))
     cli_whatif.show(SCREEN, found)
-    contents = {} if out is None else cli_whatif.files(out, found)
-    if json_file is not None:
-        contents[json_file] = json_bytes(cli_whatif.to_json(found))
-    write_files(contents)
-    print_files(contents)
+    write_json(json_file, cli_whatif.to_json(found), None if out is None else cli_whatif.files(out, found))
 
 
 @app.command("run")
@@ -200,10 +193,7 @@ def run_network(  # noqa: PLR0913 - one argument an option
         made_by = command_line(f"penstock run {shlex.quote(str(file))}", given)
         contents[out / "network.html"] = page(network.name, network.network, made.snapshots, machine, made_by)
         contents[out / "network.json"] = json_bytes(result)
-    if json_file is not None:
-        contents[json_file] = json_bytes(result)
-    write_files(contents)
-    print_files(contents)
+    write_json(json_file, result, contents)
 
 
 @app.command("dashboard")
@@ -229,9 +219,7 @@ def show_dashboard(
         if json_file is None:
             cli_dashboard.serve(SCREEN, shown, host=host, port=port, token=token)
             return
-        contents = {json_file: json_bytes({"logs": cli_dashboard.state(shown)})}
-        write_files(contents)
-    print_files(contents)
+        write_json(json_file, {"logs": cli_dashboard.state(shown)})
 
 
 @app.command("replay")

@@ -35,9 +35,9 @@ def json_bytes(data: object) -> bytes:
     return (json.dumps(data, indent=2, allow_nan=False) + "\n").encode()
 
 
-def write_json(json_file: Path | None, result: object) -> None:
-    """The results as a file, if one is asked for."""
-    contents = {json_file: json_bytes(result)} if json_file else {}
+def write_json(json_file: Path | None, result: object, others: Mapping[Path, bytes] | None = None) -> None:
+    """Write the results as JSON, if a file is asked for, and other files; say which."""
+    contents = {**(others or {}), **({json_file: json_bytes(result)} if json_file else {})}
     write_files(contents)
     print_files(contents)
 

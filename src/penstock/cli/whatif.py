@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.table import Column, Table
 
-from penstock.cli.printing import plain
+from penstock.cli.printing import json_bytes, plain
 from penstock.core.control.bucket_costs import BucketCosts
 from penstock.core.control.targets import MeanQueueLatency
 from penstock.errors import PenstockError
@@ -201,11 +200,8 @@ def files(folder: Path, found: Answer) -> dict[Path, bytes]:
     from penstock.sim.whatif.plot import plot
 
     title = f"{found.log}: what if the target were {found.target.limit_s:g} s"
-    data = json.dumps(to_json(found), indent=2, allow_nan=False) + "\n"
-    return {
-        folder / "whatif.png": plot(found.outcomes, found.target.limit_s, title),
-        folder / "whatif.json": data.encode(),
-    }
+    picture = plot(found.outcomes, found.target.limit_s, title)
+    return {folder / "whatif.png": picture, folder / "whatif.json": json_bytes(to_json(found))}
 
 
 def show(out: Console, found: Answer) -> None:

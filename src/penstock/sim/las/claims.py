@@ -206,17 +206,17 @@ def figure_6(series: Series, target_ms: float) -> list[Claim]:
             f"at most {max(float(drops[name][end['E']]) for name in drops):.2%}",
             all(drops[name][end["E"]] <= _NONE_DROPPED for name in drops),
         ),
-        *_converges("F: LAS as printed", las, at["F"], target_ms),
-        *_converges("F: LAS sending at the first check", first, at["F"], target_ms),
-        Saying(
-            "G: little effect on LAS as printed (every window within 1.5 times the target)", "little effect"
-        ).measured(
-            f"largest window {largest['las', 'G']:.0f} ms, {shed['las', 'G']:.2f} dropped",
-            largest["las", "G"] <= _QUITE_CLOSE * target_ms,
-        ),
-        Saying("G: little effect on LAS sending at the first check (the same)", "little effect").measured(
-            f"largest window {largest['las_first_check', 'G']:.0f} ms, {shed['las_first_check', 'G']:.2f} dropped",
-            largest["las_first_check", "G"] <= _QUITE_CLOSE * target_ms,
+        _converges("F: LAS as printed", las[at["F"]], target_ms),
+        _converges("F: LAS sending at the first check", first[at["F"]], target_ms),
+        *(
+            Saying(f"G: little effect on LAS {how}", "little effect").measured(
+                f"largest window {largest[name, 'G']:.0f} ms, {shed[name, 'G']:.2f} dropped",
+                largest[name, "G"] <= _QUITE_CLOSE * target_ms,
+            )
+            for name, how in (
+                ("las", "as printed (every window within 1.5 times the target)"),
+                ("las_first_check", "sending at the first check (the same)"),
+            )
         ),
         Saying(
             "G: Straw-Man does not recover (10 times the target or more at the end)", "cannot be recovered"
@@ -295,15 +295,11 @@ def _penstock_in_phases(series: Series, target_ms: float) -> list[Claim]:
     ]
 
 
-def _converges(who: str, latency: NDArray[np.float64], phase: slice, target_ms: float) -> list[Claim]:
-    start, end = latency[phase][0], latency[phase][-1]
-    return [
-        Saying(
-            f"{who} starts far above the target (10 times or more) and ends within 1.5 times it", "quickly converges"
-        ).measured(
-            f"{start:.0f} ms, then {_ms(end)}", bool(start >= _HUGE * target_ms and end <= _QUITE_CLOSE * target_ms)
-        )
-    ]
+def _converges(who: str, latency: NDArray[np.float64], target_ms: float) -> Claim:
+    start, end = latency[0], latency[-1]
+    return Saying(
+        f"{who} starts far above the target (10 times or more) and ends within 1.5 times it", "quickly converges"
+    ).measured(f"{start:.0f} ms, then {_ms(end)}", bool(start >= _HUGE * target_ms and end <= _QUITE_CLOSE * target_ms))
 
 
 def _doubling() -> int:
