@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 
 from penstock.bench.fair_queries import wait_for
-from penstock.bench.latency import WINDOW_S, window_latency_s
+from penstock.bench.latency import WINDOW_S, windows_s
 from penstock.bench.spread import spread
-from penstock.bench.workload import RESULT, busy
+from penstock.bench.workload import RESULT, busy, running
 from penstock.core.balanced.policy import Balanced
 from penstock.core.balanced.worth import Worth
 from penstock.core.control.policies import LoadAware
@@ -138,22 +138,19 @@ def bench_balanced(folder: Path, effort: Effort, done: Callable[[], None]) -> di
 def run(spark: SparkSession, way: Way, effort: Effort, folder: Path) -> dict[str, Any]:
     """All queries under one policy: their utilities and waits."""
     with ExitStack() as stack:
-        running = _started(spark, way, effort, folder, stack)
-        queries = [query for _, _, query in running]
+        started = _started(spark, way, effort, folder, stack)
+        queries = [query for _, _, query in started]
         # Time counts from when every query has completed a batch.
-        wait_for(queries, lambda: all(guard.report() for _, guard, _ in running), FIRST_S)
+        wait_for(queries, lambda: all(guard.report() for _, guard, _ in started), FIRST_S)
         begin_s = time.time() + effort.settle_s
         # One extra batch, so that the last window is complete.
         wait_for(queries, lambda: False, effort.settle_s + effort.measure_s + 3.0)
-        progress = {shape.name: [Progress.of(one) for one in query.recentProgress] for shape, _, query in running}
-        histories = [guard.history() for _, guard, _ in running]
+        progress = {shape.name: [Progress.of(one) for one in query.recentProgress] for shape, _, query in started}
+        histories = [guard.history() for _, guard, _ in started]
     end_s = begin_s + effort.measure_s
     utilities = {name: utility(own, name, begin_s, end_s) for name, own in progress.items()}
-    windows = [
-        window_latency_s(history, begin_s + number * WINDOW_S, begin_s + (number + 1) * WINDOW_S)
-        for history in histories
-        for number in range(max(int(effort.measure_s / WINDOW_S), 1))
-    ]
+    count = max(int(effort.measure_s / WINDOW_S), 1)
+    windows = [wait_s for history in histories for wait_s in windows_s(history, begin_s, count)]
     limit_s = MeanQueueLatency(effort.target).limit_s
     return {
         "utility": utilities,
@@ -171,7 +168,7 @@ def _started(
     policies: dict[str, Any] = {"random": "random", "balance_sic": "balance_sic"}
     policies["balanced"] = Balanced(alpha=effort.alpha)
     fair = stack.enter_context(Fair(effort.target, policy=policies[way])) if way in policies else None
-    running = []
+    started = []
     for shape in effort.shapes:
         checkpoint = folder / shape.name
         common: dict[str, Any] = {"row": "row", "checkpoint": checkpoint}
@@ -182,21 +179,11 @@ def _started(
         else:
             known: dict[str, Any] = {"key": "key", "value": shape.worth} if way == "balanced" else {}
             guard = fair.query(shape.name, **common, **known)
-        query = (
-            _stream(spark, shape, effort)
-            .observe(f"{CAME}{shape.name}", F.sum("worth").alias("worth"))
-            .transform(guard.admit)
-            .observe(f"{DONE}{shape.name}", F.sum("worth").alias("worth"))
-            .transform(guard.measured(busy, RESULT, form="row"))
-            .writeStream.format("noop")
-            .option("checkpointLocation", str(checkpoint))
-            .start()
-        )
-        stack.callback(query.stop)
-        guard.watch(query)
-        stack.callback(guard.stop)
-        running.append((shape, guard, query))
-    return running
+        worth = F.sum("worth").alias("worth")
+        rows = _stream(spark, shape, effort).observe(f"{CAME}{shape.name}", worth).transform(guard.admit)
+        rows = rows.observe(f"{DONE}{shape.name}", worth).transform(guard.measured(busy, RESULT, form="row"))
+        started.append((shape, guard, stack.enter_context(running(rows, guard, checkpoint))))
+    return started
 
 
 def _stream(spark: SparkSession, shape: Shape, effort: Effort) -> DataFrame:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 
 from penstock.bench.spread import spread
-from penstock.bench.workload import RESULT, busy
+from penstock.bench.workload import RESULT, busy, running
 from penstock.core.control.policies import LoadAware
 from penstock.core.control.targets import MeanQueueLatency
 from penstock.spark.guard.guard import Guard
@@ -125,20 +125,10 @@ class _Runs:
                 checkpoint=checkpoint,
                 mode="enforce" if guarded else "off",
             )
-            query = (
-                pipeline(_stream(self.spark, rows), guard)
-                .writeStream.format("noop")
-                .option("checkpointLocation", checkpoint)
-                .start()
-            )
-            guard.watch(query)
-            while query.isActive and ((last := query.lastProgress) is None or last["batchId"] < batches):
-                time.sleep(0.5)
-            found = [batch for batch in map(Progress.of, query.recentProgress) if batch.rows]
-            query.stop()
-            guard.stop()
-            if (error := query.exception()) is not None:
-                raise error
+            with running(pipeline(_stream(self.spark, rows), guard), guard, checkpoint) as query:
+                while query.isActive and ((last := query.lastProgress) is None or last["batchId"] < batches):
+                    time.sleep(0.5)
+                found = [batch for batch in map(Progress.of, query.recentProgress) if batch.rows]
             self.rows_shed += sum(report.shed_total for report in guard.history())
             return found[:batches]
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from penstock.bench.spread import spread
-from penstock.bench.workload import RESULT, busy, mean_cost_s, stream
+from penstock.bench.workload import RESULT, busy, mean_cost_s, running, stream
 from penstock.core.control.policies import FullKnowledge, LoadAware, Policy, RandomShed, StrawMan
 from penstock.core.control.targets import MeanQueueLatency
 from penstock.spark.guard.guard import Guard
@@ -104,26 +104,13 @@ def _run(spark: SparkSession, policy: Policy | None, effort: Effort, rate: float
             mode="dry_run" if policy is None else "enforce",
         )
         begin_s = time.time() + effort.learn_s
-        query = (
-            stream(spark, {**OPTIONS, "rate": rate})
-            .transform(guard.admit)
-            .transform(guard.measured(busy, RESULT, form="row"))
-            .writeStream.format("noop")
-            .option("checkpointLocation", checkpoint)
-            .start()
-        )
-        try:
-            guard.watch(query)
+        rows = stream(spark, {**OPTIONS, "rate": rate}).transform(guard.admit)
+        with running(rows.transform(guard.measured(busy, RESULT, form="row")), guard, checkpoint) as query:
             # One extra batch, so that the last window is complete; without a guard that batch may never end.
             query.awaitTermination(int(effort.learn_s + effort.measure_s + 3.0))
             deadline_s = time.monotonic() + PATIENCE_S
             while query.isActive and not _with_rows(guard) and time.monotonic() < deadline_s:
                 time.sleep(0.1)
-        finally:
-            query.stop()
-            guard.stop()
-        if (error := query.exception()) is not None:
-            raise error
         # The measurement starts with the first processed row.
         first_s = min((one.start_s + one.delay_s for one in _with_rows(guard)), default=begin_s)
         return guard.history(), max(begin_s, first_s)
@@ -134,10 +121,7 @@ def _with_rows(guard: Guard) -> list[Report]:
 
 
 def _measured(reports: list[Report], begin_s: float, effort: Effort) -> dict[str, Any]:
-    windows = [
-        window_latency_s(reports, begin_s + number * WINDOW_S, begin_s + (number + 1) * WINDOW_S)
-        for number in range(round(effort.measure_s / WINDOW_S))
-    ]
+    windows = windows_s(reports, begin_s, round(effort.measure_s / WINDOW_S))
     limit_s = MeanQueueLatency(effort.target).limit_s
     end_s = begin_s + effort.measure_s
     return {
@@ -159,6 +143,11 @@ def all_runs(runs: list[dict[str, Any]]) -> dict[str, Any]:
         "rows_in": round(statistics.median(run["rows_in"] for run in runs)),
         "queuing_latency_s": windows,
     }
+
+
+def windows_s(reports: Sequence[Report], begin_s: float, count: int) -> list[float | None]:
+    """Mean queuing latency in each of so many windows."""
+    return [window_latency_s(reports, begin_s + at * WINDOW_S, begin_s + (at + 1) * WINDOW_S) for at in range(count)]
 
 
 def window_latency_s(reports: Sequence[Report], begin_s: float, end_s: float) -> float | None:
