@@ -8,97 +8,50 @@ from importlib.machinery import ModuleSpec
 from importlib.util import spec_from_loader
 from types import ModuleType
 
+#: By the room that modules were in and the one that they are in (- is the package itself): names, with `:` the new one.
 _TABLE = """
-core.admission core.network.admission_control
-core.allot core.control.allotment
-core.arrival core.control.backlog
-core.backlog core.control.backlog
-core.balance core.fairness.balance_sic
-core.balanced_planner core.balanced.planner
-core.baselines core.row.baselines
-core.bucket_costs core.control.bucket_costs
-core.budget core.row.latency_budget
-core.buffer core.fairness.input_buffer
-core.carry core.row.carried_weight
-core.cells core.network.by_value.cells
-core.check core.row.latency_goals
-core.costs core.row.cost_model
-core.deal core.grouping.deal
-core.density core.control.density
-core.drift core.network.map_upkeep
-core.due core.fairness.service_debt
-core.dynamic core.network.delay_shedding
-core.exact core.network.exact
-core.fair_planner core.fairness.planner
-core.fair_share core.fairness.max_min
-core.fair_share_nodes core.fairness.max_min_nodes
-core.gate core.control.gate
-core.heavy core.row.cost_model
-core.histograms core.network.by_value.histograms
-core.intervals core.network.intervals
-core.jain core.fairness.jain
-core.las core.row.las
-core.load_aware core.row.load_aware
-core.network_planner core.network.planner
-core.network_statistics core.network.statistics
-core.news messages.site_news
-core.others core.fairness.sites.peers
-core.partition_costs core.grouping.partition_costs
-core.planner core.control.planner
-core.policy core.control.policies
-core.pooled_costs core.control.bucket_costs
-core.price core.row.price
-core.profile core.rate_profile
-core.qos core.network.qos
-core.roadmap core.network.roadmap
-core.semantic core.network.by_value.roadmap
-core.shared_knowledge core.fairness.members
-core.shedder core.fairness.shedder
-core.shedding core.row.machines
-core.sic core.fairness.sic
-core.site_planner core.fairness.sites.planner
-core.site_shares core.fairness.sites.shares
-core.sketch core.row.cost_sketch
-core.target core.control.targets
-core.thresholds core.control.gate
-core.weighted spark.network.weighted_aggregates
-core.weighted_sums core.answers.sums
-core.work_budget core.fairness.work_budget
-core.worth core.balanced.worth
-federation.boxes federation.exchange
-federation.folder_bus federation.bus
-federation.site_file config.site_file
-federation.site_report federation.account
-journal store.journal
-log store.logs
-message messages.codec
-network_file config.network_file
-plan messages.plan
-report messages.report
-report_log store.report_log
-sim.aurora_networks sim.aurora.networks
-sim.queueing sim.las.queueing
-sim.recorded sim.whatif.recorded
-sim.themis_runs sim.themis.runs
-spark.controller spark.guard.controller
-spark.dealing spark.grouping.dealing
-spark.feed spark.progress
-spark.gate spark.plans.gate
-spark.network.calibration spark.network.learning
-spark.network.plan messages.plan
-spark.network.snapshot views.network.snapshot
-spark.network.stages spark.network.layout
-spark.replay spark.quarantine.replay
-spark.sic spark.fair.sic_operators
-web.by_age web.why
-web.costs web.guarded
-web.plan_tail web.guarded
-web.serve web.app
-web.site web.guarded
-web.typed_value web.why
+- config network_file
+- messages message:codec plan report
+- store journal log:logs report_log
+core core profile:rate_profile
+core core.answers weighted_sums:sums
+core core.balanced balanced_planner:planner worth
+core core.control allot:allotment arrival:backlog backlog bucket_costs density gate planner policy:policies
+core core.control pooled_costs:bucket_costs target:targets thresholds:gate
+core core.fairness balance:balance_sic buffer:input_buffer due:service_debt fair_planner:planner fair_share:max_min
+core core.fairness fair_share_nodes:max_min_nodes jain shared_knowledge:members shedder sic work_budget
+core core.fairness.sites others:peers site_planner:planner site_shares:shares
+core core.grouping deal partition_costs
+core core.network admission:admission_control drift:map_upkeep dynamic:delay_shedding exact intervals
+core core.network network_planner:planner network_statistics:statistics qos roadmap
+core core.network.by_value cells histograms semantic:roadmap
+core core.row baselines budget:latency_budget carry:carried_weight check:latency_goals costs:cost_model
+core core.row heavy:cost_model las load_aware price shedding:machines sketch:cost_sketch
+core messages news:site_news
+core spark.network weighted:weighted_aggregates
+federation config site_file
+federation federation boxes:exchange folder_bus:bus site_report:account
+sim sim.aurora aurora_networks:networks
+sim sim.las queueing
+sim sim.themis themis_runs:runs
+sim sim.whatif recorded
+spark spark feed:progress
+spark spark.fair sic:sic_operators
+spark spark.grouping dealing
+spark spark.guard controller
+spark spark.plans gate
+spark spark.quarantine replay
+spark.network messages plan
+spark.network spark.network calibration:learning stages:layout
+spark.network views.network snapshot
+web web by_age:why costs:guarded plan_tail:guarded serve:app site:guarded typed_value:why
 """
 #: Old name to new name.
-MOVED = {f"penstock.{old}": f"penstock.{new}" for old, new in map(str.split, _TABLE.strip().splitlines())}
+MOVED = {
+    f"penstock.{old_room}.{name.partition(':')[0]}".replace(".-.", "."): f"penstock.{room}.{name.rpartition(':')[2]}"
+    for old_room, room, *names in map(str.split, _TABLE.strip().splitlines())
+    for name in names
+}
 
 
 class OldNames(MetaPathFinder, Loader):
