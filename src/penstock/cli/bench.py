@@ -2,17 +2,17 @@
 
 import signal
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 
 from penstock import hardware
-from penstock.cli import bench_tables as tables
 from penstock.cli import options
-from penstock.cli.bench_tables import Result, Shown, show
+from penstock.cli.bench_tables import Result, show, show_answers
 from penstock.cli.printing import SCREEN, check_outputs, jobs_or_cores, progress_bar, write_json
 from penstock.errors import PenstockError
 from penstock.extras import require_spark
@@ -28,18 +28,15 @@ def _bench(
     name: str,
     steps: int,
     run: Callable[[Callable[..., None]], Result],
-    shown: Shown | Callable[[Result], Shown | Iterable[Shown]],
     json_file: Path | None,
-    *,
-    dense: bool = False,
+    shown: Callable[[Console, Result], None] | None = None,
 ) -> Result:
     """Run a benchmark with a progress bar, print its result, and write it as JSON."""
     json_file = check_outputs(None, json_file)
     with progress_bar() as progress:
         result = run(partial(progress.advance, progress.add_task(name, total=steps)))
     result["machine"] = hardware.describe()
-    made = shown if isinstance(shown, Shown) else shown(result)
-    show(SCREEN, result, [made] if isinstance(made, Shown) else made, dense=dense)
+    (shown or partial(show, name=name))(SCREEN, result)
     SCREEN.print(f"Measured on {hardware.in_one_line(result['machine'])}.")
     write_json(json_file, result)
     return result
@@ -60,7 +57,7 @@ def bench_simulator(*, runs: options.Runs = 200, jobs: options.Jobs = 0, json_fi
     """Verdicts per second and core of the simulator, and the time of the paper's 5,000 runs."""
     from penstock.bench.simulator import bench_sim
 
-    _bench("simulator", 2 * runs, partial(bench_sim, runs, jobs_or_cores(jobs)), tables.SIMULATOR, json_file)
+    _bench("sim", 2 * runs, partial(bench_sim, runs, jobs_or_cores(jobs)), json_file)
 
 
 @group.command("answers")
@@ -68,7 +65,7 @@ def bench_answers(*, runs: options.Runs = 20_000, seed: options.Seed = 0, json_f
     """How often 95 percent intervals contain the true value, for groups drawn and shed at random."""
     from penstock.sim.coverage import CASES, bench_coverage
 
-    _bench("answers", len(CASES), partial(bench_coverage, runs, seed), tables.answers, json_file)
+    _bench("answers", len(CASES), partial(bench_coverage, runs, seed), json_file, show_answers)
 
 
 @group.command("grains")
@@ -76,7 +73,7 @@ def bench_shedding_grains(*, seed: options.Seed = 0, json_file: options.Json = N
     """The gate, the row gate, and both together on a micro-batch query, on virtual time."""
     from penstock.sim.grains import GRAIN_RUNS, bench_grains
 
-    _bench("grains", GRAIN_RUNS, partial(bench_grains, seed), tables.GRAINS, json_file)
+    _bench("grains", GRAIN_RUNS, partial(bench_grains, seed), json_file)
 
 
 @group.command("roadmap")
@@ -86,7 +83,7 @@ def bench_roadmap(
     """Time to build and read a road map of a random network, against a linear program at every change."""
     from penstock.bench import roadmap
 
-    _bench("road map", repeats, partial(roadmap.bench_roadmap, boxes, repeats, seed), tables.ROADMAP, json_file)
+    _bench("roadmap", repeats, partial(roadmap.bench_roadmap, boxes, repeats, seed), json_file)
 
 
 @group.command("density")
@@ -100,7 +97,7 @@ def bench_density(
     """Time of Balanced to allot work to many classes of rows, for alpha 0, 1, 2 and infinity."""
     from penstock.bench import density
 
-    _bench("density", repeats, partial(density.bench_density, classes, repeats, seed), tables.DENSITY, json_file)
+    _bench("density", repeats, partial(density.bench_density, classes, repeats, seed), json_file)
 
 
 @group.command("balance")
@@ -114,7 +111,7 @@ def bench_balance(
     """Time of an overloaded node to decide which tuples to keep, fairly and at random."""
     from penstock.bench import balance
 
-    _bench("balance", repeats, partial(balance.bench_balance, fragments, repeats, seed), tables.BALANCE, json_file)
+    _bench("balance", repeats, partial(balance.bench_balance, fragments, repeats, seed), json_file)
 
 
 @group.command("gate")
@@ -125,7 +122,7 @@ def bench_gate(
     require_spark()
     from penstock.bench import gate
 
-    _bench("gate", repeats + 3, _in_folder(gate.bench_gate, rows, repeats), tables.GATE, json_file)
+    _bench("gate", repeats + 3, _in_folder(gate.bench_gate, rows, repeats), json_file)
 
 
 @group.command("idle")
@@ -134,7 +131,7 @@ def bench_idle(*, repeats: options.Repeats = 5, json_file: options.Json = None) 
     require_spark()
     from penstock.bench import idle
 
-    _bench("idle", repeats + 1, _in_folder(idle.bench_idle, repeats), tables.IDLE, json_file)
+    _bench("idle", repeats + 1, _in_folder(idle.bench_idle, repeats), json_file)
 
 
 @group.command("latency")
@@ -151,7 +148,7 @@ def bench_latency(
     from penstock.bench import latency
 
     effort = latency.Effort(repeats, learn_s=learn, measure_s=measure, prefer="cheap" if prefer == "cheap" else "any")
-    _bench("latency", 15 * repeats, _in_folder(latency.bench_latency, effort), tables.LATENCY, json_file)
+    _bench("latency", 15 * repeats, _in_folder(latency.bench_latency, effort), json_file)
 
 
 @group.command("grouping")
@@ -171,10 +168,10 @@ def bench_grouping(
 
     if figure_12:
         run = _in_folder(grouping_series.bench_series, grouping_series.Series())
-        _bench("figure 12", 3, run, tables.SERIES, json_file)
+        _bench("figure 12", 3, run, json_file)
         return
     effort = grouping.Effort(repeats or _GROUPING_REPEATS)
-    _bench("grouping", effort.steps, _in_folder(grouping.bench_grouping, effort), tables.GROUPING, json_file)
+    _bench("grouping", effort.steps, _in_folder(grouping.bench_grouping, effort), json_file)
 
 
 @group.command("balanced")
@@ -191,7 +188,7 @@ def bench_balanced(
 
     effort = balanced.Effort(repeats, settle_s=learn, measure_s=measure)
     run = _in_folder(balanced.bench_balanced, effort)
-    _bench("balanced", effort.steps, run, tables.balanced, json_file, dense=True)
+    _bench("balanced", effort.steps, run, json_file)
 
 
 @group.command("chaos")
@@ -217,7 +214,7 @@ def bench_chaos(
             "claims": [claim | {"holds": kept == schedules}],
         }
 
-    broken = _bench("chaos", schedules, run, tables.CHAOS, json_file)["broken"]
+    broken = _bench("chaos", schedules, run, json_file)["broken"]
     for one, promise in list(broken.items())[:_MOST_TOLD]:
         again = f"penstock bench chaos --schedules 1 --seed {one}"
         SCREEN.print(f"Broken: {promise}. Repeat it with: {again}", soft_wrap=True)
@@ -233,7 +230,7 @@ def bench_growth(*, batches: options.GrowthBatches = 100_000, json_file: options
 
     ages = batches // 100, batches // 10, batches
     run = _in_folder(growth.bench_growth, ages, growth.TIMED, where=growth.ram_disk())
-    _bench("growth", 4, run, tables.growth, json_file)
+    _bench("growth", 4, run, json_file)
 
 
 @group.command("fair")
@@ -245,7 +242,7 @@ def bench_fair(
     from penstock.bench import fair
 
     effort = fair.Effort(settle_s=settle, measure_s=measure)
-    _bench("fair", effort.steps, _in_folder(fair.bench_fair, effort), tables.fair, json_file)
+    _bench("fair", effort.steps, _in_folder(fair.bench_fair, effort), json_file)
 
 
 @group.command("federation")
@@ -279,4 +276,4 @@ def bench_federation(
         bench = federation.bench_faults if faults else federation.bench_federation
         return bench(folder, federation.Effort(settle, measure), wire, done)
 
-    _bench("federation", 2, _in_folder(run), tables.federation, json_file)
+    _bench("federation", 2, _in_folder(run), json_file)
