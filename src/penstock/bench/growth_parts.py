@@ -12,6 +12,7 @@ from collections import deque
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Protocol
 from unittest import mock
 
@@ -155,27 +156,15 @@ class Guarded:
         }
 
 
-class Frame:
-    """A fake data frame for a feed: two files."""
+def _frame(content: bytes) -> Any:  # noqa: ANN401 - as much of a data frame as a feed needs
+    """A fake data frame that writes two files."""
 
-    def __init__(self, content: bytes) -> None:
-        """Files with this content."""
-        self._content = content
-
-    @property
-    def write(self) -> Frame:
-        """Its writer."""
-        return self
-
-    def mode(self, _: str) -> Frame:
-        """How files that are there are treated."""
-        return self
-
-    def parquet(self, path: str) -> None:
-        """Write the files."""
+    def parquet(path: str) -> None:
         Path(path).mkdir(parents=True)
         for part in range(2):
-            (Path(path) / f"part-{part}.parquet").write_bytes(self._content)
+            (Path(path) / f"part-{part}.parquet").write_bytes(content)
+
+    return SimpleNamespace(write=SimpleNamespace(mode=lambda _: SimpleNamespace(parquet=parquet)))
 
 
 #: What planners of this module are given.
@@ -220,7 +209,7 @@ class Networked:
         """Each stage binds a batch; rows go from one to the next; there is a snapshot and a new plan."""
         for path in list(self._feed.glob("*.parquet")) if self._feed.exists() else []:
             path.unlink()  # as Spark does with what it has read
-        feed(Frame(b"rows"), self._feed, number)  # type: ignore[arg-type]  # as much of one as is needed
+        feed(_frame(b"rows"), self._feed, number)
         for stage in self.STAGES:
             self._plans.of(stage, number)
         rows = {"I": 100, "I->hot": 100, "hot->O": 50}

@@ -31,7 +31,8 @@ SHOWN = {
     ),
     "grains": Shown("scenario grain windows_within_target worst_window_s kept_share shed_by_the_machine"),
     "roadmap": Shown(
-        "sharing solver entries build_s look_up_us program_ms program_over_look_up", "parameters.boxes ask_us"
+        "sharing solver entries build_s | sharing solver look_up_us program_ms program_over_look_up",
+        "parameters.boxes ask_us",
     ),
     "density": Shown("queries alpha ms", "parameters.* slowest_ms sort_ms"),
     "balance": Shown("way decide_ms", "parameters.*"),

@@ -53,7 +53,7 @@ class FollowedNetwork(Followed):
         self._last: Json | None = None
         self._ended = False
         self._gone = ""
-        self._unreadable = self._rows_in = self._rows_shed = 0
+        self._unreadable = self._rows_in = 0
         self._shed: dict[str, int] = {}
         self._drops: Json = {}
 
@@ -97,7 +97,6 @@ class FollowedNetwork(Followed):
         if self._last is not None and one["batch"] == self._last["batch"]:
             return
         inputs = sum(one["rows"].get(name, 0) for name in (self._drawing or {}).get("inputs", ()))
-        shed = sum(one["shed"].values())
         utilities = [utility for utility in one["utilities"].values() if utility is not None]
         point = {
             "n": one["batch"],
@@ -112,7 +111,6 @@ class FollowedNetwork(Followed):
         }
         self._last, self._ended = one, False
         self._rows_in += inputs
-        self._rows_shed += shed
         for place, rows in one["shed"].items():
             self._shed[place] = self._shed.get(place, 0) + rows
         if one["drops"] != self._drops:
@@ -154,7 +152,7 @@ class FollowedNetwork(Followed):
             return {"level": "none", "text": "No batch has ended yet."}
         last = self.points.kept[-1]
         load, allowed, done = last["load"], last["allowed"], last["done"]
-        kept = share(self._rows_in - self._rows_shed, self._rows_in)
+        kept = share(self._rows_in - sum(self._shed.values()), self._rows_in)
         worth = "" if last["utility"] is None else f" Mean utility {last['utility']:.2f}."
         if load is None or allowed is None:
             return {"level": "none", "text": f"Load is not known yet.{worth}"}
