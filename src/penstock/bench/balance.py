@@ -16,7 +16,7 @@ from penstock.core.fairness.sites.planner import SiteInput, SitePlanner, SiteQue
 from penstock.messages.report import Known as Told
 from penstock.sim.figure import Row
 
-#: As in the paper's larger test-bed: fragments of AVG-all, COV and TOP-5 have so many sources, with batches of 50.
+#: As in the paper's larger test-bed: numbers of sources of AVG-all, COV and TOP-5 fragments, with batches of 50.
 _SOURCES, _BATCH, _TUPLES_A_WINDOW = (10, 2, 20), 50, 1500
 #: Tuples that a node can process, of those that come.
 _CAPACITY = 0.3

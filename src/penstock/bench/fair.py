@@ -106,7 +106,7 @@ def run(spark: SparkSession, way: Way, effort: Effort, folder: Path) -> dict[str
     with ExitStack() as stack:
         running = _started(spark, way, effort, folder, stack)
         queries = [one.query for one in running]
-        # However long Spark takes to start: time is counted from when every query has given something.
+        # Independent of Spark's start: time is counted from when every query has a result.
         wait_for(queries, lambda: all(worked_off(one) for one in running), FIRST_S)
         begin_s = time.time()
         wait_for(queries, lambda: False, effort.settle_s + effort.measure_s)

@@ -50,7 +50,7 @@ class Shape:
         return sum(self.rates.values()) * self.cost_ms / 1000.0
 
     def times(self, factor: float) -> Shape:
-        """With so many times the rates."""
+        """With the rates multiplied by a factor."""
         return Shape(self.name, {name: factor * rate for name, rate in self.rates.items()}, self.cost_ms, self.prefer)
 
 
@@ -186,7 +186,7 @@ _RESULTS: dict[str, Callable[[DataFrame], DataFrame]] = {
 
 
 def wait_for(queries: Sequence[StreamingQuery], enough: Callable[[], bool], limit_s: float) -> None:
-    """Wait until it is enough, for so long at most; if a query fails, say so."""
+    """Wait until it is enough, at most for this time; raise an error if a query fails."""
     end_s = time.monotonic() + limit_s
     while time.monotonic() < end_s and not enough():
         for query in queries:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 #: Three JVMs on few cores: what a compiler would gain is less than it takes.
 _SMALL_JVM = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 _CONF = ("spark.driver.memory=600m", "spark.sql.shuffle.partitions=1")
-#: `penstock site` with a clock that is so many seconds off.
+#: `penstock site` with a clock that is wrong by this many seconds.
 _PROGRAM = """
 import sys, time
 now, skew_s = time.time, float(sys.argv.pop(1))
@@ -55,11 +55,11 @@ class FolderWire:
         self._folder = folder
 
     def settings(self, name: str) -> dict[str, Any]:
-        """What site files say of it, for a federation of its own."""
+        """Its settings in site files, for a separate federation."""
         return {"folder": str(self._folder / name)}
 
     def bus(self, name: str) -> Bus:
-        """A bus of that federation, to send messages that nobody should trust."""
+        """A bus of that federation, to send messages that sites must refuse."""
         return FolderBus(self._folder / name)
 
     def cut(self, name: str) -> None:
@@ -84,7 +84,7 @@ class KafkaWire:
         self._run = f"{time.time():.0f}"
 
     def settings(self, name: str) -> dict[str, Any]:
-        """What site files say of it."""
+        """Its settings in site files."""
         return {"kafka": self._servers, "prefix": f"penstock-{self._run}-{name}"}
 
     def bus(self, name: str) -> Bus:
@@ -193,7 +193,7 @@ class RunningFederation:
             site.stop()
 
     def wait_for(self, batches: dict[str, int]) -> None:
-        """Wait until sites have run so many batches."""
+        """Wait until sites have run this many batches."""
         until_s = time.monotonic() + _START_S
         while any(self.sites[site].batches < count for site, count in batches.items()):
             self.rest(1.0)

@@ -1,8 +1,8 @@
 """What grouping by cost gains: `grouping.by_cost` against `repartition(k)` and against knowing every cost, in turn.
 
 The paper's stream (OSG, section 5.1): 4,096 items by Zipf's law with exponent 1, each with one of 64 costs from 1 to 64
-times a unit. Micro-batches of so many rows that a task of `repartition(k)` works about a second. Each way of dealing
-has a query of its own on the same rows, which goes on from repeat to repeat; AQE is on.
+times a unit. Micro-batches have enough rows that a task of `repartition(k)` works about a second. Each way of dealing
+has its own query on the same rows, which continues from repeat to repeat; AQE is on.
 
 Of each row its operator writes down when it was taken up and when it was done. Stage time is that from the first row
 taken up to the last one done, so the slowest task's; a row's completion time is counted from the start of its batch,
@@ -125,7 +125,7 @@ class Operator:
 
 
 def spend(work: str, cost_s: float) -> None:
-    """Take so much time."""
+    """Work for this time."""
     if work == "waiting":
         time.sleep(cost_s)
         return
@@ -135,7 +135,7 @@ def spend(work: str, cost_s: float) -> None:
 
 
 def source_options(rows: int, *, constant: bool = False) -> dict[str, float]:
-    """The first so many rows of the paper's stream, of the embedded source."""
+    """The first rows of the paper's stream, from the embedded source."""
     return {
         "available": rows,
         "partitions": READERS,

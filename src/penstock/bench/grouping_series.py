@@ -4,7 +4,7 @@ The paper's prototype runs 150,000 tuples through five instances of Storm, whose
 the first half and by 0.90 to 1.10 in the second. Here it is a tenth of the rows, in micro-batches, and work that waits,
 so that five instances need no five machines. As in the paper completion is counted from a row's arrival. The paper's
 rows come as fast as five instances can work; Spark also plans and commits each batch, so here they come at nine tenths
-of that. A batch takes in what came while the one before it ran: uneven tasks make it longer, and so the next ones.
+of that. A batch contains the rows that came during the previous one: uneven tasks make it longer, and so the next ones.
 """
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ class _Runs:
     def batches(
         self, pipeline: Callable[[DataFrame, Guard], DataFrame], *, guarded: bool, rows: int, batches: int
     ) -> list[Progress]:
-        """The first so many batches of a query."""
+        """The first batches of a query."""
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as checkpoint:
             guard = Guard(
                 MeanQueueLatency("1 h"),

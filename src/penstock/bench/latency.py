@@ -146,7 +146,7 @@ def all_runs(runs: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def windows_s(reports: Sequence[Report], begin_s: float, count: int) -> list[float | None]:
-    """Mean queuing latency in each of so many windows."""
+    """Mean queuing latency in each of this many windows."""
     return [window_latency_s(reports, begin_s + at * WINDOW_S, begin_s + (at + 1) * WINDOW_S) for at in range(count)]
 
 

@@ -165,12 +165,12 @@ Step = Annotated[
 RunSeconds = Annotated[
     float | None,
     typer.Option(
-        help="Stop after so many seconds; without it and --batches, on Ctrl-C.",
+        help="Stop after this many seconds; without it and --batches, on Ctrl-C.",
         metavar="S",
         parser=_number(float, "a number of seconds above 0", math.ulp(0.0), math.inf),
     ),
 ]
-Batches = Annotated[int | None, _whole("Stop after so many batches.")]
+Batches = Annotated[int | None, _whole("Stop after this many batches.")]
 RunKind = Annotated[
     str | None,
     _word("How rows are dropped; as the file says if not given. input_uniform knows nothing of utility.", _KINDS),

@@ -113,7 +113,7 @@ def until_over(
     most: int | None,
     seconds: float | None,
 ) -> None:
-    """Run for so many batches or seconds, until the run ends, or until Ctrl-C."""
+    """Run for this many batches or seconds, until the run ends, or until Ctrl-C."""
     begun_s = time.monotonic()
     try:
         start()

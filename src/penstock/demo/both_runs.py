@@ -66,7 +66,7 @@ def run_demo(console: Console, folder: Path, *, seconds: float, target_s: float,
 def _interrupts() -> Iterator[Callable[[], None]]:
     """A Ctrl-C during a call to the JVM stays one, even if PySpark turns it into another error.
 
-    One that met a finalizer is lost, because Python goes on from there; what is given here raises it again.
+    One during a finalizer is lost, because Python ignores it; the function given here raises it again.
     """
     caught: list[int] = []
 

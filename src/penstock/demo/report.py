@@ -56,7 +56,7 @@ def introduction(result: Facts) -> str:
         f"{load['calm_load']:.0%} of what the cores can do ({load['calm_rows_per_s']:,.0f} rows/s), then at "
         f"{load['overload']:.0%} ({load['overload_rows_per_s']:,.0f} rows/s). Target: rows wait "
         f"{result['target_s']:g} s on average until they are taken up. Rows with {load['must_keep']} must be kept. "
-        "Unguarded is a dry run, which keeps every row and measures alike; a batch of it takes in at most "
+        "Unguarded is a dry run, which keeps every row and measures alike; its batches have at most "
         f"{load['rows_per_batch']:,} rows, or each would be twice as long as the one before. Guarded there is no such "
         "limit."
     )

@@ -271,7 +271,7 @@ class World:
             watcher.understands = False
             if self._survived(watcher, lambda: handle(Misread(clock_s))) and self._by_drops and not self._is_faulty:
                 plan = watcher.driver.loop.in_force
-                require(plan is None or not plan.drops, "drops are taken back when nobody understands what happens")
+                require(plan is None or not plan.drops, "drops are withdrawn when no driver can interpret events")
             return
         while watcher.news and watcher in self.watchers:
             report = watcher.news.popleft()
@@ -422,7 +422,7 @@ class World:
             for watcher in self.watchers:
                 self._survived(watcher, lambda watcher=watcher: watcher.driver.stop("over"))
             newest = self.plans.latest()
-            require(newest is None or not newest.leased, "rows flow when nobody plans any more")
+            require(newest is None or not newest.leased, "rows flow when no driver plans")
             self.check()
             most = BATCHES + 3 * PURGE_EVERY
             require(len(self.bindings.versions()) <= most, "bindings do not grow with batches")

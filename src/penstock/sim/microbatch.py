@@ -1,6 +1,6 @@
 r"""A micro-batch query on virtual time, with the loop of Spark: what Spark does, reduced to what moves latency.
 
-A batch takes in what has arrived when it starts, judges it by the plan in force, deals the kept rows out to its cores
+A batch contains the rows that have arrived, judges them by the plan in force, deals the kept rows out to its cores
 in turn, and ends when the slowest core has done its rows, the batch's overhead is spent and so is the time that each of
 its $n$ rows takes outside the operator, as in a sink:
 

@@ -1,8 +1,8 @@
 """Queries that share task slots on virtual time, with the loops and the common planner of `Fair` on Spark.
 
-Each query runs micro-batches: a batch takes in what came while the one before it ran, is judged by the newest plan of
-its query, waits for its overhead, and then gets its part of the slots until its work is done. Overheads run side by
-side; slots are shared evenly among the batches that work. Rows are counted, not distinguished.
+Each query runs micro-batches: a batch contains the rows that came during the previous one and is judged by the newest
+plan of its query. It waits for its overhead, and then gets its part of the slots until its work is done. Overheads run
+side by side; slots are shared evenly among the batches that work. Rows are counted, not distinguished.
 """
 
 from __future__ import annotations

@@ -153,7 +153,7 @@ def phases(seed: int, *, phase_rows: int = PHASE_ROWS) -> Stream:
 
 
 def under_loads(phases: Sequence[tuple[float, float]], seed: int, *, items: int, cores: int) -> Stream:
-    """Zipf-1.0 keys in phases of a length in seconds and a load as a multiple of what so many cores can do."""
+    """Zipf-1.0 keys in phases of a length in seconds and a load as a multiple of the capacity of these cores."""
     rng = np.random.default_rng(seed)
     costs_s = item_costs(rng, items=items)
     mean_s = float(np.diff(cumulated("zipf-1.0", items), prepend=0.0) @ costs_s)

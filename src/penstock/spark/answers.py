@@ -185,7 +185,7 @@ def max(value: str | Column) -> Column:  # noqa: A001 - as Spark calls it
 
 def count_distinct(value: str | Column) -> Column:
     """How many values rows that were kept have, with a warning."""
-    why = "values whose rows were all shed are missing: there are so many, or more"
+    why = "values whose rows were all shed are missing, so this is a lower bound"
     return F.count_distinct(_unbounded("count_distinct", value, why))
 
 

@@ -80,7 +80,7 @@ class Worth:
         object.__setattr__(self, "utilities", tuple(one[2] for one in intervals) if intervals else steps)
 
     @classmethod
-    def of(cls, given: Any) -> Self | None:  # noqa: ANN401 - whatever a user gives
+    def of(cls, given: Any) -> Self | None:  # noqa: ANN401 - a user's value
         """From what a user gives as value: a column of utilities, a graph, or its parts by name as in a file.
 
         >>> Worth.of({"column": "price", "intervals": [[0, 50, 0.2], [50, 100, 1.0]]}).column

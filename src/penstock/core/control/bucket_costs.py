@@ -48,7 +48,7 @@ class BucketCosts(Learned):
     work_s: Floats
 
     def __init__(self) -> None:
-        """Start knowing nothing."""
+        """Start without knowledge."""
         self.rows = np.zeros(BUCKETS)
         self.weight = np.zeros(BUCKETS)
         self.work_s = np.zeros(BUCKETS)

@@ -87,7 +87,7 @@ class BatchPlanner:
     alarms: tuple[str, ...] = field(default=(), init=False)  #: alarms, one line each, as of the last report
 
     def __post_init__(self) -> None:
-        """Start knowing nothing."""
+        """Start without knowledge."""
         self._known, self._in_force = Knowledge(self.target), InForce()
 
     def decide(self, report: Report, now_s: float) -> Plan | None:

@@ -69,7 +69,7 @@ class PartitionCosts:
     """
 
     def __init__(self, partitions: int) -> None:
-        """Start knowing nothing."""
+        """Start without knowledge."""
         self.partitions = partitions
         self._shape = BucketCosts()
         self._batches = np.zeros(partitions)

@@ -138,7 +138,7 @@ class ExpectedQueue:
     $$r_0 = f, \qquad r_j = \max(r_{j-1}, a_j) + e_j \qquad\Rightarrow\qquad
     r_n = P_n + \max\Bigl(f - P_0,\ \max_{1 \le j \le n} (a_j - P_{j-1})\Bigr), \quad P_j = P_0 + e_1 + \dots + e_j$$
 
-    With the running sum P and the largest $a_j - P_{j-1}$ at hand (of rows that might still become the largest), a row
+    With the running sum P and the largest $a_j - P_{j-1}$ (of rows that might still become the largest), a row
     sent and a row done each take constant time, for any length of the queue.
 
     >>> queue = ExpectedQueue()

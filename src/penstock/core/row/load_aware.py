@@ -145,7 +145,7 @@ class Requests:
             self._unanswered.popleft()
 
     def long_closed(self, now_s: float) -> bool:
-        """Whether no row has passed for so long that one must."""
+        """Whether no row has passed for too long, so that one must pass."""
         return abs(now_s - self._forwarded_s) > self._silence_s
 
     def least_wait_s(self, now_s: float, work_s: float) -> float:

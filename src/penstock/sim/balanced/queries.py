@@ -1,8 +1,8 @@
 """Queries like the study's on virtual time: planners and loops as on Spark, which measure, learn and hold a target.
 
-Six queries share two task slots, which can do 30 percent of the work that comes. A row's bucket says what it
-costs and what it is worth; what buckets cost is learned from the rows that were kept. What the policies deliver is held
-against what they would with exact knowledge and no other task.
+Six queries share two task slots, with capacity for 30 percent of the work. A row's bucket determines its cost and its
+worth; costs of buckets are learned from kept rows. The results of policies are compared with those with exact knowledge
+and no other task.
 """
 
 from typing import NamedTuple

@@ -25,7 +25,7 @@ _DEVIATION = 10.0
 #: Synthetic traces: machines and readings of each. Means are log-normal, with this median and log deviation.
 _MACHINES, _READINGS = 400, 288
 _MEDIAN_CPU, _LOG_DEVIATION, _FULL = 6.7, 1.03, 99.0
-#: Of readings around a machine's mean: a gamma distribution of this shape, and so many are 0.
+#: Readings around a machine's mean: a gamma distribution of this shape, and this share is 0.
 _SHAPE, _IDLE = 1.7, 0.16
 #: Free memory, log-normal: one machine in sixteen has less than TOP-5 asks for.
 _MEDIAN_FREE_KB, _LOG_FREE = 500_000.0, 1.05
@@ -117,7 +117,7 @@ def drawn(dataset: str, shape: tuple[int, ...], rng: np.random.Generator) -> Flo
 
 
 def values(dataset: str, traces: Traces, streams: str, shape: tuple[int, int], rng: np.random.Generator) -> Floats:
-    """Values of so many sources, so many tuples each; a trace is entered somewhere and repeats.
+    """Values of sources with this many tuples each; a trace starts at a random point and repeats.
 
     `nodes` streams are CPU of the first half of the sources and free memory of the second, machine by machine.
     """

@@ -55,7 +55,7 @@ def quality(weight: str = "weight") -> Column:
     """The share of the source information behind an aggregate, from above 0 to 1, named `quality`.
 
     A row of weight w represents w incoming rows, so this is the SIC of kept rows over that of incoming rows.
-    It needs no rate, so it holds for every group and window, however long.
+    It needs no rate, so it holds for every group and window of any length.
     """
     # Without SIC the result is null; a plain division would fail the query.
     return F.try_divide(F.sum(SIC), F.sum(F.col(SIC) * F.col(f"`{weight}`"))).alias("quality")

@@ -344,7 +344,7 @@ class Judged:
         first, self._looked_s = self._looked_s is None, now_s
         try:
             found = self._store.bound()
-        except Exception as error:  # noqa: BLE001 - whatever it is, planning goes on
+        except Exception as error:  # noqa: BLE001 - planning continues after any error
             _logger.warning("cannot check whether another query uses this guard's gate: %s", error)
             return
         for query, bound_s in found.items():

@@ -182,7 +182,7 @@ class Controller:
         """Start the loop from the newest plan and the last reports, so that the first batches are planned."""
         try:
             self._driver.begin(self._teller.kept_in.recent())
-        except Exception as error:  # noqa: BLE001 - whatever it is, the query must not suffer
+        except Exception as error:  # noqa: BLE001 - the query must not suffer from any error
             self._teller.error(f"the last reports of query {self._query.id} cannot be used: {line_of(error)}")
 
     def stop(self) -> None:
@@ -215,7 +215,7 @@ class Controller:
                 if not active:
                     return
                 wait_s = self._until_next_look_s()
-            except Exception as error:  # noqa: BLE001 - whatever it is, the query must not suffer
+            except Exception as error:  # noqa: BLE001 - the query must not suffer from any error
                 self._teller.error(
                     f"the controller of query {self._query.id} caught an error and continues: {line_of(error)}"
                 )
@@ -229,7 +229,7 @@ class Controller:
         self._let_go(STOPPED)
         try:
             self.step()  # A batch may have ended since the last poll.
-        except Exception as error:  # noqa: BLE001 - whatever it is, the query must not suffer
+        except Exception as error:  # noqa: BLE001 - the query must not suffer from any error
             self._teller.error(
                 f"the controller of query {self._query.id} caught an error at its last poll: {line_of(error)}"
             )

@@ -87,8 +87,8 @@ def check_frame(df: DataFrame, guard: str, decisive: tuple[str, ...], own: str =
 def refuse_choice(df: DataFrame, guard: str, row: tuple[str, ...], decisive: tuple[str, ...]) -> None:
     """Refuse a quarantine behind an operator that may choose other rows when the source is read the second time.
 
-    Of duplicates Spark takes the first that a task meets. A gate that tells rows apart by what differs between them
-    may keep one of them and shed the other, or neither.
+    Of duplicates Spark takes the first that a task meets. A gate that identifies rows by columns that differ between
+    them may keep one of them and shed the other, or neither.
     """
     plan = known_plan(df)
     for node in plan.walk() if plan is not None else ():
@@ -222,7 +222,7 @@ class Reminder:
         for token, gate in gates.items():
             try:
                 self._look_for(token, gate)
-            except Exception:  # noqa: BLE001 - a session that has ended; whatever it is, a reminder is in nobody's way
+            except Exception:  # noqa: BLE001 - a session that has ended; after any error, the reminder is optional
                 self.done(token)
 
     def _look_for(self, token: str, gate: Gate) -> None:

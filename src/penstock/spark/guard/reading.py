@@ -83,7 +83,7 @@ class Dealing:
     """
 
     def __init__(self, place: str, partitions: int, newest: Plan | None, probe: str) -> None:
-        """Go on from what the newest plan says of the place; `probe` names what was measured there."""
+        """Resume from the newest plan's costs at the place; `probe` is the name of its measurements."""
         self._place, self._probe = place, probe
         self.costs = newest.costs_at(place) if newest is not None else None
         self._known = PartitionCosts.of(self.costs, partitions)

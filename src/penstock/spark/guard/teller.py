@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger("penstock")
 
-#: Alarms of which only numbers have changed are kept again after so long: a journal has room for reports, too.
+#: Alarms of which only numbers have changed are recorded again after this time, to leave room for reports.
 SAME_ALARMS_S = 60.0
-#: So many different lines are remembered so as not to warn twice.
+#: The number of different lines that are remembered, so that none is logged twice.
 MOST_TOLD = 1_000
 
 
@@ -40,7 +40,7 @@ class Teller:
         self.errors = 0
 
     def tell(self, line: str) -> None:
-        """Warn, once, whatever the numbers in the line."""
+        """Warn once, regardless of the numbers in the line."""
         if (gist := _gist(line)) not in self._told:
             if len(self._told) >= MOST_TOLD:  # lines that differ each time, by a path, say
                 self._told.clear()
@@ -79,7 +79,7 @@ def line_of(error: Exception) -> str:
 
 
 def _gist(line: str) -> str:
-    """A line whatever its numbers."""
+    """A line without its numbers."""
     return re.sub(r"\d[\d.]*", "#", line)
 
 

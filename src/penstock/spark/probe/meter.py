@@ -86,7 +86,7 @@ class Meter:
 
     @property
     def rows(self) -> int:
-        """Rows taken in so far."""
+        """Rows counted so far."""
         return self._sums.rows
 
     def shed(self, rows: int) -> None:

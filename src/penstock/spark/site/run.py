@@ -221,7 +221,7 @@ class SiteRun:
                 f"{sum(came.values())} rows have waited for {elapsed_s:.0f} s, and backlog = 'thin' keeps at most "
                 f"{share:.1%} of them"
             )
-        timed = not (waited and (before_s is None or self._once))  # Else nothing tells over which time they came.
+        timed = not (waited and (before_s is None or self._once))  # Otherwise the time over which they came is unknown.
         report = site_report(number, now_s, elapsed_s, {name: PlaceRows(rows, rows) for name, rows in came.items()})
         return replace(
             report,

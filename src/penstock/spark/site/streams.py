@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 #: The SIC of a row that came by a link, and the file that it came in.
 SIC, FILE = "penstock_sic", "penstock_file"
-#: How many rows of the input a row stands for.
+#: The number of input rows that a row represents.
 WEIGHT = "penstock_weight"
 _COMMON = (INPUT, ARRIVAL, SIC, FILE)
 _ROW = "row"

@@ -22,7 +22,7 @@ export function valueTicks(top, units) {
   return found;
 }
 
-// [when, label] between two times, as many as fit so many pixels. Simulated time begins at 0.
+// [when, label] between two times, as many as fit the pixels. Simulated time begins at 0.
 export function timeTicks(from, to, pixels) {
   const room = (label) => Math.min(Math.max(pixels / label, 1), MOST);
   if (from < 1e8) return rounds(from, to, decimal((to - from) / room(WITH_SECONDS)), 0).map((time) => [time, `${Number(time.toPrecision(12))} s`]);

@@ -1,6 +1,6 @@
 // Groups batches, so that a chart has no more points than pixels can show.
 
-// A pause is long if it is longer than so many seconds, and than the time between so many batches.
+// A pause is long if it is longer than this many seconds, and than the time between this many batches.
 const LONG_S = 10, LONG_BATCHES = 3;
 
 // Groups of points: {from, t, d, some, first, last, joined}. The time of a batch begins at the end of the one before it, for

@@ -55,7 +55,7 @@ export function clock(time) {
   return [day(time), hour(time)].filter(Boolean).join(", ");
 }
 
-// So many of something: 1 batch, 2 batches.
+// A count of something: 1 batch, 2 batches.
 export const many = (number, one, more = `${one}s`) => `${count(number)} ${number === 1 ? one : more}`;
 export const times = (number) => (number === 1 ? "once" : `${count(number)} times`);
 

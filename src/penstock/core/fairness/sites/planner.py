@@ -123,8 +123,8 @@ class SitePlanner:
         if self._rows_per_s is not None or self._took_s <= may_s or fixed_s <= (1.0 - LEAST_SHARE) * may_s:
             return ()
         line = (
-            f"batches take {self._took_s:.2f} s of {self._elapsed_s:.2f} s, at least {fixed_s:.2f} s of it however few "
-            f"rows they have, so budget = {self._busy_share:.0%} is not held: give a longer interval, or fewer shuffle "
+            f"batches take {self._took_s:.2f} s of {self._elapsed_s:.2f} s, at least {fixed_s:.2f} s of it without any "
+            f"rows, so budget = {self._busy_share:.0%} is not held: give a longer interval, or fewer shuffle "
             "partitions"
         )
         return (line,)
