@@ -77,6 +77,24 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(line)
 
 
+def everything(config: pytest.Config) -> bool:
+    """Whether all tests are asked for, so that the runs beside may start before it is known which tests there are."""
+    chosen = ("keyword", "markexpr", "deselect", "lf", "collectonly")
+    in_all = config.args_source is pytest.Config.ArgsSource.TESTPATHS
+    return in_all and find_spec("pyspark") is not None and not any(getattr(config.option, one, None) for one in chosen)
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Start the runs beside."""
+    if everything(session.config):
+        RUNS.start()
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not even read the files that are run beside."""
+    return True if everything(config) and collection_path.relative_to(ROOT).as_posix() in NOT_HERE else None
+
+
 def with_runs_beside(items: list[pytest.Item]) -> bool:
     """Whether the tests that wait for runs beside are among these; without Spark all are run here."""
     return find_spec("pyspark") is not None and any(item.path.name == "test_engines.py" for item in items)
@@ -99,8 +117,8 @@ def place(item: pytest.Item, file: str) -> int:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Start the runs beside, if the tests that wait for them are among those of this run."""
-    if with_runs_beside(session.items) and not session.config.option.collectonly:
+    """Start the runs beside, if the tests that wait for them are among those of this run and they do not run yet."""
+    if with_runs_beside(session.items) and not session.config.option.collectonly and not RUNS.started:
         RUNS.start()
 
 
@@ -149,6 +167,7 @@ def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         with pytest.MonkeyPatch.context() as quick:
             for name, value in quick_start().items():
                 quick.setenv(name, value)
+            quick.chdir(folder)  # where the JVM puts what is given by a relative path
             session = builder.getOrCreate()
         yield session
         session.stop()

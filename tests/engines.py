@@ -31,18 +31,17 @@ ROOT = Path(__file__).parents[1]
 ENGINES = ("local-cluster", "connect")
 AT_ONCE = 2
 #: What is tried on other engines, because it depends on where tasks run and how they reach the plans: verdicts and the
-#: account, replays, the row gate, measured functions, costs and waits, what fails, and batches without a stream.
+#: account, replays, the row gate, a measured function, costs and waits, what fails, and batches without a stream. How
+#: keys are hashed and functions of other forms are called is the same code in every worker.
 _ON_ENGINES = (
     "same_weights_and_accounts",
     "replayed_batch_is_judged",
     "fine_gate",
     "weights_multiply",
-    "one_behind_the_other",
-    "keys_of_text",
     "plan_log_goes_away",
     "earlier_job_admitted",
     "error_of_the_operator",
-    "(bare_one and UTC)",
+    "(bare_one and UTC-row)",
     "costs_are_measured_by_bucket",
     "(waits_are_measured and 2)",
     "one_guard_a_query",
@@ -70,6 +69,11 @@ _LAS = ("sim/test_las_figures", "sim/test_bench", "sim/test_fast_osg", "sim/test
 _AURORA = ("sim/test_aurora_figures", "sim/test_plus_figures", "sim/test_coverage")
 _COMMANDS = ("test_osg_cli", "test_themis_cli", "test_whatif", "test_network_file")
 _HOUSE = ("test_quality", "test_docs", "test_setup")
+_RECORDS = ("test_journal", "test_log", "test_output", "test_plan", "test_report", "test_retention", "test_store")
+_ACCOUNTS = ("federation/test_account", "federation/test_exchange", "federation/test_site_file", "web/test_model")
+_RULES = ("test_benchmark_results", "test_dead_ends", "test_one_runtime", "test_prose", "test_results", "test_testing")
+#: They import PySpark and start no Spark.
+_NO_SESSION = tuple(f"spark/test_{name}" for name in ("binding", "growth", "network_view", "profile", "settings"))
 
 
 def _run(*names: str, engine: str = "classic", only: str = "") -> tuple[str, ...]:
@@ -87,6 +91,7 @@ BESIDE = {
 QUIETLY = {
     "house": _run(*_HOUSE),
     "core": _run(*_all_of("core")),
+    "records": _run(*_RECORDS, *_ACCOUNTS, *_RULES, *_NO_SESSION, "federation/test_federation_results"),
     "aurora": _run(*_AURORA),
     "simulator": _run(*_all_of("sim", but=_AURORA + _LAS)),
     "commands": _run(*_COMMANDS),
@@ -131,6 +136,11 @@ class RunsBeside:
     _begin_s: float = 0.0
     _waited_for: bool = False
     _stopped: bool = False
+
+    @property
+    def started(self) -> bool:
+        """Whether they run or have run."""
+        return self._folder is not None
 
     def start(self) -> None:
         """Start the first runs, and the next whenever one is over."""

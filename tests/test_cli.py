@@ -27,7 +27,7 @@ from penstock.sim.las import figures as las
 SCRIPT = 'from penstock.cli.main import main\n\nif __name__ == "__main__":\n    main()\n'
 LAS = ("reproduce", "las")
 FIGURE_7 = (*LAS, "--figure", "7")
-WAIT_S = 60.0
+WAIT_S = 240.0
 ROWS = 3_000
 
 

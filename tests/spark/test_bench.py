@@ -42,18 +42,6 @@ for line in sys.stdin:
 """
 
 
-def penstock(*words: str, tmp_path: Path) -> dict[str, Any]:
-    """Run the command and read its JSON."""
-    file = tmp_path / "result.json"
-    command = [sys.executable, "-c", "from penstock.cli.main import main; main()", *words, "--json", str(file)]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "Measured on" in done.stdout
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["result.json"]
-    found: dict[str, Any] = json.loads(file.read_text())
-    return found
-
-
 @pytest.fixture(scope="module")
 def runner() -> Iterator[subprocess.Popen[str]]:
     """One process for all small benchmarks: it starts one JVM, in which each has sessions of its own."""
@@ -79,8 +67,19 @@ def small(runner: subprocess.Popen[str], tmp_path: Path) -> Small:
     return run
 
 
-def test_gate(tmp_path: Path) -> None:
-    found = penstock("bench", "gate", "--rows", "100000", "--repeats", "2", tmp_path=tmp_path)
+def test_gate(small: Small, tmp_path: Path) -> None:
+    found = small(
+        "import contextlib, io, json, os, sys\n"
+        "from penstock.cli.main import main\n"
+        "os.chdir(folder)\n"
+        "sys.argv = 'penstock bench gate --rows 100000 --repeats 2 --json result.json'.split()\n"
+        "with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()) as out:\n"
+        "    main()\n"
+        "os.chdir('/')\n"
+        "assert 'Measured on' in out.getvalue(), out.getvalue()\n"
+        "result = json.loads((folder / 'result.json').read_text())\n"
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["result.json"]
     assert found["ratio"] == pytest.approx(sum(found["ratio_spread"][part] for part in ("min", "max")) / 2)
     assert found["kept_share"]["gate"] == pytest.approx(0.5, abs=0.02)
     assert found["rows_per_s"].keys() == {"gate", "sample", "everything"}

@@ -144,29 +144,40 @@ def must_be_kept(rows: Iterable[dict[str, Any]]) -> list[int]:
     return sorted(row["row"] for row in rows if "key" in row and row["key"] % 20 == 7)
 
 
-def test_an_overloaded_pipeline_sheds_and_its_account_is_that_of_both_topics(
-    spark: SparkSession, topics: Topics, guard: ps.Guard, tmp_path: Path
-) -> None:
-    query = run(stream(spark, topics), guard, topics, tmp_path)
-    topics.send([Record({"row": -1, "key": 1, "cost_ms": 0.1, "value": 0.5})] * 100)
-    query.processAllAvailable()  # JVM and workers are warm now
-    warm = len(guard.history())
+def overhead_s(spark: SparkSession, topics: Topics, folder: Path) -> float:
+    """What a batch of a few rows takes on this machine at the moment, once JVM and workers are warm."""
+    with pipeline.make_guard(folder / "checkpoint", "1 h") as guard:
+        query = run(stream(spark, topics), guard, topics, folder)
+        for _ in range(2):
+            topics.send([Record({"row": -1, "key": 1, "cost_ms": 0.1, "value": 0.5})] * 100)
+            query.processAllAvailable()
+        finish(query, guard)
+        last_s: float = guard.history()[-1].overhead_s
+    return last_s
 
-    producing.produce(topics.servers, topics.source, seconds=10.0)
+
+def test_an_overloaded_pipeline_sheds_and_its_account_is_that_of_both_topics(
+    spark: SparkSession, kafka: Any, topics: Topics, tmp_path: Path
+) -> None:
+    # A target shorter than a batch is out of reach, and then nothing is shed: a busy machine is given more time.
+    target_s = max(TARGET_S, 2.0 * overhead_s(spark, Topics(kafka), tmp_path / "warm"))
+    guard = pipeline.make_guard(tmp_path / "checkpoint", f"{target_s} s")
+    query = run(stream(spark, topics), guard, topics, tmp_path)
+    producing.produce(topics.servers, topics.source, seconds=6.0 + 4.0 * target_s)
     finish(query, guard)
 
     written = assert_account_is_exact(query, guard, topics)
     sent = [json.loads(payload or b"") for _, _, payload in topics.content(topics.source)]
     assert must_be_kept(written) == must_be_kept(sent)
-    reports = guard.history()[warm:]
+    reports = guard.history()
     assert sum(report.shed_total for report in reports) > 0.2 * len(sent)
     assert sum(row["weight"] for row in written) == pytest.approx(len(sent), rel=0.2)
     assert guard.totals.busy_s < 0.75 * sum(row["cost_ms"] for row in sent) / 1000.0
     # Unguarded, rows of the second half would wait for five seconds and more; a batch of a busy machine takes long too.
     later = reports[len(reports) // 2 :]
     waits_s = [report.queuing.mean_s for report in later if report.queuing]
-    overhead_s = max(report.overhead_s for report in later)
-    assert statistics.mean(waits_s) < 2.0 * TARGET_S + 4.0 * overhead_s, (waits_s, overhead_s)
+    longest_s = max(report.overhead_s for report in later)
+    assert statistics.mean(waits_s) < 2.0 * target_s + 4.0 * longest_s, (waits_s, longest_s)
 
 
 def test_a_network_reads_from_a_topic_and_writes_to_another(
