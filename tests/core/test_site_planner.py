@@ -325,6 +325,28 @@ def test_rows_in_bursts_are_kept_as_long_as_the_mean_fits_and_use_all_that_fits_
     assert sum(busy) / len(busy) == pytest.approx(100.0)
 
 
+def two_sources(rows: list[tuple[int, int]]) -> list[dict[str, float]]:
+    """What a site with room for 100 rows a second keeps of two sources of one query, as shares, batch by batch."""
+    inputs = {name: SiteInput("f", "a", source=True) for name in ("left", "right")}
+    planner = SitePlanner(inputs, {"a": SiteQuery(2)}, rows_per_s=100.0)
+    return [planner.decide({"left": left, "right": right}, 1.0, {}).keep for left, right in rows]
+
+
+def test_of_a_query_the_sources_that_send_less_than_usual_are_kept_first() -> None:
+    """In a burst a source brings many rows of little SIC."""
+    calm, bursts = (100, 100), [(100, 100)] * 9 + [(1000, 100)]
+    found = two_sources([calm] * 60 + bursts)
+    assert found[59] == pytest.approx({"left": 0.5, "right": 0.5})
+    assert found[-1] == pytest.approx({"left": 0.0, "right": 1.0})
+
+
+def test_sources_that_send_as_usual_are_kept_alike_whatever_their_rates() -> None:
+    """A join needs rows of both sides."""
+    chance = random.Random(3)  # noqa: S311 - a seeded one
+    found = two_sources([(chance.randint(160, 200), chance.randint(16, 20)) for _ in range(60)])
+    assert all(one["left"] == pytest.approx(one["right"]) for one in found)
+
+
 def test_a_query_that_was_silent_is_served_first_when_its_rows_come() -> None:
     rows = [{"a": 100, "b": 100}] * 10 + [{"a": 0, "b": 100}] + [{"a": 200, "b": 100}] + [{"a": 100, "b": 100}] * 10
     found = kept_rows(100.0, rows)

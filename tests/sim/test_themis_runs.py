@@ -83,6 +83,15 @@ def test_bursts_raise_the_mean_rate_or_leave_it(sources: object, factor: float) 
     assert spy.calls[0][1] == pytest.approx(20 * 20 * 150 / 4)  # capacity is a share of the usual rate
 
 
+def test_in_bursts_sites_keep_what_brings_more_sic_and_stay_fair() -> None:
+    """Of a query, rows of sources in a burst bring little SIC."""
+    case = Case(4, queries=12, fragments=(2,), capacity_share=0.3, seconds=45.0, sources=BURSTY_SAME_MEAN)
+    found = measure(0, case=case, seed=1, shedders=("balance_sic", "penstock"))
+    assert found["penstock"].mean > 1.2 * found["balance_sic"].mean
+    assert found["penstock"].poorest > 1.2 * found["balance_sic"].poorest
+    assert found["penstock"].jain > 0.995
+
+
 # What flows.
 
 

@@ -23,6 +23,7 @@ class Buffer:
     work: Floats  #: work that each of its tuples takes
     #: Whether it comes from another fragment of its query instead of a source.
     derived: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    place: Ints  #: the number of its group of sources at the node, or of the fragment that sent it
 
     @classmethod
     def of(
@@ -40,6 +41,7 @@ class Buffer:
             np.broadcast_to(np.asarray(sic, dtype=np.float64), owners.shape),
             np.broadcast_to(np.asarray(work, dtype=np.float64), owners.shape),
             np.broadcast_to(np.asarray(derived, dtype=np.bool_), owners.shape),
+            owners,
         )
 
     @property

@@ -103,12 +103,20 @@ def _batch(query: object, batch: Sequence[float]) -> tuple[float, float, float]:
 
 
 def fill(
-    budget: float, owner: Ints, sic: Floats, work: Floats, start: Floats, weight: Floats | None = None
+    budget: float,
+    owner: Ints,
+    sic: Floats,
+    work: Floats,
+    start: Floats,
+    weight: Floats | None = None,
+    *,
+    rank: Floats | None = None,
 ) -> tuple[Floats, float]:
     """The water level on flat arrays: the share kept of each batch, and the level.
 
     Batch i is worth `sic[i]` in all, costs `work[i]` in all and belongs to query `owner[i]`, which has
-    `start[owner[i]]` from elsewhere and weight `weight[owner[i]]`.
+    `start[owner[i]]` from elsewhere and weight `weight[owner[i]]`. Of a query, batches of the highest `rank[i]` are
+    kept first; without ranks, those with the most SIC for their work.
 
     >>> fill(0.5, np.array([0, 1, 1]), np.array([0.5, 0.2, 0.2]), np.array([1.0, 0.4, 0.4]), np.array([0.0, 0.1]))
     (array([0.35  , 0.1875, 0.1875]), 0.175)
@@ -124,9 +132,10 @@ def fill(
     live = np.flatnonzero((work > 0.0) & (sic > _NOTHING))
     level = np.inf
     if live.size:
-        worth = sic[live] / work[live]
-        live = live[np.lexsort((-worth, owner[live]))]
-        kept[live], level = _water(budget, owner[live], sic[live], work[live], base, scale)
+        worth = sic[live] / work[live] if rank is None else rank[live]
+        order = np.lexsort((-worth, owner[live]))
+        live = live[order]
+        kept[live], level = _water(budget, owner[live], sic[live], work[live], base, scale, worth=worth[order])
     left = budget - float(kept @ work)
     idle = (work > 0.0) & (sic <= _NOTHING)
     if level == np.inf and left > 0.0 and idle.any():
@@ -134,9 +143,10 @@ def fill(
     return kept, level
 
 
-def _water(budget: float, owner: Ints, sic: Floats, work: Floats, base: Floats, weight: Floats) -> tuple[Floats, float]:
+def _water(
+    budget: float, owner: Ints, sic: Floats, work: Floats, base: Floats, weight: Floats, *, worth: Floats
+) -> tuple[Floats, float]:
     """Shares of batches sorted by query and falling worth, none of them without SIC or work."""
-    worth = sic / work
     new_query = np.r_[True, owner[1:] != owner[:-1]]
     new_group = new_query | np.r_[True, worth[1:] < worth[:-1] * (1.0 - _EQUAL)]
     group = np.cumsum(new_group) - 1

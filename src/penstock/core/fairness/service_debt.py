@@ -7,11 +7,8 @@ used while there are rows.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
-from penstock.core.fairness.max_min import fill
-
-Floats = NDArray[np.float64]
+from penstock.core.fairness.max_min import Floats, Ints, fill
 
 #: The maximum debt or credit of a query, in seconds of its rate; larger debts are forgiven.
 MOST_OWED_S = 2.0
@@ -26,9 +23,10 @@ class ServiceDebt:
 
     Two queries have the same rate, and one has nothing to give at first:
 
-    >>> debt, due, rows = ServiceDebt(2), np.array([3e-3, 3e-3]), np.array([100.0, 100.0])
-    >>> batches = [np.array([0.0, 100.0]), rows, rows, rows]
-    >>> [debt.serve(due, 0.25, 1e-4 * rows, rows, 60.0).round(2).tolist() for rows in batches]
+    >>> debt, due, queries = ServiceDebt(2), np.array([3e-3, 3e-3]), np.arange(2)
+    >>> batches = [np.array([0.0, 100.0]), *[np.array([100.0, 100.0])] * 3]
+    >>> serve = lambda rows: debt.serve(due, 0.25, queries, (1e-4 * rows, rows), np.ones(2), 60.0)
+    >>> [serve(rows).round(2).tolist() for rows in batches]
     [[1.0, 0.6], [0.6, 0.0], [0.3, 0.3], [0.3, 0.3]]
     """
 
@@ -36,21 +34,24 @@ class ServiceDebt:
         """Start without debts."""
         self._owed = np.zeros(queries)
 
-    def serve(self, due: Floats, elapsed_s: float, sic: Floats, work: Floats, room: float) -> Floats:
-        """The share to keep of each query's rows.
+    def serve(
+        self, due: Floats, elapsed_s: float, owner: Ints, offers: tuple[Floats, Floats], rank: Floats, room: float
+    ) -> Floats:
+        """The share to keep of the rows of each source.
 
         Args:
             due: SIC of each query that is due for a batch of this length.
             elapsed_s: Its length.
-            sic: SIC of its rows.
-            work: Work of its rows.
+            owner: The query of each source.
+            offers: SIC and work of the rows of each source.
+            rank: Of a query's sources, those of the highest rank are kept first.
             room: Work that fits.
         """
         self._owe(due, elapsed_s)
         total = float(due.sum())
         weight = np.maximum(due, _LEAST_RATE * total / due.size) if total > _NOTHING else np.ones(due.size)
-        shares, _ = fill(room, np.arange(due.size), sic, work, -self._owed, weight)
-        self._owed -= shares * sic
+        shares, _ = fill(room, owner, *offers, -self._owed, weight, rank=rank)
+        self._owed -= np.bincount(owner, shares * offers[0], due.size)
         return shares
 
     def _owe(self, due: Floats, elapsed_s: float) -> None:

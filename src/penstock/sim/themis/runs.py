@@ -168,6 +168,7 @@ class Federation:
             np.concatenate([sic[site.groups][groups] * grain, arrived[sending] / sent]),
             np.where(derived, cost, cost * grain),
             derived,
+            np.concatenate([groups, senders]),
         )
         capacity = float(deployment.capacity[number]) * self._clock.interval_s
         now_s = (step + 1) * self._clock.interval_s

@@ -62,14 +62,16 @@ class SiteShedder:
         self._site, self._clock, self._links, self._grain = site, clock, links, where.sources.grain
         self._queries = where.fragment_query[here.fragments].tolist()
         names = [str(query) for query in self._queries]
-        # The inputs in the order of their numbers: the sources of each fragment, then what comes from elsewhere.
-        self._inputs = [*names, *(f"{name} in" for name in names)]
-        given = {name: SiteInput(name, name, source=True) for name in names}
+        # The inputs in the order of their numbers: groups of sources, then rows of other sites for each query.
+        sources = {f"{names[one]} source {at}": names[one] for at, one in enumerate(here.group_owner.tolist())}
+        self._inputs = [*sources, *(f"{name} in" for name in names)]
+        given = {name: SiteInput(query, query, source=True) for name, query in sources.items()}
         given |= {f"{names[one]} in": SiteInput(names[one], names[one], source=False) for one in {*here.sender_owner}}
+        counts = where.query_fragments if where.sources.steady else where.query_sources
         alike = bool((where.query_cost == 1.0).all())
         self.planner = SitePlanner(
             given,
-            {str(query): SiteQuery(int(where.query_fragments[query])) for query in self._queries},
+            {str(query): SiteQuery(int(counts[query])) for query in self._queries},
             rows_per_s=float(where.capacity[site]) if alike else None,
             busy_share=1.0,
             window_s=clock.stw_s,
@@ -85,9 +87,10 @@ class SiteShedder:
         if heard := self._links.heard(self._step, self._site):
             for news in heard:
                 self._peers.hear(news, now_s)
-            self._known = {query: self._peers.known(query, now_s) for query in self._inputs[: len(self._queries)]}
+            self._known = {query: self._peers.known(query, now_s) for query in map(str, self._queries)}
         grains = np.where(buffer.derived, 1, self._grain)
-        number = buffer.owner + len(self._queries) * buffer.derived
+        first = len(self._inputs) - len(self._queries)
+        number = np.where(buffer.derived, first + buffer.owner, buffer.place)
         came = np.bincount(number, buffer.tuples * grains, minlength=len(self._inputs)).astype(int).tolist()
         plan = self._decisions.decide(self._arrived(came, now_s), now_s)
         shares = {drop.place: drop.keep for drop in plan.drops}
@@ -130,13 +133,12 @@ class SiteShedder:
 
     def _learn(self, worked: Floats) -> None:
         """Send the planner the time of one batch since the last time; sending each would change little."""
-        if not self.planner.counts_rows:
-            rows, seconds = worked.astype(int).tolist(), (worked * self._seconds).tolist()
-            boxes = {
-                name: BoxStatistics(count, 0, busy_s)
-                for name, count, busy_s in zip(self._inputs, rows, seconds, strict=False)
-            }
-            self.planner.learn(Report(sequence=self._step, start_s=0.0, end_s=0.0, rows_in=0, rows_kept=0, boxes=boxes))
+        rows, seconds = worked.astype(int).tolist(), (worked * self._seconds).tolist()
+        boxes = {
+            str(query): BoxStatistics(count, 0, busy_s)
+            for query, count, busy_s in zip(self._queries, rows, seconds, strict=True)
+        }
+        self.planner.learn(Report(sequence=self._step, start_s=0.0, end_s=0.0, rows_in=0, rows_kept=0, boxes=boxes))
 
     def _whole(self, wanted: Floats, number: Ints) -> Ints:
         """Whole tuples; what rounding leaves of an input counts in the next interval."""

@@ -11,7 +11,6 @@ from penstock.messages.report import Known
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from penstock.core.control.memory import Learned
     from penstock.core.fairness.sites.planner import SitePlanner
     from penstock.messages.report import Report
 
@@ -66,17 +65,12 @@ class SiteDecisions:
 
     def save(self) -> dict[str, Any]:
         """The learned times of batches; rates are measured again."""
-        return saved(self._policy, **self._parts)
+        return saved(self._policy, **self._planner.capacity.parts)
 
     def restore(self, state: Mapping[str, Any], now_s: float) -> None:
         """Restore the state of `save`."""
         del now_s
-        restored(state, self._policy, **self._parts)
-
-    @property
-    def _parts(self) -> dict[str, Learned]:
-        times = {f"fragment {name}": one for name, one in self._planner.times.items()}
-        return {"outside": self._planner.outside, **times}
+        restored(state, self._policy, **self._planner.capacity.parts)
 
     def recall(self, reports: Sequence[Report], now_s: float) -> Plan | None:
         """Nothing: each batch has its own plan."""
