@@ -10,17 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from penstock.core.row import cost_model, cost_sketch, latency_budget, load_aware, price
-from penstock.sim.compiled_costs import (
-    Columns,
-    Floats,
-    Ints,
-    accelerator,
-    expected_cost,
-    forget_costs,
-    learn_cost,
-    mean_cost,
-    no_costs,
-)
+from penstock.sim import compiled_costs as model
+from penstock.sim.compiled_costs import Columns, Floats, Ints, accelerator
 
 
 class Tuning(NamedTuple):
@@ -89,7 +80,7 @@ def load_aware_loop(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loo
     replies = 0
     replies_in = 0
     # CostModel.
-    costs = no_costs(1, items, tuning.heavy_places, depth, tuning.sketch_columns)
+    costs = model.no_costs(1, items, tuning.heavy_places, depth, tuning.sketch_columns)
     drift = 1.0
     learned = 0
     # LatencyBudget.
@@ -137,16 +128,16 @@ def load_aware_loop(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loo
             expected = 0.0
             actual = 0.0
             for k in range(reply_first[replies_in], reply_last[replies_in] + 1):
-                expected += drift * expected_cost(costs, 0, columns, keys[sent[k]])
+                expected += drift * model.expected_cost(costs, 0, columns, keys[sent[k]])
                 actual += costs_s[sent[k]]
             if expected > 0.0:
                 ratio = min(max(actual / expected, 1.0 / tuning.drift_limit), tuning.drift_limit)
                 drift *= ratio**tuning.drift_gain
             for k in range(reply_first[replies_in], reply_last[replies_in] + 1):
-                learn_cost(costs, 0, columns, keys[sent[k]], costs_s[sent[k]] / drift)
+                model.learn_cost(costs, 0, columns, keys[sent[k]], costs_s[sent[k]] / drift)
                 learned += 1
                 if learned % tuning.forget_every == 0:
-                    forget_costs(costs, 0, drift, tuning.remember, tuning.forgotten)
+                    model.forget_costs(costs, 0, drift, tuning.remember, tuning.forgotten)
                     drift = 1.0
             clock_error = reply_clock[replies_in]
             if blind_requests < 0:
@@ -173,11 +164,11 @@ def load_aware_loop(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loo
         if predicted < least:
             clock_error = now + least - estimated
             predicted = least
-        cost = drift * expected_cost(costs, 0, columns, keys[row])
+        cost = drift * model.expected_cost(costs, 0, columns, keys[row])
         if prefer_cheap:
             step = tuning.gain * (tuning.set_point - predicted / target_s)
             level = min(max(level * math.exp(step), 1.0 / tuning.limit), tuning.limit)
-            mean = mean_cost(costs, 0) * drift
+            mean = model.mean_cost(costs, 0) * drift
             relative = cost / mean if mean > 0.0 else 0.0
             too_dear = predicted > 0.0 and relative > level * math.exp(tuning.bend * (1.0 - predicted / target_s))
             if too_dear and coins[row] >= tuning.floor:

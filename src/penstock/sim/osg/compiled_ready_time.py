@@ -12,17 +12,8 @@ import numpy as np
 from penstock.core.compiled import compiled
 from penstock.core.grouping import ready_time
 from penstock.core.row import cost_sketch
-from penstock.sim.compiled_costs import (
-    Columns,
-    Floats,
-    Ints,
-    accelerator,
-    expected_cost,
-    forget_costs,
-    learn_cost,
-    mean_cost,
-    no_costs,
-)
+from penstock.sim import compiled_costs as model
+from penstock.sim.compiled_costs import Columns, Floats, Ints, accelerator
 
 
 class Tuning(NamedTuple):
@@ -96,7 +87,7 @@ def ready_time_loop(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loo
     way = np.zeros(schedulers)
     strange = np.zeros(schedulers)
     # ... and of costs.
-    costs = no_costs(schedulers, items, tuning.heavy_places, depth, tuning.sketch_columns)
+    costs = model.no_costs(schedulers, items, tuning.heavy_places, depth, tuning.sketch_columns)
     learned = np.zeros(schedulers, np.int64)
     for row in range(rows):
         now = arrivals[row]
@@ -166,14 +157,14 @@ def ready_time_loop(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loo
                             noise = tuning.standard_errors * math.sqrt(pace_squares[s, first])
                             noise /= pace_expected[s, first]
                             factor[s, first] = 1.0 + math.copysign(max(abs(beyond) - noise, 0.0), beyond)
-                    learn_cost(costs, s, columns, keys[at], busy_s[at] / factor[s, first])
+                    model.learn_cost(costs, s, columns, keys[at], busy_s[at] / factor[s, first])
                     learned[s] += 1
                     if learned[s] % tuning.forget_every == 0:
-                        forget_costs(costs, s, 1.0, tuning.remember, tuning.forgotten)
+                        model.forget_costs(costs, s, 1.0, tuning.remember, tuning.forgotten)
                 at = next_own[at]
             next_report[s, first] = at
             way[s] = max(longest, way[s] * tuning.way_memory)
-            mean = mean_cost(costs, s)
+            mean = model.mean_cost(costs, s)
             for i in range(instances):
                 at = oldest[s, i]
                 if (i == first or knew_nothing) and at >= 0 and expected[at] < 0.0:
@@ -212,7 +203,7 @@ def ready_time_loop(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loo
                 if chosen < 0 or ready < least or (ready == least and used[s, i] < used[s, chosen]):
                     chosen = i
                     least = ready
-            expected[row] = expected_cost(costs, s, columns, keys[row])
+            expected[row] = model.expected_cost(costs, s, columns, keys[row])
             takes[row] = strange[s] + expected[row] * factor[s, chosen]
         else:
             chosen = (row // schedulers) % instances

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from rich.cells import cell_len
 
 from penstock.views.network import formatting as fmt
-from penstock.views.network.layout import Layout, Path, Size, Spot, arranged
+from penstock.views.network.layout import Path, Size, Spot, arranged
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -50,17 +50,9 @@ def drawing(network: Network, snapshot: Snapshot | None) -> str:
     what = f"batch {snapshot.batch}" if snapshot else "before the first batch"
     parts = [_opening("net", layout.width, layout.height, f"The network, {what}"), f"<style>{_STYLE}</style>"]
     parts.extend(writing.arc(arc, layout.arcs[arc.name]) for arc in network.arcs)
-    parts.extend(_nodes(writing, layout))
+    for kind, nodes in (("input", network.inputs), ("box", network.boxes), ("output", network.outputs)):
+        parts.extend(writing.node(kind, one.name, layout.nodes[one.name]) for one in nodes)
     return "\n".join([*parts, "</svg>"])
-
-
-def _nodes(writing: _Writing, layout: Layout) -> list[str]:
-    network = writing.network
-    return [
-        *(writing.input(one.name, layout.nodes[one.name]) for one in network.inputs),
-        *(writing.box(box.name, layout.nodes[box.name]) for box in network.boxes),
-        *(writing.output(one.name, layout.nodes[one.name]) for one in network.outputs),
-    ]
 
 
 class _Writing:
@@ -154,32 +146,22 @@ class _Writing:
         own = sum(fmt.known(self.loads, arc.name) or 0.0 for arc in self.network.into[box])
         return own / work if work > 0.0 else 0.0
 
-    def input(self, name: str, spot: Spot) -> str:
-        """An input with its rate, and its drop where rows leave it."""
-        drop = self.drops.get(name)
-        title = f"{name}: {self.written[name][1][0]}" + (f"; {drop}" if drop else "")
-        parts = [_title(title), _rectangle(spot, rounded=10.0), *_lines(self.written[name], spot)]
-        return _group("input", name, [*parts, _symbol(spot.right + 3.0, spot.middle)] if drop else parts)
-
-    def box(self, name: str, spot: Spot) -> str:
-        """A box, coloured by its share of the work."""
-        written = self.written[name]
-        title = _title(f"{name}: {written[1][0]}")
-        return _group("box", name, [title, _rectangle(spot, heat=self._share(name)), *_lines(written, spot)])
-
-    def output(self, name: str, spot: Spot) -> str:
-        """An output with its QoS cursor, also as a bar."""
-        written = self.written[name]
-        title = _title(f"{name}: {', '.join(text for text, _ in written[1:] if text)}")
-        parts = [title, _rectangle(spot, rounded=10.0), *_lines(written, spot)]
-        cursor = fmt.known(self.snapshot.delivered, name) if self.snapshot else None
+    def node(self, kind: str, name: str, spot: Spot) -> str:
+        """An input with its drop where rows leave it, a box coloured by its work, or an output with its cursor."""
+        written, drop = self.written[name], self.drops.get(name)
+        title = f"{name}: {', '.join(text for text, what in written[1:] if text and what != 'drop')}"
+        rectangle = _rectangle(spot, heat=self._share(name)) if kind == "box" else _rectangle(spot, rounded=10.0)
+        parts = [_title(f"{title}; {drop}" if drop else title), rectangle, *_lines(written, spot)]
+        if drop:
+            parts.append(_symbol(spot.right + 3.0, spot.middle))
+        cursor = fmt.known(self.snapshot.delivered, name) if self.snapshot and kind == "output" else None
         if cursor is not None:
             left, top = spot.left + _PAD, spot.middle + LINE * len(written) / 2.0 - 9.0
             whole = spot.width - 2 * _PAD
             for width, color in ((whole, "#ddd"), (whole * min(max(cursor / 100.0, 0.0), 1.0), PURPLE)):
                 place = f'x="{left:.1f}" y="{top:.1f}" width="{width:.1f}" height="5"'
                 parts.append(f'<rect {place} style="fill:{color};stroke:none"/>')
-        return _group("output", name, parts)
+        return _group(kind, name, parts)
 
 
 def _name(name: str) -> _Line:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from penstock.core.network.model import Arc, Network
 
@@ -182,7 +182,7 @@ def _order(columns: list[list[_Item]]) -> None:
             break
         forward = sweep % 2 == 0
         for column in columns if forward else reversed(columns):
-            column.sort(key=_mean_before if forward else _mean_after)
+            column.sort(key=lambda item: _mean(_places(item, forward=forward), item.place))
             for place, item in enumerate(column):
                 item.place = place
         crossings = _crossings(columns)
@@ -198,12 +198,8 @@ def _number(columns: list[list[_Item]]) -> None:
             item.place = place
 
 
-def _mean_before(item: _Item) -> float:
-    return _mean([link.start.place for link in item.before], item.place)
-
-
-def _mean_after(item: _Item) -> float:
-    return _mean([link.end.place for link in item.after], item.place)
+def _places(item: _Item, *, forward: bool) -> list[int]:
+    return [link.start.place for link in item.before] if forward else [link.end.place for link in item.after]
 
 
 def _mean(numbers: Sequence[float], otherwise: float) -> float:
@@ -236,30 +232,24 @@ def _ports(item: _Item, labels: Mapping[str, Size], line: float) -> None:
 
 def _heights(columns: list[list[_Item]]) -> None:
     for column in columns:
-        _fit(column, lambda item: (item.middle, 1.0))
-    for sweep in range(_SWEEPS):
+        _fit(column, [(item.middle, 1.0) for item in column])
+    for sweep in range(_SWEEPS + 1):
         forward = sweep % 2 == 0
         for column in columns if forward else reversed(columns):
-            _fit(column, _wanted_by_sources if forward else _wanted_by_targets)
-    for column in columns:
-        _fit(column, _wanted_by_sources)
+            _fit(column, [_wanted(item, forward=forward) for item in column])
 
 
-def _wanted_by_sources(item: _Item) -> tuple[float, float]:
-    return _wanted(item, [link.start.middle - link.offset for link in item.before])
-
-
-def _wanted_by_targets(item: _Item) -> tuple[float, float]:
-    return _wanted(item, [link.end.middle + link.offset for link in item.after])
-
-
-def _wanted(item: _Item, heights: Sequence[float]) -> tuple[float, float]:
-    """The place of an item by its neighbours, and its weight."""
+def _wanted(item: _Item, *, forward: bool) -> tuple[float, float]:
+    """The height that an item's sources or targets suggest, and its weight."""
+    if forward:
+        heights = [link.start.middle - link.offset for link in item.before]
+    else:
+        heights = [link.end.middle + link.offset for link in item.after]
     weight = _LANE_WEIGHT if item.node is None else 1.0
     return _mean(heights, item.middle), weight if heights else 0.01 * weight
 
 
-def _fit(column: list[_Item], wanted: Callable[[_Item], tuple[float, float]]) -> None:
+def _fit(column: list[_Item], wanted: Sequence[tuple[float, float]]) -> None:
     """As near to the wanted heights as the order and the room between items allow."""
     offsets, offset = [], 0.0
     for number, item in enumerate(column):
@@ -267,8 +257,7 @@ def _fit(column: list[_Item], wanted: Callable[[_Item], tuple[float, float]]) ->
             offset += (column[number - 1].height + item.height) / 2.0 + _GAP
         offsets.append(offset)
     pools: list[tuple[float, float, int]] = []
-    for item, below in zip(column, offsets, strict=True):
-        height, weight = wanted(item)
+    for (height, weight), below in zip(wanted, offsets, strict=True):
         pool = (height - below, weight, 1)
         while pools and pools[-1][0] >= pool[0]:
             other = pools.pop()
