@@ -61,8 +61,8 @@ BANNED = {
     "whoever": "the reader, the writer",
     "worked off": "processed",
 }
-#: Sentences of a page have at most this many words, and so have parts of one that end with a colon or semicolon.
-LONGEST_SENTENCE, LONGEST_PART = 36, 34
+#: Sentences of a page have at most this many words; parts of a docstring's, between colons and semicolons, this many.
+LONGEST_ON_A_PAGE, LONGEST_IN_A_DOCSTRING = 34, 36
 PAGES = [
     ROOT / "README.md",
     *(ROOT / "docs").glob("*.md"),
@@ -102,11 +102,29 @@ def test_sentences_are_counted_without_code_tables_and_links() -> None:
 
 
 @pytest.mark.parametrize("page", PROSE, ids=lambda page: str(page.relative_to(ROOT)))
-def test_sentences_are_short(page: Path) -> None:
+def test_sentences_of_pages_are_short(page: Path) -> None:
     found = sentences(page.read_text(encoding="utf-8"))
-    long = [one for one in found if words(one) > LONGEST_SENTENCE]
-    long += [part for one in found for part in re.split(r"[:;] ", one) if words(part) > LONGEST_PART]
-    assert not long
+    assert not [one for one in found if words(one) > LONGEST_ON_A_PAGE]
+
+
+def docstrings(path: Path) -> list[str]:
+    """The docstrings of a module, without examples."""
+    nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    found = (ast.get_docstring(node) or "" for node in nodes if isinstance(node, documented))
+    return [re.sub(r"^ *>>>.*?(?:\n\s*\n|\Z)", "\n\n", one, flags=re.DOTALL | re.MULTILINE) for one in found]
+
+
+def test_sentences_of_docstrings_are_short() -> None:
+    parts = [
+        f"{path.relative_to(SOURCE)}: {part}"
+        for path in sorted(SOURCE.rglob("*.py"))
+        for text in docstrings(path)
+        for one in sentences(text)
+        for part in re.split(r"[:;] ", one)
+        if words(part) > LONGEST_IN_A_DOCSTRING
+    ]
+    assert not parts
 
 
 @pytest.mark.parametrize("room", ROOMS, ids=lambda room: str(room.relative_to(SOURCE)))

@@ -40,7 +40,7 @@ def xxhash64(*values: object, seed: int = SPARK_SEED) -> int:
 
     h_0 = seed, h_k = xxh64(bytes(value_k), seed = h_(k-1)). The bytes are little-endian: 8 of an `int` or
     `numpy.int64` (bigint), 4 of a narrower NumPy integer (int, smallint and tinyint hash alike) or a boolean
-    (0 or 1), 8 of a float and 4 of a `numpy.float32` (-0.0 as 0.0, every NaN as one), UTF-8 of a `str`.
+    (0 or 1). A float has 8 and a `numpy.float32` 4 (-0.0 as 0.0, every NaN as one); a `str` is UTF-8.
 
     >>> xxhash64("Spark", 7), xxhash64(None), xxhash64(np.int32(1)) == xxhash64(True)
     (7081094736886788433, 42, True)

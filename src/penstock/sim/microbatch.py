@@ -1,13 +1,13 @@
-r"""A micro-batch query on virtual time, with the loop of Spark: what Spark does, reduced to what moves latency.
+r"""A micro-batch query on virtual time, with the loop of Spark: a model of Spark with everything that affects latency.
 
-A batch contains the rows that have arrived, judges them by the plan in force, deals the kept rows out to its cores
-in turn, and ends when the slowest core has done its rows, the batch's overhead is spent and so is the time that each of
-its $n$ rows takes outside the operator, as in a sink:
+A batch contains the rows that have arrived, judges them by the plan in force, and deals the kept rows to its cores in
+turn. Its length is the overhead, the time of the slowest core, and the time of its $n$ rows outside the operator, as in
+a sink:
 
 $$T = o + \max_c \sum_{i \in c} w_i + r\,n$$
 
-The next one starts at once, or at its trigger, or when a row arrives. Reports hold what can be measured on Spark and no
-more: what waits at the source, for one, is an estimate from the rate of rows.
+The next one starts at once, or at its trigger, or when a row arrives. Reports hold only what can be measured on
+Spark: for example, the rows that wait at the source are estimated from the rate of rows.
 """
 
 from __future__ import annotations

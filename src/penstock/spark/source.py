@@ -2,8 +2,8 @@
 """The embedded source, `format("penstock")`: a rate profile replayed with skewed keys and arrival times.
 
 Everything in a row follows from the seed and the row's number, except that arrival times count from the start of the
-profile. An offset holds how many rows were taken and that start, so a query that begins again from its checkpoint
-goes on with the same profile, and a range of offsets always gives the same rows in the same partitions.
+profile. An offset holds the number of rows so far and that start. So a query that resumes from its checkpoint
+continues with the same profile, and a range of offsets always gives the same rows in the same partitions.
 
 Columns: `row` (number from 0), `key` (from 0, the most frequent, to keys - 1; Zipf), `arrival`, `cost_ms` (what the row
 really costs, the same for all rows of a key) and `value` (from 0 to below 1).

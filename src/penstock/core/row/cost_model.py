@@ -6,7 +6,7 @@ Three parts:
 - slow change: every `FORGET_EVERY` rows the past loses a fifth of its weight;
 - sudden change of everything at once (a slower disk, a busy neighbour): one drift factor $s$ on all estimates. Each
   batch of executed rows moves it by the ratio of actual to expected cost, $s \leftarrow
-  s\,(\sum w / \sum \hat w)^{g}$, so the model follows a doubling within about twenty batches instead of key by key.
+  s\,(\sum w / \sum \hat w)^{g}$. So the model follows a doubling within about twenty batches instead of key by key.
 """
 
 import math

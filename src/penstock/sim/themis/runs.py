@@ -1,11 +1,10 @@
-"""A federation on virtual time: sites that shed, fragments that pass results on, coordinators whose news come late.
+"""A federation on virtual time: sites that shed, fragments that send results, coordinators with late updates.
 
-Time goes in shedding intervals. In each, sources send batches; what has come over links joins them in the sites' input
-buffers; every site's shedder decides what is kept, and the rest is gone. A fragment sends on once a second what its
-window holds: the SIC of all it kept. A root's output is the query's result, and its coordinator sums its SIC over
-the source time window and tells the sites of the query, each of which hears it after the delay of its link and never
-sooner. Ours are in `penstock.sim.themis.sites`: they
-run the planner that sites on Spark run.
+Time advances in shedding intervals. In each, sources send batches, and tuples from links join them in the sites' input
+buffers. Every site's shedder selects the tuples to keep. Once a second a fragment sends its window: the SIC of all kept
+tuples. A root's output is the query's result. Its coordinator sums its SIC over the source time window and sends it to
+the sites of the query, which receive it after the delay of their links. Penstock's sites are in
+`penstock.sim.themis.sites`: they run the planner of sites on Spark.
 """
 
 from collections.abc import Callable, Sequence
