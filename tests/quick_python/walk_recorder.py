@@ -1,4 +1,4 @@
-"""Notes which files of Penstock are entered by calls, in this process and in copies of it."""
+"""Notes which files of Penstock hand things to which, in this process and in copies of it."""
 
 from __future__ import annotations
 
@@ -16,36 +16,44 @@ PACKAGE = f"{os.sep}penstock{os.sep}"
 
 
 class Recorder:
-    """Called when a Python function returns; writes a line when a file hands a kind of thing to another file."""
+    """Called when a Python function is called or returns; writes a line when a file hands a thing to another file.
+
+    A line has the walk, the kind of thing, and the file that hands it on: as a result, or as an argument to a function
+    of the file that is named last.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._walk = folder / "walk"
         self._folder = folder
-        self._seen: set[tuple[int, str, str, str]] = set()
+        self._seen: set[tuple[int, str, str, str, str]] = set()
 
     def __call__(self, frame: FrameType, event: str, given: Any) -> None:
-        """Note the file of a function that returns or yields, and what."""
-        code = frame.f_code
-        if event != "return" or given is None or PACKAGE not in code.co_filename:
-            return
-        if frame.f_back is not None and frame.f_back.f_code.co_filename == code.co_filename:
+        """Note who hands what to whom."""
+        code, caller = frame.f_code, frame.f_back
+        file, before = code.co_filename, "" if caller is None else caller.f_code.co_filename
+        if PACKAGE not in file or file == before:
             return  # it stays in the file
-        for kind in {type(one).__name__ for one in _parts(given)}:
-            self._note(kind, frame)
+        if event == "return" and given is not None:
+            for kind in {type(one).__name__ for one in _parts(given)}:
+                self._note(kind, file, "", frame)
+        elif event == "call" and PACKAGE in before and not frame.f_lasti > 0:
+            names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+            found = (frame.f_locals.get(name) for name in names if name != "self")
+            for kind in {type(one).__name__ for each in found for one in _parts(each)}:
+                self._note(kind, before, file, frame)
 
-    def _note(self, kind: str, frame: FrameType) -> None:
+    def _note(self, kind: str, file: str, to: str, frame: FrameType) -> None:
         try:
             walk = self._walk.read_text()
         except OSError:
             return
-        file = frame.f_code.co_filename
-        seen = os.getpid(), walk, kind, file
+        seen = os.getpid(), walk, kind, file, to
         if not walk or seen in self._seen:
             return
         self._seen.add(seen)
         if not _importing(frame):
             with (self._folder / f"{os.getpid()}.seen").open("a") as lines:
-                lines.write(f"{walk}\t{kind}\t{file.rpartition(PACKAGE)[2]}\n")
+                lines.write(f"{walk}\t{kind}\t{file.rpartition(PACKAGE)[2]}\t{to.rpartition(PACKAGE)[2]}\n")
 
 
 def _parts(given: Any) -> list[Any]:

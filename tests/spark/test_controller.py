@@ -54,7 +54,7 @@ def task(rows: int, start_s: float, arrivals_s: Any, cost_s: float = COST_S) -> 
     starts_s = [start_s + number * cost_s for number in range(rows)]
     columns = Rows(np.zeros(rows, np.int64), np.asarray(arrivals_s, float), np.ones(rows), np.zeros(rows, np.bool_))
     meter.executed(columns, [1] * rows, starts_s, [cost_s] * rows)
-    sums = meter.text()
+    sums = meter.text(partition=0)
     assert sums is not None
     return sums
 
@@ -1162,3 +1162,16 @@ def test_a_report_is_handed_on_though_no_plan_can_be_written(bench: Bench, monke
     with pytest.raises(PenstockError):
         bench.batch(20)
     assert [report.sequence for report in bench.reports] == [0, 1, 2, 3]
+
+
+def test_a_grouping_learns_from_one_of_several_queries(tmp_path: Path) -> None:
+    member = ps.Fair("1 s", policy=ps.Balanced()).query("q", key="key", checkpoint=tmp_path)
+    ps.grouping.by_cost(partitions=2, guard=member)
+    member._gates = {"gate": "source"}  # noqa: SLF001 - as after admit
+    given = progress(0, time.time(), rows=100, kept=100)
+    given["observedMetrics"]["penstock_probe_q"] = given["observedMetrics"].pop("probe")
+    with member.watch(Query(recentProgress=[given])):  # type: ignore[arg-type]
+        until_s = time.monotonic() + 10.0
+        while not ((plan := member.plans().latest()) and plan.costs_at("grouping")):
+            assert time.monotonic() < until_s, "nothing is learned"
+            time.sleep(0.02)

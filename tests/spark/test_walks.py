@@ -1,7 +1,8 @@
 """The walks on the page about the architecture are those of real calls, and short.
 
 A program runs a guard, a Fair, a site and a network; a recorder notes in its process and in Spark's workers which file
-hands what to another file. A file is on a walk if it hands on one of the things that the walk follows.
+hands what to another file. A file is on a walk if it returns one of the things that the walk follows to another file,
+or gives one as an argument to a file that is on the walk.
 """
 
 from __future__ import annotations
@@ -49,11 +50,18 @@ def walks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     assert done.returncode == 0, done.stderr[-3000:]
     handed = [line.split("\t") for path in folder.glob("*.seen") for line in path.read_text().splitlines()]
     return {
-        name: {
-            file for walk, kind, file in handed if walk == run and kind in kinds and not file.startswith("messages/")
-        }
+        name: on_the_walk({(file, to) for walk, kind, file, to in handed if walk == run and kind in kinds})
         for name, (run, kinds) in WALKS.items()
     }
+
+
+def on_the_walk(handed: set[tuple[str, str]]) -> set[str]:
+    """The files that hand things on, given who hands to whom; a result has no name of a file behind it."""
+    handed = {(file, to) for file, to in handed if not file.startswith("messages/")}
+    found = {file for file, to in handed if not to}
+    while more := {file for file, to in handed if to in found} - found:
+        found |= more
+    return found
 
 
 def on_the_page(name: str) -> set[str]:

@@ -8,7 +8,6 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema, model_validator
 from pydantic.annotated_handlers import GetCoreSchemaHandler, GetJsonSchemaHandler
-from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import ErrorDetails, PydanticCustomError, core_schema
 
@@ -151,12 +150,9 @@ class Keys(BaseModel):
                 raise PydanticCustomError("empty", "", {"key": key})
         for key, field in fields.items():
             if field.is_required() and key not in data:
-                raise PydanticCustomError("missing", "", {"key": key, "accepted": _words_for(field)})
+                accepted = next(one.text for one in field.metadata if isinstance(one, Accepts))
+                raise PydanticCustomError("missing", "", {"key": key, "accepted": accepted})
         return data
-
-
-def _words_for(field: FieldInfo) -> str:
-    return next(one.text for one in field.metadata if isinstance(one, Accepts))
 
 
 _K = TypeVar("_K", bound=Keys)

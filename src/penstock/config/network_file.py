@@ -16,10 +16,10 @@ from penstock.config.network_schema import (
     OutputKeys,
     ValueKeys,
     checked,
-    column_names,
 )
 from penstock.config.yaml_lines import Document, Where, dotted, nearest, read
 from penstock.core.network.exact import Objective
+from penstock.core.network.expressions import column_names
 from penstock.core.network.model import Box, Input, Network, Output
 from penstock.core.network.qos import DelayQos, LossTolerance, Point, ValueInterval, ValueQos
 from penstock.core.network.roadmap import Solver

@@ -5,11 +5,8 @@
 
 from typing import Annotated, Any, Literal
 
-import sqlglot
 from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
-from sqlglot import expressions
-from sqlglot.errors import SqlglotError
 
 from penstock.config import fields
 from penstock.config.fields import (
@@ -28,19 +25,6 @@ from penstock.config.fields import (
     refused,
 )
 from penstock.config.yaml_lines import Document, nearest
-
-
-def column_names(columns: str | None) -> tuple[str, ...]:
-    """The names in a schema; none if this parser cannot read it, because Spark accepts several forms.
-
-    >>> column_names("key bigint, value struct<a: int, b: double>")
-    ('key', 'value')
-    """
-    try:
-        made = sqlglot.parse_one(f"CREATE TABLE made ({columns or ''})", dialect="spark")
-    except SqlglotError:
-        return ()
-    return tuple(one.name for one in made.this.expressions if isinstance(one, expressions.ColumnDef))
 
 
 def _python(value: object) -> object:

@@ -103,7 +103,8 @@ def xxhash64_ints(array: NDArray[np.integer[Any]], seed: int | NDArray[np.int64]
     narrow = values.dtype.itemsize < np.dtype(np.int64).itemsize
     # One dimension at least, because NumPy warns of the intended overflow in scalars only.
     words = np.atleast_1d(values).astype(np.int64).view(np.uint64)
-    seeds = np.atleast_1d(_seeds(seed)).view(np.uint64)
+    given = _hashes("seeds", seed) if isinstance(seed, np.ndarray) else np.array(_int64("seed", seed))
+    seeds = np.atleast_1d(given).view(np.uint64)
     try:
         shape = np.broadcast_shapes(values.shape, np.shape(seed))
         if narrow:
@@ -128,10 +129,6 @@ def _rotated(words: NDArray[np.uint64], bits: int) -> NDArray[np.uint64]:
     rotated = words << np.uint64(bits)
     rotated |= words >> np.uint64(64 - bits)
     return rotated
-
-
-def _seeds(seed: int | NDArray[np.int64]) -> NDArray[np.int64]:
-    return _hashes("seeds", seed) if isinstance(seed, np.ndarray) else np.array(_int64("seed", seed))
 
 
 def _hashes(name: str, array: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -62,13 +62,12 @@ class Progress:
     def of(cls, given: Any) -> Progress:  # noqa: ANN401 - a StreamingQueryProgress or a dictionary, by engine and version
         """Read what `lastProgress` or `recentProgress` gave."""
         found: dict[str, Any] = json.loads(given.json) if hasattr(given, "json") else dict(given)
-        times_ms = found.get("durationMs") or {}
+        times_ms, sources = found.get("durationMs") or {}, found.get("sources") or ()
         rows = found.get("numInputRows")
         if rows is None:
-            rows = sum(int(source.get("numInputRows") or 0) for source in found.get("sources") or ())
+            rows = sum(int(source.get("numInputRows") or 0) for source in sources)
         observed = found.get("observedMetrics") or {}
-        sources = [_Offsets.of(source) for source in found.get("sources") or ()]
-        behind = [source.behind for source in sources if source.behind is not None]
+        offsets = [one for source in sources if (one := _offsets(source)) is not None]
         states = found.get("stateOperators") or ()
         return cls(
             batch=int(found["batchId"]),
@@ -78,15 +77,12 @@ class Progress:
             work_s=float(times_ms.get("addBatch", 0)) / 1000.0,
             rows=int(rows),
             observed={name: _fields(row) for name, row in observed.items()},
-            behind=sum(behind) if behind else None,
-            real_time=any(source.real_time for source in sources),
-            moved=any(
-                source.get("startOffset") not in (None, source.get("endOffset"))
-                for source in found.get("sources") or ()
-            ),
+            behind=sum(behind for behind, _ in offsets) if offsets else None,
+            real_time=any(real_time for _, real_time in offsets),
+            moved=any(source.get("startOffset") not in (None, source.get("endOffset")) for source in sources),
             ran="addBatch" in times_ms or bool(rows) or bool(observed),
             late_rows=sum(int(one.get("numRowsDroppedByWatermark") or 0) for one in states),
-            offsets=_offset_rows(found.get("sources") or ()),
+            offsets=_offset_rows(sources),
         )
 
     @property
@@ -100,25 +96,18 @@ class Progress:
         return not self.rows and not any(counts.get("rows_in") for counts in self.observed.values())
 
 
-@dataclass(frozen=True)
-class _Offsets:
-    """Offsets of a batch from Kafka's connector: how far it read, and how far it could have."""
-
-    behind: int | None = None
-    real_time: bool = False
-
-    @classmethod
-    def of(cls, source: Mapping[str, Any]) -> _Offsets:
-        end, latest = _by_partition(source.get("endOffset")), _by_partition(source.get("latestOffset"))
-        if not end or not latest:
-            return cls()
-        # Looked up when the batch was planned. Only in real-time mode does a batch read on from there; what is behind
-        # then stands in the metrics alone, as a mean over the partitions.
-        real_time = any(end.get(partition, 0) > offset for partition, offset in latest.items())
-        mean = (source.get("metrics") or {}).get("avgOffsetsBehindLatest")
-        if mean is not None:
-            return cls(max(round(float(mean) * len(latest)), 0), real_time)
-        return cls(sum(max(offset - end.get(partition, offset), 0) for partition, offset in latest.items()), real_time)
+def _offsets(source: Mapping[str, Any]) -> tuple[int, bool] | None:
+    """Rows that Kafka's connector left behind in a batch, and whether it read in real time; None for other sources."""
+    end, latest = _by_partition(source.get("endOffset")), _by_partition(source.get("latestOffset"))
+    if not end or not latest:
+        return None
+    # Looked up when the batch was planned. Only in real-time mode does a batch read on from there; what is behind then
+    # stands in the metrics alone, as a mean over the partitions.
+    real_time = any(end.get(partition, 0) > offset for partition, offset in latest.items())
+    mean = (source.get("metrics") or {}).get("avgOffsetsBehindLatest")
+    if mean is not None:
+        return max(round(float(mean) * len(latest)), 0), real_time
+    return sum(max(offset - end.get(partition, offset), 0) for partition, offset in latest.items()), real_time
 
 
 def _offset_rows(sources: Sequence[Mapping[str, Any]]) -> int | None:

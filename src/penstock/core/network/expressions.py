@@ -75,6 +75,19 @@ def columns(sql: str) -> frozenset[str]:
     return frozenset(_root(one) for one in parsed(sql).find_all(exp.Column))
 
 
+def column_names(schema: str | None) -> tuple[str, ...]:
+    """The columns of a schema in SQL; none if this parser cannot read it, because Spark accepts several forms.
+
+    >>> column_names("key bigint, value struct<a: int, b: double>")
+    ('key', 'value')
+    """
+    try:
+        made = parse_one(f"CREATE TABLE made ({schema or ''})", dialect=_DIALECT)
+    except SqlglotError:
+        return ()
+    return tuple(one.name for one in made.this.expressions if isinstance(one, exp.ColumnDef))
+
+
 def substituted(sql: str, made_of: Mapping[str, str | None]) -> str | None:
     """The expression with columns substituted; None if one is unknown or not deterministic.
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from penstock.core.network.expressions import Peeled, checked, columns, peeled, substituted
+from penstock.core.network.expressions import Peeled, checked, column_names, columns, peeled, substituted
 from penstock.core.network.model import Arc, Box, Network
 
 #: Filters in order, with their conditions in terms of a place further upstream, if known.
@@ -56,11 +56,9 @@ class Tracer:
             box.name: checked(box.where, f"where of {box.name}") for box in network.boxes if box.where is not None
         }
         self._select = {
-            box.name: {name.lower(): self._selected(box, name) for name in box.select} for box in network.boxes
+            box.name: {name.lower(): checked(sql, f"select of {box.name}: {name}") for name, sql in box.select.items()}
+            for box in network.boxes
         }
-
-    def _selected(self, box: Box, name: str) -> str:
-        return checked(box.select[name], f"select of {box.name}: {name}")
 
     def where(self, box: str, known: Columns) -> str | None:
         """The condition of a filter over the columns further upstream."""
@@ -162,7 +160,8 @@ class Tracer:
         if box.op == "aggregate":
             return column in {one.lower() for one in box.by}
         if box.python:
-            return column in columns_of(box.returns) if box.returns else None
+            made = column_names(box.returns)
+            return column in {one.lower() for one in made} if made else None
         found = [self._has(source, column) for source in box.sources]
         return True if any(found) else None if None in found else False
 
@@ -182,20 +181,3 @@ class Tracer:
 @lru_cache(maxsize=16384)
 def _put_in(sql: str, changed: tuple[tuple[str, str | None], ...]) -> str | None:
     return substituted(sql, dict(changed))
-
-
-def columns_of(schema: str) -> set[str]:
-    """The columns of a schema in SQL.
-
-    >>> sorted(columns_of("key STRING, pair STRUCT<a: INT, b: INT>, Value DOUBLE"))
-    ['key', 'pair', 'value']
-    """
-    found, depth, text = set[str](), 0, ""
-    for letter in f"{schema},":
-        depth += (letter in "<(") - (letter in ">)")
-        if letter == "," and depth == 0:
-            found.add(text.replace(":", " ").split()[0].strip("`").lower())
-            text = ""
-        else:
-            text += letter
-    return found

@@ -109,18 +109,15 @@ class _Shares:
         self._inputs = [place.name for place in bones.places if place.arc is None]
         outputs = {bones.number[one.name]: column for column, one in enumerate(network.outputs)}
         splits, count = len(bones.ends), len(bones.places)
-        # Downstream first: the work of a row at an end, and the outputs that it reaches.
-        caused, comes = np.zeros(splits), np.zeros((splits, len(outputs)))
-        self._work, self._comes = np.zeros(count), np.zeros((count, len(outputs)))
+        self._work = np.array([network.coefficients[place.name] for place in bones.places])
+        # Downstream first: the outputs that a row of a place reaches.
+        comes, self._comes = np.zeros((splits, len(outputs))), np.zeros((count, len(outputs)))
         for end in reversed(range(splits)):
-            for index in bones.branches[end]:
-                self._fill(bones, index, caused, comes)
-                caused[end] += self._work[index]
-                comes[end] += self._comes[index]
             if end in outputs:
                 comes[end, outputs[end]] = 1.0
-        for index in range(len(self._inputs)):
-            self._fill(bones, index, caused, comes)
+            comes[end] += self._comes[bones.branches[end]].sum(axis=0)
+            for index in bones.feeders[end]:
+                self._comes[index] += dict(bones.reach[index])[end] * comes[end]
         # Upstream first: the rows of each input that pass a place.
         self._rows, passed = np.zeros((count, len(self._inputs))), np.zeros((splits, len(self._inputs)))
         for index in range(len(self._inputs)):
@@ -132,12 +129,6 @@ class _Shares:
                 self._pour(bones, index, passed)
         graphs = [[one.loss_tolerance.utility(percent) for percent in _PERCENTS] for one in network.outputs]
         self._graphs = np.array(graphs) * 2.0 / (len(graphs) * len(_PERCENTS))
-
-    def _fill(self, bones: Skeleton, index: int, caused: Floats, comes: Floats) -> None:
-        self._work[index] = bones.work[index]
-        for end, share in bones.reach[index]:
-            self._work[index] += share * caused[end]
-            self._comes[index] += share * comes[end]
 
     def _pour(self, bones: Skeleton, index: int, passed: Floats) -> None:
         for end, share in bones.reach[index]:

@@ -5,10 +5,10 @@ every consumer, so queries share work. The load coefficient of an arc is the wor
 on it causes downstream (Tatbul et al. 2003, eq. 1, with fan-out):
 
 $$L_a = c_b + s_b \sum_{a' \text{ out of } b} L_{a'}, \qquad L_{\text{to an output}} = 0, \qquad
-\text{load} = \sum_i r_i L_i + \mu \sum_a q_a L_a$$
+\text{load} = \sum_i r_i L_i$$
 
-where an input's $L_i$ is the sum over its arcs, $q_a$ are rows that wait on an arc and $\mu$ is the share of them to be
-processed per second. A union or join counts the rows of all its sources.
+where an input's $L_i$ is the sum over its arcs. A union or join counts the rows of all its sources. The paper adds a
+share of the rows that wait on arcs; on Spark a micro-batch leaves none there.
 """
 
 from collections import Counter
@@ -234,19 +234,7 @@ class Network:
                 found[arc.name] = at_node[name]
         return found
 
-    def load(
-        self,
-        rates: Mapping[str, float] | None = None,
-        queues: Mapping[str, float] | None = None,
-        melt_rate: float = 0.0,
-    ) -> float:
-        """Work a second: of rows that come, and of a share of those that wait on arcs.
-
-        Args:
-            rates: Rows a second of each input; those of the network if not given.
-            queues: Rows that wait on arcs, by their names.
-            melt_rate: Share of the waiting rows to process per second.
-        """
+    def load(self, rates: Mapping[str, float] | None = None) -> float:
+        """Work a second at these rates of the inputs; at those of the network if not given."""
         rates = self.rates if rates is None else rates
-        waiting = sum(rows * self.coefficients[name] for name, rows in (queues or {}).items())
-        return sum(rate * self.coefficients[name] for name, rate in rates.items()) + melt_rate * waiting
+        return sum(rate * self.coefficients[name] for name, rate in rates.items())

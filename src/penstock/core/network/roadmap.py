@@ -138,8 +138,9 @@ def build(
     for setting, given, kinds in (("placement", placement, Placement), ("solver", solver, Solver)):
         one_of(setting, given, get_args(kinds))
     bones = Skeleton(network, rates)
-    steps = np.full(len(bones.places), step)
-    if objective == "sum" and (solver == "greedy" or (solver == "auto" and _greedy_will_do(bones, placement))):
+    steps, count = np.full(len(bones.places), step), len(bones.places)
+    nearly_best = placement == "group" or count == len(bones.rates) or count > _MANY_PLACES
+    if objective == "sum" and (solver == "greedy" or (solver == "auto" and nearly_best)):
         groups = [[index] for index in range(len(bones.places))] if placement == "single" else _groups(bones)
         return _read_off(bones, _way_down(bones, groups), steps)
     return _read_off(bones, exact.way_down(bones, objective), steps)
@@ -174,10 +175,6 @@ def descent(
     by_place[told] = steps
     found = _read_off(bones, _way_down(bones, [[index] for index in told]), by_place)
     return replace(found, places=tuple(place.name for place in places), keep=found.keep[:, told])
-
-
-def _greedy_will_do(bones: Skeleton, placement: Placement) -> bool:
-    return placement == "group" or len(bones.places) == len(bones.rates) or len(bones.places) > _MANY_PLACES
 
 
 def _way_down(bones: Skeleton, groups: list[list[int]]) -> Floats:

@@ -87,17 +87,15 @@ class StableSketch:
         self._executed_rows += 1
         if self._executed_rows % self._window_rows:
             return []
-        if self.state is OperatorState.START or not self._settled():
+        settled = self._first_check or self._sketch.relative_error(self._snapshot) <= self._tolerance
+        if self.state is OperatorState.START or not settled:
             self._snapshot = self._sketch.snapshot()
             self.state = OperatorState.STABILIZING
             return []
-        settled = Matrices(copy.copy(self._sketch))
+        matrices = Matrices(copy.copy(self._sketch))
         self._sketch.reset()
         self.state = OperatorState.START
-        return [settled]
-
-    def _settled(self) -> bool:
-        return self._first_check or self._sketch.relative_error(self._snapshot) <= self._tolerance
+        return [matrices]
 
 
 class LasOperator(StableSketch):

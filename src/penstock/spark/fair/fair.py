@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
@@ -22,7 +23,7 @@ from penstock.core.fairness.member_planner import MemberPlanner
 from penstock.core.fairness.members import Prefer, Terms
 from penstock.core.fairness.planner import FairPlanner
 from penstock.core.fairness.sic import STW_S
-from penstock.core.settings import duration_s, int64, number, one_of
+from penstock.core.settings import duration_s, int64, one_of
 from penstock.errors import PenstockError
 from penstock.spark.fair.member import FairReading
 from penstock.spark.fair.sic_columns import SicOfRows
@@ -154,11 +155,7 @@ class Fair(Metered):
             raise PenstockError.setting(setting, given, "it only together with policy=Balanced(...)")
         if _name("name", name) in self.queries:
             raise PenstockError(f"there is a query {name!r} already: give each query a name of its own")
-        try:
-            usable = number("importance", importance, 0.0) > 0.0
-        except PenstockError:
-            usable = False
-        if not usable:
+        if not isinstance(importance, Real) or isinstance(importance, bool) or not 0.0 < importance < math.inf:
             raise PenstockError.setting("importance", importance, "a number above 0", "2 for twice the share")
         names = (sources,) if isinstance(sources, str) else tuple(sources) if isinstance(sources, Iterable) else ()
         if not names:

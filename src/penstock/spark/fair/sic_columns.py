@@ -70,7 +70,8 @@ class SicOfRows:
     def refuse_own(self, df: DataFrame) -> None:
         """A user's column of that name would be mistaken for SIC, or replaced."""
         named = self.given is not None and self.given.lower() == SIC
-        if _brings(df) and not named and not _marked(df):
+        made = any(one.name.lower() == SIC and MADE_SIC in (one.metadata or {}) for one in df.schema.fields)
+        if _brings(df) and not named and not made:
             raise PenstockError(
                 f"the stream has a column {SIC!r} that no gate made: if it is the source information content of the "
                 f"rows, give sic={SIC!r}; if not, rename it, since rows carry theirs under this name"
@@ -119,7 +120,3 @@ def marked_sic(df: DataFrame) -> DataFrame:
 def _brings(df: DataFrame) -> bool:
     """Whether rows have a column of that name; Spark ignores case."""
     return SIC in (name.lower() for name in df.columns)
-
-
-def _marked(df: DataFrame) -> bool:
-    return any(field.name.lower() == SIC and MADE_SIC in (field.metadata or {}) for field in df.schema.fields)

@@ -43,11 +43,13 @@ class PassOnRow:
         return [{**one, SIC: part} if isinstance(one, Mapping) else one for one in rows]
 
 
-class _PassOn:
+@dataclass(frozen=True)
+class PassOn:
     """A function over batches: each batch of results shares the SIC of the input since the last."""
 
-    def __init__(self, function: Callable[[Iterator[Any]], Iterable[Any]]) -> None:
-        self.function = function
+    function: Callable[[Iterator[Any]], Iterable[Any]]
+    carried: Callable[[Any], float | None]  #: the SIC of the rows of a batch; None if unknown
+    given: Callable[[Any, float | None], Any]  #: a result with that column
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
         """The results, with their part."""
@@ -65,38 +67,26 @@ class _PassOn:
             yield self.given(result, waiting / rows if rows and waiting is not None else None)
             waiting = None if rows else waiting
 
-    def carried(self, batch: Any) -> float | None:  # noqa: ANN401 - Arrow's or pandas' own type
-        """The SIC of the rows of a batch; None if unknown."""
-        raise NotImplementedError
 
-    def given(self, result: Any, part: float | None) -> Any:  # noqa: ANN401 - Arrow's or pandas' own type
-        """The result with that column."""
-        raise NotImplementedError
+def arrow_sum(batch: pa.RecordBatch) -> float | None:
+    """The sum of the column."""
+    found: float | None = arrow_functions.sum(batch[SIC]).as_py()
+    return found
 
 
-class PassOnArrow(_PassOn):
-    """Over record batches."""
-
-    def carried(self, batch: pa.RecordBatch) -> float | None:
-        """The sum of the column."""
-        found: float | None = arrow_functions.sum(batch[SIC]).as_py()
-        return found
-
-    def given(self, result: pa.RecordBatch, part: float | None) -> pa.RecordBatch:
-        """The column appended, or replaced."""
-        column = pa.array([part] * result.num_rows, pa.float64())
-        if SIC in result.schema.names:
-            return result.set_column(result.schema.get_field_index(SIC), SIC, column)
-        return result.append_column(SIC, column)
+def with_arrow_column(result: pa.RecordBatch, part: float | None) -> pa.RecordBatch:
+    """The column appended, or replaced."""
+    column = pa.array([part] * result.num_rows, pa.float64())
+    if SIC in result.schema.names:
+        return result.set_column(result.schema.get_field_index(SIC), SIC, column)
+    return result.append_column(SIC, column)
 
 
-class PassOnPandas(_PassOn):
-    """Over pandas' data frames."""
+def pandas_sum(batch: Any) -> float | None:  # noqa: ANN401 - pandas is not asked for otherwise
+    """The sum of the column."""
+    return float(batch[SIC].sum()) if batch[SIC].notna().any() else None
 
-    def carried(self, batch: Any) -> float | None:  # noqa: ANN401 - pandas is not asked for otherwise
-        """The sum of the column."""
-        return float(batch[SIC].sum()) if batch[SIC].notna().any() else None
 
-    def given(self, result: Any, part: float | None) -> Any:  # noqa: ANN401 - pandas is not asked for otherwise
-        """The column assigned."""
-        return result.assign(**{SIC: float("nan") if part is None else part})
+def with_pandas_column(result: Any, part: float | None) -> Any:  # noqa: ANN401 - pandas is not asked for otherwise
+    """The column assigned."""
+    return result.assign(**{SIC: float("nan") if part is None else part})

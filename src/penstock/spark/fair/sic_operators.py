@@ -26,10 +26,18 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 
-from penstock.core.settings import number, one_of
+from penstock.core.settings import number
 from penstock.errors import PenstockError
-from penstock.spark.fair.sic_functions import SIC, PassOnArrow, PassOnPandas, PassOnRow
-from penstock.spark.guard.checks import column_name, column_names
+from penstock.spark.fair.sic_functions import (
+    SIC,
+    PassOn,
+    PassOnRow,
+    arrow_sum,
+    pandas_sum,
+    with_arrow_column,
+    with_pandas_column,
+)
+from penstock.spark.guard.checks import check_operator, column_name, column_names
 from penstock.spark.row_columns import WEIGHT, refuse_another
 
 if TYPE_CHECKING:
@@ -171,12 +179,12 @@ def pass_on(function: Callable[..., Any], form: str = "arrow") -> Callable[..., 
         function: As for `mapInArrow`, `mapInPandas` or `measured`.
         form: `arrow`, `pandas` or `row`, as in `measured`.
     """
-    one_of("form", form, ("arrow", "pandas", "row"))
-    if not callable(function):
-        raise PenstockError.setting("function", function, "a function over record batches, data frames or rows")
+    check_operator(function, form)
     if form == "row":
         return PassOnRow(function)
-    return PassOnArrow(function) if form == "arrow" else PassOnPandas(function)
+    if form == "arrow":
+        return PassOn(function, arrow_sum, with_arrow_column)
+    return PassOn(function, pandas_sum, with_pandas_column)
 
 
 def delivered(observed: Mapping[str, Mapping[str, Any]], name: str) -> float | None:

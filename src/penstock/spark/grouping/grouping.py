@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Self
 
@@ -50,38 +51,8 @@ _PARTITION = "__penstock_partition"
 _NO_WEIGHT = "__penstock_no_weight"
 
 
-def by_cost(
-    key: str | Sequence[str] = (),
-    partitions: int | None = None,
-    *,
-    checkpoint: str | os.PathLike[str] | None = None,
-    row: str | Sequence[str] = (),
-    name: str = "grouping",
-    guard: Guard | None = None,
-    cost: str | None = None,
-    factors: Sequence[float] = (),
-) -> Grouping:
-    """Deal rows to partitions by what rows of their key have cost, for `DataFrame.transform`.
-
-    Args:
-        key: Column or columns that determine a row's cost.
-        partitions: How many partitions there are to be, as many as tasks can run at once.
-        checkpoint: Folder under which what was learned is kept: the query's checkpoint; with Spark Connect, a path of
-            the server's. Without one it is kept in a temporary folder and forgotten at the end of the program.
-        row: Column or columns that identify a row: the partition of equal rows depends on their values. If not
-            given, Kafka's topic, partition and offset, or else all columns. They must identify all rows: if Spark
-            runs a task again, rows that are equal in them may change places.
-        name: Name of the grouping.
-        guard: A guard of the same query, with the same key: its probe measures, and its plans carry the costs. Put the
-            grouping between its `admit` and its `measured`.
-        cost: Column with each row's true cost in seconds, in place of a key: nothing has to be learned then.
-        factors: With `cost`, how many times as long each partition takes; if not given, they are alike.
-    """
-    return Grouping(key, partitions, checkpoint=checkpoint, row=row, name=name, guard=guard, cost=cost, factors=factors)
-
-
 class Grouping(Watcher):
-    """Deals rows to partitions by their cost; `by_cost` makes one.
+    """Deals rows to partitions by what rows of their key have cost, for `DataFrame.transform`; also named `by_cost`.
 
     Attributes:
         name: Its name: the place in a plan under which costs are kept.
@@ -92,17 +63,32 @@ class Grouping(Watcher):
 
     def __init__(
         self,
-        key: str | Sequence[str],
-        partitions: int | None,
+        key: str | Sequence[str] = (),
+        partitions: int | None = None,
         *,
-        checkpoint: str | os.PathLike[str] | None,
-        row: str | Sequence[str],
-        name: str,
-        guard: Guard | None,
-        cost: str | None,
-        factors: Sequence[float],
+        checkpoint: str | os.PathLike[str] | None = None,
+        row: str | Sequence[str] = (),
+        name: str = "grouping",
+        guard: Guard | None = None,
+        cost: str | None = None,
+        factors: Sequence[float] = (),
     ) -> None:
-        """Check the settings; `by_cost` explains them."""
+        """Set the key and the number of partitions.
+
+        Args:
+            key: Column or columns that determine a row's cost.
+            partitions: How many partitions there are to be, as many as tasks can run at once.
+            checkpoint: Folder under which what was learned is kept: the query's checkpoint; with Spark Connect, a path
+                of the server's. Without one it is in a temporary folder, deleted at the end of the program.
+            row: Column or columns that identify a row: the partition of equal rows depends on their values. If not
+                given, Kafka's topic, partition and offset, or else all columns. They must identify all rows: if Spark
+                runs a task again, rows that are equal in them may change places.
+            name: Name of the grouping.
+            guard: A guard of the same query, with the same key: its probe measures, and its plans carry the costs. Put
+                the grouping between its `admit` and its `measured`.
+            cost: Column with each row's true cost in seconds, in place of a key: nothing has to be learned then.
+            factors: With `cost`, how many times as long each partition takes; if not given, they are alike.
+        """
         super().__init__(checkpoint)
         self.name = guard_name(name)
         self.partitions = _partitions(partitions)
@@ -247,7 +233,7 @@ class Grouping(Watcher):
         costs, now_s = known.costs(self.name), time.time()
         plan = Plan(0, "by_cost", now_s, self._salt, costs=(costs,), note="learned from a batch")
         version = plans.next_version()
-        while not plans.add(version, _numbered(plan, version)):
+        while not plans.add(version, replace(plan, version=version)):
             version += 1
         return costs
 
@@ -262,6 +248,10 @@ class Grouping(Watcher):
 
     def _claim(self) -> str:
         return self._stored().claim(Claim(self.name, self._columns.key, self._columns.row, seed=self._salt))
+
+
+#: Called as a function: `df.transform(grouping.by_cost(key="user_id", partitions=8))`.
+by_cost = Grouping
 
 
 def _factors(given: object) -> tuple[float, ...]:
@@ -310,7 +300,3 @@ def _within(observation: Any, timeout_s: float) -> list[str] | None:  # noqa: AN
     if failed:
         raise PenstockError(f"what was measured cannot be read: {' '.join(str(failed[0]).split())[:300]}")
     return found[0] if found else None
-
-
-def _numbered(plan: Plan, version: int) -> Plan:
-    return Plan(version, plan.policy, plan.decided_s, plan.salt, costs=plan.costs, note=plan.note)

@@ -2,31 +2,41 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 
 from penstock.core.control.planner import SOURCE
 from penstock.errors import PenstockError
+from penstock.messages.plan import Rules
 from penstock.spark.guard.misuse import every_row_comes
 from penstock.spark.plans.binding import GateOptions
 from penstock.spark.plans.control_row import ControlColumns
 from penstock.spark.plans.gate import control, gated
-from penstock.spark.plans.rules import judging, judging_of_old, rules_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from penstock.core.loop.binding import Start
-    from penstock.messages.plan import Rules
     from penstock.spark.fair.sic_columns import SicOfRows
     from penstock.spark.plans.remote import Store
-    from penstock.spark.plans.rules import Judging, Open
+    from penstock.spark.plans.rules import Open
     from penstock.spark.quarantine.rows import Writer
     from penstock.spark.row_columns import RowColumns
+
+
+@dataclass(frozen=True)
+class Judging:
+    """One set of rules as columns of a stream."""
+
+    must_keep: Column | None
+    coin: Column
+    arrival_s: Column | None
+    mode: str
 
 
 class Admission(NamedTuple):
@@ -47,9 +57,9 @@ class Admission(NamedTuple):
 
     def admit(self, df: DataFrame, store: Store, sic: SicOfRows | None = None) -> tuple[DataFrame, GateOptions]:
         """The kept rows, and the options of the gate's control table."""
-        rules = rules_of(self.columns, df, self.number, self.salt, self.mode, self.quarantine)
-        rules = replace(rules, reads=self.reads)
-        made = [judging(self.columns, df, self.salt, self.mode)]
+        rules = self._rules(df)
+        columns = self.columns
+        made = [Judging(columns.must_keep(df), columns.coin(df, self.salt), columns.arrival_s(df), self.mode)]
         _try_columns(df, self.columns, sic)
         # Only now, so that a mistake in the settings leaves nothing behind.
         writer = self.writer()
@@ -80,6 +90,23 @@ class Admission(NamedTuple):
         )
         return found, options
 
+    def _rules(self, df: DataFrame) -> Rules:
+        """The rules by which a stream is judged from now on."""
+        row, keep = self.columns.identity(df), self.columns.keep
+        key_types, row_types = self.columns.types(df, row)
+        return Rules(
+            number=self.number,
+            mode=self.mode,
+            salt=self.salt,
+            row=row,
+            arrival=self.columns.arrival_column(df) or "",
+            keep=keep if isinstance(keep, str) else "",
+            keep_column="" if keep is None or isinstance(keep, str) else str(keep),
+            types=(*key_types, *row_types),
+            quarantine=self.quarantine,
+            reads=self.reads,
+        )
+
     def _again(self, df: DataFrame, old: Open, rules: Rules) -> Judging | None:
         """The rules of an earlier batch; None if they cannot be restored and the batch may be done."""
         try:
@@ -97,3 +124,36 @@ def _try_columns(df: DataFrame, columns: RowColumns, sic: SicOfRows | None) -> N
         columns.bucket(df)
     if sic is not None:
         sic.carried(df, ControlColumns(F.array(F.lit(0))))
+
+
+def judging_of_old(columns: RowColumns, df: DataFrame, old: Open, now: Rules) -> Judging:
+    """The rules that a batch is bound under; raises one line if they cannot be restored."""
+    rules = old.rules
+    fix = "start the query with them once, until that batch is done, then change them"
+    if rules is None:
+        raise PenstockError(
+            f"batch {old.batch} was bound under settings that can no longer be read, so it is unknown which of its "
+            "rows are in quarantine: delete that batch's files there, and its binding in the checkpoint's folder "
+            "penstock/bindings"
+        )
+    if rules.keep_column not in ("", now.keep_column):
+        raise PenstockError.setting(
+            "keep",
+            now.keep_column or now.keep or None,
+            f"{rules.keep_column}, by which batch {old.batch} was judged",
+            fix,
+        )
+    own = replace(columns, row=rules.row, arrival=rules.arrival or None)
+    if not rules.keep_column:
+        own = replace(own, keep=rules.keep or None)
+    try:
+        key_types, row_types = columns.types(df, rules.row)
+        if (*key_types, *row_types) != rules.types:
+            raise PenstockError(f"their types were {', '.join(rules.types)}")  # noqa: TRY301 - told with the rest below
+        arrival_s = own.arrival_s(df) if rules.arrival else None
+        return Judging(own.must_keep(df), own.coin(df, rules.salt), arrival_s, rules.mode)
+    except (AnalysisException, PenstockError) as error:
+        why = " ".join(str(error).split())[:200]
+        raise PenstockError(
+            f"batch {old.batch} was judged by columns that the stream no longer has: {fix}; {why}"
+        ) from None

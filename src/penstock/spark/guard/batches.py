@@ -112,7 +112,7 @@ class Batches:
     def _miss(self, progress: Progress) -> None:
         if self._reading.gated:
             self._teller.tell(f"query {self._query} has no gate of this guard: put .transform(guard.admit) into it")
-            self.account.miss_gate(progress)
+            self.account.lack(1, progress.rows)
         else:
             self._teller.tell(
                 f"query {self._query} measures nothing for this grouping, so rows are dealt round-robin: add "
@@ -246,18 +246,15 @@ class Account:
 
     def miss(self, first: int, last: int, note: str, *, batches: int | None = None) -> None:
         """Report batches without a report."""
-        self._add(last - first + 1 if batches is None else batches)
+        self.lack(last - first + 1 if batches is None else batches)
         which = f"batch {first}" if first == last else f"batches {first} to {last}"
         shed = sum(self._shed(batch) or 0 for batch in range(max(first, last + 1 - LOOKED_UP), last + 1))
         told = f", {counted(shed, 'shed row')} in quarantine among them" if shed else ""
         self._teller.tell(f"{which} of query {self._query}: no report, so totals omit these rows{told}: {note}")
         self._teller.keep(Missing(self._teller.clock(), first, last, note))
 
-    def miss_gate(self, progress: Progress) -> None:
-        """A batch has rows, and no gate has counted them."""
-        self._add(1, progress.rows)
-
-    def _add(self, batches: int, rows: int = 0) -> None:
+    def lack(self, batches: int, rows: int = 0) -> None:
+        """Count batches that no gate has counted, and their rows if known."""
         self.totals.batches_missing += batches
         self.totals.rows_missing += rows
         self._missed_s = self._teller.clock()

@@ -10,6 +10,7 @@ import logging
 import re
 from typing import TYPE_CHECKING
 
+from penstock.spark.guard.misuse import GATE
 from penstock.spark.plan_text import plan_of
 
 if TYPE_CHECKING:
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from penstock.messages.report import Report
     from penstock.spark.plan_text import Node
 
-#: Prefix of a gate's observation.
-GATE = "penstock_gate_"
 #: Reports after which the plan is looked for; before its first batch a query has none.
 _LOOKS = 3
 _GATE_NODE = re.compile(rf"CollectMetrics ({GATE}[^,]*),")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from penstock.core.grouping.partition_costs import PartitionCosts
 from penstock.spark.guard.misuse import is_gate_of
@@ -13,34 +13,11 @@ if TYPE_CHECKING:
 
     from penstock.messages.plan import Costs, Plan
     from penstock.messages.report import Report
+    from penstock.spark.fair.member import FairReading
     from penstock.spark.progress import Progress
 
-
-class Reading(Protocol):
-    """What a controller asks about a batch that has ended.
-
-    Attributes:
-        gated: Whether the query has a gate; if not, rows are only dealt to partitions.
-        probe: The name of what the probe observed.
-    """
-
-    @property
-    def gated(self) -> bool: ...  # noqa: D102 - see above
-
-    @property
-    def probe(self) -> str: ...  # noqa: D102 - see above
-
-    def gates(self) -> Iterable[str]:
-        """What the gates of the query give their counts under."""
-
-    def judged(self, progress: Progress) -> bool:
-        """Whether the batch was judged by a gate of this controller."""
-
-    def version(self, progress: Progress) -> int | None:
-        """The version of the plan that judged the batch, by the gate's own word."""
-
-    def report(self, progress: Progress, before: Progress | None, plan: Plan | None) -> Report | None:
-        """The batch as a Report; None if no row came to the gate. `before` is the batch before it."""
+    #: What a controller asks about a batch that has ended, of a guard or of one of several queries.
+    Reading: TypeAlias = "GuardReading | FairReading"
 
 
 class GuardReading(NamedTuple):

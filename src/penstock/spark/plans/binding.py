@@ -159,7 +159,8 @@ def _in_force(options: GateOptions, batch: Batch | None) -> tuple[Binding | None
     logs = _Logs(options)
     if batch is None:
         try:
-            return None, logs.newest_in_force()
+            # Unless it sheds and its lease has expired.
+            return None, logs.binder("", make=False).newest().acting(time.time())
         except Exception as error:  # noqa: BLE001 - rows must flow after any error here
             raise UnjudgedError(UNREADABLE, options.folder, error) from None
     return logs.binding(batch)
@@ -188,7 +189,8 @@ class _Logs:
         self._options, self._checkpoint = options, Path(options.folder).parent
         self._plans = PlanLog(Path(options.folder) / "plans", make=False)
 
-    def _binder(self, query: str, *, make: bool = True) -> Binder:
+    def binder(self, query: str, *, make: bool = True) -> Binder:
+        """What binds the batches of a query."""
         # An executor creates the query's folder only below the driver's own.
         bindings = bindings_of(self._options.folder, query, make=make)
         # A query continues to bind its batches after its guard has stopped.
@@ -198,7 +200,7 @@ class _Logs:
     def binding(self, batch: Batch) -> tuple[Binding, Plan | None]:
         """The binding by which the batch is judged permanently."""
         try:
-            binder = self._binder(batch.query)
+            binder = self.binder(batch.query)
             bound = binder.bound(batch.number, lambda: self._new(batch, binder))
             plan = binder.plan(bound.plan_version) if bound is not None and bound.plan_version is not None else None
         except Exception as error:  # noqa: BLE001 - after any error the batch is not bound
@@ -223,10 +225,6 @@ class _Logs:
         )
         rules = options.rules[0][0] if options.rules else None
         return replace(bound, rules=rules, offsets=offsets_hash(self._checkpoint, batch.number))
-
-    def newest_in_force(self) -> Plan | None:
-        """The newest plan, unless it sheds and its lease has expired."""
-        return self._binder("", make=False).newest().acting(time.time())
 
 
 def table_thresholds(plan: Plan, place: str) -> list[int]:

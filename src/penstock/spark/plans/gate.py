@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from penstock.spark.fair.sic_columns import SicOfRows
+    from penstock.spark.guard.admission import Judging
     from penstock.spark.plans.binding import GateOptions
     from penstock.spark.plans.remote import Store
-    from penstock.spark.plans.rules import Judging
     from penstock.spark.quarantine.rows import Writer
     from penstock.spark.row_columns import RowColumns
 
@@ -202,12 +202,8 @@ def _quarantined(shed: DataFrame, names: list[str], coin: Column, quarantine: Wr
         F.col(_PLAN).alias(PLAN_VERSION),
         coin.alias(COIN),
     ).withColumn(PART, (F.col(COIN) % F.lit(PARTS)).cast("int"))
-    return in_parts(marked).mapInArrow(quarantine, schema)
-
-
-def in_parts(marked: DataFrame) -> DataFrame:
-    """The rows of each part in a separate partition; Spark's hash would put both parts into the same one."""
-    return marked.repartitionById(PARTS, F.col(PART))
+    # Each part in a separate partition; Spark's hash would put both parts into the same one.
+    return marked.repartitionById(PARTS, F.col(PART)).mapInArrow(quarantine, schema)
 
 
 def _by_age(threshold: Column, arrival_s: Column | None) -> Column:

@@ -14,7 +14,7 @@ import tempfile
 import uuid
 from collections import deque
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession, is_remote
@@ -83,8 +83,7 @@ class RemoteStore:
 
     def claim(self, own: Claim) -> str:
         """Sign the folder, or refuse one that was signed differently; its identity."""
-        identity: str = self._do("claim", own=own.to_json())
-        return identity
+        return cast("str", self._do("claim", own=own.to_json()))
 
     def begin(self, gate: str, rules: Rules) -> list[Open]:
         """Record the rules of a gate; returns the batches that Spark may run again."""
@@ -100,8 +99,7 @@ class RemoteStore:
 
     def bound(self) -> dict[str, float]:
         """The queries that have bound batches here, with the time of the last binding."""
-        found: dict[str, float] = self._do("bound")
-        return found
+        return cast("dict[str, float]", self._do("bound"))
 
     def reports(self, query: str) -> NoReports:  # noqa: ARG002 - one that is kept here needs it
         """None are stored: a request for each would delay planning."""
@@ -109,13 +107,11 @@ class RemoteStore:
 
     def query_id(self) -> str | None:
         """The query whose checkpoint the folder is in; None if it is in none."""
-        found: str | None = self._do("query_id")
-        return found
+        return cast("str | None", self._do("query_id"))
 
     def control_row(self, place: str) -> list[int]:
         """The control row of a batch data frame."""
-        row: list[int] = self._do("control_row", place=place)
-        return row
+        return cast("list[int]", self._do("control_row", place=place))
 
     def _log(self, query: str | None) -> Callable[..., Any]:
         return lambda call, *given: self._do("log", query=query, call=call, given=given)
@@ -176,8 +172,7 @@ class RemoteLog(Generic[_M]):
 
     def versions(self) -> list[int]:
         """Every number taken, ascending; also one whose file cannot be read."""
-        found: list[int] = self._do("versions")
-        return found
+        return cast("list[int]", self._do("versions"))
 
     def latest(self) -> _M | None:
         """The newest readable entry, an older one if the newest is damaged; `None` if there is none."""
@@ -185,8 +180,7 @@ class RemoteLog(Generic[_M]):
 
     def next_version(self) -> int:
         """The number after the newest one taken, readable or not."""
-        found: int = self._do("next_version")
-        return found
+        return cast("int", self._do("next_version"))
 
     def purge(self, before: int) -> None:
         """Delete every entry with a lower number, except that the newest one always stays."""
@@ -199,8 +193,7 @@ class RemoteLog(Generic[_M]):
 
     def made_before(self, time_s: float) -> int | None:
         """The number of the newest entry made before that time; `None` if there is none."""
-        found: int | None = self._do("made_before", time_s)
-        return found
+        return cast("int | None", self._do("made_before", time_s))
 
     def skipped(self) -> list[Skipped]:
         """Every file that holds no readable entry, with the reason."""
@@ -223,8 +216,7 @@ class RemotePlans(RemoteLog[Plan]):
 
     def renewed_s(self, version: int) -> float:
         """When the plan of that version was last renewed; 0 if it never was."""
-        found: float = self._do("renewed_s", version)
-        return found
+        return cast("float", self._do("renewed_s", version))
 
 
 class Errands(DataSource):
@@ -260,26 +252,6 @@ def _folder(checkpoint: str | None) -> str:
     return str(local_folder("checkpoint", checkpoint) / "penstock")
 
 
-def _claim(folder: str, own: str) -> str:
-    return _store(folder).claim(Claim.from_json(own))
-
-
-def _begin(folder: str, gate: str, rules: str) -> list[str]:
-    return [one.to_text() for one in _store(folder).begin(gate, Rules.from_json(rules))]
-
-
-def _bound(folder: str) -> dict[str, float]:
-    return _store(folder).bound()
-
-
-def _query_id(folder: str) -> str | None:
-    return _store(folder).query_id()
-
-
-def _control_row(folder: str, place: str) -> list[int]:
-    return _store(folder).control_row(place)
-
-
 def _log(folder: str, query: str | None, call: str, given: list[Any]) -> Any:  # noqa: ANN401 - each method has its own
     if call not in _CALLS:
         raise PenstockError.setting("call", call, f"one of {', '.join(sorted(_CALLS))}")
@@ -306,13 +278,13 @@ def _store(folder: str) -> LocalStore:
 
 
 _ERRANDS: dict[str, Callable[..., Any]] = {
-    "begin": _begin,
-    "bound": _bound,
-    "claim": _claim,
-    "control_row": _control_row,
+    "begin": lambda folder, gate, rules: [one.to_text() for one in _store(folder).begin(gate, Rules.from_json(rules))],
+    "bound": lambda folder: _store(folder).bound(),
+    "claim": lambda folder, own: _store(folder).claim(Claim.from_json(own)),
+    "control_row": lambda folder, place: _store(folder).control_row(place),
     "folder": _folder,
     "log": _log,
-    "query_id": _query_id,
+    "query_id": lambda folder: _store(folder).query_id(),
 }
 
 

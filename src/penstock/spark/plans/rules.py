@@ -1,4 +1,4 @@
-"""The rules that batches were bound under: recorded when a gate is made, and restored for a replayed batch.
+"""The rules that batches were bound under, in a guard's folder: written when a gate is made, read for a replayed batch.
 
 Spark reruns the newest planned batch if it was not done. If the settings or the columns of the stream have changed
 since, that batch is still judged by its own rules, and the next one by the new ones.
@@ -9,11 +9,8 @@ from __future__ import annotations
 import json
 import logging
 import time
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
-
-from pyspark.errors import AnalysisException
+from typing import NamedTuple
 
 from penstock.errors import PenstockError
 from penstock.messages.plan import Rules
@@ -21,11 +18,6 @@ from penstock.spark.checkpoint import newest_done, newest_planned, query_id
 from penstock.spark.quarantine import forwarded
 from penstock.spark.quarantine.rows import file_names
 from penstock.store.logs import BindingLog, RulesLog
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
-    from penstock.spark.row_columns import RowColumns
 
 _logger = logging.getLogger("penstock")
 
@@ -52,77 +44,9 @@ class Open(NamedTuple):
         return cls(batch, number, None if rules is None else Rules.from_json(rules), sure)
 
 
-@dataclass(frozen=True)
-class Judging:
-    """One set of rules as columns of a stream."""
-
-    must_keep: Column | None
-    coin: Column
-    arrival_s: Column | None
-    mode: str
-
-
 def new_number() -> int:
     """A number for new rules."""
     return time.time_ns() // 1000
-
-
-def rules_of(columns: RowColumns, df: DataFrame, number: int, salt: int, mode: str, quarantine: str) -> Rules:
-    """The rules by which a stream is judged from now on."""
-    row = columns.identity(df)
-    keep, keep_types = columns.keep, columns.types(df, row)
-    return Rules(
-        number=number,
-        mode=mode,
-        salt=salt,
-        row=row,
-        arrival=columns.arrival_column(df) or "",
-        keep=keep if isinstance(keep, str) else "",
-        keep_column="" if keep is None or isinstance(keep, str) else str(keep),
-        types=(*keep_types[0], *keep_types[1]),
-        quarantine=quarantine,
-    )
-
-
-def judging(columns: RowColumns, df: DataFrame, salt: int, mode: str) -> Judging:
-    """The current rules."""
-    return Judging(columns.must_keep(df), columns.coin(df, salt), columns.arrival_s(df), mode)
-
-
-def judging_of_old(columns: RowColumns, df: DataFrame, old: Open, now: Rules) -> Judging:
-    """The rules that a batch is bound under; raises one line if they cannot be restored."""
-    rules = old.rules
-    fix = "start the query with them once, until that batch is done, then change them"
-    if rules is None:
-        raise PenstockError(
-            f"batch {old.batch} was bound under settings that can no longer be read, so it is unknown which of its "
-            "rows are in quarantine: delete that batch's files there, and its binding in the checkpoint's folder "
-            "penstock/bindings"
-        )
-    if rules.keep_column not in ("", now.keep_column):
-        raise PenstockError.setting(
-            "keep",
-            now.keep_column or now.keep or None,
-            f"{rules.keep_column}, by which batch {old.batch} was judged",
-            fix,
-        )
-    own = replace(columns, row=rules.row, arrival=rules.arrival or None)
-    if not rules.keep_column:
-        own = replace(own, keep=rules.keep or None)
-    try:
-        _refuse_types(columns.types(df, rules.row), rules.types)
-        arrival_s = own.arrival_s(df) if rules.arrival else None
-        return Judging(own.must_keep(df), own.coin(df, rules.salt), arrival_s, rules.mode)
-    except (AnalysisException, PenstockError) as error:
-        why = " ".join(str(error).split())[:200]
-        raise PenstockError(
-            f"batch {old.batch} was judged by columns that the stream no longer has: {fix}; {why}"
-        ) from None
-
-
-def _refuse_types(found: tuple[tuple[str, ...], tuple[str, ...]], before: tuple[str, ...]) -> None:
-    if (*found[0], *found[1]) != before:
-        raise PenstockError(f"their types were {', '.join(before)}")
 
 
 def begin(folder: Path, gate: str, own: Rules) -> list[Open]:

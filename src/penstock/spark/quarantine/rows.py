@@ -296,12 +296,8 @@ def _unwritable(folder: Path, why: str) -> PenstockError:
     return PenstockError.setting("quarantine", str(folder), "a folder that can be written", why)
 
 
-def added_fields() -> list[StructField]:
-    """The columns that a quarantine adds."""
-    kinds = (StringType(), LongType(), LongType(), StringType())
-    return [StructField(name, kind) for name, kind in zip(ADDED, kinds, strict=True)]
-
-
 def stored_schema(sign: Sign) -> StructType:
     """The columns of the files."""
-    return StructType([*StructType.fromJson(json.loads(sign.schema)).fields, *added_fields()])
+    kinds = (StringType(), LongType(), LongType(), StringType())
+    added = [StructField(name, kind) for name, kind in zip(ADDED, kinds, strict=True)]
+    return StructType([*StructType.fromJson(json.loads(sign.schema)).fields, *added])
