@@ -74,7 +74,7 @@ def big(drops: int = 0) -> tuple[Network, Snapshot]:
 
 def shown(network: Network, one: Snapshot | None, width: int = 80, height: int = 40) -> list[str]:
     console = Console(width=width, height=height, file=io.StringIO(), force_terminal=True, color_system=None)
-    console.print(terminal.panel(network, one))
+    console.print(terminal.Panel(network, one))
     lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
     assert len(lines) < height
     assert all(cell_len(line) <= width for line in lines)
@@ -123,7 +123,7 @@ def test_the_view_shows_each_outputs_cursor_the_load_and_alarms() -> None:
 def test_alarms_are_yellow_and_drops_red() -> None:
     network = figure_4()
     console = Console(width=80, height=40, file=io.StringIO(), force_terminal=True, color_system="standard")
-    console.print(terminal.panel(network, snapshot(network, alarms=("too much",), drops={"I1": "drops 9%"})))
+    console.print(terminal.Panel(network, snapshot(network, alarms=("too much",), drops={"I1": "drops 9%"})))
     text = console.file.getvalue()  # type: ignore[attr-defined]
     assert "\x1b[33mtoo much" in text
     assert f"\x1b[1;31m {CROSS} drops 9%" in text

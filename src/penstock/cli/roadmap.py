@@ -14,9 +14,9 @@ from penstock.core.network import exact, roadmap
 from penstock.core.network.by_value import roadmap as semantic
 from penstock.core.network.drops import places
 from penstock.errors import PenstockError
+from penstock.wording import few
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from pathlib import Path
 
     from rich.console import Console
@@ -169,7 +169,7 @@ def _entries(found: Answer) -> Table:
         entry = found.road.entry(index)
         mark = "→ " if index == found.chosen else ""
         delivered = _delivered(entry.delivered)
-        drops = _few(f"{name}\N{NO-BREAK SPACE}{_short(drop)}" for name, drop in _drops(entry).items())
+        drops = few([f"{name}\N{NO-BREAK SPACE}{_short(drop)}" for name, drop in _drops(entry).items()], _MOST_NAMES)
         saves, utility = f"{found.saved(entry):.6g}", f"{entry.utility:.4f}"
         table.add_row(f"{mark}{index}", saves, utility, escape(delivered), escape(drops))
     return table
@@ -202,9 +202,4 @@ def _short(drop: float | str) -> str:
 def _delivered(percents: dict[str, float], most: int = _MOST_NAMES) -> str:
     """Outputs that lose rows come first if not all have room."""
     names = list(percents) if len(percents) <= most else sorted(percents, key=lambda name: percents[name] == _ALL)
-    return _few((f"{name} {percents[name]:.4g}" for name in names), most)
-
-
-def _few(words: Iterable[str], most: int = _MOST_NAMES) -> str:
-    given = list(words)
-    return ", ".join(given[:most]) + (f" and {len(given) - most} more" if len(given) > most else "")
+    return few([f"{name} {percents[name]:.4g}" for name in names], most)

@@ -12,11 +12,12 @@ from rich.live import Live
 from rich.text import Text
 
 from penstock.views.network import formatting as fmt
+from penstock.wording import few
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
-    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+    from rich.console import Console, ConsoleOptions, RenderResult
 
     from penstock.core.network.model import Network
     from penstock.views.network.snapshot import Snapshot
@@ -39,8 +40,8 @@ def watching(console: Console, network: Network) -> Iterator[Callable[[Snapshot]
     """Yields a function to call with each new snapshot."""
     if console.is_terminal:
         # Standard error stays as it is: it goes to a file, and Rich would print it.
-        with Live(panel(network, None), console=console, auto_refresh=False, redirect_stderr=False) as live:
-            yield lambda snapshot: live.update(panel(network, snapshot), refresh=True)
+        with Live(Panel(network, None), console=console, auto_refresh=False, redirect_stderr=False) as live:
+            yield lambda snapshot: live.update(Panel(network, snapshot), refresh=True)
     else:
         lines = _Lines(console)
         yield lines.update
@@ -81,7 +82,7 @@ def line(snapshot: Snapshot) -> str:
     told = "no rows shed"
     if shed:
         most = sorted(shed, key=lambda place: -shed[place])
-        told = f"{sum(shed.values()):,} rows shed at {_few(most, _NAMED)}"
+        told = f"{sum(shed.values()):,} rows shed at {few([*map(fmt.plain, most)], _NAMED)}"
     elif snapshot.drops:
         told = f"no rows shed by {len(snapshot.drops)} drops"
     return (
@@ -101,28 +102,20 @@ def _cursors(snapshot: Snapshot) -> str:
     cursors = [
         f"{fmt.plain(name)} at {fmt.percent(fmt.known(snapshot.delivered, name))} "
         f"(utility {fmt.utility(fmt.known(snapshot.utilities, name))})"
-        for name in lost[:_NAMED]
+        for name in lost
     ]
-    more = f" and {len(lost) - _NAMED} more" if len(lost) > _NAMED else ""
-    return ", ".join(cursors) + more
-
-
-def _few(names: Sequence[str], most: int) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(map(fmt.plain, names[:most])) + more
-
-
-def panel(network: Network, snapshot: Snapshot | None) -> RenderableType:
-    """The network after a batch, cut to the terminal: drops and the highest loads stay."""
-    return _Panel(network, snapshot)
+    return few(cursors, _NAMED)
 
 
 @dataclass(frozen=True)
-class _Panel:
+class Panel:
+    """The network after a batch, cut to the terminal: drops and the highest loads stay."""
+
     network: Network
     snapshot: Snapshot | None
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """The lines of the terminal."""
         width = options.max_width
         # The last line is the cursor's.
         height = max((options.height or console.height) - 1, 1)
