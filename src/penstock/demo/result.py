@@ -15,7 +15,7 @@ import numpy as np
 from penstock.demo.workload import CALM_LOAD, CORES, MUST_KEEP, OVERLOAD
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -122,18 +122,9 @@ class Outcome:
         kept_class = class_of[self.kept_rows]
         rows_in, kept = np.bincount(class_of, minlength=count), np.bincount(kept_class, minlength=count)
         weight = np.bincount(kept_class, self.weights, minlength=count)
-        edges_ms = [*pairwise(CLASSES_MS), (CLASSES_MS[0], CLASSES_MS[-1])]
-        return [
-            {
-                "above_ms": edges_ms[number][0],
-                "to_ms": edges_ms[number][1],
-                "must_keep": number == count - 1,
-                "rows_in": int(rows_in[number]),
-                "kept": int(kept[number]),
-                "weight": float(weight[number]),
-            }
-            for number in range(count)
-        ]
+        above_ms, to_ms = zip(*pairwise(CLASSES_MS), (CLASSES_MS[0], CLASSES_MS[-1]), strict=True)
+        last = np.arange(count) == count - 1
+        return _rows(above_ms=above_ms, to_ms=to_ms, must_keep=last, rows_in=rows_in, kept=kept, weight=weight)
 
     def by_key(self) -> list[dict[str, Any]]:
         """Every key, the one with most shed rows first."""
@@ -142,18 +133,10 @@ class Outcome:
         kept = np.bincount(self.keys[self.kept_rows], minlength=keys)
         cost_ms = np.zeros(keys)
         cost_ms[self.keys] = self.costs_ms
-        must_keep = self.run.workload.must_keep(np.arange(keys))
-        return [
-            {
-                "key": int(key),
-                "cost_ms": float(cost_ms[key]),
-                "rows_in": int(rows_in[key]),
-                "kept": int(kept[key]),
-                "must_keep": bool(must_keep[key]),
-            }
-            for key in np.argsort(kept - rows_in, kind="stable")
-            if rows_in[key]
-        ]
+        order = np.argsort(kept - rows_in, kind="stable")
+        key = order[rows_in[order] > 0]
+        must_keep = self.run.workload.must_keep(key)
+        return _rows(key=key, cost_ms=cost_ms[key], rows_in=rows_in[key], kept=kept[key], must_keep=must_keep)
 
     def by_second(self) -> list[dict[str, Any]]:
         """Of each second: rows that arrived and how many of those were kept, rows taken up and how long they waited."""
@@ -161,16 +144,9 @@ class Outcome:
         arrived = _per_second(self.arrivals_s, length)
         kept = _per_second(self.arrivals_s[self.kept_rows], length)
         taken, waits_s = _per_second(self.taken_s, length), _per_second(self.taken_s, length, self.waits_s)
-        return [
-            {
-                "second": second,
-                "arrived": int(arrived[second]),
-                "kept": int(kept[second]),
-                "taken": int(taken[second]),
-                "mean_wait_s": float(waits_s[second] / taken[second]) if taken[second] else None,
-            }
-            for second in range(length)
-        ]
+        means_s = [float(wait_s / rows) if rows else None for wait_s, rows in zip(waits_s, taken, strict=True)]
+        counts = {name: own.astype(np.int64) for name, own in (("arrived", arrived), ("kept", kept), ("taken", taken))}
+        return _rows(second=range(length), **counts, mean_wait_s=means_s)
 
 
 def windows(taken_s: NDArray[np.float64], waits_s: NDArray[np.float64], seconds: float) -> list[dict[str, Any]]:
@@ -207,6 +183,12 @@ def exact(reports: Sequence[Report], kept_rows: NDArray[np.int64]) -> bool:
     told = [report.rows_kept for report in reports]
     balanced = all(report.rows_in == report.rows_kept + report.shed_total for report in reports)
     return balanced and found.tolist() == told
+
+
+def _rows(**columns: Iterable[Any]) -> list[dict[str, Any]]:
+    """Columns as plain rows."""
+    plain = [own.tolist() if isinstance(own, np.ndarray) else own for own in columns.values()]
+    return [dict(zip(columns, row, strict=True)) for row in zip(*plain, strict=True)]
 
 
 def _answer(name: str, truth: float, weighted: float, standard_error: float, plain: float) -> dict[str, Any]:
