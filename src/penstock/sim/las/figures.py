@@ -5,9 +5,10 @@ sentences about that figure (`claims`). `runs` explains "after NOP".
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -181,8 +182,8 @@ def figure_plus(effort: Effort) -> Figure:
                 {
                     "variant": name,
                     "queuing_latency_ms": spread(one.queuing_s * 1e3 for one in measured),
-                    "above_1_01_tau": _share(ratio > 1.01 for ratio in ratios),  # noqa: PLR2004 - it names itself
-                    "above_1_05_tau": _share(ratio > 1.05 for ratio in ratios),  # noqa: PLR2004 - as above
+                    "above_1_01_tau": fmean(ratio > 1.01 for ratio in ratios),  # noqa: PLR2004 - it names itself
+                    "above_1_05_tau": fmean(ratio > 1.05 for ratio in ratios),  # noqa: PLR2004 - as above
                     "dropped_ratio": spread(one.dropped_ratio for one in measured),
                     "memory_bytes": memory_bytes(algorithm, replace(setting, epsilon=effort.epsilon)),
                 }
@@ -228,7 +229,7 @@ def _measures(measured: list[Measured], base_line: list[Measured], target_s: flo
             (one.dropped - line.dropped) / line.dropped if line.dropped else math.nan
             for one, line in zip(measured, base_line, strict=True)
         ),
-        "violations": _share(one.queuing_s > target_s * (1.0 + _ROUNDING) for one in measured),
+        "violations": fmean(one.queuing_s > target_s * (1.0 + _ROUNDING) for one in measured),
     }
 
 
@@ -279,8 +280,3 @@ def _parameters(effort: Effort, without: tuple[str, ...] = ()) -> Row:
 def _mean(values: NDArray[np.float64]) -> float:
     kept = values[~np.isnan(values)]
     return float(kept.mean()) if len(kept) else math.nan
-
-
-def _share(facts: Iterable[bool]) -> float:
-    listed = list(facts)
-    return sum(listed) / len(listed)
