@@ -16,7 +16,6 @@ EXCEPTIONS = {
     "penstock.core.network.planner.NetworkPlanner": "to be taken apart",
     "penstock.core.network.statistics.NetworkStatistics": "to be taken apart",
     "penstock.federation.exchange.Exchange": "to be taken apart",
-    "penstock.sim.chaos.World": "all that a schedule of faults may touch",
     "penstock.sim.slots._Running": "to be taken apart",
     "penstock.sim.themis.runs.Federation": "to be taken apart",
     "penstock.sim.themis.sites.SiteShedder": "to be taken apart",

@@ -210,6 +210,7 @@ def bench_chaos(
             "schedules": schedules,
             "seed": seed,
             "batches": found.batches,
+            "counts": dict(sorted(found.counts.items())),
             "broken": {str(one): promise for one, promise in found.broken.items()},
             "claims": [claim | {"holds": kept == schedules}],
         }

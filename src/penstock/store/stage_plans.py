@@ -56,10 +56,8 @@ class BoundPlans:
         """Continue with the plans and the bindings, by stage, of these logs; `tell` logs a warning."""
         self._plans, self._bindings, self._clock, self._keep = plans, bindings, clock, keep
         self._binders = {name: Binder(plans, log) for name, log in bindings.items()}
-        #: By stage: the version of the plan that each batch is bound to.
-        self._versions = {
-            name: {one.batch: one.plan_version for one in log.entries()} for name, log in bindings.items()
-        }
+        #: By stage: the version of the plan that each batch is bound to, as far as it was read.
+        self._versions: dict[str, dict[int, int | None]] = {name: {} for name in bindings}
         self._lock = threading.Lock()
         self._driver = Driver(loop, plans, clock, self._purge, tell)
         self._driver.begin(())
@@ -117,12 +115,21 @@ class BoundPlans:
         """Delete old bindings, and plans that no binding of any stage needs."""
         del batch  # Each stage has its own numbers.
         with self._lock:
-            for stage, bound in self._versions.items():
-                if bound:
-                    first = retention.oldest_kept(self._bindings[stage], max(bound), now_s, keep=self._keep)
-                    self._bindings[stage].purge(first)
-                    self._versions[stage] = {one: version for one, version in bound.items() if one >= first}
+            for stage, log in self._bindings.items():
+                if taken := log.versions():
+                    first = retention.oldest_kept(log, taken[-1], now_s, keep=self._keep)
+                    log.purge(first)
+                    self._versions[stage] = {one: self._version(stage, one) for one in taken if one >= first}
             needed = {version or 0 for bound in self._versions.values() for version in bound.values()}
         if self.newest is not None:
             most = retention.NEWEST_PLANS if self._keep is None else self._keep.newest_plans
             self._plans.retain(needed, self.newest.version - most)
+
+    def _version(self, stage: str, batch: int) -> int | None:
+        """The version that a batch is bound to; raises if that cannot be read, because its plan may be needed."""
+        if batch not in self._versions[stage]:
+            bound = self._bindings[stage].get(batch)
+            if bound is None:
+                raise PenstockError(f"the binding of batch {batch} of {stage} cannot be read")
+            return bound.plan_version
+        return self._versions[stage][batch]

@@ -84,9 +84,15 @@ def restored(state: Mapping[str, Any], settings: str, **parts: Learned) -> None:
         vars(parts[name]).update(vars(part))
 
 
+#: The kinds of the attributes of each class: to evaluate its hints takes longer than to save its state.
+_known: dict[type, dict[str, Kind | type[Learned]]] = {}
+
+
 def _kinds(learned: type[Learned]) -> dict[str, Kind | type[Learned]]:
-    hints = get_type_hints(learned, include_extras=True)
-    return {name: hint if _is_learned(hint) else kind_of(hint) for name, hint in hints.items()}
+    if learned not in _known:
+        hints = get_type_hints(learned, include_extras=True)
+        _known[learned] = {name: hint if _is_learned(hint) else kind_of(hint) for name, hint in hints.items()}
+    return _known[learned]
 
 
 def _is_learned(hint: object) -> bool:

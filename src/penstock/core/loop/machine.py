@@ -136,7 +136,7 @@ class Loop:
         if event.costs is not None:
             self._costs = event.costs
             decided = decided or self._again(event.now_s, "costs learned")
-        plan = self._newest
+        plan = self.newest
         if decided is None and plan is not None and plan.fits and self._ratio.differs(plan.rows_per_offset):
             decided = self._again(event.now_s, "rows for each offset learned")
         if (
@@ -150,10 +150,10 @@ class Loop:
 
     def _again(self, now_s: float, note: str) -> Plan:
         """The newest plan, decided again for other changes."""
-        return replace(self._newest or Plan.keep_all(0, "by_cost", now_s), decided_s=now_s, note=note)
+        return replace(self.newest or Plan.keep_all(0, "by_cost", now_s), decided_s=now_s, note=note)
 
     @property
-    def _newest(self) -> Plan | None:
+    def newest(self) -> Plan | None:
         """The plan that the planner decided last: the store may not have it yet."""
         return self._unwritten or self.in_force
 

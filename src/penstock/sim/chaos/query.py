@@ -1,0 +1,161 @@
+"""One query of a schedule: its logs, its batches, and the promises about them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from penstock.core.control.gate import coins, judge
+from penstock.core.control.planner import SOURCE
+from penstock.core.fairness.member_planner import MemberPlanner
+from penstock.core.fairness.planner import FairPlanner
+from penstock.core.loop.machine import Loop
+from penstock.errors import PenstockError
+from penstock.federation.exchange import Inbox
+from penstock.messages.plan import Drop, Fits, KeepTable, Plan
+from penstock.sim.chaos.faults import Bindings, FaultyStore, Plans, require
+from penstock.store import retention
+from penstock.store.binder import Binder
+from penstock.store.driver import Driver
+from penstock.store.retention import Keep
+from penstock.store.site_plans import SitePlans
+from penstock.store.stage_plans import BoundPlans
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from penstock.messages.plan import Binding
+    from penstock.sim.chaos.faults import Chance
+
+ROWS = 16
+#: A query of a schedule keeps so little that a short run counts as a long one.
+KEEP, PURGE_EVERY = Keep(batches=12, least_batches=6, newest_plans=4), 4
+_COINS, _KEYS = coins(7, np.arange(ROWS)), np.arange(ROWS)
+
+
+@dataclass(frozen=True)
+class Kinds:
+    """The classes under test. A test of the schedules puts broken ones here."""
+
+    loop: type[Loop[Any]] = Loop
+    binder: type[Binder] = Binder
+    driver: type[Driver] = Driver
+    purge: Callable[..., None] = retention.purge
+    fair: type[FairPlanner] = FairPlanner
+    member: type[MemberPlanner] = MemberPlanner
+    stages: type[BoundPlans] = BoundPlans
+    site: type[SitePlans] = SitePlans
+    inbox: type[Inbox] = Inbox
+
+
+class Fickle:
+    """A planner that decides by chance."""
+
+    alarms = ()
+
+    def __init__(self, chance: Chance, *, drops: bool) -> None:
+        """Shed by keep tables, or by drops, which have no lease."""
+        self._chance, self._drops = chance, drops
+
+    def decide(self, report: object, now_s: float) -> Plan | None:
+        """Any plan, or none."""
+        del report
+        if self._chance.happens(0.05, "planner failed"):
+            raise PenstockError("the planner does not know what to do")
+        keep = self._chance.choice([None, 0.25, 0.5, 1.0])
+        fits = Fits(5.0, 10.0) if self._chance.happens(0.3) and not self._drops else None
+        if keep is None:
+            return None
+        if self._drops:
+            return Plan(0, "fickle", now_s, 0, drops=(Drop(SOURCE, keep=keep),) if keep < 1.0 else ())
+        gates = (KeepTable(SOURCE, (keep,), ("over capacity",)),) if keep < 1.0 else ()
+        return Plan(0, "fickle", now_s, 0, gates=gates, fits=fits)
+
+    def release(self, version: int, now_s: float, note: str) -> Plan | None:
+        """Keep everything, or decide nothing."""
+        return Plan(version, "fickle", now_s, 0, note=note) if self._drops or self._chance.happens(0.7) else None
+
+
+class Query:
+    """The logs of a query, and what its batches and plans were so far.
+
+    Attributes:
+        name: Its name.
+        plans: Its plans.
+        bindings: Its bindings.
+        batch: The batch that is not committed.
+    """
+
+    def __init__(self, name: str, chance: Chance, plans: Plans | None = None) -> None:
+        """Begin; stages of a network share `plans`."""
+        self.name, self.chance = name, chance
+        self.plans = plans or Plans(FaultyStore(chance, "plans"))
+        self.bindings = Bindings(FaultyStore(chance, "bindings"))
+        self.batch = 0
+        self._seen: dict[str, bytes] = {}
+        self._checked: dict[int, Plan] = {}
+        self._bound: dict[int, Binding] = {}
+        self._kept: dict[int, tuple[bool, ...]] = {}
+
+    def attempt(self) -> int:
+        """The batch that Spark runs now: the one not committed, or a late attempt of a recent one."""
+        if self._bound and self.chance.happens(0.05, "late attempt of an earlier batch"):
+            return max(self.batch - self.chance.choice([1, 2, 3]), 0)
+        return self.batch
+
+    def catch_up(self) -> None:
+        """Late operations of its stores are carried out."""
+        for log in (self.plans, self.bindings):
+            log.store.catch_up()  # type: ignore[attr-defined] # a FaultyStore
+
+    def is_new(self, batch: int) -> bool:
+        """Whether no attempt of a batch has found its binding yet."""
+        return batch not in self._bound
+
+    def found(self, bound: Binding) -> None:
+        """An attempt of a batch has found this binding."""
+        if bound.batch in self._bound:
+            self.chance.counts["batch replayed"] += 1
+        require(self._bound.setdefault(bound.batch, bound) == bound, "a batch is bound once")
+
+    def judged(self, batch: int, plan: Plan | None, *, known: bool) -> tuple[bool, ...]:
+        """The rows that a plan keeps of a batch; `known` says that the attempt has found the batch's binding."""
+        drop = None if plan is None else plan.drop(SOURCE)
+        table = None if plan is None else plan.gate(SOURCE)
+        if drop is not None:
+            table = KeepTable(SOURCE, (drop.keep,), ("dropped",))
+        kept, shed = ((True,) * ROWS, 0) if table is None else verdicts(table)
+        if known:
+            require(self._kept.setdefault(batch, kept) == kept, "a batch is judged alike at every replay")
+        require(sum(kept) + shed == ROWS, "rows in = kept + shed")
+        return kept
+
+    def torn(self, version: int | None) -> bool:
+        """Whether the file of a plan was torn."""
+        return f"{version or 0:020d}.plan" in self.plans.store.torn  # type: ignore[attr-defined] # a FaultyStore
+
+    def check(self, in_force: Plan | None) -> None:
+        """What holds of the store, and of a plan that a loop believes to be in force."""
+        pieces: dict[str, bytes] = self.plans.store.pieces()  # type: ignore[attr-defined] # a FaultyStore
+        for name, content in pieces.items():
+            if name.endswith(".plan"):
+                require(self._seen.setdefault(name, content) == content, "a plan never changes")
+        if in_force is not None and self._checked.get(in_force.version) is not in_force:
+            self._checked[in_force.version] = in_force
+            written = self._seen.get(f"{in_force.version:020d}.plan", b"")
+            require(in_force.to_json().encode() in written, "a plan is durable before it acts")
+
+    def end(self) -> None:
+        """What holds at the end of a long run."""
+        most = KEEP.batches + 3 * PURGE_EVERY
+        require(len(self.bindings.versions()) <= most, "bindings do not grow with batches")
+
+
+@lru_cache(maxsize=1_000)
+def verdicts(table: KeepTable) -> tuple[tuple[bool, ...], int]:
+    """Which rows a table keeps, and how many it sheds."""
+    found = judge(table, key_hashes=_KEYS, coins=_COINS)
+    return tuple(found.kept.tolist()), sum(found.shed_by_reason(table).values())
