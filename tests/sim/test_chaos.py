@@ -84,7 +84,7 @@ def test_no_promise_is_broken_under_ten_thousand_schedules_of_faults() -> None:
 # Code that breaks a promise, each in its own way.
 
 
-class ActsBeforeItIsDurable(Loop[Any]):
+class ActsBeforeItIsDurable(Loop):
     def _write(self, plan: Plan | None) -> list[Instruction]:
         found = super()._write(plan)
         for one in found:
@@ -93,12 +93,12 @@ class ActsBeforeItIsDurable(Loop[Any]):
         return found
 
 
-class BelievesEveryWrite(Loop[Any]):
+class BelievesEveryWrite(Loop):
     def handle(self, event: Event) -> list[Instruction]:
         return super().handle(Stored(event.version) if isinstance(event, Taken | Failed) else event)
 
 
-class RenewsWhatItDoesNotUnderstand(Loop[Any]):
+class RenewsWhatItDoesNotUnderstand(Loop):
     def handle(self, event: Event) -> list[Instruction]:
         found = super().handle(event)
         self._understands = True
@@ -107,21 +107,21 @@ class RenewsWhatItDoesNotUnderstand(Loop[Any]):
         return found
 
 
-class StopsWithoutAWord(Loop[Any]):
+class StopsWithoutAWord(Loop):
     def _stop(self, event: Stopped) -> list[Instruction]:
         del event
         return []
 
 
-class ShedsWhenStopped(Loop[Any]):
+class ShedsWhenStopped(Loop):
     def _stop(self, event: Stopped) -> list[Instruction]:
         found = super()._stop(event)
         gates = () if event.newest is None else event.newest.gates
         return [Write(replace(one.plan, gates=gates)) for one in found if isinstance(one, Write)]
 
 
-class NeverPurges(Loop[Any]):
-    def _purge(self, event: BatchEnded[Any]) -> list[Instruction]:
+class NeverPurges(Loop):
+    def _purge(self, event: BatchEnded) -> list[Instruction]:
         del event
         return []
 
@@ -214,7 +214,7 @@ class PurgesByOneStage(BoundPlans):
         retention.purge(self._plans, self._bindings["inputs"], batch, now_s, self._keep)
 
 
-class BindsToDropsInDoubt(Loop[Any]):
+class BindsToDropsInDoubt(Loop):
     @property
     def acting(self) -> Plan | None:
         return self.in_force

@@ -5,25 +5,29 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from penstock.core.control.planner import SOURCE
-from penstock.core.fairness.sites.decisions import Arrivals, SiteDecisions
+from penstock.core.fairness.sites.decisions import SiteDecisions
 from penstock.core.fairness.sites.peers import Peers
 from penstock.core.fairness.sites.planner import SiteInput, SitePlanner, SiteQuery
 from penstock.core.loop.events import BatchEnded, Misread
 from penstock.errors import PenstockError
-from penstock.federation.account import AccountLog, BatchAccount, InputCount, added
+from penstock.federation.account import AccountLog, BatchAccount, site_report
 from penstock.federation.exchange import Inbox, Outbox
 from penstock.federation.parcel import Parcel
+from penstock.messages.report import PlaceRows, added
 from penstock.messages.site_news import News
 from penstock.sim.chaos.faults import Died, FaultyStore, Plans, Remembering, require
 from penstock.sim.chaos.query import KEEP, PURGE_EVERY, ROWS, Fickle, Kinds, Query
 from penstock.store.interface import StoreError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from penstock.messages.plan import Plan
+    from penstock.messages.report import Report
     from penstock.sim.chaos.faults import Chance
     from penstock.store.site_plans import SitePlans
     from penstock.store.stage_plans import BoundPlans
@@ -155,7 +159,7 @@ class Stages(_Own):
             self._in_doubt = True
         else:
             try:
-                plans.handle(BatchEnded(self.now_s, batch, "measured"))
+                plans.handle(BatchEnded(self.now_s, batch, site_report(batch, self.now_s, 0.0, {})))
                 self._in_doubt = False
             except StoreError:
                 self._in_doubt = False  # It is understood, and written later.
@@ -259,11 +263,11 @@ class Site(_Own):
         kept = self._query.judged(batch, plan, known=known)
         self.runs += 1
         mark = max(files, default="").removesuffix(".json")
-        self._account(batch, plan, InputCount(ROWS, sum(kept), ROWS - sum(kept)), _linked(plan, len(rows), mark))
+        report = self._account(batch, {SOURCE: PlaceRows(ROWS, sum(kept)), LINK: _linked(plan, len(rows), mark)})
         if self._sends:
             lines = [json.dumps({"row": row}) for row, one in enumerate(kept) if one]
             require(process.outbox.put(batch, lines, 0.5) == [sum(kept)], "a replay sends the same rows")
-        process.planner.learn({"f": 0.5}, {"f": sum(kept)}, 0.1)
+        process.planner.learn(report)
         if self.chance.happens(0.25, "query died before commit"):
             return
         self._query.batch += 1
@@ -277,8 +281,8 @@ class Site(_Own):
     def _forget(self, inbox: Inbox, batch: int) -> None:
         """The batch before is complete: delete the files that it has read."""
         last = self._accounts.get(batch - 1)
-        if last is not None and last.total_inputs[LINK].mark:
-            inbox.forget(last.total_inputs[LINK].mark)
+        if last is not None and last.total.links[LINK].mark:
+            inbox.forget(last.total.links[LINK].mark)
 
     def _new_files(self, inbox: Inbox) -> list[str]:
         read = {name for files in self._files.values() for name in files}
@@ -301,7 +305,9 @@ class Site(_Own):
             if isinstance(error, StoreError) and self._sends:
                 raise PenstockError("the plan cannot be written") from None
 
-        came = Arrivals({SOURCE: ROWS, LINK: linked}, 2.0, {"q": process.peers.known("q", self.now_s)})
+        places = {SOURCE: PlaceRows(ROWS, ROWS), LINK: _linked(None, linked, "")}
+        known = {"q": process.peers.known("q", self.now_s)}
+        came = replace(site_report(batch, self.now_s, 2.0, places), peers=known)
         try:
             plan = process.plans.of(batch, "", lambda: came, refused)
         except StoreError as error:
@@ -326,14 +332,13 @@ class Site(_Own):
             store.torn.discard(name)
             store.pieces().pop(name)
 
-    def _account(self, batch: int, plan: Plan | None, source: InputCount, link: InputCount) -> BatchAccount:
+    def _account(self, batch: int, places: Mapping[str, PlaceRows]) -> Report:
+        """The account of a batch is written once."""
         last = self._accounts.get(batch - 1)
-        counts = {SOURCE: source, LINK: link}
-        total = added(last.total_inputs if last else {}, counts)
-        elapsed_s = 0.0 if plan is None else plan.elapsed_s
-        new = BatchAccount("here", 1, batch, self.now_s, elapsed_s, counts, {}, total, {}, {}, {}, {})
-        self._accounts.add(batch, new)
-        return new
+        report = site_report(batch, self.now_s, 2.0, places)
+        total = added(report, *([last.total] if last else []))
+        self._accounts.add(batch, BatchAccount("here", 1, report, total))
+        return report
 
     def check(self) -> None:
         """What holds after every move."""
@@ -349,7 +354,8 @@ class Site(_Own):
         require(len(self._boxes[0].pieces()) <= 3 * PURGE_EVERY, "an inbox does not grow with batches")
 
 
-def _linked(plan: Plan | None, rows: int, mark: str) -> InputCount:
-    drop: Any = None if plan is None else plan.drop(LINK)
+def _linked(plan: Plan | None, rows: int, mark: str) -> PlaceRows:
+    """The rows of the link, of which a plan keeps some."""
+    drop = None if plan is None else plan.drop(LINK)
     kept = rows if drop is None else round(rows * drop.keep)
-    return InputCount(rows, kept, rows - kept, "east.g", mark)
+    return PlaceRows(rows, kept, sender="east.g", mark=mark)

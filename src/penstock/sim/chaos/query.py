@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -40,7 +40,7 @@ _COINS, _KEYS = coins(7, np.arange(ROWS)), np.arange(ROWS)
 class Kinds:
     """The classes under test. A test of the schedules puts broken ones here."""
 
-    loop: type[Loop[Any]] = Loop
+    loop: type[Loop] = Loop
     binder: type[Binder] = Binder
     driver: type[Driver] = Driver
     purge: Callable[..., None] = retention.purge

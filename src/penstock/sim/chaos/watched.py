@@ -98,7 +98,7 @@ class Watched:
         watcher.members[name] = Member(driver)
         self._survives(watcher, name, lambda: driver.begin(()))
 
-    def _planner(self, watcher: Watcher, name: str) -> Decides[Report]:
+    def _planner(self, watcher: Watcher, name: str) -> Decides:
         if watcher.fair is not None:
             return self._kinds.member(watcher.fair, name, nullcontext())
         return LoadAware().planner(TARGET) if self._learns else Fickle(self.chance, drops=False)
