@@ -87,13 +87,13 @@ BESIDE = {
     "programs": _run(*_PROGRAMS),
     **{engine: _run(*_GUARD, engine=engine, only=ON_ENGINES) for engine in ENGINES},
 }
-#: Those with the lowest priority.
+#: Those with the lowest priority, long ones first.
 QUIETLY = {
-    "house": _run(*_HOUSE),
-    "core": _run(*_all_of("core")),
-    "records": _run(*_RECORDS, *_ACCOUNTS, *_RULES, *_NO_SESSION, "federation/test_federation_results"),
-    "aurora": _run(*_AURORA),
     "simulator": _run(*_all_of("sim", but=_AURORA + _LAS)),
+    "core": _run(*_all_of("core")),
+    "aurora": _run(*_AURORA),
+    "house": _run(*_HOUSE),
+    "records": _run(*_RECORDS, *_ACCOUNTS, *_RULES, *_NO_SESSION, "federation/test_federation_results"),
     "commands": _run(*_COMMANDS),
     "las": _run(*_LAS),
 }

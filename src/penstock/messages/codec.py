@@ -132,7 +132,12 @@ class _Several:
             return value
         if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
             raise refusal(name, value, "a sequence")
-        return tuple(self.item.accept(item, f"{name}[{number}]") for number, item in enumerate(value))
+        given = tuple(value)
+        if isinstance(self.item, Scalar):  # all at once, as a plan has a thousand; who does not fit is named below
+            found = tuple(map(self.item.plain, given))
+            if None not in found and all(map(self.item.fits, found)):
+                return found
+        return tuple(self.item.accept(item, f"{name}[{number}]") for number, item in enumerate(given))
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,6 +352,9 @@ def _fields(record: Record) -> dict[str, object]:
     return {name: plain(getattr(record, name)) for name in record.kinds}
 
 
+_AS_IT_IS = frozenset({bool, float, int, str})
+
+
 def plain(value: object) -> object:
     """A value as JSON can hold it."""
     match value:
@@ -355,7 +363,7 @@ def plain(value: object) -> object:
         case FrozenMap():
             return {key: plain(item) for key, item in value.items()}
         case tuple():
-            return [plain(item) for item in value]
+            return [item if type(item) in _AS_IT_IS else plain(item) for item in value]
     return value
 
 

@@ -1,5 +1,6 @@
 """The sequence of a query's batches: pauses, catching up, limited sources, missed targets."""
 
+import math
 from dataclasses import replace
 from typing import TypeVar
 
@@ -107,7 +108,7 @@ class BatchHistory(Learned):
     def interval_s(self) -> float:
         """Time between the starts of two batches if the query is idle in it, as with a trigger; or 0."""
         # Not the median: a plan that assumes an interval of 0 makes long batches, which hide it every other time.
-        return float(np.quantile(self._intervals, 0.6, method="higher")) if self._intervals else 0.0
+        return sorted(self._intervals)[math.ceil(0.6 * (len(self._intervals) - 1))] if self._intervals else 0.0
 
     @property
     def waited(self) -> bool:

@@ -20,6 +20,8 @@ $$C = \tfrac{1}{2} (T_n + T^*), \qquad T^* = o + S$$
   batch if plans are in time and by $\sqrt{\varphi\beta}$ if all are late: $\beta = 1$ would oscillate for long.
 """
 
+import statistics
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -260,4 +262,4 @@ class Knowledge(Learned):
 
 
 def _median(times: tuple[float, ...]) -> float:
-    return float(np.median(times)) if times else 0.0
+    return statistics.median(times) if times else 0.0
