@@ -80,15 +80,32 @@ class Followed:
         self.generation = 0
         self._head: Json = {}
         self._revision = 0
+        self._forget()
+
+    def _forget(self) -> None:
+        """Reset all state."""
+        self.points.clear()
+        self.decisions.clear()
+        self._gone = ""  # why the log cannot be read
 
     def look(self, now_s: float) -> None:
         """Poll for updates."""
-        raise NotImplementedError
-
-    def _show(self, head: Json) -> None:
-        if head != self._head:
+        try:
+            self._follow()
+            self._gone = ""
+        except (OSError, ValueError):
+            self._gone = f"The log {self.folder} is missing or cannot be read. The page shows the last known state."
+        if (head := self._shown(now_s)) != self._head:
             self._head = head
             self._revision += 1
+
+    def _follow(self) -> None:
+        """Read what is new."""
+        raise NotImplementedError
+
+    def _shown(self, now_s: float) -> Json:
+        """The part of the state that is not a growing list."""
+        raise NotImplementedError
 
     def news(self, cursor: Cursor) -> Json | None:
         """The updates since the cursor, which advances; `None` if there are none."""

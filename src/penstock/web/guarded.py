@@ -190,15 +190,8 @@ class GuardedQuery(Followed):
 
     kind = "guard"
 
-    def __init__(self, identity: str, name: str, folder: Path) -> None:
-        """Follow the guard that keeps its plans and reports in this folder."""
-        super().__init__(identity, name, folder)
-        self._forget()
-
     def _forget(self) -> None:
-        """Reset all state."""
-        self.points.clear()
-        self.decisions.clear()
+        super()._forget()
         self.plans = PlanTail(self.folder / "plans")
         self._tail: Tail | None = None
         self._replaced = False  # whether another query has started to write
@@ -206,7 +199,6 @@ class GuardedQuery(Followed):
         self._guards, self._batches = Guards(), Batches()
         self._renewals = 0
         self._unreadable = 0
-        self._gone = ""
         self._classes: list[Json] = []
 
     @property
@@ -226,15 +218,6 @@ class GuardedQuery(Followed):
         """The watch under which this batch was reported."""
         earlier = [watch for first, watch in self._guards.watches if first <= batch]
         return earlier[-1] if earlier else self.watch
-
-    def look(self, now_s: float) -> None:
-        """Poll for updates."""
-        try:
-            self._follow()
-            self._gone = ""
-        except PenstockError:
-            self._gone = f"The log {self.folder} is missing or cannot be read. The page shows the last known state."
-        self._show(self._shown(now_s))
 
     def _follow(self) -> None:
         lines, plans = self._read()
@@ -318,7 +301,6 @@ class GuardedQuery(Followed):
         )
 
     def _shown(self, now_s: float) -> Json:
-        """The part of the state that is not a growing list."""
         guards, batches = self._guards, self._batches
         watch, totals = guards.watch, batches.totals
         last = batches.recent[-1] if batches.recent else None

@@ -39,40 +39,27 @@ class FollowedNetwork(Followed):
 
     kind = "network"
 
-    def __init__(self, identity: str, name: str, folder: Path) -> None:
-        """Follow the network that runs in this folder."""
-        super().__init__(identity, name, folder)
-        self._forget()
-
     def _forget(self) -> None:
-        self.points.clear()
-        self.decisions.clear()
+        super()._forget()
         self._tail = Tail(*at(self.folder / JOURNAL))
         self._drawing: Json | None = None
         self._drawn_ns = 0
         self._last: Json | None = None
         self._ended = False
-        self._gone = ""
         self._unreadable = self._rows_in = 0
         self._shed: dict[str, int] = {}
         self._drops: Json = {}
 
-    def look(self, now_s: float) -> None:
-        """Poll for updates."""
-        try:
+    def _follow(self) -> None:
+        self._draw()
+        lines = self._tail.news()
+        if self._tail.restarts:
+            self._forget()
+            self.generation += 1
             self._draw()
             lines = self._tail.news()
-            if self._tail.restarts:
-                self._forget()
-                self.generation += 1
-                self._draw()
-                lines = self._tail.news()
-            for text in lines:
-                self._take(text)
-            self._gone = ""
-        except (OSError, ValueError):
-            self._gone = f"The run in {self.folder} is missing or cannot be read. The page shows the last known state."
-        self._show(self._shown(now_s))
+        for text in lines:
+            self._take(text)
 
     def _draw(self) -> None:
         path = self.folder / DRAWING
