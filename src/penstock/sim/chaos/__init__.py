@@ -1,7 +1,7 @@
 """Seeded schedules of faults over the classes that run on Spark, on virtual time and a faulty store.
 
-`faults` draws what goes wrong, `query` checks the promises about batches and plans, `watched` runs guards and `Fair`,
-whose loops run apart from their queries, and `own_batches` runs networks and sites, whose process runs its batches
+`faults` draws what goes wrong, and `query` checks the promises about batches and plans. `watched` runs guards and
+`Fair`, whose loops run apart from their queries. `own_batches` runs networks and sites, whose process runs its batches
 itself. `schedules` runs many of them. A broken promise raises `BrokenPromise`.
 """
 

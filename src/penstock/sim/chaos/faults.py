@@ -126,7 +126,7 @@ class FaultyStore(MemoryStore):
         super().remove(name)
 
     def pieces(self) -> dict[str, bytes]:
-        """Its content, whatever fails."""
+        """Its content; this operation does not fail."""
         return self._kept
 
     def catch_up(self) -> None:
