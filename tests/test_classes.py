@@ -11,7 +11,6 @@ SOURCE = Path(__file__).parents[1] / "src"
 MOST = 12
 #: Classes that have more, and why.
 EXCEPTIONS = {
-    "penstock.core.fairness.sites.planner.SitePlanner": "to be taken apart",
     "penstock.core.loop.machine.Loop": "to be taken apart",
     "penstock.core.network.planner.NetworkPlanner": "to be taken apart",
     "penstock.core.network.statistics.NetworkStatistics": "to be taken apart",
@@ -19,11 +18,8 @@ EXCEPTIONS = {
     "penstock.sim.slots._Running": "to be taken apart",
     "penstock.sim.themis.runs.Federation": "to be taken apart",
     "penstock.sim.themis.sites.SiteShedder": "to be taken apart",
-    "penstock.spark.network.learning.Learning": "to be taken apart",
     "penstock.spark.network.run.NetworkRun": "to be taken apart",
     "penstock.spark.site.run.SiteRun": "to be taken apart",
-    "penstock.web.guarded.GuardedQuery": "to be taken apart",
-    "penstock.web.network.FollowedNetwork": "to be taken apart",
 }
 
 

@@ -9,6 +9,7 @@ an answer is called as Spark calls its own aggregates: `count`, `sum(amount)`. T
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
@@ -96,14 +97,8 @@ def count(
         confidence: How often the interval is to hold the true value.
         row: Columns that the gate hashes, if several rows of a group are equal in them.
     """
-    return _answer(
-        _name("count", where),
-        lambda sums, quantile, numbers: equations.total(sums, quantile, numbers, counted=True),
-        (_hit(where), F.lit(1.0)),
-        weight,
-        confidence,
-        row,
-    )
+    values, equation = (_hit(where), F.lit(1.0)), partial(equations.total, counted=True)
+    return _answer(_name("count", where), equation, values, weight, confidence, row)
 
 
 def sum(  # noqa: A001 - as Spark calls it
