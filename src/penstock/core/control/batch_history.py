@@ -1,8 +1,6 @@
 """The sequence of a query's batches: pauses, catching up, limited sources, missed targets."""
 
 import math
-from dataclasses import replace
-from typing import TypeVar
 
 import numpy as np
 
@@ -20,8 +18,6 @@ MISSED_S = 10.0
 SAME_SIZE = 0.01
 #: A source with more than this share of a batch left is behind.
 BEHIND = 0.1
-
-_T = TypeVar("_T")
 
 
 class BatchHistory(Learned):
@@ -61,7 +57,7 @@ class BatchHistory(Learned):
             return 0.0
         came_in_s = report.start_s - before.start_s
         stood_still = report.start_s - before.end_s > min(STOOD_STILL * came_in_s, STOOD_STILL_S)
-        self._intervals = last_of(*self._intervals, came_in_s if stood_still else 0.0)
+        self._intervals = (*self._intervals, came_in_s if stood_still else 0.0)[-PACE_BATCHES:]
         old = report.start_s - report.lag_s < self._begun_s
         self.catching_up = (old or not report.shed_total) and before.lag_s - report.lag_s > STOOD_STILL * came_in_s
         same_size = abs(report.rows_in - before.rows_in) <= SAME_SIZE * before.rows_in
@@ -114,13 +110,3 @@ class BatchHistory(Learned):
     def waited(self) -> bool:
         """Whether the last batch waited for its trigger."""
         return bool(self._intervals) and self._intervals[-1] > 0.0
-
-
-def last_of(*values: _T) -> tuple[_T, ...]:
-    """One value for each remembered batch."""
-    return values[-PACE_BATCHES:]
-
-
-def without_costs(report: Report) -> Report:
-    """The report without its costs, which are already summed and are most of its bytes."""
-    return replace(report, cost_sketch=None)

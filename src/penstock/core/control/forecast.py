@@ -21,11 +21,12 @@ $$C = \tfrac{1}{2} (T_n + T^*), \qquad T^* = o + S$$
 """
 
 import statistics
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.control.batch_history import PACE_BATCHES, STOOD_STILL, BatchHistory, last_of, without_costs
+from penstock.core.control.batch_history import PACE_BATCHES, STOOD_STILL, BatchHistory
 from penstock.core.control.bucket_costs import BUCKETS
 from penstock.core.control.capacity import KEEP_UP, Capacity
 from penstock.core.control.memory import Learned
@@ -88,7 +89,7 @@ class Knowledge(Learned):
 
     def learn(self, report: Report) -> None:
         """Process the report of one batch."""
-        batch = without_costs(report)
+        batch = replace(report, cost_sketch=None)  # costs are summed apart, and are most of its bytes
         came_in_s = self.history.learn(batch)
         if report.rows_in and not report.rows_kept:
             self.costs.scale_costs(0.5)  # Nothing was measured: trust the past less, or the gate may never open.
@@ -104,12 +105,12 @@ class Knowledge(Learned):
             else:
                 self.costs.share_out(self._time.unit_s * report.rows_kept, report)
             self.capacity = report.busy_s / (report.span_s or report.busy_s / report.slots) if self.measured else 1.0
-            self._delays = last_of(*self._delays, report.delay_s)
+            self._delays = (*self._delays, report.delay_s)[-PACE_BATCHES:]
             if usual and self._time.batches > 1:
-                self.recent = last_of(*self.recent, batch)
+                self.recent = (*self.recent, batch)[-PACE_BATCHES:]
             excess_s = self._target.excess_s(report, came_in_s) if came_in_s else None
             if excess_s is not None and not self.history.catching_up:
-                self._errors = last_of(*self._errors, excess_s)
+                self._errors = (*self._errors, excess_s)[-PACE_BATCHES:]
         self.out_of_reach = self._is_out_of_reach()
         self.history.count_misses(batch, self._target.ratio(report))
 
