@@ -138,9 +138,9 @@ def test_progress_adds_up_to_what_was_announced(name: str) -> None:
 
 @pytest.mark.usefixtures("small")
 def test_the_same_seed_gives_the_same_rows_and_plus_has_seeds_of_its_own() -> None:
-    again = themis.figure_8(themis.Effort(runs=1, seed=SEED)).rows
+    again = themis.FIGURES["8"](themis.Effort(runs=1, seed=SEED)).rows
     assert again == figure("8").rows
-    assert themis.figure_8(themis.Effort(runs=1, seed=SEED + 1)).rows != again
+    assert themis.FIGURES["8"](themis.Effort(runs=1, seed=SEED + 1)).rows != again
     assert figure("plus").parameters["seed"] == SEED + themis.FRESH
 
 

@@ -225,6 +225,22 @@ def figure_plus(rows: list[Row]) -> list[Claim]:
     return claims
 
 
+#: The claims by figure.
+BY_FIGURE = {
+    "6": figure_6,
+    "7": figure_7,
+    "8": figure_8,
+    "9": figure_9,
+    "10": figure_10,
+    "11": figure_11,
+    "12": figure_12,
+    "13": figure_13,
+    "14": figure_14,
+    "comparison": comparison,
+    "plus": figure_plus,
+}
+
+
 def _falls(rows: list[Row], queries: Sequence[str]) -> Claim:
     ranks = {
         (query, dataset): _rank_correlation(_of(rows, query=query, dataset=dataset))

@@ -68,79 +68,57 @@ class Effort(parallel.Effort):
     traces: Traces | None = None  #: of machines; synthetic ones if not given
 
 
-def figure_6(effort: Effort) -> Figure:
-    """Error of results against SIC, aggregate workload."""
-    rows = _correlation(effort, AGGREGATE)
-    return Figure("themis", "6", _data_parameters(effort), rows, themis_claims.figure_6(rows))
+#: What figures 6 and 7 run; they read traces of machines.
+WITH_TRACES = {"6": AGGREGATE, "7": COMPLEX}
 
 
-def figure_7(effort: Effort) -> Figure:
-    """Error of results against SIC, complex workload."""
-    rows = _correlation(effort, COMPLEX)
-    return Figure("themis", "7", _data_parameters(effort), rows, themis_claims.figure_7(rows))
+def swept(figure: str) -> tuple[Case, list[tuple[Row, Case]]]:
+    """The base case of a figure that runs federations, and its points.
+
+    `comparison` is section 7.5, over capacities that the paper does not give. Figure 10 has fragments per query, and
+    the mixed case over capacities and skews.
+    """
+    of_ten = {"capacity": EIGHTEEN.capacity_share, "zipf": EIGHTEEN.zipf}
+    found: dict[str, tuple[Case, list[tuple[Row, Case]]]] = {
+        "8": (ONE_NODE, [({"queries": count}, replace(ONE_NODE, queries=count)) for count in QUERIES_ON_ONE]),
+        "9": (SIX_NODES, [({"interval_ms": ms}, replace(SIX_NODES, interval_s=ms / 1e3)) for ms in INTERVALS_MS]),
+        "10": (
+            EIGHTEEN,
+            [({"fragments": str(count), **of_ten}, replace(EIGHTEEN, fragments=(count,))) for count in ALL]
+            + [
+                (
+                    {"fragments": "mixed", "capacity": share, "zipf": skew},
+                    replace(EIGHTEEN, capacity_share=share, zipf=skew),
+                )
+                for share in CAPACITIES
+                for skew in SKEWS
+            ],
+        ),
+        "11": (TEN_NODES, [({"ratio": ratio}, replace(TEN_NODES, odds=(1.0 - ratio, ratio))) for ratio in RATIOS]),
+        "12": (SCALED, [({"nodes": sites}, replace(SCALED, sites=sites)) for sites in SITES]),
+        "13": (SCALED, [({"queries": queries}, replace(SCALED, queries=queries)) for queries in QUERIES]),
+        "14": (FOUR_NODES, [({"setup": name}, case) for name, case in SETUPS.items()]),
+        "comparison": (
+            COMPARISON,
+            [({"capacity": share}, replace(COMPARISON, capacity_share=share)) for share in CAPACITIES],
+        ),
+        "plus": (EIGHTEEN, [({"case": name}, case) for name, case in PLUS.items()]),
+    }
+    return found[figure]
 
 
-def figure_8(effort: Effort) -> Figure:
-    """One node and more and more queries."""
-    rows = sweep(effort, [({"queries": queries}, replace(ONE_NODE, queries=queries)) for queries in QUERIES_ON_ONE])
-    return Figure("themis", "8", _parameters(effort, ONE_NODE), rows, themis_claims.figure_8(rows))
+def figure_of_traces(name: str, effort: Effort) -> Figure:
+    """Error of results against SIC: the aggregate and the complex workload."""
+    rows = _correlation(effort, WITH_TRACES[name])
+    return Figure("themis", name, _data_parameters(effort), rows, themis_claims.BY_FIGURE[name](rows))
 
 
-def figure_9(effort: Effort) -> Figure:
-    """The shedding interval."""
-    points = [({"interval_ms": ms}, replace(SIX_NODES, interval_s=ms / 1e3)) for ms in INTERVALS_MS]
+def figure_of_sites(name: str, effort: Effort) -> Figure:
+    """Federations at the points of a figure; `plus` has seeds of its own."""
+    effort = replace(effort, seed=effort.seed + FRESH) if name == "plus" else effort
+    base, points = swept(name)
     rows = sweep(effort, points)
-    return Figure("themis", "9", _parameters(effort, SIX_NODES), rows, themis_claims.figure_9(rows))
-
-
-def figure_10(effort: Effort) -> Figure:
-    """Eighteen nodes: fragments of a query, and the mixed case over capacities and skews."""
-    base = {"capacity": EIGHTEEN.capacity_share, "zipf": EIGHTEEN.zipf}
-    points: list[tuple[Row, Case]] = [
-        ({"fragments": str(count), **base}, replace(EIGHTEEN, fragments=(count,))) for count in ALL
-    ]
-    points += [
-        (
-            {"fragments": "mixed", "capacity": capacity, "zipf": skew},
-            replace(EIGHTEEN, capacity_share=capacity, zipf=skew),
-        )
-        for capacity in CAPACITIES
-        for skew in SKEWS
-    ]
-    rows = sweep(effort, points)
-    return Figure("themis", "10", _parameters(effort, EIGHTEEN), rows, themis_claims.figure_10(rows))
-
-
-def figure_11(effort: Effort) -> Figure:
-    """More and more queries of three fragments among queries of one."""
-    points = [({"ratio": ratio}, replace(TEN_NODES, odds=(1.0 - ratio, ratio))) for ratio in RATIOS]
-    rows = sweep(effort, points)
-    return Figure("themis", "11", _parameters(effort, TEN_NODES), rows, themis_claims.figure_11(rows))
-
-
-def figure_12(effort: Effort) -> Figure:
-    """More and more nodes."""
-    rows = sweep(effort, [({"nodes": sites}, replace(SCALED, sites=sites)) for sites in SITES])
-    return Figure("themis", "12", _parameters(effort, SCALED), rows, themis_claims.figure_12(rows))
-
-
-def figure_13(effort: Effort) -> Figure:
-    """More and more queries."""
-    rows = sweep(effort, [({"queries": queries}, replace(SCALED, queries=queries)) for queries in QUERIES])
-    return Figure("themis", "13", _parameters(effort, SCALED), rows, themis_claims.figure_13(rows))
-
-
-def figure_14(effort: Effort) -> Figure:
-    """Bursty sources and links over a wide area."""
-    rows = sweep(effort, [({"setup": name}, case) for name, case in SETUPS.items()])
-    return Figure("themis", "14", _parameters(effort, FOUR_NODES), rows, themis_claims.figure_14(rows))
-
-
-def comparison(effort: Effort) -> Figure:
-    """Section 7.5: queries of two and three fragments on four nodes, over capacities the paper does not give."""
-    points = [({"capacity": share}, replace(COMPARISON, capacity_share=share)) for share in CAPACITIES]
-    rows = sweep(effort, points)
-    return Figure("themis", "comparison", _parameters(effort, COMPARISON), rows, themis_claims.comparison(rows))
+    return Figure("themis", name, _parameters(effort, base), rows, themis_claims.BY_FIGURE[name](rows))
 
 
 def overhead(effort: Effort) -> Figure:
@@ -158,49 +136,20 @@ def overhead(effort: Effort) -> Figure:
     return Figure("themis", "overhead", _parameters(effort, case), rows, themis_claims.overhead(rows))
 
 
-def figure_plus(effort: Effort) -> Figure:
-    """Ours against BALANCE-SIC and the optimum: equal costs, costs that differ between queries, late news."""
-    fresh = replace(effort, seed=effort.seed + FRESH)
-    rows = sweep(fresh, [({"case": name}, case) for name, case in PLUS.items()])
-    return Figure("themis", "plus", _parameters(fresh, EIGHTEEN), rows, themis_claims.figure_plus(rows))
-
-
 #: Every figure by the name a user gives.
 FIGURES: dict[str, Callable[[Effort], Figure]] = {
-    "6": figure_6,
-    "7": figure_7,
-    "8": figure_8,
-    "9": figure_9,
-    "10": figure_10,
-    "11": figure_11,
-    "12": figure_12,
-    "13": figure_13,
-    "14": figure_14,
-    "comparison": comparison,
+    **{name: partial(figure_of_traces, name) for name in WITH_TRACES},
+    **{name: partial(figure_of_sites, name) for name in ("8", "9", "10", "11", "12", "13", "14", "comparison")},
     "overhead": overhead,
-    "plus": figure_plus,
+    "plus": partial(figure_of_sites, "plus"),
 }
-#: Those that read traces of machines.
-WITH_TRACES = ("6", "7")
 
 
 def tasks(figure: str, runs: int) -> int:
     """How many steps of progress a figure reports."""
-    points = {
-        "6": len(AGGREGATE) * len(DATASETS),
-        "7": len(COMPLEX) * len(DATASETS),
-        "8": len(QUERIES_ON_ONE),
-        "9": len(INTERVALS_MS),
-        "10": len(ALL) + len(CAPACITIES) * len(SKEWS),
-        "11": len(RATIOS),
-        "12": len(SITES),
-        "13": len(QUERIES),
-        "14": len(SETUPS),
-        "comparison": len(CAPACITIES),
-        "overhead": 1,
-        "plus": len(PLUS),
-    }
-    return runs * points[figure]
+    if figure in WITH_TRACES:
+        return runs * len(WITH_TRACES[figure]) * len(DATASETS)
+    return runs if figure == "overhead" else runs * len(swept(figure)[1])
 
 
 def sweep(effort: Effort, points: Iterable[tuple[Row, Case]]) -> list[Row]:

@@ -6,7 +6,6 @@ the overheads together leave the work that fits.
 
 import math
 from collections.abc import Iterable
-from typing import Protocol
 
 from penstock.core.control.capacity import LEAST_SHARE, Capacity, work_per_s
 from penstock.core.control.memory import Learned
@@ -18,30 +17,6 @@ from penstock.messages.report import Report
 FIRST_TRY, IN_DOUBT = 4, 0.05
 #: What counts as overhead of the time inside and outside fragments until batches have varied.
 FIXED_INSIDE, FIXED_OUTSIDE = 0.5, 0.8
-
-
-class SiteCapacity(Protocol):
-    """The work that fits a site."""
-
-    @property
-    def parts(self) -> dict[str, Learned]:
-        """What is learned, by name."""
-
-    @property
-    def alarms(self) -> tuple[str, ...]:
-        """Alarms, one line each."""
-
-    def cost(self, fragment: str) -> float:
-        """Work on a row of a fragment."""
-
-    def per_s(self, elapsed_s: float) -> float:
-        """Work a second that fits batches this far apart."""
-
-    def tries(self, *, sheds: bool) -> bool:
-        """Whether to keep everything once, to learn whether shedding makes batches shorter."""
-
-    def learn(self, report: Report) -> None:
-        """Learn from the times of a batch."""
 
 
 class GivenCapacity:
@@ -132,3 +107,7 @@ class LearnedCapacity:
                 self._times[fragment].learn(box.rows_in, box.busy_s)
         self._took_s = sum(box.busy_s for box in report.boxes.values()) + report.overhead_s
         self._outside.learn(sum(box.rows_in for box in report.boxes.values()), report.overhead_s)
+
+
+#: The work that fits a site.
+SiteCapacity = GivenCapacity | LearnedCapacity
