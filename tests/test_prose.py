@@ -36,7 +36,7 @@ BANNED = {
     "met and survived": "caught",
     "next to nothing": "almost no",
     "no more to go by": "until more is known",
-    r"nobody(?! =|\))": "no site, no reader; it is unknown",
+    "nobody(?= [a-z])": "no site, no reader; it is unknown",
     "nothing tells": "it is unknown",
     "nothing to go by": "no costs have been measured",
     "of late": "recent",

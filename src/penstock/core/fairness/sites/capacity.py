@@ -1,7 +1,7 @@
-"""How much work a site can do: given as rows a second, or learned from the times of batches.
+"""The capacity of a site: given as rows a second, or learned from the times of batches.
 
-Each fragment has a capacity (`core.control.capacity`), and so has the rest of a batch: what a row adds is its cost, and
-the overheads together leave the work that fits.
+Each fragment has a capacity model (`core.control.capacity`), and so has the rest of a batch: the time per row is its
+cost, and the overheads reduce the work that fits.
 """
 
 import math
@@ -11,16 +11,16 @@ from penstock.core.control.capacity import LEAST_SHARE, Capacity, work_per_s
 from penstock.core.control.memory import Learned
 from penstock.messages.report import Report
 
-#: While it is in doubt whether shedding makes batches shorter, everything is kept after so many batches, and again
-#: after twice as many each time. It is in doubt if the standard error of the overhead is more than this share of the
+#: While it is uncertain whether shedding shortens batches, everything is kept after this many batches, and again
+#: after twice as many each time. It is uncertain if the standard error of the overhead is more than this share of the
 #: time from batch to batch.
 FIRST_TRY, IN_DOUBT = 4, 0.05
-#: What counts as overhead of the time inside and outside fragments until batches have varied.
+#: The share of overhead in the time inside and outside fragments until batches have varied.
 FIXED_INSIDE, FIXED_OUTSIDE = 0.5, 0.8
 
 
 class GivenCapacity:
-    """Rows a second, whatever they cost."""
+    """Rows a second, regardless of their cost."""
 
     parts: dict[str, Learned] = {}  # noqa: RUF012 - nothing is learned
     alarms: tuple[str, ...] = ()
@@ -49,7 +49,7 @@ class LearnedCapacity:
     """Seconds of work in `busy_share` of the time."""
 
     def __init__(self, fragments: Iterable[str], busy_share: float) -> None:
-        """Start knowing nothing."""
+        """Start without knowledge."""
         self._busy_share = busy_share
         self._times = {fragment: Capacity(FIXED_INSIDE) for fragment in fragments}
         self._outside = Capacity(FIXED_OUTSIDE)
@@ -63,7 +63,7 @@ class LearnedCapacity:
 
     @property
     def alarms(self) -> tuple[str, ...]:
-        """An alarm if batches are too long whatever is shed."""
+        """An alarm if batches are too long even with shedding."""
         fixed_s, may_s = self._fixed_s, self._busy_share * self._elapsed_s
         if self._took_s <= may_s or fixed_s <= (1.0 - LEAST_SHARE) * may_s:
             return ()
@@ -79,13 +79,13 @@ class LearnedCapacity:
         return self._times[fragment].unit_s + self._outside.unit_s if self._times[fragment].batches else 0.0
 
     def per_s(self, elapsed_s: float) -> float:
-        """What overheads leave of the time."""
+        """The time without overheads."""
         self._elapsed_s = elapsed_s
         return work_per_s(self._busy_share, self._fixed_s, self._busy_share * elapsed_s)
 
     @property
     def _fixed_s(self) -> float:
-        """What a batch takes however few rows it has."""
+        """The time of a batch without rows."""
         return sum(one.overhead_s for one in self._times.values() if one.batches) + self._outside.overhead_s
 
     def tries(self, *, sheds: bool) -> bool:

@@ -6,7 +6,7 @@ the same updates at the same time. The rows of a batch differ from the mean, so 
 its queries (`core.fairness.service_debt`), within the work that fits.
 
 A source in a burst brings many rows of little SIC. Within a query, sources that currently send less than usual are
-therefore kept first. Sources that send as usual are kept alike, whatever their rates: a join needs rows of both sides.
+therefore kept first. Sources that send as usual are kept alike, regardless of rate: a join needs rows of both sides.
 """
 
 import math
