@@ -4,6 +4,7 @@ Numba notices that compiled code on disk is old by its own file only. `accelerat
 file, so that loops elsewhere may use these functions.
 """
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -40,6 +41,20 @@ def sketched(frequency: Floats, work: Floats, columns: Columns, key: int, mean: 
             best = i
     rows = frequency[best, columns[best, key]]
     return work[best, columns[best, key]] / rows if rows > 0.0 else mean
+
+
+@compiled
+def changed(snapshot: Floats, frequency: Floats, work: Floats) -> float:
+    """The relative change of the sketch's means since the snapshot, which is taken again."""
+    moved = 0.0
+    before = 0.0
+    for i in range(frequency.shape[0]):
+        for j in range(frequency.shape[1]):
+            cell = work[i, j] / frequency[i, j] if frequency[i, j] > 0.0 else 0.0
+            moved += abs(snapshot[i, j] - cell)
+            before += snapshot[i, j]
+            snapshot[i, j] = cell
+    return moved / before if before > 0.0 else (math.inf if moved > 0.0 else 0.0)
 
 
 class Costs(NamedTuple):

@@ -13,7 +13,7 @@ import math
 import numpy as np
 
 from penstock.core.compiled import compiled
-from penstock.sim.compiled_costs import Columns, Floats, Ints, accelerator, sketched
+from penstock.sim.compiled_costs import Columns, Floats, Ints, accelerator, changed, sketched
 
 
 @compiled
@@ -116,18 +116,8 @@ def las(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loop on purpose
                 delta[deltas] = finish[done] - request[done]
                 deltas += 1
             if (done + 1) % window_rows == 0:
-                settled = False
-                if stabilizing:
-                    moved = 0.0
-                    before = 0.0
-                    for i in range(depth):
-                        for j in range(width):
-                            cell = work[i, j] / frequency[i, j] if frequency[i, j] > 0.0 else 0.0
-                            moved += abs(snapshot[i, j] - cell)
-                            before += snapshot[i, j]
-                    error = moved / before if before > 0.0 else (math.inf if moved > 0.0 else 0.0)
-                    settled = first_check or error <= tolerance
-                if settled:
+                error = changed(snapshot, frequency, work)
+                if stabilizing and (first_check or error <= tolerance):
                     matrices_at[matrices] = finish[done] + delay_s
                     sent_frequency[matrices] = frequency
                     sent_work[matrices] = work
@@ -139,9 +129,6 @@ def las(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loop on purpose
                     total_cost = 0.0
                     stabilizing = False
                 else:
-                    for i in range(depth):
-                        for j in range(width):
-                            snapshot[i, j] = work[i, j] / frequency[i, j] if frequency[i, j] > 0.0 else 0.0
                     stabilizing = True
             for i in range(depth):
                 frequency[i, columns[i, keys[executed]]] += 1.0

@@ -8,12 +8,10 @@ is done. At the same moment messages precede arrivals, and lower instances come 
 Each loop returns the completion time of every row.
 """
 
-import math
-
 import numpy as np
 
 from penstock.core.compiled import compiled
-from penstock.sim.compiled_costs import Columns, Floats, Ints, accelerator, sketched
+from penstock.sim.compiled_costs import Columns, Floats, Ints, accelerator, changed, sketched
 
 
 @compiled
@@ -176,16 +174,7 @@ def osg(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loop on purpose
                     reply[at] = finish[at] - request[at]
                     messages += 1
                 if executed[instance] % window_rows == 0:
-                    moved = 0.0
-                    before = 0.0
-                    for i in range(depth):
-                        for j in range(width):
-                            rows_here = frequency[instance, i, j]
-                            cell = work[instance, i, j] / rows_here if rows_here > 0.0 else 0.0
-                            moved += abs(snapshot[instance, i, j] - cell)
-                            before += snapshot[instance, i, j]
-                            snapshot[instance, i, j] = cell
-                    error = moved / before if before > 0.0 else (math.inf if moved > 0.0 else 0.0)
+                    error = changed(snapshot[instance], frequency[instance], work[instance])
                     if stabilizing[instance] and (first_check or error <= tolerance):
                         for i in range(depth):
                             for j in range(width):
