@@ -49,7 +49,7 @@ MEAN_MS = UNIT_MS * (VALUES + 1) / 2.0
 #: Tasks that read and deal a batch.
 READERS = 2
 SLOTS = 8
-#: Runs from which a batch job learns: that one partition is slow is believed when two of them tell so.
+#: Runs from which a batch job learns: a slow partition counts after two of them.
 LEARN_JOBS = 3
 
 
@@ -104,7 +104,7 @@ class Effort:
 
     @property
     def steps(self) -> int:
-        """Runs that are told as done one by one."""
+        """Runs that report progress one by one."""
         return len(self.cases) * (1 + self.repeats)
 
 

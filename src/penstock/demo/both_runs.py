@@ -117,7 +117,7 @@ def _no_interrupt() -> Iterator[None]:
 
 @contextmanager
 def _screen(console: Console) -> Iterator[Console]:
-    """The console; one that writes to standard error goes on to where that leads now."""
+    """The console; standard error is resolved at each write."""
     if not console.stderr:
         yield console
         return

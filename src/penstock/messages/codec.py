@@ -133,7 +133,7 @@ class _Several:
         if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
             raise refusal(name, value, "a sequence")
         given = tuple(value)
-        if isinstance(self.item, Scalar):  # all at once, as a plan has a thousand; who does not fit is named below
+        if isinstance(self.item, Scalar):  # all at once, because a plan has a thousand; invalid ones are named below
             found = tuple(map(self.item.plain, given))
             if None not in found and all(map(self.item.fits, found)):
                 return found

@@ -282,7 +282,7 @@ class _Slopes(NamedTuple):
 
 
 def _parts(room: Floats, amounts: Floats) -> Floats:
-    """The part of each amount that has room; one of nothing has it while room is left."""
+    """The part of each amount that fits; an amount of 0 fits while capacity is left."""
     parts = (room > 0.0).astype(np.float64)
     return np.divide(np.clip(room, 0.0, amounts), amounts, out=parts, where=amounts > 0.0)
 

@@ -128,7 +128,7 @@ def under_drift(given: Node, policy: str, batches: int, step: float, rng: np.ran
     """Utilities in batches in which costs walk, and are learned only from rows that were kept.
 
     In the middle all costs are permuted among a query's classes: cheap classes may become expensive. A batch's rows
-    teach what they cost; of the past, 0.9 is remembered, as `core.control.forecast` has it, and each class keeps a
+    teach what they cost; of the past, 0.9 is remembered, as in `core.control.forecast`, and each class keeps a
     floor.
     """
     classes = given.classes

@@ -44,7 +44,7 @@ def _figure_5(canvas: Canvas, figure: Figure) -> None:
 def _speed_up(
     canvas: Canvas, figure: Figure, *, x: str, label: str, scale: str = "linear", factor: float = 1.0
 ) -> None:
-    """OSG alone as the paper has it, and all algorithms beside it."""
+    """OSG alone as in the paper, and all algorithms beside it."""
     alone = [row for row in figure.rows if row["algorithm"] == "osg"]
     for axes, rows in zip(canvas.subplots(1, 2), (figure.rows, alone), strict=True):
         series(axes, rows, lambda row: factor * row[x], "speed_up", _STYLE, linewidth=1, elinewidth=0.7)

@@ -1,8 +1,8 @@
 """Sites as Penstock runs them, in a federation on virtual time: the planner of a site on Spark, and news between sites.
 
-A shedding interval is a batch. The site's planner is told the batch's rows and what other sites give, and its plan says
-which share of each input to keep. Once a second the site tells the other hosts of its queries what it gives; they hear
-it after the delay of their links. Where queries differ in cost, costs are learned from the time that batches take.
+A shedding interval is a batch. The site's planner gets the batch's rows and the shares of other sites, and its plan has
+the keep share of each input. Once a second the site sends its shares to the other hosts of its queries, which receive
+them after the delay of their links. If queries differ in cost, costs are learned from the times of batches.
 """
 
 from collections import defaultdict

@@ -298,7 +298,7 @@ class FairQuery(Guard):
         if source is not None and by is not None:
             raise PenstockError(
                 f"source = {source!r} and by = {by!r} are given both: give source if all rows are of one, by if a "
-                "column tells"
+                "column has the source"
             )
         if by is None and source is None and len(self.terms.sources) == 1:
             source = self.terms.sources[0]

@@ -153,7 +153,7 @@ def check_checkpoint(store: Store, guard: str, query: StreamingQuery) -> None:
 
 
 def known_plan(explainable: Any) -> Node | None:  # noqa: ANN401 - a data frame or a streaming query
-    """The plan, or None where Spark cannot explain: what is wrong then is left for Spark to tell."""
+    """The plan, or None if Spark cannot explain it; Spark then reports the error itself."""
     with suppress(PySparkException):
         return plan_of(explainable)
     return None

@@ -66,7 +66,7 @@ class Dealing:
         self._known = PartitionCosts.of(self.costs, partitions)
 
     def news(self, progress: Progress) -> Costs | None:
-        """Learn from a batch; other costs to deal by, or None to go on with those in force."""
+        """Learn from a batch; returns new costs to deal by, or None to keep the current ones."""
         self._known.learn(partition_costs(progress, self._probe))
         news = self._known.news(self.costs, self._place)
         self.costs = news or self.costs

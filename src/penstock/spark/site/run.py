@@ -200,7 +200,7 @@ class SiteRun:
         return plan if plan.elapsed_s else flow
 
     def _refuse_unwritten(self, number: int, error: Exception) -> None:
-        if self.exchange.outboxes:  # At a replay other rows would be sent, or other counts told.
+        if self.exchange.outboxes:  # A replay would send other rows, or other counts.
             raise PenstockError(f"the plan of batch {number} cannot be written: {line_of(error)}") from None
         self._ledger.alarm(
             f"batch {number} keeps every row, since its plan cannot be written: {line_of(error)}", error=True
