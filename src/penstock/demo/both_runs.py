@@ -117,7 +117,7 @@ def _no_interrupt() -> Iterator[None]:
 
 @contextmanager
 def _screen(console: Console) -> Iterator[Console]:
-    """The console; standard error is resolved at each write."""
+    """The console; one on standard error keeps its current destination, even if that is redirected later."""
     if not console.stderr:
         yield console
         return
