@@ -2,7 +2,7 @@ import json
 import math
 import pickle
 from collections.abc import Callable
-from dataclasses import FrozenInstanceError
+from dataclasses import MISSING, FrozenInstanceError, fields
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,7 +14,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import PenstockError
-from penstock.messages.plan import Costs, Drop, Effect, Fits, KeepTable, OwnCost, Plan, QueryShare, RowSic
+from penstock.messages.plan import (
+    Backlog,
+    Binding,
+    Costs,
+    Drop,
+    Effect,
+    Fits,
+    KeepTable,
+    OwnCost,
+    Plan,
+    QueryShare,
+    RowSic,
+    Rules,
+)
+from penstock.messages.report import Report
 
 #: Fields that plans of earlier releases do not have.
 LATER = {"sic", "fits", "query", "rows_per_offset", "memory", "drops", "entry", "queries", "elapsed_s"}
@@ -300,3 +314,11 @@ def test_a_plan_of_before_there_were_costs_is_read() -> None:
     old["assignments"] = [{"place": "a", "partitions": 1, "partition": [0]}]
     with pytest.raises(PenstockError, match="'assignments' is not a field"):
         Plan.from_json(json.dumps(old))
+
+
+@pytest.mark.parametrize("message", [Plan, Binding, Rules, Report, KeepTable, Backlog])
+def test_a_default_has_the_form_in_which_it_is_stored_as_it_is_not_checked_again(message: Any) -> None:
+    for one in fields(message):
+        if one.default is not MISSING:
+            stored = message.kinds[one.name].accept(one.default, one.name)
+            assert (type(stored), stored) == (type(one.default), one.default), one.name

@@ -11,7 +11,7 @@ import math
 import reprlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass
 from numbers import Integral, Real
 from types import UnionType
 from typing import Annotated, Any, ClassVar, Protocol, Self, TypeVar, Union, get_args, get_origin
@@ -261,19 +261,21 @@ class Record:
     __slots__ = ()
 
     kinds: ClassVar[Mapping[str, Kind]] = FrozenMap()
-    _accepts: ClassVar[tuple[tuple[str, Callable[[object, str], object]], ...]] = ()
+    _accepts: ClassVar[tuple[tuple[str, Callable[[object, str], object], object], ...]] = ()
 
     def __init_subclass__(cls) -> None:
         """Derive once what each field may hold."""
         own = {name: kind_of(hint) for name, hint in inspect.get_annotations(cls).items()}
         cls.kinds = FrozenMap({**cls.kinds, **own})
-        cls._accepts = tuple((name, kind.accept) for name, kind in cls.kinds.items())
+        made = cls.__dict__.get("__dataclass_fields__", {})  # there once slots are made
+        defaults = {name: made[name].default if name in made else MISSING for name in cls.kinds}
+        cls._accepts = tuple((name, kind.accept, defaults[name]) for name, kind in cls.kinds.items())
 
     def __post_init__(self) -> None:
         """Store every field in its plain, immutable form, or refuse it."""
-        for name, accept in self._accepts:
+        for name, accept, default in self._accepts:
             given = getattr(self, name)
-            if (accepted := accept(given, name)) is not given:
+            if given is not default and (accepted := accept(given, name)) is not given:
                 object.__setattr__(self, name, accepted)
         self._check()
 
