@@ -84,7 +84,8 @@ def everything(config: pytest.Config) -> bool:
     return in_all and find_spec("pyspark") is not None and not any(getattr(config.option, one, None) for one in chosen)
 
 
-def pytest_sessionstart(session: pytest.Session) -> None:
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
     """Start the runs beside."""
     if everything(session.config):
         RUNS.start()
