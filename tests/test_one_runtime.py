@@ -34,12 +34,6 @@ ACCELERATED = {
     "grouping.baselines": "OSG: round-robin and its other baselines",
     "grouping.osg": "OSG: the scheduler as published",
 }
-#: On Spark alone: a network is not run on virtual time yet.
-SPARK_ALONE = {
-    "network.by_value.histograms",
-    "network.planner",
-    "network.statistics",
-}
 #: Not wired to either yet.
 NOWHERE = {"network.delay_shedding": "drops by delay QoS"}
 
@@ -90,7 +84,7 @@ def test_nothing_of_core_serves_the_simulator_alone_except_what_papers_published
 
 
 def test_nothing_of_core_serves_spark_alone() -> None:
-    assert reached(SPARK) - reached(SIMULATOR) == SPARK_ALONE
+    assert reached(SPARK) - reached(SIMULATOR) == set()
 
 
 def test_what_neither_reaches_is_the_readable_form_of_a_compiled_loop_or_not_wired_yet() -> None:
@@ -98,6 +92,6 @@ def test_what_neither_reaches_is_the_readable_form_of_a_compiled_loop_or_not_wir
     assert core - reached(SIMULATOR) - reached(SPARK) == {*ACCELERATED, *NOWHERE}
 
 
-@pytest.mark.parametrize("name", ["control.planner", "fairness.sites.planner", "loop.machine"])
+@pytest.mark.parametrize("name", ["control.planner", "fairness.sites.planner", "loop.machine", "network.planner"])
 def test_planners_and_loop_are_reached_from_both(name: str) -> None:
     assert name in reached(SIMULATOR) & reached(SPARK)

@@ -1,5 +1,7 @@
 """Networks that tests of the road map share."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from penstock.core.network.model import Box, Input, Network, Output
@@ -26,6 +28,12 @@ def figure_4() -> Network:
             Output("O2", "b7", LossTolerance([(100, 1.0), (30, 0.6), (0, 0.0)])),
         ],
     )
+
+
+def in_ms() -> Network:
+    """The same, with costs in seconds that a task could take."""
+    given = figure_4()
+    return Network(given.inputs, [replace(box, cost=box.cost * 1e-4) for box in given.boxes], given.outputs)
 
 
 def example_with_values() -> Network:

@@ -24,7 +24,7 @@ from penstock.sim.parallel import Workers
 
 #: Small enough to be quick, and fixed, so that a statement about chance either holds or does not.
 SEED = 1
-RUNS = {"9": 8, "10": 8, "11": 3, "12": 12, "plus": 3}
+RUNS = {"9": 8, "10": 8, "11": 3, "12": 12, "plus": 3, "batches": 2}
 COLUMN = {"9": "tuple_utility_loss", "10": "value_utility_loss"}
 ADMISSION = ALGORITHMS[2:]
 POLICIES = ("greedy_group", "greedy", "penstock", "exact", "max_min", "fresh", "stale", "rebuilt")
@@ -312,7 +312,8 @@ def test_rows_have_every_load_and_algorithm() -> None:
 
 @pytest.mark.parametrize("name", aurora.FIGURES)
 def test_spreads_are_in_order_and_losses_are_percentages(name: str) -> None:
-    columns = {"plus": ("utility_loss", "worst_query_utility", "build_ms")}.get(name, tuple(COLUMN.values()))
+    ours = {"plus": ("utility_loss", "worst_query_utility", "build_ms"), "batches": ("batch_length", "utility_loss")}
+    columns = ours.get(name, tuple(COLUMN.values()))
     for row in as_json(name)["rows"]:
         for column in columns:
             assert list(row[column]) == ["mean", "min", "max"]
@@ -387,3 +388,10 @@ def test_an_irregular_network_has_so_many_boxes_and_shares_as_asked(boxes: int, 
     assert bool(split) == (sharing > 0.0 and boxes > 10)
     if boxes == 1000:
         assert {box.op for box in network.boxes} == {"filter", "map", "union"}
+
+
+def test_spark_s_planner_follows_a_load_that_rises_and_falls() -> None:
+    found = figure("batches")
+    assert [one.claim for one in found.claims if not one.holds] == []
+    worse = [row | {"drops": {"max": 1}, "batch_length": {"mean": 1.1}} for row in found.rows]
+    assert [one.holds for one in aurora_claims.figure_batches(worse)] == [False, True, False]

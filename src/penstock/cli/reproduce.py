@@ -181,7 +181,7 @@ def reproduce_aurora(
     out: options.Out = None,
     json_file: options.Json = None,
 ) -> None:
-    """Load shedding in Aurora (Tatbul et al., VLDB 2003): figures 9 to 12, and road maps beyond the paper (plus)."""
+    """Load shedding in Aurora (Tatbul et al., VLDB 2003): figures 9 to 12; ours are plus and batches."""
     given = {"figure": figure, "runs": runs, "seed": seed}
     _reproduce(_AURORA, given, _Outputs(jobs, out, json_file))
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from penstock.sim import parallel
+from penstock.sim.aurora import batches
 from penstock.sim.aurora import claims as aurora_claims
 from penstock.sim.aurora.networks import FILTER_COST, HIGHEST_CONSTANT, LEVELS, UNION_COST
 from penstock.sim.aurora.runs import (
@@ -85,6 +86,33 @@ def figure_plus(effort: Effort) -> Figure:
     return Figure("aurora", "plus", parameters, rows, aurora_claims.figure_plus(by_sharing))
 
 
+def figure_batches(effort: Effort) -> Figure:
+    """Networks in micro-batches whose load rises and falls, with the planner that runs them on Spark."""
+    found = [turn for run in effort.each(partial(batches.turns, seed=effort.seed)) for turn in run]
+    rows: list[Row] = [
+        {
+            "turn": number,
+            "load": load,
+            "algorithm": kind,
+            "batch_length": spread(one.length for one in own),
+            "utility_loss": spread(one.loss for one in own),
+            "drops": spread(one.drops for one in own),
+        }
+        for number, load in enumerate(batches.LOADS)
+        for kind in batches.KINDS
+        if (own := [one for one in found if (one.number, one.kind) == (number, kind)])
+    ]
+    parameters = {
+        "runs": effort.runs,
+        "seed": effort.seed,
+        "boxes": batches.BOXES,
+        "sharing": batches.SHARING,
+        "loads": list(batches.LOADS),
+        "batches": batches.BATCHES,
+    }
+    return Figure("aurora", "batches", parameters, rows, aurora_claims.figure_batches(rows))
+
+
 #: Every figure by the name a user gives.
 FIGURES: dict[str, Callable[[Effort], Figure]] = {
     "9": partial(_losses, "9", aurora_claims.figure_9),
@@ -92,12 +120,13 @@ FIGURES: dict[str, Callable[[Effort], Figure]] = {
     "11": figure_11,
     "12": figure_12,
     "plus": figure_plus,
+    "batches": figure_batches,
 }
 
 
 def tasks(figure: str, runs: int) -> int:
     """The number of progress steps that a figure reports."""
-    return runs * {"9": 1, "10": 1, "11": len(SKEWS), "12": len(SHARED_SKEWS), "plus": len(SHARING)}[figure]
+    return runs * {"11": len(SKEWS), "12": len(SHARED_SKEWS), "plus": len(SHARING)}.get(figure, 1)
 
 
 def _run(

@@ -78,10 +78,21 @@ def _figure_plus(canvas: Canvas, figure: Figure) -> None:
         labelled(axes, _EXCESS, label)
 
 
+def _figure_batches(canvas: Canvas, figure: Figure) -> None:
+    panels = (("batch_length", "batch length (triggers)"), ("utility_loss", "% utility loss"))
+    styles = {"random": {**_STYLE["random_ls"], "label": "road map"}, "input_uniform": _STYLE["input_uniform"]}
+    for axes, (column, label) in zip(canvas.subplots(1, len(panels)), panels, strict=True):
+        rows = [row | {"mean": row[column]["mean"]} for row in figure.rows]
+        series(axes, rows, "turn", "mean", styles)
+        axes.set_xticks(range(len(figure.parameters["loads"])), [f"{load:g}" for load in figure.parameters["loads"]])
+        labelled(axes, "load, in turn (multiples of capacity)", label)
+
+
 _PLOTS: dict[str, Draw] = {
     "9": partial(_losses, of="tuple"),
     "10": partial(_losses, of="value"),
     "11": _figure_11,
     "12": _figure_12,
     "plus": _figure_plus,
+    "batches": _figure_batches,
 }

@@ -105,7 +105,7 @@ class Stages(_Own):
         plans = Plans(FaultyStore(chance, "plans"))
         self._queries = {name: Query(name, chance, plans) for name in STAGES}
         self._plans: BoundPlans | None = None
-        self._in_doubt = False
+        self._in_doubt, self._tried = False, set[tuple[str, int]]()
         self._restart()
 
     @property
@@ -138,7 +138,8 @@ class Stages(_Own):
             self._plan(self._plans, batch)
 
     def _judging(self, plans: BoundPlans, query: Query, batch: int) -> tuple[Plan | None, bool]:
-        new = query.is_new(batch)
+        first = (query.name, batch) not in self._tried
+        self._tried.add((query.name, batch))
         try:
             plan = plans.of(query.name, batch)
         except PenstockError:
@@ -149,9 +150,7 @@ class Stages(_Own):
         bound = query.bindings.get(batch) if not self.chance.faulty else None
         if bound is not None:
             query.found(bound)
-        if new and self._in_doubt and plan.drops:
-            # An earlier attempt may have bound it, before the doubt.
-            require(bound is None or bound.bound_s < self.now_s, "no batch is bound to drops in doubt")
+        require(not (first and self._in_doubt and plan.drops), "no batch is bound to drops in doubt")
         return plan, True
 
     def _plan(self, plans: BoundPlans, batch: int) -> None:

@@ -111,10 +111,6 @@ class Query:
         for log in (self.plans, self.bindings):
             log.store.catch_up()  # type: ignore[attr-defined] # a FaultyStore
 
-    def is_new(self, batch: int) -> bool:
-        """Whether no attempt of a batch has found its binding yet."""
-        return batch not in self._bound
-
     def found(self, bound: Binding) -> None:
         """An attempt of a batch has found this binding."""
         if bound.batch in self._bound:
