@@ -98,7 +98,7 @@ class NetworkRun:
         return cls(network, planner, machine, seed)
 
     def run(self, rates: Mapping[str, float], batches: int) -> None:
-        """Run so many batches, of rows that come at these rates."""
+        """Run this many batches, with rows at these rates."""
         for _ in range(batches):
             self._batch(rates)
 

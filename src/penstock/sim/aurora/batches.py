@@ -45,7 +45,7 @@ def turns(run: int, seed: int) -> list[Turn]:
 
 
 def _scaled(network: Network) -> Network:
-    """The network with so many rows a second, of which batches get just all done."""
+    """The network at the rate that batches can just process."""
     times = ROWS_PER_S / sum(network.rates.values())
     capacity = MACHINE.pace * (1.0 - MACHINE.overhead_s / MACHINE.trigger_s)
     cost = capacity / (times * network.load())
