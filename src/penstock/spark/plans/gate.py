@@ -202,8 +202,12 @@ def _quarantined(shed: DataFrame, names: list[str], coin: Column, quarantine: Wr
         F.col(_PLAN).alias(PLAN_VERSION),
         coin.alias(COIN),
     ).withColumn(PART, (F.col(COIN) % F.lit(PARTS)).cast("int"))
-    # Each part in a separate partition; Spark's hash would put both parts into the same one.
-    return marked.repartitionById(PARTS, F.col(PART)).mapInArrow(quarantine, schema)
+    return in_parts(marked).mapInArrow(quarantine, schema)
+
+
+def in_parts(marked: DataFrame) -> DataFrame:
+    """The rows of each part in a separate partition; Spark's hash would put both parts into the same one."""
+    return marked.repartitionById(PARTS, F.col(PART))
 
 
 def _by_age(threshold: Column, arrival_s: Column | None) -> Column:
