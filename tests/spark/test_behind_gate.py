@@ -31,7 +31,7 @@ ROWS = "id bigint, user bigint, arrival timestamp, partition int"
 
 def guard(folder: Path, **settings: Any) -> ps.Guard:
     own = ps.Guard(ps.Throughput(1000), checkpoint=folder, **settings)
-    plan = Plan(0, "by hand", time.time() + 600.0, 4, gates=(KeepTable(SOURCE, (SHARE,), ("over capacity",)),))
+    plan = Plan(0, "by hand", time.time() + 25.0, 4, gates=(KeepTable(SOURCE, (SHARE,), ("over capacity",)),))
     assert own.plans().add(0, plan)
     return own
 

@@ -29,7 +29,7 @@ HALF = KeepTable(SOURCE, keep=(0.5,), reasons=("half",))
 
 def guard(folder: Path, **settings: Any) -> ps.Guard:
     own = ps.Guard(ps.Throughput(1000), checkpoint=folder, row="id", **settings)
-    assert own.plans().add(0, Plan(0, "by hand", time.time() + 600.0, 4, gates=(HALF,)))
+    assert own.plans().add(0, Plan(0, "by hand", time.time() + 25.0, 4, gates=(HALF,)))
     return own
 
 
