@@ -25,7 +25,6 @@ class Kernel:
     """
 
     def __init__(self) -> None:
-        """Start at time 0 with nothing scheduled."""
         self.now_s = 0.0
         self._heap: list[tuple[float, int, int, Action]] = []
         self._order = count()

@@ -24,7 +24,6 @@ class Workers:
     """
 
     def __init__(self, jobs: int) -> None:
-        """Start nothing yet."""
         self.jobs = jobs
         # Fresh processes, not forks: the parent may have threads.
         context = multiprocessing.get_context("spawn")
