@@ -1,4 +1,4 @@
-"""The driver of a loop on virtual time: logs in memory, and batches bound to what was found in them."""
+"""The driver of a loop on virtual time: logs in memory, and batches bound to the plans found in them."""
 
 from __future__ import annotations
 
