@@ -37,7 +37,9 @@ def test_what_piled_up_before_the_first_plan_is_worked_off_soon() -> None:
     run(queries, 60.0, late=True)
     for query in queries:
         assert max(wait_s for _, _, wait_s in query.done) > 3.0 * TARGET_S
-        assert max(wait_s for end_s, _, wait_s in query.done if end_s > 35.0) <= TARGET_S
+        later = [wait_s for end_s, _, wait_s in query.done if end_s > 35.0]
+        assert sum(later) / len(later) <= 0.75 * TARGET_S
+        assert max(later) <= 1.25 * TARGET_S, "of a single batch, with plans that are late"
 
 
 def test_sources_that_bring_more_for_their_work_lift_everybody() -> None:

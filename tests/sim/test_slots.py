@@ -72,15 +72,15 @@ SCENARIOS = [
     Scenario("plans one batch late", late=True, sic=0.42),
     Scenario("four times as much, plans late", changed(level=steady(2.0)), late=True, after_s=100.0, sic=0.2),
     Scenario("nothing measured", changed(measured=False), sic=0.43),
-    Scenario("nothing measured, plans late", changed(measured=False), late=True, highest_s=2.4, sic=0.4),
+    Scenario("nothing measured, plans late", changed(measured=False), late=True, highest_s=2.7, sic=0.4),
     Scenario("one query not measured", one_unmeasured, sic=0.43),
-    Scenario("a slot lost for 50 s", slots=between(50, 100, 1.0, 2.0), highest_s=3.2, sic=0.33),
+    Scenario("a slot lost for 50 s", slots=between(50, 100, 1.0, 2.0), highest_s=4.0, sic=0.33),
     Scenario("a slot lost for 50 s, plans late", slots=between(50, 100, 1.0, 2.0), late=True, highest_s=8.0, sic=0.3),
-    Scenario("all rows twice as dear for 50 s", changed(price=between(50, 100, 2.0)), highest_s=2.7, sic=0.31),
+    Scenario("all rows twice as dear for 50 s", changed(price=between(50, 100, 2.0)), highest_s=2.85, sic=0.31),
     Scenario("overheads that vary by 80 percent", changed(noise=0.8), sic=0.41),
     Scenario("overheads that vary, plans late", changed(noise=0.8), late=True, highest_s=2.25, sic=0.38),
     Scenario("overheads from 0.1 to 1.2 s", overheads_differ, sic=0.33),
-    Scenario("overheads of 1 s", changed(overhead_s=1.0), sic=0.3),
+    Scenario("overheads of 1 s", changed(overhead_s=1.0), highest_s=2.05, sic=0.3),
     Scenario("a cold start of 8 s", changed(cold_s=8.0), after_s=50.0, sic=0.42),
     Scenario("a cold start of 8 s, plans late", changed(cold_s=8.0), late=True, after_s=100.0, sic=0.4),
     Scenario("one query begins, one ends", one_begins_and_one_ends, highest_s=2.5, sic=0.45),
@@ -98,13 +98,41 @@ def windows_s(query: Query, after_s: float) -> list[float]:
     return [float(np.mean(waits_s)) for waits_s in found.values()]
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.what)
-def test_queries_that_share_slots_hold_the_target_with_equal_shares(scenario: Scenario) -> None:
+def ran(scenario: Scenario, seed: int = 0) -> list[Query]:
     queries = scenario.queries()
     for query in queries:
-        query.noise = max(query.noise, 0.1)
+        query.noise, query.seed = max(query.noise, 0.1), seed
     run(queries, END_S, capacity=scenario.slots, late=scenario.late)
+    return queries
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.what)
+def test_queries_that_share_slots_hold_the_target_with_equal_shares(scenario: Scenario) -> None:
+    queries = ran(scenario)
     shares = [sic(query, scenario.after_s) for query in queries]
     assert max(one for query in queries for one in windows_s(query, scenario.after_s)) <= scenario.highest_s
     assert min(shares) >= scenario.sic
     assert jain(shares) >= 0.995
+
+
+@pytest.mark.parametrize(
+    ("what", "above", "poorest"),
+    [
+        ("a slot lost for 50 s", 0.118, 0.347),
+        ("all rows twice as dear for 50 s", 0.076, 0.326),
+        ("a cold start of 8 s", 0.0, 0.426),
+        ("one query begins, one ends", 0.024, 0.465),
+    ],
+)
+def test_changes_are_held_no_worse_than_by_the_model_of_each_planner_alone(
+    what: str, above: float, poorest: float
+) -> None:
+    """Means over three seeds; the limits are the results of the planner before the capacity model was shared.
+
+    A single seed says little: its highest window varies by half a second.
+    """
+    scenario = next(one for one in SCENARIOS if one.what == what)
+    runs = [ran(scenario, seed) for seed in (6, 7, 8)]
+    late = [one > TARGET_S for queries in runs for query in queries for one in windows_s(query, scenario.after_s)]
+    assert np.mean(late) <= above + 0.005
+    assert np.mean([min(sic(query, scenario.after_s) for query in queries) for queries in runs]) >= poorest - 0.01

@@ -32,14 +32,15 @@ from penstock.messages.codec import Count, Flag, Number
 
 #: The step of the budget towards its goal.
 GAIN = 0.5
-#: The decay of the observed capacity per second, because machines may get slower.
-FORGET_PER_S = 0.003
+#: The decay of the observed capacity per second, because machines may get slower: usually, and while rows wait too long
+#: despite shedding.
+FORGET_PER_S, FORGET_MISSED_PER_S = 0.003, 0.015
 #: While waits are short more is tried, up to this share of the work done, because machines may get faster.
 TRY_SHARE = 0.05
 #: For a few cycles it may be this share of that, so that waiting rows are processed.
 DRAIN_SHARE = 0.5
-#: The learning rate of the overshoot of plans, and its limit.
-OVER_GAIN, LEAST_OVER, MOST_OVER = 0.1, 0.5, 2.0
+#: The learning rate of the overshoot of plans, its limits, and the least that counts while waits are short.
+OVER_GAIN, LEAST_OVER, MOST_OVER, LEAST_USED = 0.1, 0.5, 2.0, 0.95
 #: The tolerance of the goal, because steps of half the way never reach it.
 NEARLY = 1.1
 #: A slow start is over after this many cycles.
@@ -57,8 +58,8 @@ class WorkBudget(Learned):
     >>> round(budget.per_s, 3), round(budget.now_per_s, 3)  # twice the wait aimed at: half of the budget, for now
     (1.8, 0.9)
     >>> budget.follow(5.0, wait_s=0.9, cycle_s=0.9, done_per_s=1.2, comes_per_s=3.0, pace_per_s=1.8)
-    >>> round(budget.per_s, 3)  # half the wait aimed at, 0.6 below capacity: 0.3 below will do, and half way there
-    1.65
+    >>> round(budget.per_s, 3)  # half the wait aimed at, 0.6 below capacity, less done than planned: 0.25 below will do
+    1.676
     """
 
     _capacity: Number
@@ -131,7 +132,9 @@ class WorkBudget(Learned):
             queries: The number that share the slots; 1 if their paces already include the work of others.
             in_vain: Whether shedding shortens no wait enough.
         """
-        remembered = self._capacity * (1.0 - FORGET_PER_S) ** max(now_s - self.seen_s, 0.0)
+        missed = self.per_s is not None and wait_s * AIM > self._aim_s
+        forget = FORGET_MISSED_PER_S if missed else FORGET_PER_S
+        remembered = self._capacity * (1.0 - forget) ** max(now_s - self.seen_s, 0.0)
         self._capacity, self.seen_s = max(remembered, done_per_s, pace_per_s), now_s
         self.in_vain = in_vain
         if in_vain:
@@ -157,7 +160,7 @@ class WorkBudget(Learned):
             planned = self.now_per_s or done_per_s
             if planned > 0.0:
                 self._over += OVER_GAIN * (min(max(done_per_s / planned, LEAST_OVER), MOST_OVER) - self._over)
-            wanted /= max(self._over, 1.0)
+            wanted /= max(self._over, LEAST_USED if ratio < 1.0 else 1.0)
             self.per_s, self._moved_s = self.per_s + GAIN * (wanted - self.per_s), now_s
             self._low = self._low + 1 if self.per_s <= NEARLY * LEAST_SHARE * self._capacity else 0
         if self.per_s >= comes_per_s and wait_s <= self._aim_s:
