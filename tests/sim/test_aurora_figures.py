@@ -17,8 +17,8 @@ from penstock.core.network.drops import Skeleton
 from penstock.sim.aurora import claims as aurora_claims
 from penstock.sim.aurora import figures as aurora
 from penstock.sim.aurora import plots as aurora_plots
-from penstock.sim.aurora.networks import irregular, low_utilities
-from penstock.sim.aurora.runs import ALGORITHMS, Fare, PlusRun, measured, plus_run, random_network, shared_network
+from penstock.sim.aurora.networks import irregular, low_utilities, shared, trees
+from penstock.sim.aurora.runs import ALGORITHMS, Fare, PlusRun, measured, plus_run
 from penstock.sim.figure import Claim, Figure, Row, to_json
 from penstock.sim.parallel import Workers
 
@@ -48,6 +48,10 @@ def as_json(name: str) -> Row:
     return json.loads(to_json([figure(name)], {"cores": 2}), parse_constant=no_constant)
 
 
+def rng(run: int) -> np.random.Generator:
+    return np.random.default_rng([SEED, run])
+
+
 def losses(name: str, algorithm: str) -> list[float]:
     return [row[COLUMN[name]]["mean"] for row in figure(name).rows if row["algorithm"] == algorithm]
 
@@ -70,26 +74,26 @@ def holds(name: str, words: str) -> bool:
 
 @pytest.mark.parametrize("skew", [0.0, 1.0])
 def test_every_algorithm_sheds_what_it_must_and_hardly_more(skew: float) -> None:
-    for network in (random_network(0, SEED, skew), shared_network(0, SEED, skew)):
+    for network in (trees(rng(0), skew), shared(rng(0), skew)):
         found = measured(network, aurora.EXCESS, ALGORITHMS, seed=0)
-        assert {load for load, _ in found.losses} == set(aurora.EXCESS)
-        for (_, algorithm), loss in found.losses.items():
+        assert {load for load, _ in found} == set(aurora.EXCESS)
+        for (_, algorithm), loss in found.items():
             least = 0.97 if algorithm.endswith("_ls") else 1.0 - 1e-9
             assert least <= loss.load <= 1.0 + 1e-9, algorithm
 
 
 def test_networks_are_those_of_the_paper() -> None:
-    network = random_network(3, SEED, 0.0).network
+    network = trees(rng(3)).network
     filters = [box for box in network.boxes if box.op == "filter"]
     assert (len(network.outputs), len(network.boxes), len(filters), len(network.inputs)) == (5, 47, 34, 18)
     assert {box.op for box in network.boxes} == {"filter", "union"}
     assert all(len(network.out_of[box.name]) == 1 for box in network.boxes)  # no sharing
-    network = shared_network(3, SEED, 0.0).network
+    network = shared(rng(3)).network
     assert (len(network.outputs), len(network.inputs), len(network.out_of["common"])) == (20, 1, 20)
 
 
 def test_runs_differ_in_network_and_skew_changes_utilities_alone() -> None:
-    one, other, skewed = random_network(0, SEED, 0.0), random_network(1, SEED, 0.0), random_network(0, SEED, 1.0)
+    one, other, skewed = trees(rng(0)), trees(rng(1)), trees(rng(0), 1.0)
     assert one.above != other.above
     assert one.above == skewed.above
     assert [box.sources for box in one.network.boxes] == [box.sources for box in skewed.network.boxes]
@@ -342,7 +346,7 @@ def test_one_run_is_enough_for_a_figure_and_the_same_seed_gives_the_same(name: s
 def test_the_number_of_processes_does_not_change_the_results() -> None:
     effort = aurora.Effort(runs=9, seed=SEED)
     with Workers(2) as workers:
-        assert untimed(aurora.figure_12(effort)) == untimed(aurora.figure_12(replace(effort, workers=workers)))
+        assert untimed(aurora.FIGURES["12"](effort)) == untimed(aurora.FIGURES["12"](replace(effort, workers=workers)))
 
 
 @pytest.mark.parametrize("name", aurora.FIGURES)

@@ -16,7 +16,6 @@ import pytest
 from penstock.sim.figure import Claim, Figure, Row, to_json
 from penstock.sim.osg import claims as osg_claims
 from penstock.sim.osg import figures as osg
-from penstock.sim.osg import measures as osg_measures
 from penstock.sim.osg import plots as osg_plots
 from penstock.sim.osg.runs import ALGORITHMS
 from penstock.sim.osg.streams import MENTION, REACH, Application, KeyedStream, costs_by_key, recorded, synthetic
@@ -396,7 +395,7 @@ def test_claims_of_figure_11_hold_or_fall_with_the_runs() -> None:
     osg_ms = robin.copy()
     osg_ms[10_600:] = 50.0
     osg_ms[half:30_000] = 60.0
-    reached = [osg_measures.Reached(printed=(10_700, 30_000), first_check=(10_000, None))]
+    reached = [osg_claims.Reached(printed=(10_700, 30_000), first_check=(10_000, None))]
     claims = osg_claims.figure_11({"round_robin": robin, "osg": osg_ms}, reached, half)
     told = {one.claim.split(" (")[0]: one for one in claims}
     assert told["OSG and Round-Robin give the same results until OSG reaches RUN"].holds

@@ -71,7 +71,7 @@ def test_balanced_is_as_good_as_each_paper_on_its_own_measure(scenario: str) -> 
 
 
 def test_auroras_plans_fit_the_capacity() -> None:
-    network = plus_runs.aurora_runs.random_network(2, 0, 0.0)
+    network = plus_runs.trees(np.random.default_rng([0, 2]))
     paths = plus_runs.Paths.of(network)
     capacity = network.run(1.0).load
     for excess in plus_runs.AURORA_EXCESS:

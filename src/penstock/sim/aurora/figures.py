@@ -7,22 +7,15 @@ sentences about that figure (`claims`).
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
+
+import numpy as np
 
 from penstock.sim import parallel
 from penstock.sim.aurora import batches
 from penstock.sim.aurora import claims as aurora_claims
-from penstock.sim.aurora.networks import FILTER_COST, HIGHEST_CONSTANT, LEVELS, UNION_COST
-from penstock.sim.aurora.runs import (
-    ALGORITHMS,
-    DRIFTED,
-    POLICIES,
-    Measured,
-    PlusRun,
-    measured,
-    plus_run,
-    random_network,
-    shared_network,
-)
+from penstock.sim.aurora.networks import FILTER_COST, HIGHEST_CONSTANT, LEVELS, UNION_COST, shared, trees
+from penstock.sim.aurora.runs import ALGORITHMS, DRIFTED, POLICIES, Losses, PlusRun, measured, plus_run
 from penstock.sim.aurora.value_network import ValueNetwork
 from penstock.sim.figure import Claim, Figure, Row, spread
 
@@ -47,31 +40,87 @@ class Effort(parallel.Effort):
     runs: int = 40
 
 
-def _losses(figure: str, claims: Callable[[list[Row]], list[Claim]], effort: Effort) -> Figure:
-    """Loss of tuple utility (figure 9) and of value utility (figure 10) against the excess load."""
-    rows = _rows(_run(effort, random_network, 0.0, EXCESS, ALGORITHMS), EXCESS, ALGORITHMS)
-    return Figure("aurora", figure, _parameters(effort), rows, claims(rows))
+class _Sweep(NamedTuple):
+    """A figure of the paper: its claims, and the networks, loads and skews of utilities that it is made of."""
+
+    claims: Callable[[list[Row]], list[Claim]]
+    make: Callable[[np.random.Generator, float], ValueNetwork] = trees
+    algorithms: tuple[str, ...] = ALGORITHMS
+    excesses: tuple[float, ...] = EXCESS
+    skews: tuple[float, ...] = (0.0,)
+    ratio: tuple[str, str] | None = None  #: a column whose mean is compared with that of an algorithm
+
+    def run(self, number: int, *, seed: int, skew: float) -> Losses:
+        """The losses on one network; skew changes its utilities and nothing else."""
+        network = self.make(np.random.default_rng([seed, number]), skew)
+        return measured(network, self.excesses, self.algorithms, number)
 
 
-def figure_11(effort: Effort) -> Figure:
-    """How much more value utility random drops lose than drops by value, against the skew of utilities."""
-    rows = []
-    for skew in SKEWS:
-        runs = _run(effort, random_network, skew, SKEW_EXCESS, ("random_ls", "semantic_ls"))
-        rows += _rows(runs, SKEW_EXCESS, ("random_ls", "semantic_ls"), skew=skew)
-    _ratios(rows, "value_utility_loss", over="semantic_ls")
-    return Figure("aurora", "11", _parameters(effort, skews=SKEWS), rows, aurora_claims.figure_11(rows))
+#: Losses of tuple and of value utility against the excess load. Then how much more random drops lose than drops by
+#: value, against the skew of utilities; and Input-Uniform than random drops, where 20 queries share an operator.
+_SWEEPS = {
+    "9": _Sweep(aurora_claims.figure_9),
+    "10": _Sweep(aurora_claims.figure_10),
+    "11": _Sweep(
+        aurora_claims.figure_11,
+        algorithms=("random_ls", "semantic_ls"),
+        excesses=SKEW_EXCESS,
+        skews=SKEWS,
+        ratio=("value_utility_loss", "semantic_ls"),
+    ),
+    "12": _Sweep(
+        aurora_claims.figure_12,
+        make=shared,
+        algorithms=("random_ls", "input_uniform"),
+        excesses=SHARED_EXCESS,
+        skews=SHARED_SKEWS,
+        ratio=("tuple_utility_loss", "random_ls"),
+    ),
+}
 
 
-def figure_12(effort: Effort) -> Figure:
-    """How much more tuple utility Input-Uniform loses than random drops where 20 queries share an operator."""
-    rows = []
-    for skew in SHARED_SKEWS:
-        runs = _run(effort, shared_network, skew, SHARED_EXCESS, ("random_ls", "input_uniform"))
-        rows += _rows(runs, SHARED_EXCESS, ("random_ls", "input_uniform"), skew=skew)
-    _ratios(rows, "tuple_utility_loss", over="random_ls")
-    parameters = _parameters(effort, skews=SHARED_SKEWS, excess=SHARED_EXCESS, shape=(20, 21, 21, 1))
-    return Figure("aurora", "12", parameters, rows, aurora_claims.figure_12(rows))
+def _swept(figure: str, effort: Effort) -> Figure:
+    sweep = _SWEEPS[figure]
+    rows: list[Row] = []
+    for skew in sweep.skews:
+        runs = effort.each(partial(sweep.run, seed=effort.seed, skew=skew))
+        rows += [
+            {
+                **({"skew": skew} if sweep.ratio else {}),
+                "excess_load": excess,
+                "algorithm": algorithm,
+                "tuple_utility_loss": spread(one[excess, algorithm].tuples for one in runs),
+                "value_utility_loss": spread(one[excess, algorithm].values for one in runs),
+            }
+            for excess in sweep.excesses
+            for algorithm in sweep.algorithms
+        ]
+    if sweep.ratio:
+        _ratios(rows, *sweep.ratio)
+    network = sweep.make(np.random.default_rng(effort.seed), 0.0)
+    parameters = {
+        "runs": effort.runs,
+        "seed": effort.seed,
+        "queries": len(network.network.outputs),
+        "boxes": len(network.network.boxes),
+        "filters": len(network.above),
+        "inputs": len(network.network.inputs),
+        "excess_load": list(EXCESS if sweep.make is trees else sweep.excesses),
+        "skew": list(sweep.skews),
+        "filter_cost": FILTER_COST,
+        "union_cost": UNION_COST,
+        "filter_constants_below": HIGHEST_CONSTANT,
+        "utility_levels": LEVELS,
+    }
+    return Figure("aurora", figure, parameters, rows, sweep.claims(rows))
+
+
+def _ratios(rows: list[Row], column: str, over: str) -> None:
+    """Add to each row its loss relative to the mean loss of an algorithm; null if that one lost nothing."""
+    base = {(row["skew"], row["excess_load"]): row[column]["mean"] for row in rows if row["algorithm"] == over}
+    for row in rows:
+        lost = base[row["skew"], row["excess_load"]]
+        row["loss_ratio"] = row[column]["mean"] / lost if lost > 0.0 else None
 
 
 def figure_plus(effort: Effort) -> Figure:
@@ -115,10 +164,7 @@ def figure_batches(effort: Effort) -> Figure:
 
 #: Every figure by the name a user gives.
 FIGURES: dict[str, Callable[[Effort], Figure]] = {
-    "9": partial(_losses, "9", aurora_claims.figure_9),
-    "10": partial(_losses, "10", aurora_claims.figure_10),
-    "11": figure_11,
-    "12": figure_12,
+    **{name: partial(_swept, name) for name in _SWEEPS},
     "plus": figure_plus,
     "batches": figure_batches,
 }
@@ -126,50 +172,7 @@ FIGURES: dict[str, Callable[[Effort], Figure]] = {
 
 def tasks(figure: str, runs: int) -> int:
     """The number of progress steps that a figure reports."""
-    return runs * {"11": len(SKEWS), "12": len(SHARED_SKEWS), "plus": len(SHARING)}.get(figure, 1)
-
-
-def _run(
-    effort: Effort,
-    make: Callable[[int, int, float], ValueNetwork],
-    skew: float,
-    excesses: tuple[float, ...],
-    algorithms: tuple[str, ...],
-) -> list[Measured]:
-    return effort.each(partial(_on, make, effort.seed, skew, excesses, algorithms))
-
-
-def _on(
-    make: Callable[[int, int, float], ValueNetwork],
-    seed: int,
-    skew: float,
-    excesses: tuple[float, ...],
-    algorithms: tuple[str, ...],
-    run: int,
-) -> Measured:
-    return measured(make(run, seed, skew), excesses, algorithms, run)
-
-
-def _rows(runs: list[Measured], excesses: tuple[float, ...], algorithms: tuple[str, ...], **also: float) -> list[Row]:
-    return [
-        {
-            **also,
-            "excess_load": excess,
-            "algorithm": algorithm,
-            "tuple_utility_loss": spread(one.losses[excess, algorithm].tuples for one in runs),
-            "value_utility_loss": spread(one.losses[excess, algorithm].values for one in runs),
-        }
-        for excess in excesses
-        for algorithm in algorithms
-    ]
-
-
-def _ratios(rows: list[Row], column: str, over: str) -> None:
-    """Add to each row its loss relative to the mean loss of an algorithm; null if that one lost nothing."""
-    base = {(row["skew"], row["excess_load"]): row[column]["mean"] for row in rows if row["algorithm"] == over}
-    for row in rows:
-        lost = base[row["skew"], row["excess_load"]]
-        row["loss_ratio"] = row[column]["mean"] / lost if lost > 0.0 else None
+    return runs * (len(_SWEEPS[figure].skews) if figure in _SWEEPS else {"plus": len(SHARING), "batches": 1}[figure])
 
 
 def _plus_row(runs: list[PlusRun], sharing: float, excess: float, policy: str) -> Row:
@@ -181,28 +184,4 @@ def _plus_row(runs: list[PlusRun], sharing: float, excess: float, policy: str) -
         "utility_loss": spread(one.fares[excess, policy].loss for one in runs),
         "worst_query_utility": spread(one.fares[excess, policy].worst for one in runs),
         "build_ms": spread(one.build_ms[policy] for one in runs),
-    }
-
-
-def _parameters(
-    effort: Effort,
-    *,
-    skews: tuple[float, ...] = (0.0,),
-    excess: tuple[float, ...] = EXCESS,
-    shape: tuple[int, int, int, int] = (5, 47, 34, 18),
-) -> Row:
-    queries, boxes, filters, inputs = shape
-    return {
-        "runs": effort.runs,
-        "seed": effort.seed,
-        "queries": queries,
-        "boxes": boxes,
-        "filters": filters,
-        "inputs": inputs,
-        "excess_load": list(excess),
-        "skew": list(skews),
-        "filter_cost": FILTER_COST,
-        "union_cost": UNION_COST,
-        "filter_constants_below": HIGHEST_CONSTANT,
-        "utility_levels": LEVELS,
     }

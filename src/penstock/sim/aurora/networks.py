@@ -1,7 +1,5 @@
 """Random query networks: those of the Aurora paper, sections 5.2 and 6.4, and irregular ones."""
 
-from dataclasses import dataclass, field
-
 import numpy as np
 
 from penstock.core.network.model import Box, Input, Network, Output
@@ -14,6 +12,8 @@ FILTER_COST, UNION_COST = 10.0, 5.0
 HIGHEST_CONSTANT = 50
 #: A utility is one of 0.1, 0.2 ... 1.0.
 LEVELS = 10
+#: Queries without sharing, as in the paper; and those that share an operator.
+_QUERIES, _INPUTS, _FILTERS, _SHARING = 5, 18, 34, 20
 #: Irregular queries: boxes behind the union, the share of maps among them, and the fewest boxes a query can have.
 _TAIL, _MAPS, _LEAST_QUERY = 6, 0.2, 4
 #: Replaced by the graph that follows from the values; a network needs one.
@@ -28,37 +28,48 @@ def low_utilities(rng: np.random.Generator, outputs: int, skew: float) -> dict[s
     return {f"O{number}": float(utility) for number, utility in enumerate(drawn)}
 
 
-def trees(
-    rng: np.random.Generator, *, queries: int = 5, inputs: int = 18, filters: int = 34, skew: float = 0.0
-) -> ValueNetwork:
+def trees(rng: np.random.Generator, skew: float = 0.0) -> ValueNetwork:
     """Queries without sharing: each a tree of unions over two inputs or more, with filters anywhere in it.
 
     >>> made = trees(np.random.default_rng(0))
     >>> len(made.network.inputs), len(made.network.boxes), len(made.above)
     (18, 47, 34)
     """
-    sizes = rng.multinomial(inputs - 2 * queries, [1.0 / queries] * queries) + 2
-    making = _Making(rng, _spread(rng, filters, inputs + inputs - queries))
-    outputs = []
+    sizes = rng.multinomial(_INPUTS - 2 * _QUERIES, [1.0 / _QUERIES] * _QUERIES) + 2
+    streams_in_all = _INPUTS + _INPUTS - _QUERIES
+    filters = np.bincount(rng.integers(streams_in_all, size=_FILTERS), minlength=streams_in_all).tolist()
+    inputs, boxes, above, outputs = list[Input](), list[Box](), dict[str, float](), list[Output]()
+
+    def filtered(source: str) -> str:
+        """The stream behind the filters that were drawn for it."""
+        for _ in range(filters.pop()):
+            name = f"f{len(above)}"
+            boxes.append(Box(name, "filter", (source,), FILTER_COST))
+            above[name] = float(rng.integers(HIGHEST_CONSTANT))
+            source = name
+        return source
+
     for query, size in enumerate(sizes.tolist()):
-        streams = [making.stream() for _ in range(size)]
+        streams = []
+        for _ in range(size):
+            inputs.append(Input(f"I{len(inputs)}", 1.0))
+            streams.append(filtered(inputs[-1].name))
         while len(streams) > 1:
             left, right = sorted(rng.choice(len(streams), 2, replace=False).tolist())
-            joined = making.union(streams.pop(right), streams.pop(left))
-            streams.append(joined)
+            boxes.append(Box(f"u{len(boxes)}", "union", (streams.pop(right), streams.pop(left)), UNION_COST))
+            streams.append(filtered(boxes[-1].name))
         outputs.append(Output(f"O{query}", streams[0], _SOME))
-    network = Network(making.inputs, making.boxes, outputs)
-    return ValueNetwork(network, making.above, low_utilities(rng, queries, skew))
+    return ValueNetwork(Network(inputs, boxes, outputs), above, low_utilities(rng, _QUERIES, skew))
 
 
-def shared(rng: np.random.Generator, *, queries: int = 20, skew: float = 0.0) -> ValueNetwork:
+def shared(rng: np.random.Generator, skew: float = 0.0) -> ValueNetwork:
     """Identical queries on one input and one common operator, each with its own filter behind it."""
     boxes = [Box("common", "filter", ("I0",), FILTER_COST)]
-    boxes += [Box(f"own{query}", "filter", ("common",), FILTER_COST) for query in range(queries)]
-    outputs = [Output(f"O{query}", f"own{query}", _SOME) for query in range(queries)]
-    above = {"common": 0.0} | {f"own{query}": 10.0 for query in range(queries)}
+    boxes += [Box(f"own{query}", "filter", ("common",), FILTER_COST) for query in range(_SHARING)]
+    outputs = [Output(f"O{query}", f"own{query}", _SOME) for query in range(_SHARING)]
+    above = {"common": 0.0} | {f"own{query}": 10.0 for query in range(_SHARING)}
     network = Network([Input("I0", 1.0)], boxes, outputs)
-    return ValueNetwork(network, above, low_utilities(rng, queries, skew), bend=75.0)
+    return ValueNetwork(network, above, low_utilities(rng, _SHARING, skew), bend=75.0)
 
 
 def irregular(rng: np.random.Generator, *, boxes: int = 100, sharing: float = 0.0) -> Network:
@@ -101,37 +112,3 @@ def irregular(rng: np.random.Generator, *, boxes: int = 100, sharing: float = 0.
         utility = 1.0 - (1.0 - bend / 100.0) * float(rng.uniform(0.1, 1.0))
         outputs.append(Output(f"O{len(outputs)}", last, LossTolerance([(100, 1.0), (bend, utility), (0, 0.0)])))
     return Network(inputs, made, outputs)
-
-
-def _spread(rng: np.random.Generator, count: int, slots: int) -> list[int]:
-    """Distribute filters over the streams that can have some."""
-    return [int(one) for one in np.bincount(rng.integers(slots, size=count), minlength=slots)]
-
-
-@dataclass
-class _Making:
-    """Inputs and boxes as they are put together; each new stream gets the filters that were drawn for it."""
-
-    rng: np.random.Generator
-    filters: list[int]
-    inputs: list[Input] = field(default_factory=list)
-    boxes: list[Box] = field(default_factory=list)
-    above: dict[str, float] = field(default_factory=dict)
-
-    def stream(self) -> str:
-        """A new input with its filters."""
-        self.inputs.append(Input(f"I{len(self.inputs)}", 1.0))
-        return self._filtered(self.inputs[-1].name)
-
-    def union(self, left: str, right: str) -> str:
-        """The union of two streams, with its filters."""
-        self.boxes.append(Box(f"u{len(self.boxes)}", "union", (left, right), UNION_COST))
-        return self._filtered(self.boxes[-1].name)
-
-    def _filtered(self, source: str) -> str:
-        for _ in range(self.filters.pop()):
-            name = f"f{len(self.above)}"
-            self.boxes.append(Box(name, "filter", (source,), FILTER_COST))
-            self.above[name] = float(self.rng.integers(HIGHEST_CONSTANT))
-            source = name
-        return source

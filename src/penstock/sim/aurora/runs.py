@@ -14,11 +14,11 @@ import numpy as np
 from penstock.core.network import roadmap
 from penstock.core.network.admission_control import costliest_first, evenly, one_by_one
 from penstock.core.network.drops import Skeleton
-from penstock.core.network.exact import Objective, best
+from penstock.core.network.exact import best
 from penstock.core.network.map_upkeep import Keeper
 from penstock.core.network.model import Network
 from penstock.core.network.roadmap import RoadMap
-from penstock.sim.aurora.networks import irregular, shared, trees
+from penstock.sim.aurora.networks import irregular
 from penstock.sim.aurora.value_network import ValueNetwork, Vector
 
 ALGORITHMS = ("random_ls", "semantic_ls", "input_random", "input_cost_top", "input_uniform", "input_cost_uniform")
@@ -36,24 +36,11 @@ class Loss(NamedTuple):
     load: float
 
 
-@dataclass(frozen=True)
-class Measured:
-    """Losses on one network, by excess load and algorithm."""
-
-    losses: dict[tuple[float, str], Loss]
+#: By excess load and algorithm.
+Losses = dict[tuple[float, str], Loss]
 
 
-def random_network(run: int, seed: int, skew: float) -> ValueNetwork:
-    """The network of a run: 5 queries, 47 boxes, 18 inputs. Skew changes utilities and nothing else."""
-    return trees(np.random.default_rng([seed, run]), skew=skew)
-
-
-def shared_network(run: int, seed: int, skew: float) -> ValueNetwork:
-    """The network of a run: 20 identical queries behind one operator."""
-    return shared(np.random.default_rng([seed, run]), skew=skew)
-
-
-def measured(network: ValueNetwork, excesses: tuple[float, ...], algorithms: tuple[str, ...], seed: int) -> Measured:
+def measured(network: ValueNetwork, excesses: tuple[float, ...], algorithms: tuple[str, ...], seed: int) -> Losses:
     """The loss of each algorithm at each excess load."""
     plans = _Plans(network, np.random.default_rng(seed), algorithms)
     found = {}
@@ -61,7 +48,7 @@ def measured(network: ValueNetwork, excesses: tuple[float, ...], algorithms: tup
         for algorithm in algorithms:
             losses = [plans.loss(excess, keep) for keep in plans.keeps(algorithm, excess)]
             found[excess, algorithm] = Loss(*(sum(part) / len(losses) for part in zip(*losses, strict=True)))
-    return Measured(found)
+    return found
 
 
 class _Plans:
@@ -162,7 +149,7 @@ def plus_run(run: int, seed: int, *, boxes: int, sharing: float, excesses: tuple
         for policy, made in maps.items():
             fares[excess, policy] = _fare(network, rates, _keep(made, network, rates, excess))
         started = time.perf_counter()
-        fares[excess, "exact"] = _exact(network, rates, excess, "sum")
+        fares[excess, "exact"] = _of(best(network, network.load(rates) / (1.0 + excess), rates, "sum").utilities)
         build_ms["exact"] = 1e3 * (time.perf_counter() - started)
     keeper = Keeper(roadmap.build, network)
     behind = 0.0
@@ -187,10 +174,6 @@ def _keep(made: RoadMap, network: Network, rates: Mapping[str, float], excess: f
 def _fare(network: Network, rates: Mapping[str, float], keep: Mapping[str, float]) -> Fare:
     _, delivered = Skeleton(network, rates).under(keep)
     return _of({one.name: one.loss_tolerance.utility(delivered[one.name]) for one in network.outputs})
-
-
-def _exact(network: Network, rates: Mapping[str, float], excess: float, objective: Objective) -> Fare:
-    return _of(best(network, network.load(rates) / (1.0 + excess), rates, objective).utilities)
 
 
 def _of(utilities: Mapping[str, float]) -> Fare:

@@ -19,6 +19,7 @@ from penstock.core.fairness.shedder import BalanceSicShedder
 from penstock.core.fairness.sic import STW_S
 from penstock.core.network.qos import LossTolerance
 from penstock.sim.aurora import runs as aurora_runs
+from penstock.sim.aurora.networks import trees
 from penstock.sim.aurora.value_network import VALUES, ValueNetwork
 from penstock.sim.las import runs as las_runs
 from penstock.sim.osg import runs as osg_runs
@@ -61,8 +62,8 @@ def las(run: int, seed: int) -> list[Outcome]:
 
 def aurora(run: int, seed: int) -> list[Outcome]:
     """Aurora's random networks, by the tuples and by the values that are delivered."""
-    network = aurora_runs.random_network(run, seed, 0.0)
-    theirs = aurora_runs.measured(network, AURORA_EXCESS, ("random_ls", "semantic_ls"), run).losses
+    network = trees(np.random.default_rng([seed, run]))
+    theirs = aurora_runs.measured(network, AURORA_EXCESS, ("random_ls", "semantic_ls"), run)
     paths = Paths.of(network)
     found = []
     for excess in AURORA_EXCESS:

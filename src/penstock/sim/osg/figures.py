@@ -14,7 +14,6 @@ import numpy as np
 from penstock.sim import parallel
 from penstock.sim.figure import Claim, Figure, Row, spread
 from penstock.sim.osg import claims as osg_claims
-from penstock.sim.osg import measures as osg_measures
 from penstock.sim.osg.batches import DEALT, OVERHEAD_S, completion_ms
 from penstock.sim.osg.runs import ALGORITHMS, OsgRun, Result, Setting
 from penstock.sim.osg.streams import MENTION, REACH, Application, KeyedStream, synthetic
@@ -148,7 +147,7 @@ def figure_11(effort: Effort) -> Figure:
         for window, part in enumerate(result.completion_ms.reshape(-1, WINDOW_ROWS))
     ]
     one = partial(_reached, seed=effort.seed)
-    reached = [osg_measures.Reached(*pair) for pair in effort.each(one)]
+    reached = [osg_claims.Reached(*pair) for pair in effort.each(one)]
     first = reached[0]
     parameters = {
         **_parameters(effort),
