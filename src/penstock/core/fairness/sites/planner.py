@@ -21,7 +21,7 @@ from penstock.core.fairness.max_min import Floats
 from penstock.core.fairness.service_debt import ServiceDebt
 from penstock.core.fairness.sites.capacity import GivenCapacity, LearnedCapacity, SiteCapacity
 from penstock.core.fairness.sites.shares import Demand, even_shares, fair_shares
-from penstock.messages.report import Known, Report
+from penstock.messages.report import Known
 
 Policy = Literal["balance", "random"]
 
@@ -104,6 +104,7 @@ class SitePlanner:
         self.capacity: SiteCapacity = (
             LearnedCapacity(self._inputs.fragments, busy_share) if rows_per_s is None else GivenCapacity(rows_per_s)
         )
+        self.learn = self.capacity.learn  #: from the report of a batch
         self._rates = _Rates(window_s)
         self._give: dict[str, float] = {}
         self._debt, self._spare = ServiceDebt(len(self._inputs.here)), 0.0
@@ -112,10 +113,6 @@ class SitePlanner:
     def alarms(self) -> tuple[str, ...]:
         """Alarms, one line each."""
         return self.capacity.alarms
-
-    def learn(self, report: Report) -> None:
-        """Learn from the times of a batch."""
-        self.capacity.learn(report)
 
     def waiting(self, rows: Mapping[str, int]) -> Shares:
         """Keep all of a batch whose rows have waited for an unknown time: they may not be too many."""
