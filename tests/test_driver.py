@@ -11,13 +11,12 @@ from penstock.core.loop.leases import LEASE_S
 from penstock.core.loop.machine import Loop
 from penstock.errors import PenstockError
 from penstock.messages.plan import Drop, KeepTable, Plan
+from penstock.store.bound_plans import BoundPlans, SitePlans
 from penstock.store.driver import Driver
 from penstock.store.interface import StoreError
 from penstock.store.logs import BindingLog, PlanLog
 from penstock.store.memory import MemoryStore
 from penstock.store.retention import Keep
-from penstock.store.site_plans import SitePlans
-from penstock.store.stage_plans import BoundPlans
 
 SHEDDING = (KeepTable("source", (0.5,), ("over capacity",)),)
 

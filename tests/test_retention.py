@@ -1,33 +1,22 @@
 """How much of the past is kept."""
 
-from dataclasses import dataclass, field
-
 import pytest
 
-from penstock.messages.plan import Binding
+from penstock.messages.plan import Binding, Plan
 from penstock.store import retention
+from penstock.store.logs import BindingLog, PlanLog
+from penstock.store.memory import MemoryStore
 from penstock.store.retention import AGE_S, BATCHES, LEAST_BATCHES, NEWEST_PLANS, oldest_kept, purge_plans
 
 NOW_S = 1e9
 
 
-@dataclass
-class Entries:
-    """Entries by number, with the time each was made."""
-
-    made_s: dict[int, float] = field(default_factory=dict)
-
-    def made_before(self, time_s: float) -> int | None:
-        return max((number for number, made_s in self.made_s.items() if made_s < time_s), default=None)
-
-    def versions(self) -> list[int]:
-        return sorted(self.made_s)
-
-    def next_version(self) -> int:
-        return max(self.made_s) + 1
-
-    def purge(self, before: int) -> None:
-        self.made_s = {number: made_s for number, made_s in self.made_s.items() if number >= before}
+def bound(made_s: list[float], versions: list[int | None] | None = None) -> BindingLog:
+    """Bindings of batches from 0 on: when each was made, and to which plan."""
+    log = BindingLog(MemoryStore())
+    for batch, (time_s, version) in enumerate(zip(made_s, versions or [None] * len(made_s), strict=True)):
+        log.add(batch, Binding(batch, "query", time_s, version))
+    return log
 
 
 @pytest.mark.parametrize(
@@ -43,37 +32,23 @@ class Entries:
 def test_batches_are_kept_up_to_a_number_and_an_age_but_the_last_always(
     batches: int, every_s: float, kept: int
 ) -> None:
-    entries = Entries({number: NOW_S - every_s * (batches - 1 - number) for number in range(batches)})
+    entries = bound([NOW_S - every_s * (batches - 1 - number) for number in range(batches)])
     entries.purge(oldest_kept(entries, batches - 1, NOW_S))
-    assert len(entries.made_s) == kept
+    assert len(entries.versions()) == kept
 
 
 def test_more_can_be_kept_where_more_is_needed() -> None:
-    entries = Entries({number: NOW_S - (4_999 - number) for number in range(5_000)})
+    entries = bound([NOW_S - (4_999 - number) for number in range(5_000)])
     assert oldest_kept(entries, 4_999, NOW_S, 3_000) == 1_999
 
 
-@dataclass
-class Bound(Entries):
-    """Bindings by batch, with the version of the plan of each."""
-
-    version: dict[int, int | None] = field(default_factory=dict)
-
-    def get(self, batch: int) -> Binding | None:
-        return Binding(batch, "query", NOW_S, self.version[batch])
-
-    def oldest(self) -> Binding | None:
-        return self.get(min(self.version)) if self.version else None
-
-    def versions(self) -> list[int]:
-        return sorted(self.version)
-
-
-def plans_left(many: int, bound: list[int | None]) -> int:
+def plans_left(many: int, versions: list[int | None]) -> int:
     """The oldest plan that stays, of so many."""
-    plans = Entries(dict.fromkeys(range(many), NOW_S))
-    purge_plans(plans, Bound(version=dict(enumerate(bound))))
-    return min(plans.made_s)
+    plans = PlanLog(MemoryStore())
+    for version in range(many):
+        plans.add(version, Plan.keep_all(version, "test", NOW_S))
+    purge_plans(plans, bound([NOW_S] * len(versions), versions))
+    return plans.versions()[0]
 
 
 def test_plans_stay_that_a_binding_needs_and_the_newest() -> None:

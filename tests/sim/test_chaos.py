@@ -22,9 +22,8 @@ from penstock.sim import chaos
 from penstock.sim.chaos import BrokenPromise, Kinds, schedules
 from penstock.store import retention
 from penstock.store.binder import Binder
+from penstock.store.bound_plans import BoundPlans, SitePlans
 from penstock.store.driver import Driver
-from penstock.store.site_plans import SitePlans
-from penstock.store.stage_plans import BoundPlans
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -41,7 +41,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("penstock.core.loop.machine.PURGE_EVERY", EVERY)
     monkeypatch.setattr("penstock.store.retention.NEWEST_PLANS", 1)
     monkeypatch.setattr("penstock.store.retention.NEWEST_PLANS", 1)
-    monkeypatch.setattr("penstock.store.site_plans.ACCOUNTS", KEPT)
+    monkeypatch.setattr("penstock.store.bound_plans.ACCOUNTS", KEPT)
 
 
 @pytest.mark.usefixtures("few")

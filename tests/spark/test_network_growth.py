@@ -23,8 +23,8 @@ from penstock.core.network.model import Box
 from penstock.errors import PenstockError
 from penstock.spark import file_log
 from penstock.spark.network import feeds, streams
+from penstock.store.bound_plans import BoundPlans, DropLog
 from penstock.store.retention import NEWEST_PLANS
-from penstock.store.stage_plans import BoundPlans, DropLog
 from penstock.testing import ManualClock
 from penstock.views.network.history import History, summary
 from penstock.views.network.snapshot import Snapshot

@@ -18,8 +18,8 @@ from penstock.errors import PenstockError
 from penstock.federation.account import SiteAccount, add_up
 from penstock.spark.site.run import SiteRun
 from penstock.spark.site.streams import inputs
+from penstock.store.bound_plans import SitePlanLog
 from penstock.store.interface import StoreError
-from penstock.store.site_plans import SitePlanLog
 from penstock.web.board import Board
 
 if TYPE_CHECKING:

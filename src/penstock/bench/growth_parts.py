@@ -24,6 +24,7 @@ from penstock.core.control.planner import SOURCE
 from penstock.core.control.policies import LoadAware
 from penstock.core.control.targets import MeanQueueLatency
 from penstock.core.loop.events import BatchEnded
+from penstock.core.loop.machine import Loop
 from penstock.core.network.model import Box, Input, Network, Output
 from penstock.core.network.qos import LossTolerance
 from penstock.federation.account import AccountLog, BatchAccount, site_report
@@ -40,9 +41,9 @@ from penstock.spark.plans.places import LocalStore
 from penstock.spark.probe.meter import TaskSums
 from penstock.spark.quarantine import forwarded
 from penstock.spark.quarantine.rows import COIN, PART, PLAN_VERSION, REASON_NUMBER, Sign, Writer
+from penstock.store.bound_plans import BoundPlans, SitePlanLog, SitePlans
+from penstock.store.logs import BindingLog
 from penstock.store.report_log import ReportLog
-from penstock.store.site_plans import SitePlans
-from penstock.store.stage_plans import BoundPlans
 from penstock.views.network.history import History
 from penstock.views.network.snapshot import Snapshot
 
@@ -259,7 +260,8 @@ class Sited:
         """Keep both in this folder."""
         self._clock = clock
         self._accounts = AccountLog(folder / "account")
-        self._plans = SitePlans.below(folder, 1, Alternating(), self._accounts, clock=clock, tell=lambda _: None)
+        logs = SitePlanLog(folder / "plans"), BindingLog(folder / "bindings"), self._accounts
+        self._plans = SitePlans(*logs, Loop(Alternating(), ""), clock=clock, tell=lambda _: None)
 
     def batch(self, number: int) -> None:
         """A batch is planned and accounted for."""

@@ -175,7 +175,6 @@ class SiteAccount:
     """The accounts in a site's folder, all epochs."""
 
     def __init__(self, folder: Path) -> None:
-        """Read them."""
         path = folder / ACCOUNT
         names = (
             sorted(one.name for one in path.iterdir() if re.fullmatch(r"[0-9]{18}", one.name)) if path.is_dir() else []

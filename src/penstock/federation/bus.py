@@ -75,7 +75,6 @@ class FolderBus:
     """
 
     def __init__(self, folder: Path) -> None:
-        """Use this folder, which is made when it is needed."""
         self._folder = folder
         self._positions: dict[str, int] = {}
         self._sent: dict[str, int] = {}

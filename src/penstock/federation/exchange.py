@@ -34,7 +34,6 @@ class Outbox:
     """The unsent rows of one fragment."""
 
     def __init__(self, place: Path | Store, site: str, fragment: str, epoch: int) -> None:
-        """Keep them in a folder or a store."""
         self._store = FolderStore(place) if isinstance(place, Path) else place
         self._site, self._fragment, self._epoch = site, fragment, epoch
 
@@ -92,7 +91,6 @@ class Inbox:
     """The rows that arrived by one link, as files for Spark to read."""
 
     def __init__(self, place: Path | Store) -> None:
-        """Keep them in a folder or a store."""
         self._store = FolderStore(place) if isinstance(place, Path) else place
         self._mark = max([self._text(".mark"), *(name.removesuffix(_ROWS) for name in self.files())])
 

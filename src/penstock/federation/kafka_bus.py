@@ -28,7 +28,6 @@ class KafkaBus:
     """Channels on a broker."""
 
     def __init__(self, servers: str, prefix: str, client: Mapping[str, str]) -> None:
-        """Connect to these brokers, with a topic prefix and client options."""
         try:
             import confluent_kafka  # noqa: PLC0415 - sites that share a folder do without
             from confluent_kafka import admin  # noqa: PLC0415

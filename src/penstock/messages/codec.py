@@ -36,7 +36,6 @@ class FrozenMap(Mapping[K, V]):
     __slots__ = ("_items",)
 
     def __init__(self, items: Mapping[K, V] | Iterable[tuple[K, V]] = ()) -> None:
-        """Copy the items."""
         self._items = dict(items)
 
     def __getitem__(self, key: K) -> V:

@@ -39,7 +39,6 @@ class Journal:
     """
 
     def __init__(self, store: Store, name: str, most_bytes: int = MOST_BYTES) -> None:
-        """Append under this name."""
         self._store, self._name, self._most_bytes = store, name, most_bytes
         self.lost = 0  #: lines that could not be written
 

@@ -36,29 +36,42 @@ class Skipped:
     why: str
 
 
-class PlanStore(Protocol):
-    """What a plan log is, wherever it keeps its plans: put-if-absent by version, never changed."""
+class Entries(Protocol[_M]):
+    """What a log is, wherever it keeps its entries: put-if-absent by number, never changed."""
 
-    def add(self, version: int, plan: Plan) -> bool:
-        """Store the plan and return true; false if that version is taken."""
+    def add(self, version: int, entry: _M, /) -> bool:
+        """Store the entry and return true; false if that number is taken."""
 
-    def get(self, version: int) -> Plan | None:
-        """The plan of that version; `None` if there is none to read."""
+    def get(self, version: int, /) -> _M | None:
+        """The entry of that number; `None` if there is none to read."""
 
     def versions(self) -> list[int]:
-        """Every version taken, ascending."""
+        """Every number taken, ascending."""
 
-    def latest(self) -> Plan | None:
-        """The newest readable plan; `None` if there is none."""
+    def latest(self) -> _M | None:
+        """The newest readable entry; `None` if there is none."""
 
-    def plans(self) -> Iterator[Plan]:
-        """Every readable plan, oldest first."""
+    def oldest(self) -> _M | None:
+        """The oldest readable entry; `None` if there is none."""
 
     def next_version(self) -> int:
-        """The version after the newest one taken."""
+        """The number after the newest one taken."""
+
+    def made_before(self, time_s: float) -> int | None:
+        """The number of the newest entry made before that time; `None` if there is none."""
+
+    def purge(self, before: int) -> None:
+        """Delete every entry with a lower number, except that the newest one always stays."""
 
     def skipped(self) -> list[Skipped]:
         """Unreadable files of the log."""
+
+
+class PlanStore(Entries[Plan], Protocol):
+    """A log of plans."""
+
+    def plans(self) -> Iterator[Plan]:
+        """Every readable plan, oldest first."""
 
     def renew(self, version: int, now_s: float) -> None:
         """Renew the lease of the plan of that version."""

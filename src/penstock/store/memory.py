@@ -19,7 +19,6 @@ class MemoryStore:
     where = "memory"
 
     def __init__(self) -> None:
-        """Start empty."""
         self._kept: dict[str, bytes] = {}
         self._lock = threading.Lock()
 

@@ -23,7 +23,6 @@ class Recent:
     """
 
     def __init__(self) -> None:
-        """Start empty."""
         self._reports: deque[Report] = deque(maxlen=BATCHES)
 
     def append(self, report: Report) -> None:

@@ -117,7 +117,6 @@ class ReportLog:
     """
 
     def __init__(self, place: Path | Store, query: str, most_bytes: int = MOST_BYTES) -> None:
-        """Write to the journal of this query in a store, or in a guard's folder."""
         store, name = at(journal_path(place, query)) if isinstance(place, Path) else (place, f"{query}{ENDING}")
         self.journal = Journal(store, name, most_bytes)
         self._costs_s: float | None = None  # when costs were written last

@@ -6,12 +6,13 @@ older can be replayed. More is kept only for inspection.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.core.loop.machine import PURGE_EVERY
 
 if TYPE_CHECKING:
-    from penstock.messages.plan import Binding
+    from penstock.messages.plan import Binding, Plan
+    from penstock.store.logs import Entries
 
 __all__ = ["AGE_S", "BATCHES", "LEAST_BATCHES", "NEWEST_PLANS", "PURGE_EVERY", "Keep", "oldest_kept", "purge"]
 
@@ -33,41 +34,8 @@ class Keep(NamedTuple):
     newest_plans: int
 
 
-class Entries(Protocol):
-    """A log whose old entries can be deleted."""
-
-    def made_before(self, time_s: float) -> int | None:
-        """The number of the newest entry made before that time; `None` if there is none."""
-
-    def purge(self, before: int) -> None:
-        """Delete every entry with a lower number, except that the newest one always stays."""
-
-
-class Plans(Entries, Protocol):
-    """The plans of a query."""
-
-    def versions(self) -> list[int]:
-        """Every version taken, ascending."""
-
-    def next_version(self) -> int:
-        """The version after the newest one taken."""
-
-
-class Bindings(Entries, Protocol):
-    """The bindings of a query."""
-
-    def get(self, batch: int, /) -> Binding | None:
-        """The binding of that batch; `None` if there is none to read."""
-
-    def versions(self) -> list[int]:
-        """The batches that are bound, ascending."""
-
-    def oldest(self) -> Binding | None:
-        """The oldest binding that can be read; `None` if there is none."""
-
-
 def oldest_kept(
-    entries: Entries, batch: int, now_s: float, batches: int | None = None, keep: Keep | None = None
+    entries: Entries[Any], batch: int, now_s: float, batches: int | None = None, keep: Keep | None = None
 ) -> int:
     """The first batch whose entry is kept when the newest is `batch`; `batches` are kept if it is not `BATCHES`."""
     keep = keep or _usual()
@@ -76,13 +44,13 @@ def oldest_kept(
     return max(batch - most, min(-1 if old is None else old, batch - keep.least_batches - 1) + 1)
 
 
-def purge(plans: Plans, bindings: Bindings, batch: int, now_s: float, keep: Keep | None = None) -> None:
+def purge(plans: Entries[Plan], bindings: Entries[Binding], batch: int, now_s: float, keep: Keep | None = None) -> None:
     """Delete old bindings, and the plans that only they needed."""
     bindings.purge(oldest_kept(bindings, batch, now_s, keep=keep))
     purge_plans(plans, bindings, keep)
 
 
-def purge_plans(plans: Plans, bindings: Bindings, keep: Keep | None = None) -> None:
+def purge_plans(plans: Entries[Plan], bindings: Entries[Binding], keep: Keep | None = None) -> None:
     """Delete the plans that no binding needs.
 
     A batch is bound to the newest plan of its time, so versions ascend with batches, independent of clocks. The newest

@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from penstock.messages.plan import Plan
     from penstock.messages.report import Report
     from penstock.sim.chaos.faults import Chance
-    from penstock.store.site_plans import SitePlans
-    from penstock.store.stage_plans import BoundPlans
+    from penstock.store.bound_plans import BoundPlans, SitePlans
 
 STAGES = ("inputs", "later")
 LINK = "link"

@@ -19,10 +19,9 @@ from penstock.messages.plan import Drop, Fits, KeepTable, Plan
 from penstock.sim.chaos.faults import Bindings, FaultyStore, Plans, require
 from penstock.store import retention
 from penstock.store.binder import Binder
+from penstock.store.bound_plans import BoundPlans, SitePlans
 from penstock.store.driver import Driver
 from penstock.store.retention import Keep
-from penstock.store.site_plans import SitePlans
-from penstock.store.stage_plans import BoundPlans
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from penstock.messages.plan import Plan
+    from penstock.messages.plan import Binding, Plan
     from penstock.messages.report import Report
     from penstock.spark.guard.reading import Reading
     from penstock.spark.guard.teller import Teller
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from penstock.spark.plans.remote import Store
     from penstock.spark.progress import News, Progress
     from penstock.store.driver import Driver
-    from penstock.store.retention import Bindings
+    from penstock.store.logs import Entries
 
 #: Prefix of probe names.
 PROBE = "penstock_probe_"
@@ -49,7 +49,7 @@ class Batches:
         query: StreamingQuery,
         reading: Reading,
         driver: Driver,
-        bindings: Bindings,
+        bindings: Entries[Binding],
         teller: Teller,
         *,
         store: Store | None,
@@ -180,7 +180,7 @@ class Account:
     def __init__(
         self,
         query: str,
-        bindings: Bindings,
+        bindings: Entries[Binding],
         teller: Teller,
         plan: Callable[[], Node | None],
         shed: Callable[[int], int | None],

@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from penstock.core.control.policies import Planner
+    from penstock.messages.plan import Binding
     from penstock.messages.report import Report
     from penstock.spark.guard.reading import Dealing, Reading
     from penstock.spark.plans.remote import RemotePlans, Store
     from penstock.spark.progress import Progress
-    from penstock.store.logs import PlanLog
+    from penstock.store.logs import Entries, PlanLog
     from penstock.store.recent_reports import Recent, Totals
     from penstock.store.report_log import ReportSink
-    from penstock.store.retention import Bindings
 
 #: The input has ended when there was no data for this long.
 IDLE_S = 2.0
@@ -115,7 +115,7 @@ class Controller:
         query: StreamingQuery,
         planner: Planner,
         plans: PlanLog | RemotePlans,
-        bindings: Bindings,
+        bindings: Entries[Binding],
         reading: Reading,
         *,
         by_length: bool,

@@ -18,8 +18,8 @@ import xxhash
 
 from penstock.errors import PenstockError
 from penstock.store.binder import is_another
+from penstock.store.bound_plans import ReusedError
 from penstock.store.folder import FolderStore
-from penstock.store.stage_plans import ReusedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from penstock.core.network.planner import NetworkPlanner
     from penstock.messages.report import Report
     from penstock.spark.network.layout import Layout, Stage
-    from penstock.store.stage_plans import BoundPlans
+    from penstock.store.bound_plans import BoundPlans
     from penstock.views.network.snapshot import Snapshot
 
 #: How much work a sample should be, roughly: less is lost in the noise of short jobs. The first try uses the length of

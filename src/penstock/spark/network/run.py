@@ -34,8 +34,8 @@ from penstock.spark.network.losses import Losses
 from penstock.spark.network.schemas import check_subjects, schemas
 from penstock.spark.network.sinks import Outputs
 from penstock.store import retention
+from penstock.store.bound_plans import BoundPlans, ReusedError
 from penstock.store.folder import FolderStore
-from penstock.store.stage_plans import BoundPlans, ReusedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

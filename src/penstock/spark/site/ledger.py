@@ -36,7 +36,6 @@ class Ledger:
     """
 
     def __init__(self, file: SiteFile, folder: Path, epoch: int) -> None:
-        """Keep the books of this epoch in the site's folder."""
         self._file, self._folder, self._epoch = file, folder, epoch
         self.log = AccountLog(folder / ACCOUNT / f"{epoch:018d}")
         self._reports = ReportLog(folder, f"{epoch:018d}")

@@ -20,6 +20,7 @@ from pyspark.sql.types import StructType
 
 from penstock.core.fairness.sites.decisions import SiteDecisions
 from penstock.core.fairness.sites.planner import SitePlanner
+from penstock.core.loop.machine import Loop
 from penstock.errors import PenstockError
 from penstock.federation.account import STARTS, BatchAccount, Start, StartLog, site_report
 from penstock.federation.bus import FolderBus
@@ -29,14 +30,15 @@ from penstock.messages.plan import Plan
 from penstock.messages.report import PlaceRows
 from penstock.spark import file_log
 from penstock.spark.checkpoint import batch_id
-from penstock.spark.network.failures import SPARK_ERRORS, line_of
+from penstock.spark.network.failures import line_of
 from penstock.spark.network.sinks import Outputs
 from penstock.spark.site.batch import Batch, sql
 from penstock.spark.site.ledger import Ledger
 from penstock.spark.site.streams import SIC, WEIGHT, inputs, together
 from penstock.store import retention
+from penstock.store.bound_plans import SitePlanLog, SitePlans
 from penstock.store.interface import StoreError
-from penstock.store.site_plans import SitePlans
+from penstock.store.logs import BindingLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -88,12 +90,12 @@ class SiteRun:
         self._frames = inputs(spark, file, {link: box.folder for link, box in self.exchange.inboxes.items()})
         _check_sql(spark, file, self._frames)
         self._ledger = Ledger(file, folder, start.epoch)
-        self._plans = SitePlans.below(
-            folder,
-            start.epoch,
-            SiteDecisions(self.planner, file.policy),
+        epoch = f"{start.epoch:018d}"
+        self._plans = SitePlans(
+            SitePlanLog(folder / "plans" / epoch),
+            BindingLog(folder / "bindings" / epoch),
             self._ledger.log,
-            clock=time.time,
+            Loop(SiteDecisions(self.planner, file.policy), ""),
             tell=lambda line: _logger.warning("site %s: %s", file.site, line),
         )
         self.outputs = Outputs(
@@ -302,8 +304,4 @@ def _check_sql(spark: SparkSession, file: SiteFile, frames: Mapping[str, DataFra
                 raise PenstockError.setting("the rows of an input", kind, "a struct")
             empty = spark.createDataFrame([], kind)
             views[name] = empty.withColumns({WEIGHT: F.lit(1.0), SIC: F.lit(0.0)})
-        try:
-            sql(spark, file, fragment, views)
-        except SPARK_ERRORS as error:
-            at = file.document.at(("fragments", fragment.name, "sql"))
-            raise PenstockError(f"{at} cannot be run: {line_of(error)}") from None
+        sql(spark, file, fragment, views)

@@ -1,14 +1,15 @@
-"""The plans of a network, and the bindings of its stages, kept by the process that plans and runs the batches."""
+"""The plans of a process that plans and runs batches itself, a network or a site, and the bindings of these batches."""
 
 from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
+from penstock.core.loop.events import BatchEnded
 from penstock.core.loop.machine import Loop
 from penstock.errors import PenstockError
-from penstock.messages.plan import Binding, Plan
+from penstock.messages.plan import BY_BATCH, Binding, Plan
 from penstock.store import retention
 from penstock.store.binder import Binder, is_another
 from penstock.store.driver import Driver
@@ -20,7 +21,12 @@ if TYPE_CHECKING:
 
     from penstock.core.loop.events import Event
     from penstock.core.loop.machine import Decides
+    from penstock.messages.report import Report
+    from penstock.store.logs import Entries
     from penstock.store.retention import Keep
+
+#: Batches whose accounts a site keeps: a reader that was down needs the accounts of its senders.
+ACCOUNTS = 10_000
 
 
 class DropLog(PlanLog):
@@ -33,7 +39,6 @@ class ReusedError(PenstockError):
     """The batch number was used before, for other rows."""
 
     def __init__(self, stage: str, batch: int) -> None:
-        """Name the batch and the fix."""
         super().__init__(
             f"batch {batch} of {stage} is not the batch of that number that was run before, because Spark's checkpoint "
             "was deleted or changed: rows would be lost or replaced; start over in another folder (--folder)"
@@ -104,9 +109,7 @@ class BoundPlans:
             raise ReusedError(stage, batch)
         with self._lock:
             self._versions[stage][batch] = bound.plan_version
-        if bound.plan_version is None:
-            return Plan.keep_all(0, "rows flow", bound.bound_s)
-        plan = self._driver.plan(bound.plan_version)
+        plan = _judging(bound, self._driver)
         if plan is None:
             raise PenstockError(f"plan {bound.plan_version} is missing, so batch {batch} keeps every row")
         return plan
@@ -133,3 +136,95 @@ class BoundPlans:
                 raise PenstockError(f"the binding of batch {batch} of {stage} cannot be read")
             return bound.plan_version
         return self._versions[stage][batch]
+
+
+class SitePlanLog(PlanLog):
+    """Plans of a site, of one epoch."""
+
+    _word = "siteplan"
+
+
+class SitePlans:
+    """The loop of a site, and the bindings of its batches: each has its own plan, so a replay keeps the same rows."""
+
+    def __init__(
+        self,
+        plans: PlanLog,
+        bindings: BindingLog,
+        accounts: Entries[Any],
+        loop: Loop,
+        *,
+        tell: Callable[[str], None],
+        clock: Callable[[], float] = time.time,
+        keep: Keep | None = None,
+    ) -> None:
+        """Continue with the plans, bindings and accounts of these logs; `tell` logs a warning."""
+        self.plans, self._bindings, self._accounts = plans, bindings, accounts
+        self._clock, self._keep = clock, keep
+        self._binder = Binder(plans, bindings)
+        self._driver = Driver(loop, plans, clock, self._purge, tell)
+        self._driver.begin(())
+        newest = plans.latest()
+        #: When the last plan of an earlier run was decided; None if there is none.
+        self.last_s = None if newest is None else newest.decided_s
+
+    def of(self, batch: int, batch_id: str, came: Callable[[], Report], unplanned: Callable[[Exception], None]) -> Plan:
+        """The plan of a batch: the one of its first attempt, or a new one by what `came`; both are durable.
+
+        `batch_id` distinguishes batches of the same number. `unplanned` is told why a batch has no plan and keeps every
+        row; it may raise instead.
+
+        Raises:
+            PenstockError: If the batch is another than that of the first attempt, or its plan cannot be read.
+        """
+        bound = self._binder.bound(batch, lambda: self._new(batch, batch_id, came, unplanned))
+        if bound is not None and is_another(bound.offsets, batch_id):
+            raise PenstockError(
+                f"batch {batch} is not the batch of that number that was run before, because the site's checkpoint was "
+                "changed: rows sent would not be read; delete the checkpoint to start over"
+            )
+        plan = None if bound is None else _judging(bound, self._driver)
+        if plan is None:
+            raise PenstockError(
+                f"the plan of batch {batch} in {self.plans.folder} cannot be read, and rows already sent under it "
+                "could differ: delete its file there, and its binding, to plan the batch again"
+            )
+        return plan
+
+    def bound(self, batch: int) -> bool:
+        """Whether a batch was bound before, or planned for by an earlier release."""
+        return self._bindings.taken(batch) or self._planned_by_number(batch)
+
+    def _planned_by_number(self, batch: int) -> bool:
+        """Whether an earlier release has planned for the batch: the plan of a batch had its number then."""
+        plan = self.plans.get(batch)
+        return plan is not None and plan.query == BY_BATCH
+
+    def _new(
+        self, batch: int, batch_id: str, came: Callable[[], Report], unplanned: Callable[[Exception], None]
+    ) -> Binding:
+        now_s, version, note = self._clock(), None, ""
+        if self._planned_by_number(batch):
+            version = batch
+        else:
+            arrivals = came()
+            try:
+                self._driver.handle(BatchEnded(now_s, batch, arrivals))
+                version = None if self._driver.loop.in_force is None else self._driver.loop.in_force.version
+            except Exception as error:  # noqa: BLE001 - after any error rows pass unless `unplanned` refuses that
+                unplanned(error)
+                note = " ".join(str(error).split()) or type(error).__name__
+        return Binding(batch, "", now_s, version, note=note, offsets=batch_id)
+
+    def _purge(self, batch: int, now_s: float) -> None:
+        """Delete old plans, bindings and accounts."""
+        retention.purge(self.plans, self._bindings, batch, now_s, self._keep)
+        most = ACCOUNTS if self._keep is None else self._keep.batches
+        self._accounts.purge(retention.oldest_kept(self._accounts, batch, now_s, most, self._keep))
+
+
+def _judging(bound: Binding, driver: Driver) -> Plan | None:
+    """The plan that a batch is bound to; `None` if it cannot be read."""
+    if bound.plan_version is None:
+        return Plan.keep_all(0, "rows flow", bound.bound_s)
+    return driver.plan(bound.plan_version)
