@@ -147,7 +147,7 @@ def test_figure_11_has_windows_of_2000_rows_and_tells_when_run_is_reached() -> N
 
 
 def test_the_same_seed_gives_the_same_rows_and_another_one_others() -> None:
-    again, other = (osg.figure_13(osg.Effort(runs=1, seed=seed, rows=20_000)) for seed in (SEED, SEED + 1))
+    again, other = (osg.FIGURES["13"](osg.Effort(runs=1, seed=seed, rows=20_000)) for seed in (SEED, SEED + 1))
     assert again.rows == figure("13").rows
     assert other.rows != figure("13").rows
 
@@ -463,7 +463,7 @@ def test_a_recorded_stream_is_read_from_parquet_or_csv(tmp_path: Path, name: str
 def test_a_recorded_stream_is_run_in_place_of_the_synthetic_ones() -> None:
     keys = np.tile(np.arange(2), 500)
     stream = KeyedStream(keys, np.where(keys == 0, 10.0, 30.0), 2)
-    made = osg.figure_14(osg.Effort(runs=3), recorded=stream, origin={"data": "mine"})
+    made = osg.application("14", REACH, osg.Effort(runs=3), recorded=stream, origin={"data": "mine"})
     assert osg_plots.plot(made).startswith(b"\x89PNG")
     assert made.parameters["data"] == "mine"
     assert made.parameters["rows"] == 1000

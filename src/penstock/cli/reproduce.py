@@ -33,7 +33,7 @@ group = typer.Typer(help="Rerun a paper's experiments on virtual time.", no_args
 
 #: OSG: columns of a recorded stream if no others are named, and the figures that take one.
 _KEY, _COST = "key", "cost_ms"
-_APPLICATIONS = {"13": (MENTION, osg.figure_13), "14": (REACH, osg.figure_14)}
+_APPLICATIONS = {"13": MENTION, "14": REACH}
 
 
 def _one_of(figures: Iterable[str], metavar: str = "N") -> Any:  # noqa: ANN401 - as Typer has it
@@ -259,9 +259,9 @@ def _osg_maker(figure: str, data: Path, key: str | None, cost: str | None, seed:
     """The function that makes the figure with a recorded stream instead of the synthetic one."""
     if cost is None and has_column(data, _COST):
         cost = _COST
-    application, make = _APPLICATIONS[figure]
-    stream = recorded_keys(data, key or _KEY, cost, application, seed)
-    return partial(make, recorded=stream, origin={"data": str(data), "key": key or _KEY, "cost": cost})
+    stream = recorded_keys(data, key or _KEY, cost, _APPLICATIONS[figure], seed)
+    origin = {"data": str(data), "key": key or _KEY, "cost": cost}
+    return partial(osg.application, figure, _APPLICATIONS[figure], recorded=stream, origin=origin)
 
 
 def _check_osg_data(figure: str | None, data: Path | None, key: str | None, cost: str | None, rows: int | None) -> None:

@@ -230,7 +230,7 @@ def osg(run: int, seed: int) -> list[Outcome]:
     found = []
     for provisioning in OSG_PROVISIONING:
         setting = osg_runs.Setting(rows=OSG_ROWS, over_provisioning=provisioning)
-        whole = osg_runs.OsgRun(setting, run, seed)
+        whole = osg_runs.OsgRun.synthetic(setting, run, seed)
         stream = whole.stream
         rng = np.random.default_rng([seed, 92, run])
         coins = rng.random(stream.rows)

@@ -5,7 +5,7 @@ sentences about that figure (`claims`). Figure 12 is the prototype's, and runs o
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ from penstock.sim import parallel
 from penstock.sim.figure import Claim, Figure, Row, spread
 from penstock.sim.osg import claims as osg_claims
 from penstock.sim.osg.batches import DEALT, OVERHEAD_S, completion_ms
-from penstock.sim.osg.runs import ALGORITHMS, OsgRun, Result, Setting
+from penstock.sim.osg.runs import ALGORITHMS, OsgRun, Setting
 from penstock.sim.osg.streams import MENTION, REACH, Application, KeyedStream, synthetic
 
 DISTRIBUTIONS = ("uniform", "zipf-0.5", "zipf-1.0", "zipf-1.5", "zipf-2.0", "zipf-2.5", "zipf-3.0")
@@ -69,6 +69,9 @@ READINGS = {
 }
 READING_LOADS = (1.0, 1.05, 1.08, 1.15)
 _READ = ("round_robin", "osg", "full_knowledge")
+#: Fields of a setting that figures do not state, and those that have another name there.
+_UNSTATED = ("schedulers", "speeds", "first_check", "clamp", "report_rows")
+_NAMES = {"cost_values": "w_n", "least_ms": "min_w_ms", "most_ms": "max_w_ms", "instances": "k"}
 
 
 @dataclass(frozen=True)
@@ -91,9 +94,8 @@ Run = dict[str, Measured]
 
 
 class Sweep(NamedTuple):
-    """A figure over one parameter: its name in rows and in a setting, the points, the claims, and the rest of it."""
+    """A figure over one field of a setting: the points, the claims, and the other fields."""
 
-    varied: str
     field: str
     points: tuple[Any, ...]
     claims: Callable[[list[Row]], list[Claim]]
@@ -104,50 +106,50 @@ class Sweep(NamedTuple):
         found: list[Row] = []
         for value in self.points:
             runs = _run(effort, replace(self.setting, **{self.field: value}), ALGORITHMS)
-            found += [{self.varied: value, **row} for row in _rows(runs, ALGORITHMS)]
+            found += [{_NAMES.get(self.field, self.field): value, **row} for row in _rows(runs, ALGORITHMS)]
         return found
 
 
 #: Completion time and throughput by distribution of keys, speed-up by over-provisioning and by the highest cost,
 #: completion time by number of costs, speed-up by number of instances.
 _SWEEPS = {
-    "4": Sweep("distribution", "distribution", DISTRIBUTIONS, osg_claims.figure_4),
-    "5": Sweep("distribution", "distribution", DISTRIBUTIONS, osg_claims.figure_5),
-    "6": Sweep("over_provisioning", "over_provisioning", OVER_PROVISIONING, osg_claims.figure_6),
-    "7": Sweep("max_w_ms", "most_ms", MOST_MS, osg_claims.figure_7, Setting(least_ms=LEAST_MS, most_ms=LEAST_MS)),
-    "8": Sweep("w_n", "cost_values", COST_VALUES, osg_claims.figure_8),
-    "9": Sweep("k", "instances", INSTANCES, osg_claims.figure_9),
+    "4": Sweep("distribution", DISTRIBUTIONS, osg_claims.figure_4),
+    "5": Sweep("distribution", DISTRIBUTIONS, osg_claims.figure_5),
+    "6": Sweep("over_provisioning", OVER_PROVISIONING, osg_claims.figure_6),
+    "7": Sweep("most_ms", MOST_MS, osg_claims.figure_7, Setting(least_ms=LEAST_MS, most_ms=LEAST_MS)),
+    "8": Sweep("cost_values", COST_VALUES, osg_claims.figure_8),
+    "9": Sweep("instances", INSTANCES, osg_claims.figure_9),
 }
 
 
 def _swept(figure: str, effort: Effort) -> Figure:
     sweep = _SWEEPS[figure]
-    rows, parameters = sweep.rows(effort), _parameters(effort, sweep.varied)
+    rows, parameters = sweep.rows(effort), _parameters(effort, sweep.field)
     return Figure("osg", figure, parameters | {"min_w_ms": sweep.setting.least_ms}, rows, sweep.claims(rows))
 
 
 def figure_10(effort: Effort) -> Figure:
     """Speed-up against the precision of the sketch; OSG's also when matrices are sent at the first check."""
-    rows = Sweep("epsilon", "epsilon", EPSILONS, lambda _: []).rows(effort)
-    early: list[Row] = []
-    for epsilon in EPSILONS:
-        runs = _run(effort, Setting(epsilon=epsilon, first_check=True), ("round_robin", "osg"))
-        early.append({"epsilon": epsilon, "speed_up": _speed_up(runs, "osg")})
+    rows = Sweep("epsilon", EPSILONS, lambda _: []).rows(effort)
+    settings = {epsilon: Setting(epsilon=epsilon, first_check=True) for epsilon in EPSILONS}
+    early: list[Row] = [
+        {"epsilon": epsilon, "speed_up": _speed_up(_run(effort, setting, ("round_robin", "osg")), "osg")}
+        for epsilon, setting in settings.items()
+    ]
     parameters = _parameters(effort, "epsilon") | {"osg_first_check": early}
     return Figure("osg", "10", parameters, rows, osg_claims.figure_10(rows, early))
 
 
 def figure_11(effort: Effort) -> Figure:
     """Completion time over a stream with changing speeds of instances (one run), and when RUN is reached."""
-    run = OsgRun(CHANGE, 0, effort.seed)
+    run = OsgRun.synthetic(CHANGE, 0, effort.seed)
     series = {algorithm: run.run(algorithm) for algorithm in ALGORITHMS}
     rows = [
         {"window": window, "algorithm": algorithm, "completion_ms": spread(part.tolist())}
         for algorithm, result in series.items()
         for window, part in enumerate(result.completion_ms.reshape(-1, WINDOW_ROWS))
     ]
-    one = partial(_reached, seed=effort.seed)
-    reached = [osg_claims.Reached(*pair) for pair in effort.each(one)]
+    reached = effort.each(partial(_reached, seed=effort.seed))
     first = reached[0]
     parameters = {
         **_parameters(effort),
@@ -165,17 +167,35 @@ def figure_11(effort: Effort) -> Figure:
     return Figure("osg", "11", parameters, rows, osg_claims.figure_11(completion, reached, CHANGE.rows // 2))
 
 
-def figure_13(effort: Effort, recorded: KeyedStream | None = None, origin: Row | None = None) -> Figure:
-    """The mention application: average completion time against the number of instances.
+def application(
+    figure: str, stated: Application, effort: Effort, recorded: KeyedStream | None = None, origin: Row | None = None
+) -> Figure:
+    """An application of the paper: average completion time against the number of instances.
 
     `recorded` is a stream to run instead of the synthetic ones, `origin` describes its source.
     """
-    return _application(effort, "13", MENTION, recorded, origin)
-
-
-def figure_14(effort: Effort, recorded: KeyedStream | None = None, origin: Row | None = None) -> Figure:
-    """The reach application: average completion time against the number of instances; as `figure_13`."""
-    return _application(effort, "14", REACH, recorded, origin)
+    runs = min(effort.runs, APPLICATION_RUNS)
+    length = effort.rows or stated.rows
+    one = partial(_on_application, application=stated, rows=length, recorded=recorded, seed=effort.seed)
+    cases = [(number, instances) for number in range(runs) for instances in APPLICATION_INSTANCES]
+    measured = dict(zip(cases, effort.workers.run(one, cases, effort.done), strict=True))
+    found: list[Row] = []
+    for instances in APPLICATION_INSTANCES:
+        of_k = [measured[number, instances] for number in range(runs)]
+        found += [{"k": instances, **row} for row in _rows(of_k, ALGORITHMS)]
+    stream = recorded or synthetic(stated, length, 0, effort.seed)
+    parameters = {
+        **(origin or {"data": "synthetic"}),
+        "application": stated.name,
+        "runs": runs,
+        "seed": effort.seed,
+        "over_provisioning": Setting().over_provisioning,
+        **stream.facts,
+        "rows_of_the_paper": stated.rows,
+    }
+    messages = [run["osg"].messages for run in measured.values()]
+    claims = {"13": osg_claims.figure_13, "14": osg_claims.figure_14}[figure]
+    return Figure("osg", figure, parameters, found, claims(found, messages))
 
 
 def figure_plus(effort: Effort) -> Figure:
@@ -238,7 +258,7 @@ def figure_batches(effort: Effort) -> Figure:
 
 
 def _batched(number: int, *, setting: Setting, seed: int) -> dict[str, float]:
-    run = OsgRun(setting, number, seed)
+    run = OsgRun.synthetic(setting, number, seed)
     return {how: float(completion_ms(run, how).mean()) for how in DEALT}
 
 
@@ -258,8 +278,8 @@ FIGURES: dict[str, Callable[[Effort], Figure]] = {
     **{name: partial(_swept, name) for name in _SWEEPS},
     "10": figure_10,
     "11": figure_11,
-    "13": figure_13,
-    "14": figure_14,
+    "13": partial(application, "13", MENTION),
+    "14": partial(application, "14", REACH),
     "plus": figure_plus,
     "batches": figure_batches,
     "readings": figure_readings,
@@ -286,7 +306,7 @@ def _run(effort: Effort, setting: Setting, algorithms: tuple[str, ...]) -> list[
 
 
 def _synthetic(number: int, *, setting: Setting, seed: int, algorithms: tuple[str, ...]) -> Run:
-    return _measured(OsgRun(setting, number, seed), algorithms)
+    return _measured(OsgRun.synthetic(setting, number, seed), algorithms)
 
 
 def _measured(run: OsgRun, algorithms: tuple[str, ...]) -> Run:
@@ -314,44 +334,14 @@ def _speed_up(runs: list[Run], algorithm: str) -> dict[str, float]:
     return spread(run["round_robin"].completion_ms / run[algorithm].completion_ms for run in runs)
 
 
-def _reached(number: int, *, seed: int) -> tuple[tuple[int | None, int | None], tuple[int | None, int | None]]:
+def _reached(number: int, *, seed: int) -> osg_claims.Reached:
     """When OSG reached RUN, as printed and sending at the first check: at first, and again after the change."""
-    half = CHANGE.rows // 2
-    printed, first_check = (
-        OsgRun(replace(CHANGE, first_check=early), number, seed).run("osg") for early in (False, True)
-    )
-    return _first_and_again(printed, half), _first_and_again(first_check, half)
-
-
-def _first_and_again(result: Result, change: int) -> tuple[int | None, int | None]:
-    return next(iter(result.run_at), None), next((row for row in result.run_at if row >= change), None)
-
-
-def _application(
-    effort: Effort, figure: str, application: Application, recorded: KeyedStream | None, origin: Row | None
-) -> Figure:
-    runs = min(effort.runs, APPLICATION_RUNS)
-    length = effort.rows or application.rows
-    one = partial(_on_application, application=application, rows=length, recorded=recorded, seed=effort.seed)
-    cases = [(number, instances) for number in range(runs) for instances in APPLICATION_INSTANCES]
-    measured = dict(zip(cases, effort.workers.run(one, cases, effort.done), strict=True))
-    found: list[Row] = []
-    for instances in APPLICATION_INSTANCES:
-        of_k = [measured[number, instances] for number in range(runs)]
-        found += [{"k": instances, **row} for row in _rows(of_k, ALGORITHMS)]
-    stream = recorded or synthetic(application, length, 0, effort.seed)
-    parameters = {
-        **(origin or {"data": "synthetic"}),
-        "application": application.name,
-        "runs": runs,
-        "seed": effort.seed,
-        "over_provisioning": Setting().over_provisioning,
-        **stream.facts,
-        "rows_of_the_paper": application.rows,
-    }
-    messages = [run["osg"].messages for run in measured.values()]
-    claims = {"13": osg_claims.figure_13, "14": osg_claims.figure_14}[figure]
-    return Figure("osg", figure, parameters, found, claims(found, messages))
+    found = []
+    for first_check in (False, True):
+        run_at = OsgRun.synthetic(replace(CHANGE, first_check=first_check), number, seed).run("osg").run_at
+        again = (row for row in run_at if row >= CHANGE.rows // 2)
+        found.append((next(iter(run_at), None), next(again, None)))
+    return osg_claims.Reached(*found)
 
 
 def _on_application(
@@ -370,23 +360,6 @@ _stream = lru_cache(maxsize=1)(synthetic)
 
 
 def _parameters(effort: Effort, *varied: str) -> Row:
-    """Section 5.1's parameters, less those that the figure varies."""
-    setting = Setting()
-    parameters = {
-        "runs": effort.runs,
-        "seed": effort.seed,
-        "rows": setting.rows,
-        "items": setting.items,
-        "w_n": setting.cost_values,
-        "min_w_ms": setting.least_ms,
-        "max_w_ms": setting.most_ms,
-        "distribution": setting.distribution,
-        "k": setting.instances,
-        "over_provisioning": setting.over_provisioning,
-        "window_rows": setting.window_rows,
-        "tolerance": setting.tolerance,
-        "epsilon": setting.epsilon,
-        "delta": setting.delta,
-        "feedback_ms": setting.feedback_ms,
-    }
-    return {name: value for name, value in parameters.items() if name not in varied}
+    """Section 5.1's parameters, less the fields that the figure varies."""
+    stated = {name: value for name, value in asdict(Setting()).items() if name not in {*_UNSTATED, *varied}}
+    return {"runs": effort.runs, "seed": effort.seed, **{_NAMES.get(name, name): stated[name] for name in stated}}
