@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 from penstock.bench.gate import half_table
-from penstock.bench.grouping_series import Made, Series, gone_by
+from penstock.bench.grouping import Made, Series, gone_by
 from penstock.bench.latency import all_runs, window_latency_s
 from penstock.messages.plan import Plan
 from penstock.messages.report import Latency, Report
@@ -125,13 +125,13 @@ def test_latency(small: Small) -> None:
 
 def test_grouping_and_figure_12(small: Small) -> None:
     found = small(
-        "from penstock.bench import grouping, grouping_series\n"
+        "from penstock.bench import grouping\n"
         "grouping.UNIT_MS = 0.05\n"
         "cases = (grouping.Case(2, slow=3.0), grouping.Case(2, 'busy', batch=True))\n"
         "effort = grouping.Effort(repeats=1, learn=0, batches=2, rows=40, cases=cases)\n"
         "result = grouping.bench_grouping(folder / 'a', effort, lambda: None)\n"
-        "grouping_series.WARM_ROWS = 0\n"
-        "result['12'] = grouping_series.bench_series(folder / 'b', grouping_series.Series(1200, 200), lambda: None)\n"
+        "grouping.WARM_ROWS = 0\n"
+        "result['12'] = grouping.bench_series(folder / 'b', grouping.Series(1200, 200), lambda: None)\n"
     )
     assert [(row["job"], row["way"]) for row in found["rows"]] == [
         (job, way) for job in ("stream", "batch") for way in ("round_robin", "by_cost", "full_knowledge")

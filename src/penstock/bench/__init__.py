@@ -1,5 +1,5 @@
 """Benchmarks: each compares with the usual alternative, interleaved in one run.
 
-On Spark: `gate`, `idle`, `latency`, `grouping`, `grouping_series` (figure 12 of OSG), `fair`, `balanced` and
+On Spark: `gate`, `idle`, `latency`, `grouping` (with figure 12 of OSG), `fair`, `balanced` and
 `federation`. Without Spark: `simulator`, `balance`, `density`, `roadmap` and `growth`.
 """

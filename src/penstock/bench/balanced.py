@@ -21,10 +21,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 
-from penstock.bench.fair_queries import wait_for
 from penstock.bench.latency import WINDOW_S, windows_s
 from penstock.bench.spread import spread
-from penstock.bench.workload import RESULT, busy, running
+from penstock.bench.workload import RESULT, busy, parameters, running, wait_for
 from penstock.core.balanced.policy import Balanced
 from penstock.core.balanced.worth import Worth
 from penstock.core.control.policies import LoadAware
@@ -115,14 +114,7 @@ def bench_balanced(folder: Path, effort: Effort, done: Callable[[], None]) -> di
         "rows": [{"way": way, **summed_up([one[way] for one in runs])} for way in effort.ways],
         **ratios(runs),
         "parameters": {
-            "cores": CORES,
-            "repeats": effort.repeats,
-            "overload": effort.overload,
-            "alpha": effort.alpha,
-            "target_s": MeanQueueLatency(effort.target).limit_s,
-            "settle_s": effort.settle_s,
-            "measure_s": effort.measure_s,
-            "window_s": WINDOW_S,
+            **parameters(effort, "ways", "shapes", cores=CORES, window_s=WINDOW_S),
             "queries": {
                 shape.name: {
                     "rows_per_s": effort.rate(shape),

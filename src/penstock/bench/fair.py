@@ -1,6 +1,8 @@
 """Fairness of results when queries share an overloaded application: `Fair` against the alternatives, in turn.
 
-Four queries with different rates, costs and numbers of sources bring twice the work that two cores can do. Each
+Four queries of THEMIS's kind (its table 1: AVG-all, TOP-5, COV and COUNT) with different rates, costs and numbers of
+sources bring twice the work that two cores can do. Each row keeps a task slot busy for a time that depends on its
+query; then the query's own operators compute a real result with its source information content and its quality. Each
 alternative runs all four:
 
 - `fair`: equal shares of source information, `Fair`; - `random`: the same share for all, of whole batches as sources
@@ -17,24 +19,29 @@ from __future__ import annotations
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 
-from penstock.bench.fair_queries import DONE, SHAPES, SLOT_S, Running, Shape, Work, start, wait_for
+from penstock.bench.workload import Work, parameters, spend, wait_for
 from penstock.core.control.policies import LoadAware
 from penstock.core.control.targets import MeanQueueLatency
 from penstock.core.fairness.jain import fairness
+from penstock.spark.fair import sic_operators as sic
 from penstock.spark.fair.fair import Fair
 from penstock.spark.guard.guard import Guard
+from penstock.spark.probe.measured import unmeasured
 from penstock.spark.progress import Progress
 from penstock.spark.session import local_session
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
 Way = Literal["fair", "random", "random_rows", "alone", "pools"]
 WAYS: tuple[Way, ...] = ("fair", "random", "random_rows", "alone", "pools")
@@ -43,6 +50,55 @@ CORES = 2
 FIRST_S = 120.0
 #: With a lower mean SIC than this no result came in time.
 LEAST_SIC = 0.01
+#: Columns behind the expensive operator.
+RESULT = "of string, key bigint, arrival timestamp, value double, weight double, sic double"
+#: Nodes that are monitored.
+NODES = 20
+#: How long the tuples of a source are sent together: what the paper's shedder sees as one batch.
+SLOT_S = 0.5
+#: Prefix of the metrics of processed rows.
+DONE = "done_"
+
+
+@dataclass(frozen=True)
+class Shape:
+    """One query: its sources and what it costs."""
+
+    name: str  #: what it computes
+    rates: Mapping[str, float]  #: rows a second of each source
+    cost_ms: float  #: how long a row keeps a slot busy
+    prefer: Literal["any", "sic"] = "any"  #: whether its sources must be thinned alike, as for a join
+
+    @property
+    def work_per_s(self) -> float:
+        """Work that comes a second."""
+        return sum(self.rates.values()) * self.cost_ms / 1000.0
+
+    def times(self, factor: float) -> Shape:
+        """With the rates multiplied by a factor."""
+        return Shape(self.name, {name: factor * rate for name, rate in self.rates.items()}, self.cost_ms, self.prefer)
+
+
+#: Together 2 s of work a second: what two cores could do if there were nothing else to do.
+SHAPES = (
+    Shape("avg_all", {"rack_1": 150.0, "rack_2": 50.0}, 4.0, "sic"),
+    Shape("top_5", {"cpu": 40.0, "memory": 20.0}, 8.0),
+    Shape("cov", {"node_1": 25.0, "node_2": 25.0}, 9.0),
+    Shape("count", {"readings": 135.0}, 2.0),
+)
+
+
+@dataclass(frozen=True)
+class Operator:
+    """Keeps a slot busy, and passes the row on."""
+
+    work: Work
+    cost_ms: float
+
+    def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
+        """The row's result."""
+        spend(self.work, self.cost_ms / 1000.0)
+        return {name: row[name] for name in ("of", "key", "arrival", "value", "weight", "sic")}
 
 
 @dataclass(frozen=True)
@@ -85,18 +141,12 @@ def bench_fair(folder: Path, effort: Effort, done: Callable[[], None]) -> dict[s
     return {
         "rows": rows,
         "parameters": {
-            "cores": CORES,
-            "overload": effort.overload,
+            **parameters(effort, "ways", "shapes", cores=CORES),
             "work_per_s": sum(shape.work_per_s for shape in effort.asked),
             "queries": {
                 shape.name: {"rows_per_s": dict(shape.rates), "cost_ms": shape.cost_ms} for shape in effort.asked
             },
-            "target_s": MeanQueueLatency(effort.target).limit_s,
-            "window_s": effort.window_s,
-            "settle_s": effort.settle_s,
-            "measure_s": effort.measure_s,
             "batch_of_a_source_s": SLOT_S,
-            "work": effort.work,
         },
     }
 
@@ -134,6 +184,15 @@ def run(spark: SparkSession, way: Way, effort: Effort, folder: Path) -> dict[str
     }
 
 
+@dataclass
+class Running:
+    """A query that runs, and what it gave so far."""
+
+    shape: Shape
+    query: StreamingQuery
+    results: list[dict[str, Any]]
+
+
 def _started(spark: SparkSession, way: Way, effort: Effort, folder: Path, stack: ExitStack) -> list[Running]:
     fair = None
     if way in ("fair", "random", "random_rows"):
@@ -146,29 +205,29 @@ def _started(spark: SparkSession, way: Way, effort: Effort, folder: Path, stack:
             # A pool is chosen by a property of the thread that starts the query; only classic Spark has it.
             spark.sparkContext.setLocalProperty("spark.scheduler.pool", shape.name)
         guard: Guard | None = None
-        observed: Callable[[DataFrame], DataFrame] = _as_it_is
-        admit: Callable[[DataFrame, str], DataFrame] = _unguarded
+        member = None
         if fair is not None:
             row = ("of", "slot") if way == "random" else ("of", "row")
-            member = fair.query(
+            guard = member = fair.query(
                 shape.name, sources=tuple(shape.rates), prefer=shape.prefer, row=row, checkpoint=checkpoint
             )
-            guard, admit, observed = member, member.admit, member.results
         elif way == "alone":
             guard = Guard(
                 MeanQueueLatency(effort.target), LoadAware(), row=("of", "row"), name=shape.name, checkpoint=checkpoint
             )
-            admit = _after_union
-        own = start(
-            spark,
-            shape,
-            work=effort.work,
-            admit=admit,
-            gate=guard.admit if way == "alone" and guard is not None else _as_it_is,
-            measured=guard.measured if guard is not None else None,
-            observed=observed,
-            checkpoint=checkpoint,
-        )
+        operator = Operator(effort.work, shape.cost_ms)
+        sources = _sources(spark, shape)
+        if member is not None:
+            rows = reduce(DataFrame.unionByName, (member.admit(df, name) for name, df in sources.items()))
+        else:
+            rows = reduce(DataFrame.unionByName, sources.values()).withColumn("sic", F.lit(None).cast("double"))
+            rows = rows.withColumn("weight", F.lit(1.0)) if guard is None else guard.admit(rows)
+        if guard is None:
+            worked = unmeasured(rows, operator, RESULT, "row")
+        else:
+            worked = rows.transform(guard.measured(operator, RESULT, form="row"))
+        worked = worked.observe(f"{DONE}{shape.name}", *_done(shape.rates))
+        own = _start(worked if member is None else member.results(worked), shape, checkpoint)
         stack.callback(own.query.stop)
         if guard is not None:
             guard.watch(own.query)
@@ -177,16 +236,78 @@ def _started(spark: SparkSession, way: Way, effort: Effort, folder: Path, stack:
     return running
 
 
-def _as_it_is(df: DataFrame) -> DataFrame:
-    return df
+def _sources(spark: SparkSession, shape: Shape) -> dict[str, DataFrame]:
+    """Streams of readings of nodes, from when their query starts."""
+    found, seed = {}, sum(map(ord, shape.name))
+    for number, (name, rate) in enumerate(shape.rates.items()):
+        options = {"rate": rate, "seed": seed + number, "keys": NODES, "skew": 0.0, "partitions": 2}
+        df = spark.readStream.format("penstock").options(**options).load()
+        slot = F.floor(F.col("row") / F.lit(max(rate * SLOT_S, 1.0)))
+        found[name] = df.select("row", "key", "arrival", "value", F.lit(name).alias("of"), slot.alias("slot"))
+    return found
 
 
-def _unguarded(df: DataFrame, source: str) -> DataFrame:  # noqa: ARG001 - all are alike
-    return df.withColumns({"weight": F.lit(1.0), "sic": F.lit(None).cast("double")})
+def _start(worked: DataFrame, shape: Shape, checkpoint: Path) -> Running:
+    made: list[dict[str, Any]] = []
+    writer = worked.writeStream.option("checkpointLocation", str(checkpoint)).queryName(
+        f"{shape.name}-{checkpoint.name}"
+    )
+
+    def give(batch: DataFrame, number: int) -> None:
+        made.extend({"batch": number, **row.asDict()} for row in _RESULTS[shape.name](batch).collect())
+
+    return Running(shape, writer.foreachBatch(give).start(), made)
 
 
-def _after_union(df: DataFrame, source: str) -> DataFrame:  # noqa: ARG001 - a guard has one gate
-    return df.withColumn("sic", F.lit(None).cast("double"))
+def _done(sources: Sequence[str] | Mapping[str, float]) -> list[Any]:
+    """Rows of each source, and when the first and the last of them arrived."""
+    found = []
+    for name in sources:
+        here = F.col("of") == F.lit(name)
+        arrival_s = F.when(here, F.unix_micros("arrival") / F.lit(1e6))
+        found += [
+            F.count(F.when(here, 1)).alias(f"rows_{name}"),
+            F.min(arrival_s).alias(f"first_{name}"),
+            F.max(arrival_s).alias(f"last_{name}"),
+        ]
+    return found
+
+
+def _avg_all(rows: DataFrame) -> DataFrame:
+    return rows.agg((F.sum(F.col("value") * F.col("weight")) / F.sum("weight")).alias("avg"), *_told())
+
+
+def _top_5(rows: DataFrame) -> DataFrame:
+    """Both sources side by side for each node, then the nodes with the most processor among those with memory."""
+    cpu, memory = (F.avg(F.when(F.col("of") == name, F.col("value"))) for name in ("cpu", "memory"))
+    nodes = rows.groupBy("key").agg(cpu.alias("cpu"), memory.alias("memory"), *_told())
+    return nodes.transform(sic.where("memory >= 0.1")).orderBy(F.desc("cpu")).limit(5)
+
+
+def _cov(rows: DataFrame) -> DataFrame:
+    """Covariance of both nodes over tenths of a second in which both have a reading."""
+    one, other = (F.avg(F.when(F.col("of") == name, F.col("value"))) for name in ("node_1", "node_2"))
+    slots = rows.groupBy(F.window("arrival", "100 milliseconds")).agg(
+        one.alias("x"), other.alias("y"), sic.total(), F.sum(F.col("sic") * F.col("weight")).alias("came")
+    )
+    quality = (F.sum("sic") / F.sum("came")).alias("quality")
+    return slots.agg(F.covar_samp("x", "y").alias("cov"), sic.total(), quality)
+
+
+def _count(rows: DataFrame) -> DataFrame:
+    return rows.agg(F.sum(F.when(F.expr("value >= 0.5"), F.col("weight")).otherwise(0.0)).alias("n"), *_told())
+
+
+def _told() -> list[Any]:
+    return [sic.total(), sic.quality()]
+
+
+_RESULTS: dict[str, Callable[[DataFrame], DataFrame]] = {
+    "avg_all": _avg_all,
+    "top_5": _top_5,
+    "cov": _cov,
+    "count": _count,
+}
 
 
 class Done(NamedTuple):

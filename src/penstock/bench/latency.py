@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from penstock.bench.spread import spread
-from penstock.bench.workload import RESULT, busy, mean_cost_s, running, stream
+from penstock.bench.workload import RESULT, busy, mean_cost_s, parameters, running, stream
 from penstock.core.control.policies import FullKnowledge, LoadAware, Policy, RandomShed, StrawMan
 from penstock.core.control.targets import MeanQueueLatency
 from penstock.spark.guard.guard import Guard
@@ -69,15 +69,9 @@ def bench_latency(folder: Path, effort: Effort, done: Callable[[], None]) -> dic
     return {
         "rows": [{"overload": overload, "policy": name, **all_runs(own)} for (overload, name), own in runs.items()],
         "parameters": {
-            "cores": CORES,
-            "repeats": effort.repeats,
+            **parameters(effort, "warm_s", "overloads", "policies", cores=CORES, window_s=WINDOW_S),
             "mean_cost_ms": 1000.0 * cost_s,
             "capacity_rows_per_s": capacity,
-            "target_s": MeanQueueLatency(effort.target).limit_s,
-            "learn_s": effort.learn_s,
-            "measure_s": effort.measure_s,
-            "window_s": WINDOW_S,
-            "prefer": effort.prefer,
         },
     }
 

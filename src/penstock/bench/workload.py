@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Literal
 
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 
+from penstock.core.control.targets import MeanQueueLatency
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from os import PathLike
 
     from pyspark.sql import DataFrame, SparkSession
@@ -17,17 +20,26 @@ if TYPE_CHECKING:
 
     from penstock.spark.guard.guard import Guard
 
+Work = Literal["waiting", "busy"]
 #: Columns of the operator's results.
 RESULT = "row bigint, key bigint, weight double"
 #: Rows from which the mean cost of a stream is taken.
 _MEAN_ROWS = 1_000_000
 
 
-def busy(row: dict[str, Any]) -> dict[str, Any]:
-    """Keep a core busy for the row's cost."""
-    end = time.perf_counter() + row["cost_ms"] / 1000.0
+def spend(work: Work, cost_s: float) -> None:
+    """Work for this time."""
+    if work == "waiting":
+        time.sleep(cost_s)
+        return
+    end = time.perf_counter() + cost_s
     while time.perf_counter() < end:
         pass
+
+
+def busy(row: dict[str, Any]) -> dict[str, Any]:
+    """Keep a core busy for the row's cost."""
+    spend("busy", row["cost_ms"] / 1000.0)
     return {"row": row["row"], "key": row["key"], "weight": row["weight"]}
 
 
@@ -54,3 +66,20 @@ def running(df: DataFrame, guard: Guard, checkpoint: str | PathLike[str]) -> Ite
         guard.stop()
     if (error := query.exception()) is not None:
         raise error
+
+
+def wait_for(queries: Sequence[StreamingQuery], enough: Callable[[], bool], limit_s: float) -> None:
+    """Wait until it is enough, at most for this time; raise an error if a query fails."""
+    end_s = time.monotonic() + limit_s
+    while time.monotonic() < end_s and not enough():
+        for query in queries:
+            if (error := query.exception()) is not None:
+                raise error
+        time.sleep(0.1)
+
+
+def parameters(effort: Any, *without: str, **more: object) -> dict[str, Any]:  # noqa: ANN401 - a dataclass
+    """The settings of a benchmark for its result, the target in seconds."""
+    given = asdict(effort)
+    given["target_s"] = MeanQueueLatency(given.pop("target")).limit_s
+    return {name: value for name, value in given.items() if name not in without} | more

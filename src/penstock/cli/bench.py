@@ -164,11 +164,10 @@ def bench_grouping(
     if figure_12 and repeats is not None:
         raise PenstockError.setting("--repeats", repeats, "it without --figure-12, which is one run")
     require_spark()
-    from penstock.bench import grouping, grouping_series
+    from penstock.bench import grouping
 
     if figure_12:
-        run = _in_folder(grouping_series.bench_series, grouping_series.Series())
-        _bench("figure 12", 3, run, json_file)
+        _bench("figure 12", 3, _in_folder(grouping.bench_series, grouping.Series()), json_file)
         return
     effort = grouping.Effort(repeats or _GROUPING_REPEATS)
     _bench("grouping", effort.steps, _in_folder(grouping.bench_grouping, effort), json_file)
