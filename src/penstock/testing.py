@@ -22,7 +22,6 @@ class ManualClock:
     """
 
     def __init__(self, start_s: float = 0.0) -> None:
-        """Start at this time."""
         self.set(start_s)
 
     def __call__(self) -> float:
@@ -53,7 +52,6 @@ class MemoryPlanLog(PlanLog):
     """
 
     def __init__(self) -> None:
-        """Start empty."""
         super().__init__(MemoryStore())
 
 
@@ -85,7 +83,6 @@ class CrashingStore(FolderStore):
     """
 
     def __init__(self, folder: str | os.PathLike[str], crash_at: Step) -> None:
-        """Crash at this step."""
         super().__init__(folder)
         self._crash_at = crash_at
 
@@ -122,5 +119,4 @@ class CrashingPlanLog(PlanLog):
     """A plan log in a `CrashingStore`."""
 
     def __init__(self, folder: str | os.PathLike[str], crash_at: Step) -> None:
-        """Crash at this step."""
         super().__init__(CrashingStore(folder, crash_at))

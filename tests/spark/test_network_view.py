@@ -21,7 +21,8 @@ from penstock.core.network.qos import LossTolerance
 from penstock.views.network import formatting as fmt
 from penstock.views.network import terminal
 from penstock.views.network.drawing import LETTER, drawing, graph
-from penstock.views.network.page import page, summary
+from penstock.views.network.history import summary
+from penstock.views.network.page import page
 from penstock.views.network.snapshot import Snapshot
 
 if TYPE_CHECKING:

@@ -326,15 +326,15 @@ def test_queries_that_appear_later_below_a_folder_are_found(tmp_path: Path) -> N
 
 def test_a_folder_without_a_log_is_refused(tmp_path: Path) -> None:
     with pytest.raises(PenstockError, match=r"CHECKPOINT = .* start the query first"):
-        Board([tmp_path]).refuse_nothing()
+        Board([tmp_path]).refuse_nothing(wait=False)
 
 
 def test_a_folder_to_come_can_be_waited_for_but_not_one_that_cannot(tmp_path: Path) -> None:
-    Board([tmp_path, tmp_path / "ck"]).refuse_nowhere()
+    Board([tmp_path, tmp_path / "ck"]).refuse_nothing(wait=True)
     (tmp_path / "file").write_text("")
     for folder in (tmp_path / "file", tmp_path / "nowhere" / "ck"):
         with pytest.raises(PenstockError, match=r"CHECKPOINT = .* nothing to wait for here"):
-            Board([folder]).refuse_nowhere()
+            Board([folder]).refuse_nothing(wait=True)
 
 
 def test_a_log_that_was_waited_for_is_shown_when_it_comes(tmp_path: Path) -> None:

@@ -1,5 +1,8 @@
 """`penstock bench federation`: three sites as three processes, fair and at random, and what faults do to them.
 
+Queries of two and three fragments form chains and a tree. Site `east` can take a tenth of its rows. Queries `cov` and
+`cnt` have no fragment there; they feel it only through the sites that they share with queries that have.
+
 SIC is what the roots of the queries measure on their results. It is read from the sites' accounts at every second of
 the measured time; Jain's index is taken over the queries' means, as in the paper, and at each instant.
 """
@@ -13,10 +16,11 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from penstock.bench.federation_files import CAPACITY, INTERVAL_S, PARTS, QUERIES, SITES, WINDOW_S, sources, write
+import yaml
+
 from penstock.core.fairness.jain import fairness
 from penstock.errors import PenstockError
 from penstock.federation.account import SiteAccount, add_up
@@ -29,6 +33,95 @@ if TYPE_CHECKING:
 
     from penstock.core.fairness.sites.planner import Policy
     from penstock.federation.bus import Bus
+
+SITES = ("west", "north", "east")
+#: Rows a second that each site can take.
+CAPACITY = {"west": 400, "north": 450, "east": 90}
+INTERVAL_S, WINDOW_S = 1.0, 10.0
+
+
+@dataclass(frozen=True)
+class Part:
+    """A fragment: where it is, rows a second of its source, the sites whose fragments feed it."""
+
+    site: str
+    rows_per_s: int
+    feeders: tuple[str, ...] = ()
+
+
+#: By query, the root last.
+QUERIES = {
+    "cov": (Part("west", 300), Part("north", 200, ("west",))),
+    "cnt": (Part("north", 100), Part("west", 200, ("north",))),
+    "max": (Part("east", 350), Part("west", 150, ("east",))),
+    "avg": (Part("west", 200), Part("east", 250), Part("north", 150, ("west", "east"))),
+    "top": (Part("east", 300), Part("west", 150, ("east",)), Part("north", 0, ("west",))),
+}
+PARTS = [part for parts in QUERIES.values() for part in parts]
+_LINKED = "host bigint, total double, n double"
+#: Both the rows of the source and those of links, as sums by host; kept rows represent shed ones.
+_OWN = (
+    "SELECT value % 10 AS host, penstock_weight * (pmod(xxhash64(value), 100)) AS total, penstock_weight AS n FROM own"
+)
+_SUMS = "SELECT host, sum(total) AS total, sum(n) AS n FROM ({}) GROUP BY host"
+_RESULTS = {
+    "cov": "SELECT covar_pop(total / n, n) AS cov FROM ({})",
+    "cnt": "SELECT sum(n) AS n FROM ({})",
+    "max": "SELECT max(total / n) AS highest FROM ({})",
+    "avg": "SELECT sum(total) / sum(n) AS mean FROM ({})",
+    "top": "SELECT host, total FROM ({}) ORDER BY total DESC LIMIT 5",
+}
+
+
+def sources(query: str) -> int:
+    """How many sources a query has."""
+    return sum(part.rows_per_s > 0 for part in QUERIES[query])
+
+
+def write(folder: Path, transport: dict[str, Any], policy: Policy) -> dict[str, Path]:
+    """Write the site files; their paths, by site."""
+    found = {}
+    for site in SITES:
+        fragments = {
+            f"{query}-{site}": _fragment(query, part, root=number == len(parts) - 1, out=folder / "results" / query)
+            for query, parts in QUERIES.items()
+            for number, part in enumerate(parts)
+            if part.site == site
+        }
+        own = sorted({str(one["query"]) for one in fragments.values()})
+        content = {
+            "site": site,
+            "sites": list(SITES),
+            "transport": transport,
+            "folder": str(folder / site),
+            "interval": INTERVAL_S,
+            "window": WINDOW_S,
+            "capacity": float(CAPACITY[site]),
+            "policy": policy,
+            "queries": {query: {"sources": sources(query)} for query in own},
+            "fragments": fragments,
+        }
+        found[site] = folder / f"{site}.yaml"
+        folder.mkdir(parents=True, exist_ok=True)
+        found[site].write_text(yaml.safe_dump(content, sort_keys=False, width=200), encoding="utf-8")
+    return found
+
+
+def _fragment(query: str, part: Part, *, root: bool, out: Path) -> dict[str, Any]:
+    inputs: dict[str, Any] = {}
+    rows = []
+    if part.rows_per_s:
+        inputs["own"] = {"format": "rate", "options": {"rowsPerSecond": part.rows_per_s, "numPartitions": 1}}
+        rows.append(_OWN)
+    for feeder in part.feeders:
+        inputs[f"from_{feeder}"] = {"from": f"{query}-{feeder}", "site": feeder, "schema": _LINKED}
+        rows.append(f"SELECT host, total, n FROM from_{feeder}")  # noqa: S608 - a name of our own
+    sums = _SUMS.format(" UNION ALL ".join(rows))
+    if not root:
+        return {"query": query, "inputs": inputs, "sql": sums}
+    sink = {"format": "json", "options": {"path": str(out)}}
+    return {"query": query, "inputs": inputs, "sql": _RESULTS[query].format(sums), "to": sink}
+
 
 #: Three JVMs on few cores: what a compiler would gain is less than it takes.
 _SMALL_JVM = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
@@ -47,61 +140,59 @@ SKEWED, SKEW_S = "north", 5.0
 KILLED, AWAY_S, CUT_S = "west", 10.0, 20.0
 
 
+@dataclass(frozen=True)
 class FolderWire:
     """A transport that can be taken away: a folder for each federation."""
 
-    def __init__(self, folder: Path) -> None:
-        """Make them in here."""
-        self._folder = folder
+    folder: Path
 
     def settings(self, name: str) -> dict[str, Any]:
         """Its settings in site files, for a separate federation."""
-        return {"folder": str(self._folder / name)}
+        return {"folder": str(self.folder / name)}
 
     def bus(self, name: str) -> Bus:
         """A bus of that federation, to send messages that sites must refuse."""
-        return FolderBus(self._folder / name)
+        return FolderBus(self.folder / name)
 
     def cut(self, name: str) -> None:
         """A file is where the folder was."""
-        (self._folder / name).rename(self._folder / f"{name}.away")
-        (self._folder / name).touch()
+        (self.folder / name).rename(self.folder / f"{name}.away")
+        (self.folder / name).touch()
 
     def mend(self, name: str) -> None:
         """The folder is back."""
-        (self._folder / name).unlink()
-        (self._folder / f"{name}.away").rename(self._folder / name)
+        (self.folder / name).unlink()
+        (self.folder / f"{name}.away").rename(self.folder / name)
 
 
+@dataclass(frozen=True)
 class KafkaWire:
     """Topics on a broker; `stop` and `start` take it away, where they are known."""
 
-    def __init__(
-        self, servers: str, stop: Callable[[], None] | None = None, start: Callable[[], None] | None = None
-    ) -> None:
-        """Use this broker."""
-        self._servers, self._stop, self._start = servers, stop, start
-        self._run = f"{time.time():.0f}"
+    servers: str
+    stop: Callable[[], None] | None = None
+    start: Callable[[], None] | None = None
+    run: str = field(default_factory=lambda: f"{time.time():.0f}")
 
     def settings(self, name: str) -> dict[str, Any]:
         """Its settings in site files."""
-        return {"kafka": self._servers, "prefix": f"penstock-{self._run}-{name}"}
+        return {"kafka": self.servers, "prefix": f"penstock-{self.run}-{name}"}
 
     def bus(self, name: str) -> Bus:
         """A bus of that federation."""
-        return KafkaBus(self._servers, f"penstock-{self._run}-{name}", {})
+        return KafkaBus(self.servers, f"penstock-{self.run}-{name}", {})
 
     def cut(self, name: str) -> None:
         """The broker is gone, for all."""
-        if self._stop is None:
+        if self.stop is None:
             raise PenstockError(f"the broker of {name} cannot be stopped from here: run examples/federation/run.py")
-        self._stop()
+        self.stop()
 
     def mend(self, name: str) -> None:
         """It is back, with what it held."""
         _ = name
-        if self._start is not None:
-            self._start()
+        if self.start is not None:
+            self.start()
 
 
 Wire = FolderWire | KafkaWire
@@ -119,15 +210,14 @@ class SiteProcess:
     """A site as a process of its own."""
 
     def __init__(self, path: Path, folder: Path, skew_s: float = 0.0) -> None:
-        """Run this site file with its state in a folder."""
-        self._path, self.folder, self._skew_s = path, folder, skew_s
+        self._path, self.folder, self.skew_s = path, folder, skew_s
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         """Start it."""
         self.folder.mkdir(parents=True, exist_ok=True)
         conf = [word for one in _CONF for word in ("--conf", one)]
-        command = [sys.executable, "-c", _PROGRAM, str(self._skew_s), "site", str(self._path), "--cores", "1", *conf]
+        command = [sys.executable, "-c", _PROGRAM, str(self.skew_s), "site", str(self._path), "--cores", "1", *conf]
         command += ["--json", str(self.folder / "site.json")]
         with (self.folder / "site.log").open("ab") as log:
             self._process = subprocess.Popen(  # noqa: S603 - a command of our own
@@ -169,7 +259,6 @@ class RunningFederation:
     """Three sites that run."""
 
     def __init__(self, folder: Path, wire: Wire, name: str, policy: Policy, *, skewed: bool = False) -> None:
-        """Write their files; nothing runs yet."""
         self.folder, self.wire, self.name = folder, wire, name
         files = write(folder, wire.settings(name), policy)
         self.sites = {
@@ -215,11 +304,10 @@ class RunningFederation:
     def sic(self, from_s: float, to_s: float) -> list[list[float]]:
         """The SIC of each query's results at every second, as their roots have measured it."""
         found: dict[str, list[tuple[float, float]]] = {query: [] for query in QUERIES}
-        for name, site in self.sites.items():
-            ahead_s = SKEW_S if name == SKEWED and site._skew_s else 0.0  # noqa: SLF001 - of the same file
+        for site in self.sites.values():
             for entry in SiteAccount(site.folder).entries():
                 for query, sic in entry.report.sic.items():
-                    found[query].append((entry.time_s - ahead_s, sic))
+                    found[query].append((entry.time_s - site.skew_s, sic))
         seconds = range(int(to_s - from_s) + 1)
         return [[_last(found[query], from_s + second) for query in QUERIES] for second in seconds]
 

@@ -59,7 +59,6 @@ class World:
     """All parts, batch by batch."""
 
     def __init__(self, folder: Path) -> None:
-        """Keep files in this folder."""
         self._folder, self._now_s, self._number = folder, time.time(), 0
         self._patches = [mock.patch.object(time, "time", self._time_s), without_spark()]
         for patch in self._patches:

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 import numpy as np
@@ -59,13 +59,6 @@ _REMEMBERED = 100
 _FORWARD_EVERY = 5
 
 
-class Part(Protocol):
-    """A part that must not grow."""
-
-    def batch(self, number: int) -> None:
-        """Run a batch."""
-
-
 class Task:
     """A fake of Spark's `TaskContext`."""
 
@@ -101,7 +94,6 @@ class Guarded:
     """An overloaded query with a guard: each batch is bound, reported and planned for."""
 
     def __init__(self, folder: Path, clock: Callable[[], float]) -> None:
-        """Keep plans, bindings and reports in this folder."""
         self._clock, self._query = clock, Query()
         store = LocalStore(folder)
         store.claim(Claim("guard"))
@@ -178,7 +170,6 @@ class Alternating:
     alarms = ()
 
     def __init__(self) -> None:
-        """Begin."""
         self._decided = 0
 
     def decide(self, report: Report, now_s: float) -> Plan:
@@ -198,7 +189,6 @@ class Networked:
     STAGES = ("inputs", "pairs", "perkey")
 
     def __init__(self, folder: Path, clock: Callable[[], float]) -> None:
-        """Keep plans, bindings, feeds and snapshots in this folder."""
         self._folder, self._clock = folder, clock
         self._plans = BoundPlans.below(folder, {name: name for name in self.STAGES}, Alternating(), clock=clock)
         self._feed = folder / "feeds" / "hot-pairs" / "inputs"
@@ -231,7 +221,6 @@ class Quarantined:
     SCHEMA = json.dumps({"type": "struct", "fields": []})
 
     def __init__(self, folder: Path, clock: Callable[[], float]) -> None:
-        """Keep files in this folder."""
         del clock
         self._folder = folder / "penstock" / "quarantine"
         Sign("guard", "weight", self.SCHEMA).put(self._folder)
@@ -257,7 +246,6 @@ class Sited:
     """A site: a plan and an account a batch."""
 
     def __init__(self, folder: Path, clock: Callable[[], float]) -> None:
-        """Keep both in this folder."""
         self._clock = clock
         self._accounts = AccountLog(folder / "account")
         logs = SitePlanLog(folder / "plans"), BindingLog(folder / "bindings"), self._accounts
@@ -270,12 +258,8 @@ class Sited:
         self._accounts.add(number, BatchAccount("west", 1, report, report, (QueryShare("query", 0.5, 0.5),)))
 
 
-PARTS: dict[str, Callable[[Path, Callable[[], float]], Part]] = {
-    "guard": Guarded,
-    "network": Networked,
-    "quarantine": Quarantined,
-    "site": Sited,
-}
+Part = Guarded | Networked | Quarantined | Sited
+PARTS: dict[str, type[Part]] = {"guard": Guarded, "network": Networked, "quarantine": Quarantined, "site": Sited}
 
 
 def without_spark() -> Any:  # noqa: ANN401 - a patch has no public type

@@ -27,10 +27,7 @@ def board(folders: Sequence[Path], *, sample: bool, wait: bool = False) -> Itera
         raise PenstockError("give the checkpoint of a guarded query or the folder of penstock run, or --sample alone")
     if not sample:
         found = Board(folders)
-        if wait:
-            found.refuse_nowhere()
-        else:
-            found.refuse_nothing()
+        found.refuse_nothing(wait=wait)
         yield found
         return
     from penstock.sim.kept_run import sample as written

@@ -54,7 +54,6 @@ class Outcome:
     """A finished run as arrays: one entry a row that came in, one a row that was kept."""
 
     def __init__(self, run: Run) -> None:
-        """Put what the source gave beside what the query made of it."""
         if run.rows is None:
             raise ValueError("the run has not been executed")
         self.run, self.rows_in = run, run.rows_in

@@ -33,42 +33,32 @@ class Board:
     """Follows all logs below some folders."""
 
     def __init__(self, folders: Sequence[Path], clock: Callable[[], float] = time.time) -> None:
-        """Follow current and future logs in these folders."""
         self.folders = list(folders)
         self._clock = clock
         self._followed: dict[Path, Followed] = {}
         self._searched_s: float | None = None
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()  #: held while the followed logs change
 
     @property
     def without_log(self) -> list[Path]:
         """The folders without a log."""
         return [folder for folder in self.folders if next(_logs(folder.absolute()), None) is None]
 
-    def refuse_nothing(self) -> None:
-        """Raise an error if one of the folders has no log."""
+    def refuse_nothing(self, *, wait: bool) -> None:
+        """Raise an error if one of the folders has no log or, with `wait`, if none can appear in it."""
+        accepted = "the checkpoint of a guarded query, that of penstock run or of a site, or a folder with such in it"
+        fix = "there is no log of plans here; start the query first, or wait for it with --wait"
+        if wait:
+            accepted = "a folder, or the name of one to come in a folder that is there"
+            fix = "there is nothing to wait for here"
         for folder in self.without_log:
-            raise PenstockError.setting(
-                "CHECKPOINT",
-                str(folder),
-                "the checkpoint of a guarded query, that of penstock run or of a site, or a folder with such in it",
-                "there is no log of plans here; start the query first, or wait for it with --wait",
-            )
-
-    def refuse_nowhere(self) -> None:
-        """Raise an error if a log cannot appear in one of the folders."""
-        for folder in self.without_log:
-            if not folder.is_dir() and (folder.exists() or not folder.absolute().parent.is_dir()):
-                raise PenstockError.setting(
-                    "CHECKPOINT",
-                    str(folder),
-                    "a folder, or the name of one to come in a folder that is there",
-                    "there is nothing to wait for here",
-                )
+            to_come = folder.is_dir() or (not folder.exists() and folder.absolute().parent.is_dir())
+            if not (wait and to_come):
+                raise PenstockError.setting("CHECKPOINT", str(folder), accepted, fix)
 
     def look(self) -> None:
         """Poll once."""
-        with self._lock:
+        with self.lock:
             now_s = self._clock()
             if self._searched_s is None or not 0.0 <= now_s - self._searched_s < SEARCH_S:
                 self._searched_s = now_s
@@ -91,7 +81,7 @@ class Board:
 
     def news(self, cursors: dict[str, Cursor]) -> list[Json]:
         """What a reader has not seen yet, by its cursors, which advance."""
-        with self._lock:
+        with self.lock:
             found = [one.news(cursors.setdefault(one.identity, Cursor())) for one in self._followed.values()]
             return [one for one in found if one is not None]
 
@@ -101,11 +91,6 @@ class Board:
             if one.identity == identity and isinstance(one, GuardedQuery) and not isinstance(one, FollowedSite):
                 return one
         raise PenstockError.setting("id", identity[:40], "a guarded query that is shown")
-
-    @property
-    def lock(self) -> threading.Lock:
-        """Held while the followed logs change."""
-        return self._lock
 
 
 def _logs(root: Path) -> Iterator[tuple[Path, type[Followed]]]:

@@ -40,7 +40,6 @@ class Growing:
     """
 
     def __init__(self, most: int) -> None:
-        """Keep at most this many."""
         self.kept: deque[Json] = deque(maxlen=most)
         self.count = 0
 
@@ -53,11 +52,6 @@ class Growing:
         """The entries added after the first `count`, as far as they are kept."""
         new = min(self.count - seen, len(self.kept))
         return list(self.kept)[len(self.kept) - new :] if new > 0 else []
-
-    def clear(self) -> None:
-        """Forget everything."""
-        self.kept.clear()
-        self.count = 0
 
 
 class Followed:
@@ -73,10 +67,8 @@ class Followed:
     kind = ""
 
     def __init__(self, identity: str, name: str, folder: Path) -> None:
-        """Follow the log in this folder."""
         self.identity, self.name, self.folder = identity, name, folder
         self.shown_as = str(folder)  #: the folder as the user named it
-        self.points, self.decisions = Growing(MOST_POINTS), Growing(MOST_DECISIONS)
         self.generation = 0
         self._head: Json = {}
         self._revision = 0
@@ -84,8 +76,7 @@ class Followed:
 
     def _forget(self) -> None:
         """Reset all state."""
-        self.points.clear()
-        self.decisions.clear()
+        self.points, self.decisions = Growing(MOST_POINTS), Growing(MOST_DECISIONS)
         self._gone = ""  # why the log cannot be read
 
     def look(self, now_s: float) -> None:

@@ -36,7 +36,6 @@ class PlanTail:
     """
 
     def __init__(self, folder: Path) -> None:
-        """Follow the log in this folder."""
         self.log = PlanLog(folder, make=False)  # a deleted folder must not be created again
         self.restarts = 0
         self._last: tuple[int, int] | None = None  # version, and what the system calls its file
@@ -340,12 +339,10 @@ class GuardedQuery(Followed):
 
 def _newest(folder: Path) -> Path | None:
     """The journal written last."""
-    found: list[tuple[int, Path]] = []
     try:
-        found.extend((path.stat().st_mtime_ns, path) for path in folder.glob(f"*{ENDING}"))
+        return max(folder.glob(f"*{ENDING}"), key=lambda path: (path.stat().st_mtime_ns, path), default=None)
     except OSError:
         return None  # It is being deleted.
-    return max(found)[1] if found else None
 
 
 class FollowedSite(GuardedQuery):

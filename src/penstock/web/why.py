@@ -40,10 +40,6 @@ _BIGINT_DIGITS = 18
 _EXACT = decimal.Context(prec=100, traps=[decimal.InvalidOperation])
 
 
-def _date(text: str) -> np.int32:
-    return np.int32((dt.date.fromisoformat(text) - dt.date(1970, 1, 1)).days)
-
-
 def microseconds(text: str) -> int:
     """Microseconds since 1970 of a time, in UTC unless it names a zone."""
     found = dt.datetime.fromisoformat(text)
@@ -77,7 +73,7 @@ _READ: dict[str, Callable[[str], object]] = {
     "double": float,
     "float": lambda text: np.float32(float(text)),
     "boolean": lambda text: _BOOLEANS[text.lower()],
-    "date": _date,
+    "date": lambda text: np.int32((dt.date.fromisoformat(text) - dt.date(1970, 1, 1)).days),
     "timestamp": microseconds,
     "timestamp_ntz": microseconds,
 }

@@ -70,7 +70,10 @@ class _Writing:
         self.written = {one.name: self._input(one.name) for one in network.inputs}
         self.written |= {box.name: self._box(box.name, box.op) for box in network.boxes}
         self.written |= {one.name: self._output(one.name) for one in network.outputs}
-        self.nodes = {name: _room(lines) for name, lines in self.written.items()}
+        self.nodes = {
+            name: Size(max(cell_len(text) for text, _ in lines) * LETTER + 2 * _PAD, len(lines) * LINE + _PAD)
+            for name, lines in self.written.items()
+        }
         self.labels = {arc.name: self._label(arc) for arc in network.arcs}
 
     def dropped(self, place: str, letters: int = _DROP_LETTERS) -> list[str]:
@@ -79,8 +82,8 @@ class _Writing:
 
     def _lines(self, arc: Arc) -> list[str]:
         """The text below an arc; outputs have no work."""
-        above = [] if arc.target in self._outputs else [f"load {fmt.load(fmt.known(self.loads, arc.name))}"]
-        return above if self.snapshot else []
+        worked = self.snapshot and arc.target not in self._outputs
+        return [f"load {fmt.load(fmt.known(self.loads, arc.name))}"] if worked else []
 
     def _rate(self, arc: Arc) -> str:
         return f"{fmt.rows(fmt.known(self.flows, arc.name))} rows/s" if self.snapshot else ""
@@ -104,19 +107,14 @@ class _Writing:
             title += f": {fmt.rows(flow)} rows/s, load {fmt.load(load)}" + (f"; {drop}" if drop else "")
         thick = 1.2 + (_THICKEST - 1.2) * (load / self._most if load and self._most else 0.0)
         (left, line), left_text = path.points[-2], path.label.left + self._left(arc)
-        parts = [
-            _title(title),
-            f'<path class="flow" stroke-width="{thick:.1f}" d="{_curves(path)}"/>',
-            _head(*path.points[-1]),
-        ]
-        parts.append(_text(left_text, line - 5.0, self._rate(arc)))
+        flowing = f'<path class="flow" stroke-width="{thick:.1f}" d="{_curves(path)}"/>'
+        parts = [_title(title), flowing, _head(*path.points[-1]), _text(left_text, line - 5.0, self._rate(arc))]
         below = [(text, "dim") for text in self._lines(arc)] + [(text, "drop") for text in self.dropped(arc.name)]
         for number, (text, kind) in enumerate(below, 1):
             parts.append(_text(left_text, line + LINE * number - 1.0, text, kind))
         if drop:
             parts.append(_symbol(left + _SYMBOL / 2.0, line))
-        kind = "arc" if flow or not self.snapshot else "arc dry"
-        return _group(kind, arc.name, parts)
+        return _group("arc" if flow or not self.snapshot else "arc dry", arc.name, parts)
 
     def _input(self, name: str) -> list[_Line]:
         rate = f"{fmt.rows(fmt.known(self.rates, name))} rows/s" if self.snapshot else "input"
@@ -133,12 +131,8 @@ class _Writing:
         cursor, utility = (fmt.known(of, name) for of in (self.snapshot.delivered, self.snapshot.utilities))
         if cursor is None:
             return [_name(name), ("no rows", "dim")]
-        return [
-            _name(name),
-            (f"{fmt.percent(cursor)} delivered", "cursor"),
-            (_utility(utility), "cursor"),
-            ("", ""),
-        ]
+        told = f"{fmt.percent(cursor)} delivered", f"utility {fmt.utility(utility)}"
+        return [_name(name), *((text, "cursor") for text in told), ("", "")]
 
     def _share(self, box: str) -> float:
         """A box's share of all work."""
@@ -166,15 +160,6 @@ class _Writing:
 
 def _name(name: str) -> _Line:
     return fmt.cut(name, _NODE_LETTERS), "name"
-
-
-def _utility(utility: float | None) -> str:
-    return f"utility {fmt.utility(utility)}"
-
-
-def _room(lines: Sequence[_Line]) -> Size:
-    letters = max(cell_len(text) for text, _ in lines)
-    return Size(letters * LETTER + 2 * _PAD, len(lines) * LINE + _PAD)
 
 
 def _lines(written: Sequence[_Line], spot: Spot) -> list[str]:

@@ -10,7 +10,6 @@ import re
 from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, overload
 
 from penstock.core.network.drops import places
@@ -116,7 +115,6 @@ class History(Sequence["Snapshot"]):
     """The last snapshots of a run, oldest first, and the sums of all."""
 
     def __init__(self) -> None:
-        """Start empty."""
         self._last: deque[Snapshot] = deque(maxlen=BATCHES)
         self.sums = Sums()
 
@@ -168,12 +166,6 @@ def _add_known(sums: dict[str, Numbers], found: Mapping[str, float]) -> None:
 Facts = dict[str, Any]
 
 
-def periods_s(snapshots: Sequence[Snapshot]) -> list[float]:
-    """The time that each snapshot's rates cover: since the previous batch ended; for the first, its own length."""
-    first = [period_s(None, one) for one in snapshots[:1]]
-    return [*first, *(period_s(before, after) for before, after in pairwise(snapshots))]
-
-
 def summary(network: Network, snapshots: Sequence[Snapshot]) -> Facts:
     """A run in numbers, as plain data for JSON.
 
@@ -187,7 +179,9 @@ def summary(network: Network, snapshots: Sequence[Snapshot]) -> Facts:
         `inputs`, `places` (rows in, kept, shed, batches in force, the last text of the drop) and `outputs`.
     """
     sums = snapshots.sums if isinstance(snapshots, History) else Sums.of(snapshots)
-    by_place = {place: _place(network, place, sums) for place in _all_places(network, sums)}
+    # The candidate places, and other places with a drop.
+    all_places = dict.fromkeys([*(place.name for place in places(network)), *sums.drops, *sums.shed])
+    by_place = {place: _place(network, place, sums) for place in all_places}
     inputs = {one.name: {"rows_in": sums.rows[one.name]} for one in network.inputs}
     outputs = {one.name: _output(network, one.name, sums) for one in network.outputs}
     means = [one["mean_utility"] for one in outputs.values() if one["mean_utility"] is not None]
@@ -210,16 +204,6 @@ def summary(network: Network, snapshots: Sequence[Snapshot]) -> Facts:
         "outputs": outputs,
         "alarms": sums.alarms,
     }
-
-
-def peak(snapshots: Sequence[Snapshot]) -> Snapshot:
-    """The batch with the highest load."""
-    return max(snapshots, key=load)
-
-
-def _all_places(network: Network, sums: Sums) -> list[str]:
-    """The candidate places, and other places with a drop."""
-    return list(dict.fromkeys([*(place.name for place in places(network)), *sums.drops, *sums.shed]))
 
 
 def _place(network: Network, place: str, sums: Sums) -> Facts:

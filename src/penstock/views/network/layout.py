@@ -183,8 +183,7 @@ def _order(columns: list[list[_Item]]) -> None:
         forward = sweep % 2 == 0
         for column in columns if forward else reversed(columns):
             column.sort(key=lambda item: _mean(_places(item, forward=forward), item.place))
-            for place, item in enumerate(column):
-                item.place = place
+            _number([column])
         crossings = _crossings(columns)
         if crossings < best:
             best, kept = crossings, [list(column) for column in columns]

@@ -11,7 +11,7 @@ from penstock.views import html
 from penstock.views.html import safe
 from penstock.views.network import formatting as fmt
 from penstock.views.network.drawing import drawing, graph
-from penstock.views.network.history import Facts, peak, periods_s, summary
+from penstock.views.network.history import Facts, load, summary
 from penstock.views.pictures import labelled, picture
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def _shed(snapshots: Sequence[Snapshot]) -> Plot:
     most_first = sorted((place for place in totals if totals[place]), key=lambda place: -totals[place])
     colors = dict(zip(most_first, _COLORS, strict=False))
     times_s = _times_s(snapshots)
-    edges_s = [times_s[0] - periods_s(snapshots)[0], *times_s]
+    edges_s = [times_s[0] - snapshots[0].duration_s, *times_s]
 
     def draw(axes: Axes) -> None:
         below = np.zeros(len(snapshots))
@@ -122,8 +122,6 @@ def _rest(count: int, what: str) -> list[tuple[str, str]]:
     more = count - len(_COLORS)
     return [(_OTHERS, f"{more} other {what}")] if more > 0 else []
 
-
-__all__ = ["page", "summary"]
 
 _KEY = (
     "Arcs: rows a second above the line, load below it; the thicker, the more load. Boxes: their part of the work. "
@@ -192,15 +190,15 @@ def _alarms(facts: Facts) -> list[str]:
 def _drawings(network: Network, snapshots: Sequence[Snapshot]) -> list[str]:
     if not snapshots:
         return ["<h2>The network</h2>", f'<div class="drawn">{drawing(network, None)}</div>']
-    highest, last = peak(snapshots), snapshots[-1]
+    highest, last = max(snapshots, key=load), snapshots[-1]
     shown = {"at its highest load": highest, "at the end": last}
     if highest is last:
         shown = {"at the end, with its highest load": last}
     found = []
     for when, one in shown.items():
-        load = f"load {fmt.load(one.load)} due, {fmt.load(fmt.carried(one))} done, "
+        due = f"load {fmt.load(one.load)} due, {fmt.load(fmt.carried(one))} done, "
         allowed = f"{fmt.load(fmt.limit(one))} allowed ({one.headroom:.0%} of {fmt.load(one.capacity)})"
-        found.append(f"<h2>The network {when}: batch {one.batch}, {load}{allowed}</h2>")
+        found.append(f"<h2>The network {when}: batch {one.batch}, {due}{allowed}</h2>")
         found.append(f'<div class="drawn">{drawing(network, one)}</div>')
     return [*found, *html.sentences([_KEY], "note")]
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rich.cells import cell_len
+from rich.cells import cell_len, set_cell_size
 from rich.live import Live
 from rich.text import Text
 
@@ -177,7 +177,7 @@ def _outputs(network: Network, snapshot: Snapshot | None, width: int, lines: int
     found = []
     for name in names:
         cursor, utility = fmt.known(snapshot.delivered, name), fmt.known(snapshot.utilities, name)
-        text = Text(_padded(fmt.cut(name, room), room), style="bold").append(" ")
+        text = Text(set_cell_size(fmt.cut(name, room), room), style="bold").append(" ")
         if cursor is None:
             found.append(text.append("no rows", style="not bold bright_black"))
             continue
@@ -318,7 +318,3 @@ def _numbers(row: _Row, snapshot: Snapshot) -> Text:
     load = fmt.load(fmt.known(snapshot.loads, row.place)) if row.parent else ""
     dry = "bright_black" if not rate else "default"
     return Text(f" {fmt.rows(rate):>{_RATE}} {load if row.note != 'output' else '':>{_LOAD}}", style=dry)
-
-
-def _padded(text: str, cells: int) -> str:
-    return text + " " * (cells - cell_len(text))
