@@ -25,11 +25,7 @@ def require_spark() -> None:
 
 
 def missing(error: ModuleNotFoundError) -> PenstockError:
-    """The error in one line that names the extra to install; the error itself is raised if no extra brings the module.
-
-    >>> missing(ModuleNotFoundError(name="matplotlib.figure"))
-    PenstockError("matplotlib is missing: run pip install 'penstock[plot]'")
-    """
+    """The error in one line that names the extra to install; raises the error itself if no extra brings the module."""
     module = (error.name or "").partition(".")[0]
     if module not in _EXTRA_OF:
         raise error

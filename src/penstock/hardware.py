@@ -12,11 +12,7 @@ Description = dict[str, str | int | float]
 
 
 def describe() -> Description:
-    """Processor, cores, memory and versions, as far as known.
-
-    >>> sorted(describe())[:4]
-    ['cores', 'memory_gib', 'numba', 'numpy']
-    """
+    """Processor, cores, memory and versions, as far as known."""
     about: Description = {
         "system": f"{platform.system()} {platform.machine()}",
         "processor": _processor(),

@@ -1,6 +1,7 @@
 """Writing results: paths are checked before the work, and files appear whole or not at all."""
 
 import os
+import secrets
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,10 +11,7 @@ from penstock.errors import PenstockError
 
 def writable_folder(setting: str, folder: Path) -> Path:
     """The folder, if files could be written in it (it need not be there yet); otherwise one clear error."""
-    try:
-        _try_folder(folder)
-    except OSError as error:
-        raise PenstockError.setting(setting, str(folder), "a folder that can be written", _why(error)) from None
+    _try_folder(folder, setting, folder, "a folder that can be written")
     return folder
 
 
@@ -22,10 +20,7 @@ def writable_file(setting: str, file: Path) -> Path:
     if file.is_dir():
         raise PenstockError.setting(setting, str(file), "the path of a file", "this is a folder")
     if not _is_special(file):
-        try:
-            _try_folder(file.resolve().parent)
-        except OSError as error:
-            raise PenstockError.setting(setting, str(file), "a file that can be written", _why(error)) from None
+        _try_folder(file.resolve().parent, setting, file, "a file that can be written")
     return file
 
 
@@ -54,22 +49,23 @@ def write_files(contents: Mapping[Path, bytes]) -> None:
             written.unlink(missing_ok=True)
 
 
-def _try_folder(folder: Path) -> None:
+def _try_folder(folder: Path, setting: str, given: Path, accepted: str) -> None:
     """Write and remove a file in the folder, or in the nearest one above it that is there."""
-    there = next(path for path in (folder, *folder.resolve().parents) if os.path.lexists(path))
-    with tempfile.NamedTemporaryFile(dir=there, prefix=".penstock-"):
-        pass
+    try:
+        there = next(path for path in (folder, *folder.resolve().parents) if os.path.lexists(path))
+        with tempfile.NamedTemporaryFile(dir=there, prefix=".penstock-"):
+            pass
+    except OSError as error:
+        raise PenstockError.setting(setting, str(given), accepted, _why(error)) from None
 
 
 def _written_beside(path: Path, content: bytes) -> Path:
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".penstock-", delete=False) as file:
-        beside = Path(file.name)
-        try:
-            file.write(content)
-        except OSError:
-            beside.unlink()
-            raise
-    beside.chmod(0o666 & ~_umask())
+    beside = path.with_name(f".penstock-{secrets.token_hex(8)}")
+    try:
+        beside.write_bytes(content)
+    except OSError:
+        beside.unlink(missing_ok=True)
+        raise
     return beside
 
 
@@ -80,9 +76,3 @@ def _is_special(path: Path) -> bool:
 
 def _why(error: OSError) -> str:
     return error.strerror or str(error)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -22,7 +22,6 @@ from rich.console import Console
 from penstock.cli.dashboard import board, state
 from penstock.cli.main import main
 from penstock.demo import page as demo_page
-from penstock.demo import plots as demo_plots
 from penstock.demo import report as demo_report
 from penstock.demo import view as demo_view
 from penstock.demo.both_runs import _interrupts
@@ -234,7 +233,7 @@ def test_the_page_needs_no_other_file_and_escapes_text(result: dict[str, Any]) -
     page = demo_page.page(result, "a <machine>", "penstock demo --seed '<'").decode()
     for words in ("costly &lt;keys&gt;", "a &lt;machine&gt;", "--seed &#x27;&lt;&#x27;"):
         assert words in page
-    assert page.count("data:image/png;base64,") == len(demo_plots.plots(result))
+    assert page.count("data:image/png;base64,") == len(demo_page.plots(result))
     assert "http" not in page
     assert "<script" not in page
 

@@ -421,10 +421,8 @@ def _judged(federation: RunningFederation, begun_s: float, ended_s: float) -> di
 def _account(federation: RunningFederation) -> dict[str, Any]:
     """Where every row went; rows of sources also as the sources count them."""
     found = add_up(site.folder for site in federation.sites.values()).to_json()
-    found["rows_in"] = sum(one["rows_in"] for one in found["inputs"].values())
-    found["shed"] = sum(one["shed"] for one in found["inputs"].values())
-    found["lost"] = sum(one["lost"] for one in found["links"].values())
-    found["under_way"] = sum(one["under_way"] for one in found["links"].values())
+    for part, name in (("inputs", "rows_in"), ("inputs", "shed"), ("links", "lost"), ("links", "under_way")):
+        found[name] = sum(one[name] for one in found[part].values())
     produced, taken = _produced(federation)
     found["source_rows"] = {"produced": produced, "taken": taken}
     found["batches"] = {name: site.batches for name, site in federation.sites.items()}

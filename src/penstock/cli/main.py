@@ -275,7 +275,9 @@ def run_site(  # noqa: PLR0913 - one argument an option
     if dashboard and account is not None:
         raise PenstockError("--dashboard shows a site that runs: give a site file, or run penstock dashboard DIR")
     if account is not None:
-        added = cli_site.account(account)
+        from penstock.federation.account import add_up
+
+        added = add_up(account)
         cli_site.show_account(SCREEN, added)
         result = added.to_json()
     elif file is not None:

@@ -13,18 +13,17 @@ from penstock.cli.printing import plain
 from penstock.cli.run import until_over
 from penstock.config.site_file import SiteFile, load
 from penstock.errors import PenstockError
-from penstock.federation.account import BatchAccount, add_up
 from penstock.output import writable_folder
 from penstock.wording import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
     from pathlib import Path
 
     from rich.console import Console
 
-    from penstock.federation.account import Federation
+    from penstock.federation.account import BatchAccount, Federation
     from penstock.spark.site.run import SiteRun
 
 
@@ -37,7 +36,6 @@ class Settings:
     cores: int = 2  #: cores of the local session
     folder: Path | None = None  #: where checkpoint, boxes and accounts are kept, instead of the file's folder
     conf: tuple[str, ...] = ()  #: further settings of Spark, such as `spark.jars`
-    quiet: bool = False  #: whether to omit the line for each batch
 
 
 def run(
@@ -55,7 +53,7 @@ def run(
     from penstock.spark.site.run import SiteRun
 
     silence_stacks()
-    conf = dict(_pair(one) for one in settings.conf)
+    conf = dict(one.split("=", 1) for one in settings.conf)
     plain(console, f"Starting Spark for site {file.site} ...")
     try:
         spark = local_session(folder / "spark", cores=settings.cores, app=f"penstock site {file.site}", settings=conf)
@@ -68,17 +66,12 @@ def run(
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with page(folder):
-            made = SiteRun(spark, file, folder, on_batch=None if settings.quiet else lambda one: _line(console, one))
+            made = SiteRun(spark, file, folder, on_batch=lambda one: _line(console, one))
             until_over(made, made.start, lambda: made.batches, most=settings.batches, seconds=settings.seconds)
             return facts(file, made)
     finally:
         with suppress(ConnectionError):
             spark.stop()
-
-
-def _pair(text: str) -> tuple[str, str]:
-    name, _, value = text.partition("=")
-    return name, value
 
 
 def _line(console: Console, one: BatchAccount) -> None:
@@ -120,11 +113,6 @@ def show(console: Console, found: dict[str, Any]) -> None:
     refused = {name: count for name, count in found["messages"].items() if "refused" in name}
     if refused:
         plain(console, f"Messages refused: {', '.join(f'{k}: {v}' for k, v in refused.items())}")
-
-
-def account(folders: Sequence[Path]) -> Federation:
-    """The account over the folders of sites."""
-    return add_up(folders)
 
 
 def show_account(console: Console, found: Federation) -> None:

@@ -99,13 +99,7 @@ def notes(result: Facts) -> list[str]:
 def tables(result: Facts) -> list[Table]:
     """All tables, in the order of reading."""
     guarded = result["runs"][-1]
-    return [
-        latency(result),
-        account(result["runs"]),
-        answers(guarded),
-        by_cost(guarded),
-        top_keys(guarded),
-    ]
+    return [latency(result), account(result["runs"]), answers(guarded), by_cost(guarded), top_keys(guarded)]
 
 
 def latency(result: Facts) -> Table:
@@ -122,19 +116,16 @@ def latency(result: Facts) -> Table:
 
 def account(runs: list[Facts]) -> Table:
     """The account of every row."""
-    lines: dict[str, list[str]] = {"rows in": [], "= kept": [], "+ shed": []}
     reasons = dict.fromkeys(reason for run in runs for reason in run["account"]["shed"])
-    for reason in reasons:
-        lines[f"  {reason}"] = []
-    lines |= {"must be kept": [], "  of these kept": [], "batches": [], "exact in each batch": []}
-    for run in runs:
-        found = run["account"]
+    names = ["rows in", "= kept", "+ shed", *(f"  {reason}" for reason in reasons)]
+    names += ["must be kept", "  of these kept", "batches", "exact in each batch"]
+    columns = []
+    for found in (run["account"] for run in runs):
         shed = found["shed"]
-        cells = [found["rows_in"], found["kept"], sum(shed.values()), *(shed.get(reason, 0) for reason in reasons)]
-        cells += [found["must_keep_in"], found["must_keep_kept"], found["batches"]]
-        for cell, line in zip([*(f"{cell:,}" for cell in cells), _yes(found["exact"])], lines.values(), strict=True):
-            line.append(cell)
-    rows = [(name, *cells) for name, cells in lines.items()]
+        counts = [found["rows_in"], found["kept"], sum(shed.values()), *(shed.get(reason, 0) for reason in reasons)]
+        counts += [found["must_keep_in"], found["must_keep_kept"], found["batches"]]
+        columns.append([*(f"{count:,}" for count in counts), "yes" if found["exact"] else "NO"])
+    rows = list(zip(names, *columns, strict=True))
     note = "Exact: rows in = kept + shed, and the query's results hold the rows kept, each once."
     return Table("The account", ("", *(run["name"] for run in runs)), rows, note)
 
@@ -203,7 +194,3 @@ def _longest(windows: list[Facts]) -> str:
 
 def _share(part: int, whole: int) -> str:
     return f"{part / whole:.0%}" if whole else ""
-
-
-def _yes(true: bool) -> str:  # noqa: FBT001 - the one thing it tells
-    return "yes" if true else "NO"

@@ -54,14 +54,7 @@ def state(
 
 
 def missing(found: Sequence[Missing]) -> list[str]:
-    """One line about batches without a report; nothing if all have one.
-
-    >>> from penstock.store.report_log import Missing
-    >>> missing([Missing(0.0, 13, 13, "it was not run again")])
-    ['Batch 13 has no report, so totals omit it: it was not run again.']
-    >>> missing([Missing(0.0, 13, 13, "it was not run again"), Missing(0.0, 20, 29, "it was forgotten")])
-    ['11 batches have no report, so totals omit them. The last is batch 29: it was forgotten.']
-    """
+    """One line about batches without a report; nothing if all have one."""
     if not found:
         return []
     count, last = sum(one.last - one.first + 1 for one in found), found[-1]

@@ -80,11 +80,7 @@ _READ: dict[str, Callable[[str], object]] = {
 
 
 def typed(text: str | None, kind: str) -> object:
-    """A value as Spark hashes one of that type; None is null.
-
-    >>> typed("7", "bigint"), typed("7", "string"), typed("1970-01-03", "date"), typed("1.5", "decimal(5,2)")
-    (7, '7', np.int32(2), 150)
-    """
+    """A value as Spark hashes one of that type; None is null."""
     if text is None:
         return None
     try:

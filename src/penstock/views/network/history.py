@@ -25,14 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Numbers:
-    """Statistics of a number that each batch has.
-
-    >>> numbers = Numbers()
-    >>> for number in (0.5, 1.0):
-    ...     numbers.add(number)
-    >>> numbers.mean, numbers.least, numbers.last
-    (0.75, 0.5, 1.0)
-    """
+    """Statistics of a number that each batch has."""
 
     count: int = 0
     total: float = 0.0
@@ -53,14 +46,6 @@ class Numbers:
 
 
 @dataclass
-class Drops:
-    """The drops at a place: the number of batches with one, and the text of the last."""
-
-    batches: int = 0
-    words: str | None = None
-
-
-@dataclass
 class Sums:
     """The sums of all snapshots of a run."""
 
@@ -72,7 +57,8 @@ class Sums:
     last: Snapshot | None = None  #: the newest one
     rows: Counter[str] = field(default_factory=Counter)  #: rows by input and arc
     shed: Counter[str] = field(default_factory=Counter)  #: rows dropped by place
-    drops: dict[str, Drops] = field(default_factory=dict)  #: drops by place
+    drops: Counter[str] = field(default_factory=Counter)  #: batches with a drop, by place
+    words: dict[str, str] = field(default_factory=dict)  #: the text of the last drop at a place
     utilities: dict[str, Numbers] = field(default_factory=dict)  #: by output
     delivered: dict[str, Numbers] = field(default_factory=dict)  #: percent of rows delivered by output
     _alarms: dict[str, tuple[str, int]] = field(default_factory=dict)
@@ -101,9 +87,8 @@ class Sums:
         self.last = one
         self.rows.update(one.rows)
         self.shed.update(one.shed)
-        for place, told in one.drops.items():
-            drops = self.drops.setdefault(place, Drops())
-            drops.batches, drops.words = drops.batches + 1, told
+        self.drops.update(one.drops.keys())
+        self.words.update(one.drops)
         _add_known(self.utilities, one.utilities)
         _add_known(self.delivered, one.delivered)
         for alarm in one.alarms:
@@ -207,9 +192,9 @@ def summary(network: Network, snapshots: Sequence[Snapshot]) -> Facts:
 
 
 def _place(network: Network, place: str, sums: Sums) -> Facts:
-    shed, drops = sums.shed[place], sums.drops.get(place, Drops())
+    shed, drop = sums.shed[place], sums.words.get(place)
     rows_in = sums.rows[place] + (0 if place in network.rates else shed)
-    return {"rows_in": rows_in, "kept": rows_in - shed, "shed": shed, "batches": drops.batches, "drop": drops.words}
+    return {"rows_in": rows_in, "kept": rows_in - shed, "shed": shed, "batches": sums.drops[place], "drop": drop}
 
 
 def _output(network: Network, name: str, sums: Sums) -> Facts:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from collections import Counter
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -27,37 +28,26 @@ _COLORS = ("#6a3d9a", "#e66101", "#1b7837", "#2166ac", "#b2182b", "#8c510a", "#0
 _OTHERS = "#b0b0b0"
 
 
-class Plot(NamedTuple):
-    """A picture as PNG, with a legend beside it, because a picture cannot show every letter."""
-
-    title: str
-    png: bytes
-    legend: Sequence[tuple[str, str]]
-
-
-def plots(network: Network, snapshots: Sequence[Snapshot]) -> list[Plot]:
-    """All pictures; none without a batch."""
-    if not snapshots:
-        return []
-    return [_load(snapshots), _utility(network, snapshots), _shed(snapshots)]
-
-
 def _times_s(snapshots: Sequence[Snapshot]) -> list[float]:
     start_s = snapshots[0].time_s - snapshots[0].duration_s
     return [one.time_s - start_s for one in snapshots]
 
 
-def _png(draw: Callable[[Axes], None], label: str) -> bytes:
+def _plot(title: str, draw: Callable[[Axes], None], label: str, legend: Sequence[tuple[str, str]]) -> str:
+    """A picture with a legend below it, because a picture cannot show every letter."""
+
     def whole(canvas: Canvas) -> None:
         axes = canvas.subplots()
         draw(axes)
         axes.set_ylim(bottom=0.0)
         labelled(axes, "time (s), by the end of a batch", label)
 
-    return picture(whole, size=(10.0, 2.8), dpi=130)
+    png = picture(whole, size=(10.0, 2.8), dpi=130)
+    shown = "".join(f'<span><i style="background:{color}"></i>{safe(name)}</span>' for color, name in legend)
+    return f'<h2>{safe(title)}</h2>\n{html.picture(title, png)}\n<p class="legend">{shown}</p>'
 
 
-def _load(snapshots: Sequence[Snapshot]) -> Plot:
+def _load(snapshots: Sequence[Snapshot]) -> str:
     times_s = _times_s(snapshots)
     lines = {
         ("#b2182b", "due without drops"): [one.load for one in snapshots],
@@ -70,10 +60,10 @@ def _load(snapshots: Sequence[Snapshot]) -> Plot:
             style = "--" if name.startswith("allowed") else "-"
             axes.plot(times_s, loads, style, color=color, marker=".", markersize=3, linewidth=1.2)
 
-    return Plot("Load", _png(draw, "work a second"), list(lines))
+    return _plot("Load", draw, "work a second", list(lines))
 
 
-def _utility(network: Network, snapshots: Sequence[Snapshot]) -> Plot:
+def _utility(network: Network, snapshots: Sequence[Snapshot]) -> str:
     """One line per output; of many, those with the largest loss have their own colour."""
     times_s = _times_s(snapshots)
     lines = {
@@ -90,16 +80,15 @@ def _utility(network: Network, snapshots: Sequence[Snapshot]) -> Plot:
         axes.set_ylim(top=1.05)
 
     legend = [(color, name) for name, color in colors.items()]
-    return Plot("Utility of each output", _png(draw, "utility"), legend + _rest(len(lines), "outputs"))
+    return _plot("Utility of each output", draw, "utility", legend + _rest(len(lines), "outputs"))
 
 
-def _shed(snapshots: Sequence[Snapshot]) -> Plot:
+def _shed(snapshots: Sequence[Snapshot]) -> str:
     """Rows shed in each batch, place upon place."""
-    totals: dict[str, int] = {}
+    totals: Counter[str] = Counter()
     for one in snapshots:
-        for place, rows in one.shed.items():
-            totals[place] = totals.get(place, 0) + rows
-    most_first = sorted((place for place in totals if totals[place]), key=lambda place: -totals[place])
+        totals.update(one.shed)
+    most_first = [place for place, rows in totals.most_common() if rows]
     colors = dict(zip(most_first, _COLORS, strict=False))
     times_s = _times_s(snapshots)
     edges_s = [times_s[0] - snapshots[0].duration_s, *times_s]
@@ -115,7 +104,7 @@ def _shed(snapshots: Sequence[Snapshot]) -> Plot:
         axes.set_xlim(edges_s[0], edges_s[-1])
 
     legend = [(color, place) for place, color in colors.items()]
-    return Plot("Rows shed in each batch", _png(draw, "rows"), legend + _rest(len(most_first), "places"))
+    return _plot("Rows shed in each batch", draw, "rows", legend + _rest(len(most_first), "places"))
 
 
 def _rest(count: int, what: str) -> list[tuple[str, str]]:
@@ -141,7 +130,7 @@ def page(name: str, network: Network, snapshots: Sequence[Snapshot], machine: st
         *html.sentences(verdicts(facts), "verdict"),
         *_alarms(facts),
         *_drawings(network, snapshots),
-        *map(_plot, plots(network, snapshots)),
+        *([_load(snapshots), _utility(network, snapshots), _shed(snapshots)] if snapshots else []),
         "<h2>Quality of service</h2>",
         f'<div class="graphs">{"".join(_graph(one, snapshots) for one in network.outputs)}</div>',
         *html.sentences([_GRAPH_KEY], "note"),
@@ -201,11 +190,6 @@ def _drawings(network: Network, snapshots: Sequence[Snapshot]) -> list[str]:
         found.append(f"<h2>The network {when}: batch {one.batch}, {due}{allowed}</h2>")
         found.append(f'<div class="drawn">{drawing(network, one)}</div>')
     return [*found, *html.sentences([_KEY], "note")]
-
-
-def _plot(plot: Plot) -> str:
-    legend = "".join(f'<span><i style="background:{color}"></i>{safe(name)}</span>' for color, name in plot.legend)
-    return f'<h2>{safe(plot.title)}</h2>\n{html.picture(plot.title, plot.png)}\n<p class="legend">{legend}</p>'
 
 
 def _graph(output: Output, snapshots: Sequence[Snapshot]) -> str:
