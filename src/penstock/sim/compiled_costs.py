@@ -46,8 +46,7 @@ def sketched(frequency: Floats, work: Floats, columns: Columns, key: int, mean: 
 @compiled
 def changed(snapshot: Floats, frequency: Floats, work: Floats) -> float:
     """The relative change of the sketch's means since the snapshot, which is taken again."""
-    moved = 0.0
-    before = 0.0
+    moved = before = 0.0
     for i in range(frequency.shape[0]):
         for j in range(frequency.shape[1]):
             cell = work[i, j] / frequency[i, j] if frequency[i, j] > 0.0 else 0.0

@@ -36,9 +36,7 @@ def predictive(arrivals: Floats, costs_s: Floats, added_s: Floats, target_s: flo
     """LAS's strategy with the running average, adding a given cost for each row (Straw-Man, Full Knowledge)."""
     rows = len(arrivals)
     queuing = np.full(rows, np.nan)
-    end = 0.0
-    free = 0.0
-    total = 0.0
+    end = free = total = 0.0
     passed = 0
     for row in range(rows):
         now = arrivals[row]
@@ -79,34 +77,28 @@ def las(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loop on purpose
     sent = np.empty(rows, np.int64)
     finish = np.empty(rows)
     request = np.full(rows, np.nan)
-    admitted = 0
-    done = 0
+    admitted = done = 0
     end = 0.0
     # The operator's machine.
     stabilizing = False
     frequency = np.zeros((depth, width))
     work = np.zeros((depth, width))
     snapshot = np.zeros((depth, width))
-    count = 0.0
-    total_cost = 0.0
+    count = total_cost = 0.0
     # Messages in transit.
     delta_at = np.empty(rows)
     delta = np.empty(rows)
-    deltas = 0
-    deltas_in = 0
+    deltas = deltas_in = 0
     room = rows // window_rows + 1
     matrices_at = np.empty(room)
     sent_frequency = np.empty((room, depth, width))
     sent_work = np.empty((room, depth, width))
     sent_mean = np.empty(room)
-    matrices = 0
-    matrices_in = 0
+    matrices = matrices_in = 0
     # The shedder's machine.
-    nop_rows = 0
     send = False
-    free = 0.0
-    total = 0.0
-    passed = 0
+    nop_rows = passed = 0
+    free = total = 0.0
     for row in range(rows):
         now = arrivals[row]
         while done < admitted and finish[done] <= now:
@@ -125,8 +117,7 @@ def las(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loop on purpose
                     matrices += 1
                     frequency[:] = 0.0
                     work[:] = 0.0
-                    count = 0.0
-                    total_cost = 0.0
+                    count = total_cost = 0.0
                     stabilizing = False
                 else:
                     stabilizing = True

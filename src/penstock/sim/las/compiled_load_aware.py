@@ -54,8 +54,7 @@ def load_aware_loop(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loo
 ) -> Floats:
     """Penstock's own shedder: `LoadAwareShedder` and `LoadAwareOperator`."""
     rows = len(keys)
-    depth = columns.shape[0]
-    items = columns.shape[1]
+    depth, items = columns.shape
     queuing = np.full(rows, np.nan)
     # Admitted rows, in order: number, end, and the request with its sums, if any.
     sent = np.empty(rows, np.int64)
@@ -64,8 +63,7 @@ def load_aware_loop(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loo
     request_at = np.empty(rows)
     request_work = np.empty(rows)
     request_queued = np.empty(rows)
-    admitted = 0
-    done = 0
+    admitted = done = 0
     end = 0.0
     # The operator's machine.
     waited = 0.0
@@ -77,8 +75,7 @@ def load_aware_loop(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loo
     reply_last = np.empty(rows, np.int64)
     reply_clock = np.empty(rows)
     reply_queued = np.empty(rows)
-    replies = 0
-    replies_in = 0
+    replies = replies_in = 0
     # CostModel.
     costs = model.no_costs(1, items, tuning.heavy_places, depth, tuning.sketch_columns)
     drift = 1.0
@@ -93,23 +90,15 @@ def load_aware_loop(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loo
     # Price.
     level = tuning.limit
     # The shedder's own sums, and the requests it waits for.
-    requests = 0
     memory = np.empty(rows, np.int64)
-    remembered = 0
-    unanswered = 0
-    judged_at = 0.0
-    forwarded_at = 0.0
-    requested_at = 0.0
+    requests = remembered = unanswered = 0
+    judged_at = forwarded_at = requested_at = 0.0
     blind_requests = -1
     reporting = True
     way_open = False
-    finished = 0.0
-    reply_way = 0.0
+    finished = reply_way = 0.0
     silence = target_s * tuning.silence_targets
-    estimated = 0.0
-    queued = 0.0
-    clock_error = 0.0
-    queued_error = 0.0
+    estimated = queued = clock_error = queued_error = 0.0
     for row in range(rows):
         now = arrivals[row]
         while done < admitted and finish[done] <= now:
@@ -125,8 +114,7 @@ def load_aware_loop(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loo
                 reported = done + 1
             done += 1
         while replies_in < replies and reply_at[replies_in] <= now:
-            expected = 0.0
-            actual = 0.0
+            expected = actual = 0.0
             for k in range(reply_first[replies_in], reply_last[replies_in] + 1):
                 expected += drift * model.expected_cost(costs, 0, columns, keys[sent[k]])
                 actual += costs_s[sent[k]]

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from penstock.sim import parallel, workload
 from penstock.sim.figure import Claim, Figure, Row, spread
 from penstock.sim.las import claims as las_claims
-from penstock.sim.las.compiled_load_aware import Tuning
 from penstock.sim.las.runs import ALGORITHMS, LasRun, Measured, RunResult, Setting, memory_bytes, synthetic_run
 from penstock.sim.workload import PHASE_ROWS, PHASES, Stream
 
@@ -146,50 +145,50 @@ def figure_7(effort: Effort, recorded: Stream | None = None, origin: Row | None 
     return Figure("las", "7", parameters, rows, las_claims.figure_7(whole, MENTION_TARGET_S * 1e3))
 
 
-#: Figure plus: the name of a row, the algorithm and the setting.
-_VARIANTS: tuple[tuple[str, str, Setting], ...] = (
-    ("las", "las", Setting()),
-    ("las_first_check", "las_first_check", Setting()),
-    ("full_knowledge", "full_knowledge", Setting()),
-    ("full_knowledge_eps", "full_knowledge_eps", Setting()),
-    ("straw_man", "straw_man", Setting()),
-    ("penstock", "penstock", Setting()),
-    ("penstock_prefer_cheap", "penstock_prefer_cheap", Setting()),
-    ("las_uniform", "las", Setting(distribution="uniform")),
-    ("penstock_uniform", "penstock", Setting(distribution="uniform")),
-    ("penstock_cold_start", "penstock", Setting(calm_start=False)),
-    ("penstock_delay_10_ms", "penstock", Setting(delay_s=0.010)),
-    ("penstock_delay_100_ms", "penstock", Setting(delay_s=0.100)),
-    ("penstock_delay_1_s", "penstock", Setting(delay_s=1.0)),
-    ("penstock_no_table", "penstock", Setting(tuning=Tuning(heavy_places=1))),
-    ("penstock_prefer_cheap_no_table", "penstock_prefer_cheap", Setting(tuning=Tuning(heavy_places=1))),
-    ("penstock_sync_every_1", "penstock", Setting(tuning=Tuning(sync_every=1))),
-    ("penstock_sync_every_16", "penstock", Setting(tuning=Tuning(sync_every=16))),
-    ("penstock_sync_every_64", "penstock", Setting(tuning=Tuning(sync_every=64))),
-)
+#: Figure plus, by the name of a row: the algorithm, and the setting if it is not the default point.
+_VARIANTS = {
+    "las": ("las", Setting()),
+    "las_first_check": ("las_first_check", Setting()),
+    "full_knowledge": ("full_knowledge", Setting()),
+    "full_knowledge_eps": ("full_knowledge_eps", Setting()),
+    "straw_man": ("straw_man", Setting()),
+    "penstock": ("penstock", Setting()),
+    "penstock_prefer_cheap": ("penstock_prefer_cheap", Setting()),
+    "las_uniform": ("las", Setting(distribution="uniform")),
+    "penstock_uniform": ("penstock", Setting(distribution="uniform")),
+    "penstock_cold_start": ("penstock", Setting(calm_start=False)),
+    "penstock_delay_10_ms": ("penstock", Setting(delay_s=0.010)),
+    "penstock_delay_100_ms": ("penstock", Setting(delay_s=0.100)),
+    "penstock_delay_1_s": ("penstock", Setting(delay_s=1.0)),
+    "penstock_no_table": ("penstock", Setting(heavy_places=1)),
+    "penstock_prefer_cheap_no_table": ("penstock_prefer_cheap", Setting(heavy_places=1)),
+    "penstock_sync_every_1": ("penstock", Setting(sync_every=1)),
+    "penstock_sync_every_16": ("penstock", Setting(sync_every=16)),
+    "penstock_sync_every_64": ("penstock", Setting(sync_every=64)),
+}
+_SETTINGS = list(dict.fromkeys(setting for _, setting in _VARIANTS.values()))
 
 
 def figure_plus(effort: Effort) -> Figure:
     """Penstock's own shedder beside LAS and Full Knowledge: the default point, and the phases of Figure 6."""
+    results = {}
+    for setting in _SETTINGS:
+        algorithms = tuple(algorithm for algorithm, its in _VARIANTS.values() if its == setting)
+        results[setting] = _run(effort, replace(setting, epsilon=effort.epsilon), algorithms)
     rows: list[Row] = []
-    for setting in dict.fromkeys(setting for _, _, setting in _VARIANTS):
-        chosen = [(name, algorithm) for name, algorithm, its in _VARIANTS if its == setting]
-        results = _run(effort, replace(setting, epsilon=effort.epsilon), tuple(algorithm for _, algorithm in chosen))
-        for name, algorithm in chosen:
-            measured = [result[algorithm].after_nop for result in results]
-            ratios = [one.queuing_s / setting.target_s for one in measured]
-            rows.append(
-                {
-                    "variant": name,
-                    "queuing_latency_ms": spread(one.queuing_s * 1e3 for one in measured),
-                    "above_1_01_tau": fmean(ratio > 1.01 for ratio in ratios),  # noqa: PLR2004 - it names itself
-                    "above_1_05_tau": fmean(ratio > 1.05 for ratio in ratios),  # noqa: PLR2004 - as above
-                    "dropped_ratio": spread(one.dropped_ratio for one in measured),
-                    "memory_bytes": memory_bytes(algorithm, replace(setting, epsilon=effort.epsilon)),
-                }
-            )
-    order = [name for name, _, _ in _VARIANTS]
-    rows.sort(key=lambda row: order.index(row["variant"]))
+    for name, (algorithm, setting) in _VARIANTS.items():
+        measured = [result[algorithm].after_nop for result in results[setting]]
+        ratios = [one.queuing_s / setting.target_s for one in measured]
+        rows.append(
+            {
+                "variant": name,
+                "queuing_latency_ms": spread(one.queuing_s * 1e3 for one in measured),
+                "above_1_01_tau": fmean(ratio > 1.01 for ratio in ratios),  # noqa: PLR2004 - it names itself
+                "above_1_05_tau": fmean(ratio > 1.05 for ratio in ratios),  # noqa: PLR2004 - as above
+                "dropped_ratio": spread(one.dropped_ratio for one in measured),
+                "memory_bytes": memory_bytes(algorithm, replace(setting, epsilon=effort.epsilon)),
+            }
+        )
     series = _phase_series(replace(effort, runs=min(effort.runs, _PHASE_RUNS)), ("las", "las_first_check", "penstock"))
     return Figure("las", "plus", _parameters(effort), rows, las_claims.figure_plus(rows, series, PHASE_TARGET_S * 1e3))
 
@@ -207,14 +206,12 @@ FIGURES: dict[str, Callable[[Effort], Figure]] = {
 
 def tasks(figure: str, runs: int) -> int:
     """The number of progress steps that a figure reports."""
-    settings = len({setting for _, _, setting in _VARIANTS})
-    once = {"6": runs, "7": len(SERIES_ALGORITHMS), "plus": settings * runs + min(runs, _PHASE_RUNS)}
+    once = {"6": runs, "7": len(SERIES_ALGORITHMS), "plus": len(_SETTINGS) * runs + min(runs, _PHASE_RUNS)}
     return once[figure] if figure in once else len(_SWEEPS[figure][1]) * runs
 
 
 def _run(effort: Effort, setting: Setting, algorithms: tuple[str, ...]) -> list[dict[str, RunResult]]:
-    one = partial(_synthetic_results, setting=setting, seed=effort.seed, algorithms=algorithms)
-    return effort.each(one)
+    return effort.each(partial(_synthetic_results, setting=setting, seed=effort.seed, algorithms=algorithms))
 
 
 def _synthetic_results(run: int, *, setting: Setting, seed: int, algorithms: tuple[str, ...]) -> dict[str, RunResult]:
@@ -235,8 +232,7 @@ def _measures(measured: list[Measured], base_line: list[Measured], target_s: flo
 
 def _phase_series(effort: Effort, algorithms: tuple[str, ...]) -> dict[str, NDArray[np.float64]]:
     """For each algorithm, runs x windows x (latency in ms, dropped ratio)."""
-    one = partial(_phase_windows, seed=effort.seed, epsilon=effort.epsilon, algorithms=algorithms)
-    runs = effort.each(one)
+    runs = effort.each(partial(_phase_windows, seed=effort.seed, epsilon=effort.epsilon, algorithms=algorithms))
     return {algorithm: np.array([run[algorithm] for run in runs]) for algorithm in algorithms}
 
 

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from penstock.core.hashing import HashFamily, unit_interval, xxhash64_ints
 from penstock.core.row.baselines import full_knowledge
-from penstock.core.row.cost_model import SKETCH_COLUMNS, SKETCH_ROWS
+from penstock.core.row.cost_model import HEAVY_PLACES, SKETCH_COLUMNS, SKETCH_ROWS
 from penstock.core.row.cost_sketch import CostSketch
 from penstock.core.row.las import LasOperator, LasShedder, Matrices
 from penstock.core.row.latency_goals import RunningAverage
-from penstock.core.row.load_aware import LoadAwareOperator, LoadAwareShedder
+from penstock.core.row.load_aware import SYNC_EVERY, LoadAwareOperator, LoadAwareShedder
 from penstock.sim import workload
 from penstock.sim.las import compiled as fast
 from penstock.sim.las.compiled_load_aware import Tuning, load_aware_loop
@@ -28,9 +28,6 @@ Floats = NDArray[np.float64]
 ALGORITHMS = ("base_line", "straw_man", "las", "full_knowledge", "full_knowledge_eps", "penstock")
 #: Random associations of costs and items; runs beyond reuse them with another order of rows (section 5.1).
 ASSOCIATIONS = 100
-
-
-_TUNING = Tuning()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +43,8 @@ class Setting:
     tolerance: float = 0.05
     delay_s: float = 0.0
     calm_start: bool = True
-    tuning: Tuning = _TUNING
+    heavy_places: int = HEAVY_PLACES  #: of Penstock's shedder, as is the next
+    sync_every: int = SYNC_EVERY
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,26 +76,15 @@ class RunResult:
     whole_stream: Measured
 
 
+@dataclass(frozen=True, eq=False)
 class LasRun:
     """A stream and the algorithms to run on it."""
 
-    def __init__(
-        self, stream: Stream, setting: Setting, seed: int, *, calm_rows: int = 0, known_mean_s: float | None = None
-    ) -> None:
-        """`seed` is the seed of every hash; `calm_rows` rows pass before the comparison begins.
-
-        `known_mean_s` is the mean cost that Straw-Man knows; by default that of the stream.
-        """
-        self.stream = stream
-        self.setting = setting
-        self.calm_rows = calm_rows
-        self._known_mean_s = stream.mean_cost_s if known_mean_s is None else known_mean_s
-        self._seed = seed
-        sketch = CostSketch.sized(setting.epsilon, setting.delta, seed)
-        self._width = sketch.columns
-        items = np.arange(stream.items)
-        self._columns = sketch.family.columns_of_many(items)
-        self._own_columns = HashFamily(SKETCH_ROWS, SKETCH_COLUMNS, seed).columns_of_many(xxhash64_ints(items))
+    stream: Stream
+    setting: Setting
+    seed: int  #: of every hash
+    calm_rows: int = 0  #: rows that pass before the comparison begins
+    known_mean_s: float | None = None  #: the mean cost that Straw-Man knows; by default that of the stream
 
     def queuing_s(self, algorithm: str) -> Floats:
         """Queuing latency of every row under the algorithm, NaN where it was dropped."""
@@ -108,8 +95,8 @@ class LasRun:
                 share = max(setting.under_provisioning, 0.0)
                 return fast.base_line(arrivals, costs, self._coins(), share, calm)
             case "straw_man":
-                added = np.full(stream.rows, self._known_mean_s)
-                return fast.predictive(arrivals, costs, added, setting.target_s, calm)
+                mean_s = stream.mean_cost_s if self.known_mean_s is None else self.known_mean_s
+                return fast.predictive(arrivals, costs, np.full(stream.rows, mean_s), setting.target_s, calm)
             case "full_knowledge":
                 return fast.predictive(arrivals, costs, costs, setting.target_s, calm)
             case "full_knowledge_eps":
@@ -117,16 +104,17 @@ class LasRun:
             case "las" | "las_first_check":
                 return self._las(first_check=algorithm == "las_first_check")[0]
             case "penstock" | "penstock_prefer_cheap":
+                family = HashFamily(SKETCH_ROWS, SKETCH_COLUMNS, self.seed)
                 return load_aware_loop(
                     stream.keys,
                     costs,
                     arrivals,
-                    self._own_columns,
+                    family.columns_of_many(xxhash64_ints(np.arange(stream.items))),
                     self._coins(),
                     setting.target_s,
                     algorithm == "penstock_prefer_cheap",
                     setting.delay_s,
-                    setting.tuning,
+                    Tuning(sync_every=setting.sync_every, heavy_places=setting.heavy_places),
                 )
             case _:
                 raise ValueError(f"no such algorithm: {algorithm}")
@@ -137,20 +125,18 @@ class LasRun:
 
     def results(self, algorithms: tuple[str, ...]) -> dict[str, RunResult]:
         """Every algorithm on this stream."""
-        results = {}
-        for algorithm in algorithms:
-            queuing_s = self.queuing_s(algorithm)
-            results[algorithm] = RunResult(measure(queuing_s[self.calm_rows :]), measure(queuing_s))
-        return results
+        found = {algorithm: self.queuing_s(algorithm) for algorithm in algorithms}
+        return {name: RunResult(measure(one[self.calm_rows :]), measure(one)) for name, one in found.items()}
 
     def _las(self, *, first_check: bool, stop_after_nop: bool = False) -> tuple[Floats, int]:
         setting = self.setting
+        sketch = CostSketch.sized(setting.epsilon, setting.delta, self.seed)
         return fast.las(
             self.stream.keys,
             self.stream.costs_s,
             self.stream.arrivals_s,
-            self._columns,
-            self._width,
+            sketch.family.columns_of_many(np.arange(self.stream.items)),
+            sketch.columns,
             setting.window_rows,
             setting.tolerance,
             first_check,
@@ -161,7 +147,7 @@ class LasRun:
         )
 
     def _coins(self) -> Floats:
-        return unit_interval(xxhash64_ints(np.array([self._seed]), seed=xxhash64_ints(np.arange(self.stream.rows))))
+        return unit_interval(xxhash64_ints(np.array([self.seed]), seed=xxhash64_ints(np.arange(self.stream.rows))))
 
 
 def synthetic_run(setting: Setting, run: int, seed: int) -> LasRun:
@@ -186,7 +172,7 @@ def memory_bytes(algorithm: str, setting: Setting) -> int:
     """Bytes of the numbers that the algorithm's two machines store once the first messages are in."""
     target_s = setting.target_s
     if algorithm.startswith("penstock"):
-        own = LoadAwareShedder(target_s, heavy_places=setting.tuning.heavy_places)
+        own = LoadAwareShedder(target_s, heavy_places=setting.heavy_places)
         return own.memory_bytes + LoadAwareOperator().memory_bytes
     if algorithm.startswith("las"):
         sketch = CostSketch.sized(setting.epsilon, setting.delta)

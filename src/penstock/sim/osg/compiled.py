@@ -112,10 +112,7 @@ def osg(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loop on purpose
     schedulers: int,
     delay_s: float,
 ) -> tuple[Floats, Ints, int]:
-    """OSG as published: `OsgScheduler` and `OsgInstance`; also the rows before which a scheduler entered RUN.
-
-    And how many messages the instances sent by the last arrival.
-    """
+    """`OsgScheduler` and `OsgInstance`; also the rows before which one entered RUN, and messages until the last row."""
     rows = len(keys)
     stretches, instances = speeds.shape
     depth = columns.shape[0]
@@ -157,8 +154,7 @@ def osg(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loop on purpose
     known = np.zeros(schedulers, np.int64)
     estimated = np.zeros((schedulers, instances))
     run_at = np.empty(rows + 1, np.int64)
-    runs = 0
-    messages = 0
+    runs = messages = 0
     for row in range(rows):
         now = arrivals[row]
         for instance in range(instances):
@@ -176,12 +172,10 @@ def osg(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loop on purpose
                 if executed[instance] % window_rows == 0:
                     error = changed(snapshot[instance], frequency[instance], work[instance])
                     if stabilizing[instance] and (first_check or error <= tolerance):
-                        for i in range(depth):
-                            for j in range(width):
-                                sent_frequency[sent, i, j] = frequency[instance, i, j]
-                                sent_work[sent, i, j] = work[instance, i, j]
-                                frequency[instance, i, j] = 0.0
-                                work[instance, i, j] = 0.0
+                        sent_frequency[sent] = frequency[instance]
+                        sent_work[sent] = work[instance]
+                        frequency[instance] = 0.0
+                        work[instance] = 0.0
                         sent_mean[sent] = total[instance] / count[instance]
                         matrices_at[at] = sent
                         sent += 1
@@ -217,8 +211,7 @@ def osg(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loop on purpose
                     delta[scheduler, first] = reply[at]
                     answered[scheduler] += 1
                     if state[scheduler] == _WAIT_ALL and answered[scheduler] == instances:
-                        for instance in range(instances):
-                            estimated[scheduler, instance] += delta[scheduler, instance]
+                        estimated[scheduler] += delta[scheduler]
                         state[scheduler] = _RUN
                         run_at[runs] = row
                         runs += 1
@@ -233,8 +226,7 @@ def osg(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loop on purpose
                         epoch[scheduler] += 1
                         asked[scheduler] = 0
                         answered[scheduler] = 0
-                        for instance in range(instances):
-                            replied[scheduler, instance] = False
+                        replied[scheduler] = False
             reported[first] = after[at]
         scheduler = row % schedulers
         if clamp and state[scheduler] != _ROUND_ROBIN:

@@ -301,8 +301,7 @@ def tasks(figure: str, runs: int) -> int:
 
 
 def _run(effort: Effort, setting: Setting, algorithms: tuple[str, ...]) -> list[Run]:
-    one = partial(_synthetic, setting=setting, seed=effort.seed, algorithms=algorithms)
-    return effort.each(one)
+    return effort.each(partial(_synthetic, setting=setting, seed=effort.seed, algorithms=algorithms))
 
 
 def _synthetic(number: int, *, setting: Setting, seed: int, algorithms: tuple[str, ...]) -> Run:

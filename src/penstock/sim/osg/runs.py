@@ -67,7 +67,7 @@ class Result:
         return len(self.completion_ms) / self.makespan_s
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class OsgRun:
     """A stream and the algorithms to run on it.
 
