@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import Row
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
+from tests.spark.by_hand import put
 
 import penstock as ps
 from penstock.core.control.planner import SOURCE
@@ -49,9 +50,7 @@ def guard(folder: Path, **settings: Any) -> ps.Guard:
 
 
 def put_plan(of: ps.Guard, table: KeepTable = TABLE) -> None:
-    # Of the future, so that its lease outlasts a slow machine.
-    plan = Plan(of.plans().next_version(), "by hand", time.time() + 600.0, SALT, gates=(table,))
-    assert of.plans().add(plan.version, plan)
+    put(of.plans(), Plan(of.plans().next_version(), "by hand", time.time(), SALT, gates=(table,)))
 
 
 def pipeline(df: DataFrame) -> DataFrame:

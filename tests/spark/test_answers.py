@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from tests.spark.by_hand import put
 
 import penstock as ps
 from penstock import PenstockError, PenstockWarning, answers
@@ -39,8 +40,7 @@ def gated(df: DataFrame, folder: Path) -> DataFrame:
     guard = ps.Guard(
         ps.Throughput(1000), ps.RandomShed(seed=4), key="key", row="row", keep="key = 3", checkpoint=folder
     )
-    plan = Plan(0, "by hand", time.time() + 600.0, 4, gates=(TABLE,))
-    assert guard.plans().add(0, plan)
+    put(guard.plans(), Plan(0, "by hand", time.time(), 4, gates=(TABLE,)))
     return df.transform(guard.admit)
 
 

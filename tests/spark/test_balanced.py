@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.spark.by_hand import put
 
 import penstock as ps
 from penstock.core.control.bucket_costs import BUCKETS, BucketCosts
@@ -61,7 +62,7 @@ def test_spark_and_numpy_judge_rows_of_every_worth_alike(
     keep = np.random.default_rng(2).uniform(0.05, 1.0, BUCKETS)
     table = KeepTable(SOURCE, keep=tuple(keep.tolist()), reasons=("by hand",))
     sic = RowSic(SOURCE, (0.001,))
-    assert guard.plans().add(1, Plan(1, "by hand", time.time() + 600.0, SALT, gates=(table,), sic=(sic,)))
+    put(guard.plans(), Plan(1, "by hand", time.time(), SALT, gates=(table,), sic=(sic,)))
     given = rows()
     found = spark.createDataFrame(given).transform(guard.admit).select("row", "weight").toArrow().sort_by("row")
     prices = np.array([math.nan if price is None else price for price in given["price"].to_pylist()])

@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.spark.by_hand import put
 
 import penstock as ps
 from penstock import PenstockWarning, answers
@@ -31,8 +32,8 @@ ROWS = "id bigint, user bigint, arrival timestamp, partition int"
 
 def guard(folder: Path, **settings: Any) -> ps.Guard:
     own = ps.Guard(ps.Throughput(1000), checkpoint=folder, **settings)
-    plan = Plan(0, "by hand", time.time() + 25.0, 4, gates=(KeepTable(SOURCE, (SHARE,), ("over capacity",)),))
-    assert own.plans().add(0, plan)
+    table = KeepTable(SOURCE, (SHARE,), ("over capacity",))
+    put(own.plans(), Plan(0, "by hand", time.time(), 4, gates=(table,)))
     return own
 
 

@@ -10,6 +10,7 @@ from urllib.request import urlopen
 import pyarrow.parquet as pq
 import pytest
 from tests.components import example
+from tests.spark.by_hand import put
 
 import penstock as ps
 from penstock import sic
@@ -55,8 +56,7 @@ def put_plan(of: FairQuery, keep: tuple[float, ...] = SHARES, carried: tuple[flo
     plans = of.plans()
     version = plans.next_version()
     gates = () if min(keep) == 1.0 else (KeepTable(SOURCE, keep=keep, reasons=("by hand",)),)
-    # Of the future, so that its lease outlasts a slow machine.
-    assert plans.add(version, Plan(version, "by hand", time.time() + 600.0, 0, gates, sic=(RowSic(SOURCE, carried),)))
+    put(plans, Plan(version, "by hand", time.time(), 0, gates, sic=(RowSic(SOURCE, carried),)))
 
 
 def run(df: DataFrame, folder: Path, watching: FairQuery) -> StreamingQuery:

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.spark.by_hand import put
 
 import penstock as ps
 from penstock import grouping
@@ -235,7 +236,7 @@ def test_costs_outlive_a_guards_gates(tmp_path: Path, spark: SparkSession) -> No
     own = grouping.by_cost(partitions=PARTITIONS, guard=guard)
     costs = Costs("grouping", PARTITIONS, (1.0,))
     table = KeepTable("source", keep=(0.5,), reasons=("busy",))
-    guard.plans().add(0, Plan(0, "by hand", time.time() + 600.0, 0, gates=(table,), costs=(costs,)))
+    put(guard.plans(), Plan(0, "by hand", time.time(), 0, gates=(table,), costs=(costs,)))
     run(
         stream(spark, available=BATCH)
         .transform(guard.admit)

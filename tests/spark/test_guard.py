@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as functions_of_arrow
 import pyarrow.parquet as pq
 import pytest
+from tests.spark.by_hand import put
 from tests.spark.quarantined import SALT, Silent
 
 import penstock as ps
@@ -62,11 +63,11 @@ def guard(folder: Path, **settings: Any) -> ps.Guard:
 def put_plan(of: ps.Guard, table: KeepTable | None = TABLE, *, age_s: float = 0.0) -> Plan:
     plans = of.plans()
     version = plans.next_version()
-    # Of the future unless told otherwise, so that its lease outlasts a slow machine.
-    decided_s = time.time() - age_s if age_s else time.time() + 600.0
-    plan = Plan(version, "by hand", decided_s, SALT, gates=() if table is None else (table,))
-    assert plans.add(version, plan)
-    return plan
+    plan = Plan(version, "by hand", time.time() - age_s, SALT, gates=() if table is None else (table,))
+    if age_s:
+        assert plans.add(version, plan)
+        return plan
+    return put(plans, plan)
 
 
 def source(spark: SparkSession, **options: object) -> DataFrame:

@@ -13,9 +13,10 @@ import pytest
 
 import penstock as ps
 from penstock.messages.plan import Plan
-from penstock.store.logs import BindingLog
+from penstock.store.logs import BindingLog, PlanLog
 
 F = pytest.importorskip("pyspark.sql.functions")
+from tests.spark.by_hand import keep, put  # noqa: E402 - needs Spark
 from tests.spark.quarantined import SALT, TABLE, guard, put_plan  # noqa: E402 - needs Spark
 
 if TYPE_CHECKING:
@@ -110,6 +111,7 @@ def as_it_died(begun: Run) -> Run:
         shutil.copytree(saved, begun.folder)
     else:
         shutil.copytree(begun.folder, saved)
+    keep(PlanLog(begun.folder / "checkpoint" / "penstock" / "plans"), 0)
     run = Run(begun.spark, begun.folder)
     run.kept = dict(begun.kept)
     return run
@@ -269,11 +271,10 @@ def test_a_file_of_a_batch_with_other_rows_is_an_error(first: Run) -> None:
 def test_a_plan_for_another_query_sheds_nothing(spark: SparkSession, tmp_path: Path) -> None:
     run = Run(spark, tmp_path)
     of = guard(tmp_path)
-    plan = Plan(0, "by hand", time.time() + 600.0, SALT, gates=(TABLE,), query="another")
-    assert of.plans().add(0, plan)
+    plan = put(of.plans(), Plan(0, "by hand", time.time(), SALT, gates=(TABLE,), query="another"))
     assert run.of(of, BATCH) == ""
     assert run.kept[0] == list(range(BATCH))
-    assert of.plans().add(1, replace(plan, version=1, query=run.query))
+    put(of.plans(), replace(plan, version=1, decided_s=time.time(), query=run.query))
     assert run.of(of, 2 * BATCH) == ""
     assert 0 < len(run.kept[1]) < BATCH
     assert sorted(run.kept[1] + run.shed) == list(range(BATCH, 2 * BATCH))

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.spark.by_hand import put
 
 import penstock as ps
 from penstock import PenstockError, PenstockWarning, answers, sic
@@ -29,7 +30,7 @@ HALF = KeepTable(SOURCE, keep=(0.5,), reasons=("half",))
 
 def guard(folder: Path, **settings: Any) -> ps.Guard:
     own = ps.Guard(ps.Throughput(1000), checkpoint=folder, row="id", **settings)
-    assert own.plans().add(0, Plan(0, "by hand", time.time() + 25.0, 4, gates=(HALF,)))
+    put(own.plans(), Plan(0, "by hand", time.time(), 4, gates=(HALF,)))
     return own
 
 

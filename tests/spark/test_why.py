@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 import pytest
+from tests.spark.by_hand import put
 
 import penstock as ps
 from penstock.core.control.planner import SOURCE
@@ -62,8 +63,7 @@ def test_the_dashboard_tells_of_each_row_what_spark_did_with_it(
     stream = spark.readStream.schema(rows.schema).parquet(str(tmp_path / "rows"))
     settings = {"key": "key", "row": "row", "checkpoint": tmp_path / "checkpoint"}
     guard = ps.Guard(ps.Throughput(1e9), ps.LoadAware(seed=11), **settings | ({"weight": "weight"} if weighted else {}))
-    plan = Plan(0, "by hand", time.time() + 600.0, 5, gates=(HALF,))
-    assert guard.plans().add(0, plan)
+    put(guard.plans(), Plan(0, "by hand", time.time(), 5, gates=(HALF,)))
 
     kept = judged(stream, tmp_path, guard)
 

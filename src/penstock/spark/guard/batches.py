@@ -145,15 +145,15 @@ class Batches:
         return plan
 
     def _compare_clocks(self, batch: int) -> None:
-        """Log a plan that did not act because its lease had expired by an executor's clock."""
+        """Log a plan that did not act because an executor's clock was outside its lease."""
         plan = self._driver.loop.in_force
         if plan is None or not plan.gates:
             return  # Only a plan that sheds has a lease; with Spark Connect reading a binding is a request.
         bound = self._bindings.get(batch)
-        if bound and bound.bound_s - self._driver.loop.renewed_s > LEASE_S:
+        if bound and abs(bound.bound_s - self._driver.loop.renewed_s) > LEASE_S:
             self._teller.error(
-                f"query {self._query} kept every row of a batch because its plan was older than {LEASE_S:.0f} s by the "
-                "executor's clock: synchronize the clocks of driver and executors"
+                f"query {self._query} kept every row of a batch because the executor's clock was more than "
+                f"{LEASE_S:.0f} s from its plan's: synchronize the clocks of driver and executors"
             )
 
 
