@@ -3,6 +3,6 @@
 import json
 from pathlib import Path
 
-from penstock.config.network_schema import schema
+from penstock.config.network_file import schema
 
 (Path(__file__).parents[1] / "docs" / "network.schema.json").write_text(json.dumps(schema(), indent=2) + "\n")

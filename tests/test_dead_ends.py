@@ -26,7 +26,7 @@ SURFACE = (
 #: What Python and Spark find by name, what users implement, and what a script of this repository calls.
 STARTED = (
     "penstock.__main__.main",
-    "penstock.config.network_schema.schema",
+    "penstock.config.network_file.schema",
     "penstock.core.control.policies.RowPolicy",
     "penstock.moved.OldNames",
     "pyspark_penstock",

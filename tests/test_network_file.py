@@ -11,8 +11,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.config.network_file import NetworkFile, Sink, Source, load
-from penstock.config.network_schema import schema
+from penstock.config.network_file import NetworkFile, Sink, Source, load, schema
 from penstock.config.yaml_lines import parse
 from penstock.core.network.model import Box, Input
 from penstock.errors import PenstockError

@@ -39,7 +39,10 @@ class Accepts:
         self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
         """The text is the description."""
-        return {**handler(schema), "description": self.text}
+        return {**self._json(handler(schema)), "description": self.text}
+
+    def _json(self, made: JsonSchemaValue) -> JsonSchemaValue:
+        return made
 
     def _check(self, value: object, handler: core_schema.ValidatorFunctionWrapHandler) -> object:
         try:
@@ -55,12 +58,8 @@ class Holds(Accepts):
     kind: type = dict
     least: int = 1
 
-    def __get_pydantic_json_schema__(
-        self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
-    ) -> JsonSchemaValue:
-        """The text is the description; invalid names are refused."""
-        made = {**handler(schema), "description": self.text}
-        return made | ({"additionalProperties": False} if "patternProperties" in made else {})
+    def _json(self, made: JsonSchemaValue) -> JsonSchemaValue:
+        return made | ({"additionalProperties": False} if "patternProperties" in made else {})  # refuses invalid names
 
     def _check(self, value: object, handler: core_schema.ValidatorFunctionWrapHandler) -> object:
         if not isinstance(value, self.kind) or len(value) < self.least:  # type: ignore[arg-type]
@@ -75,14 +74,11 @@ class Words(Accepts):
     least: int = 1
     most: int = 1000
 
-    def __get_pydantic_json_schema__(
-        self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
-    ) -> JsonSchemaValue:
-        """A word or a list of them."""
+    def _json(self, made: JsonSchemaValue) -> JsonSchemaValue:
+        del made
         word: JsonSchemaValue = {"type": ["string", "integer"]}
         several = {"type": "array", "items": word, "minItems": self.least, "maxItems": self.most}
-        _ = schema, handler
-        return {"anyOf": [word, several] if self.least == 1 else [several], "description": self.text}
+        return {"anyOf": [word, several] if self.least == 1 else [several]}
 
     def _check(self, value: object, handler: core_schema.ValidatorFunctionWrapHandler) -> object:
         given = value if isinstance(value, list) else [value]

@@ -16,8 +16,7 @@ from pydantic import Field
 
 from penstock.config import fields
 from penstock.config.fields import Accepts, Duration, Holds, Keys, Options, Text, Words
-from penstock.config.network_file import SINK_NEEDS, Sink, Source
-from penstock.config.network_schema import SinkKeys
+from penstock.config.network_file import SINK_NEEDS, Sink, SinkKeys, Source
 from penstock.config.yaml_lines import Document, Where, nearest, read
 from penstock.core.fairness.sites.planner import Policy, SiteInput, SiteQuery
 from penstock.errors import PenstockError

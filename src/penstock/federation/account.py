@@ -8,7 +8,7 @@ difference means lost or duplicated rows and is reported.
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -161,10 +161,7 @@ class Federation:
                 name: {"rows_in": one.rows_in, "kept": one.rows_kept, "shed": one.rows_shed}
                 for name, one in self.inputs.items()
             },
-            "links": {
-                name: {"sent": one.sent, "read": one.read, "under_way": one.under_way, "lost": one.lost}
-                for name, one in self.links.items()
-            },
+            "links": {name: asdict(one) for name, one in self.links.items()},
             "results": dict(self.results),
             "faults": self.faults,
             "balances": not self.faults,

@@ -15,6 +15,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from penstock.config.site_file import Link, SiteFile
@@ -69,22 +70,12 @@ class Outbox:
         """A batch in parts, as they are sent."""
         whole, lines = opened(self._store.read(name) or b"", self._site, self._fragment)
         pieces = list(parts(lines))
-        return [
-            written(
-                Parcel(
-                    whole.site,
-                    whole.fragment,
-                    whole.epoch,
-                    whole.batch,
-                    number,
-                    len(pieces),
-                    len(piece),
-                    whole.sic * len(piece) / len(lines) if lines else whole.sic,
-                ),
-                piece,
-            )
-            for number, piece in enumerate(pieces)
-        ]
+        found = []
+        for number, piece in enumerate(pieces):
+            sic = whole.sic * len(piece) / len(lines) if lines else whole.sic
+            part = replace(whole, part=number, parts=len(pieces), rows=len(piece), sic=sic)
+            found.append(written(part, piece))
+        return found
 
 
 class Inbox:

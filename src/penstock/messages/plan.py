@@ -262,10 +262,8 @@ class Plan(Message):
         return next((sic for sic in self.sic if sic.place == place), None)
 
     def _check(self) -> None:
-        _check_unique("gates", [table.place for table in self.gates])
-        _check_unique("costs", [costs.place for costs in self.costs])
-        _check_unique("sic", [sic.place for sic in self.sic])
-        _check_unique("drops", [drop.place for drop in self.drops])
+        for name in ("gates", "costs", "sic", "drops"):
+            _check_unique(name, [one.place for one in getattr(self, name)])
         _check_unique("queries", [one.query for one in self.queries])
 
 

@@ -9,23 +9,25 @@ from __future__ import annotations
 import threading
 import time
 from contextlib import suppress
+from functools import reduce
 from math import isnan
+from operator import and_
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Observation
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
+from pyspark.sql.types import DoubleType, StructField, StructType
 
 from penstock.errors import PenstockError
 from penstock.messages.report import BoxStatistics, PlaceRows, Report
-from penstock.spark.network.boxes import together, worked
 from penstock.spark.network.drops import HIDDEN, INPUT, applied, kept_by, quoted, weighed, within
-from penstock.spark.network.python_box import BUSY
+from penstock.spark.network.failures import SPARK_ERRORS, line_of
+from penstock.spark.network.python_box import BUSY, TimedRows, load
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame
-    from pyspark.sql.types import StructType
 
     from penstock.core.network.model import Box, Network
     from penstock.messages.plan import Plan
@@ -35,8 +37,6 @@ if TYPE_CHECKING:
 QUANTILES = tuple(step / 50.0 for step in range(51))
 #: The accuracy of Spark's quantile sketch: one part in this many.
 ACCURACY = 1000
-
-
 #: What is counted at the roots, all in one.
 HEAD = "penstock|head"
 #: The longest wait for a count that Spark has discarded.
@@ -144,7 +144,7 @@ class Batch:
         """The drops at the roots, before rows are kept for several readers."""
         roots = self._stage.roots
         counts: list[Column] = []
-        passes: Column | None = None
+        passes: list[Column] = []
         for root in roots:
             own = F.col(INPUT) == F.lit(root) if len(roots) > 1 else F.lit(True)  # noqa: FBT003 - a literal
             counts.append(F.count(F.when(own, 1)).alias(root))
@@ -153,10 +153,10 @@ class Batch:
                 subject = F.expr(within(self._subjects[root], root))
                 counts.append(_quantiles(F.when(own, subject)).alias(f"{root}|quantiles"))
             if drop is not None:
-                passes = _and(passes, ~own | kept_by(drop, rows, root))
+                passes.append(~own | kept_by(drop, rows, root))
         head = self._observed(rows, HEAD, *counts)
-        if passes is not None:
-            head = head.filter(passes)
+        if passes:
+            head = head.filter(reduce(and_, passes))
         # State is updated once per batch, however many jobs read its result.
         if self._reads(roots) > 1 or self._network.into[roots[0]]:
             head = self._shared(head)
@@ -262,5 +262,34 @@ def _quantiles(subject: Column) -> Column:
     return F.percentile_approx(subject.cast("double"), F.lit(list(QUANTILES)), F.lit(ACCURACY))
 
 
-def _and(one: Column | None, two: Column) -> Column:
-    return two if one is None else one & two
+def together(frames: Sequence[DataFrame]) -> DataFrame:
+    """Rows of several sources; a column that one of them lacks is null there."""
+    return reduce(lambda one, two: one.unionByName(two, allowMissingColumns=True), frames)
+
+
+def worked(box: Box, df: DataFrame) -> DataFrame:
+    """Rows behind the box; those of a Python box with the seconds it took in the column `BUSY`."""
+    try:
+        if box.op == "filter":
+            # It looks nondeterministic, so Spark does not fold filters away, and with them the counts before them.
+            return df.filter(F.when(F.spark_partition_id() >= 0, F.expr(box.where or "true")))
+        if box.python is not None:
+            return _python(box, df)
+        if box.op == "map" and box.select:
+            return df.withColumns({name: F.expr(text) for name, text in box.select.items()})
+    except SPARK_ERRORS as error:
+        raise PenstockError(f"boxes.{box.name} cannot be run: {line_of(error)}") from None
+    return df
+
+
+def _python(box: Box, df: DataFrame) -> DataFrame:
+    # A missing function must fail here, not in a worker.
+    load(str(box.python), f"boxes.{box.name}.python")
+    spark = df.sparkSession
+    own = StructType([field for field in df.schema.fields if field.name not in HIDDEN])
+    results = spark.createDataFrame([], box.returns).schema if box.returns else own
+    nullable = [StructField(field.name, field.dataType, nullable=True) for field in results.fields]
+    hidden = [field for field in df.schema.fields if field.name in HIDDEN]
+    schema = StructType([*nullable, *hidden, StructField(BUSY, DoubleType())])
+    arrow = spark.createDataFrame([], schema).toArrow().schema
+    return df.mapInArrow(TimedRows(box.name, str(box.python), arrow, HIDDEN), schema)

@@ -7,15 +7,15 @@ one is timed if the rows of the Python box are kept for several consumers; other
 from __future__ import annotations
 
 import threading
-import time
-from dataclasses import dataclass, replace
+import timeit
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock.core.loop.events import BatchEnded
 from penstock.messages.plan import Plan
 from penstock.messages.report import BoxStatistics, added
-from penstock.spark.network.batch import Batch, root_rows
-from penstock.spark.network.boxes import together, worked
+from penstock.spark.network.batch import Batch, root_rows, together, worked
 from penstock.views.network.history import History
 from penstock.views.network.snapshot import taken
 
@@ -39,41 +39,33 @@ WORTH_S, FAR_TOO_LITTLE, TIMES_AS_LARGE = 1.0, 0.3, 8.0
 TIMES = 2
 
 
-@dataclass(frozen=True)
-class Timed:
-    """Costs by box, and whether there was enough work for them to be certain."""
-
-    costs_s: dict[str, float]
-    certain: bool
-
-
-def overhead_s(
-    network: Network, stage: Stage, empty: DataFrame, plan: Plan, schemas: Mapping[str, StructType]
-) -> float:
+def overhead_s(network: Network, stage: Stage, empty: DataFrame, schemas: Mapping[str, StructType]) -> float:
     """The time of a batch without rows, without sinks."""
-    least = float("inf")
-    for _ in range(TIMES):
-        begun_s = time.perf_counter()
-        batch = Batch(network, stage, empty, plan, {}, schemas)
+
+    def run() -> None:
+        batch = Batch(network, stage, empty, Plan.keep_all(0, "timing", 0.0), {}, schemas)
         try:
             for df in batch.ends.values():
                 _run(df)
         finally:
             batch.close()
-        least = min(least, time.perf_counter() - begun_s)
-    return least
+
+    return _least_s(run)
 
 
 def costs_s(
     network: Network, stage: Stage, batch: Batch, schemas: Mapping[str, StructType], duration_s: float
-) -> Timed:
-    """Seconds of a task for each row, by SQL box, after a batch of this length; a box without rows is omitted."""
+) -> tuple[dict[str, float], bool]:
+    """Seconds of a task for each row, by SQL box, after a batch of this length; a box without rows is omitted.
+
+    Also, whether there was enough work for them to be certain.
+    """
     share = min(WORTH_S / duration_s, 1.0)
     found, worked_s = _costs_s(network, stage, batch, schemas, share)
     while worked_s < FAR_TOO_LITTLE * WORTH_S and share < 1.0:
         share = min(TIMES_AS_LARGE * share, 1.0)
         found, worked_s = _costs_s(network, stage, batch, schemas, share)
-    return Timed(found, certain=worked_s >= FAR_TOO_LITTLE * WORTH_S)
+    return found, worked_s >= FAR_TOO_LITTLE * WORTH_S
 
 
 def _costs_s(
@@ -97,8 +89,9 @@ def _costs_s(
             rows_in = given.count()
             frames[name] = worked(boxes[name], given)
             if rows_in:
-                took_s[name] = _least_s(frames[name]), rows_in
-        bare_s = _least_s(sample)  # The time of a job that only reads rows; measured last, when the JVM is warm.
+                took_s[name] = _least_s(partial(_run, frames[name])), rows_in
+        # The time of a job that only reads rows; measured last, when the JVM is warm.
+        bare_s = _least_s(partial(_run, sample))
     finally:
         for df in kept:
             df.unpersist()
@@ -111,13 +104,8 @@ def _sampled(df: DataFrame, share: float) -> DataFrame:
     return (df.sample(fraction=share, seed=1) if share < 1.0 else df).coalesce(1)
 
 
-def _least_s(df: DataFrame) -> float:
-    least = float("inf")
-    for _ in range(TIMES):
-        begun_s = time.perf_counter()
-        _run(df)
-        least = min(least, time.perf_counter() - begun_s)
-    return least
+def _least_s(work: Callable[[], None]) -> float:
+    return min(timeit.repeat(work, number=1, repeat=TIMES))
 
 
 def _run(df: DataFrame) -> None:
@@ -199,7 +187,7 @@ class Learning:
             box = BoxStatistics(fed, rows_out, 0.0)
             known.learn_stage(stage.name, replace(report, boxes={**report.boxes, stage.name: box}))
         if rows_out and stage.name not in self._timed:
-            known.calibrate(costs_s(network, stage, laid, self._layout.schemas, report.duration_s).costs_s)
+            known.calibrate(costs_s(network, stage, laid, self._layout.schemas, report.duration_s)[0])
             self._timed.add(stage.name)
 
     def _due_for_timing(self, rows: int) -> bool:
@@ -209,8 +197,7 @@ class Learning:
 
     def _calibrate(self, stage: Stage, laid: Batch, report: Report) -> None:
         network, schemas = self._layout.network, self._layout.schemas
-        timed = costs_s(network, stage, laid, schemas, report.duration_s)
+        found, certain = costs_s(network, stage, laid, schemas, report.duration_s)
         empty = laid.head.sparkSession.createDataFrame([], laid.head.schema)
-        nothing = Plan.keep_all(0, "timing", 0.0)
-        self._planner.known.calibrate(timed.costs_s, overhead_s(network, stage, empty, nothing, schemas))
-        self._uncertain_rows = None if timed.certain else report.rows_in
+        self._planner.known.calibrate(found, overhead_s(network, stage, empty, schemas))
+        self._uncertain_rows = None if certain else report.rows_in

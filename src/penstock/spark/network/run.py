@@ -28,10 +28,9 @@ from penstock.spark.network.batch import Batch, counted
 from penstock.spark.network.drops import HIDDEN
 from penstock.spark.network.failures import SPARK_ERRORS, line_of
 from penstock.spark.network.feeds import feed, tidy
-from penstock.spark.network.layout import INPUTS, Layout, Stage, file_name, stages
+from penstock.spark.network.layout import INPUTS, Layout, Stage, check_subjects, file_name, schemas, stages
 from penstock.spark.network.learning import Learning
 from penstock.spark.network.losses import Losses
-from penstock.spark.network.schemas import check_subjects, schemas
 from penstock.spark.network.sinks import Outputs
 from penstock.store import retention
 from penstock.store.bound_plans import BoundPlans, ReusedError

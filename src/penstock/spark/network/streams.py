@@ -5,10 +5,11 @@ Every stream has the same shape: hidden columns, and a struct for each root, of 
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
-from pyspark.sql.types import StructType, TimestampType
+from pyspark.sql.types import TimestampType
 
 from penstock.errors import PenstockError
 from penstock.spark.network.drops import ARRIVAL, HIDDEN, INPUT, WEIGHT, quoted
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
     from penstock.config.network_file import Source
     from penstock.core.network.model import Box
@@ -66,16 +68,21 @@ def _arrival(df: DataFrame, name: str, given: str | None) -> F.Column:  # type: 
 
 def tagged(frames: Mapping[str, DataFrame]) -> DataFrame:
     """Rows of several roots in one frame: a struct for each, of which one is filled."""
-    schemas = {name: StructType([f for f in df.schema.fields if f.name not in HIDDEN]) for name, df in frames.items()}
-    found: DataFrame | None = None
-    for name, df in frames.items():
-        own = F.struct(*(F.col(quoted(field.name)) for field in schemas[name].fields))
-        columns = [own.alias(n) if n == name else F.lit(None).cast(schema).alias(n) for n, schema in schemas.items()]
-        one = df.select(*HIDDEN, *columns)
-        found = one if found is None else found.unionByName(one)
-    if found is None:
-        raise PenstockError("inputs are missing: a network needs one at least")
-    return found
+    roots = {
+        name: df.select(*HIDDEN, F.struct(*(F.col(quoted(one)) for one in df.columns if one not in HIDDEN)).alias(name))
+        for name, df in frames.items()
+    }
+    return side_by_side(roots, HIDDEN)
+
+
+def side_by_side(frames: Mapping[str, DataFrame], common: Sequence[str]) -> DataFrame:
+    """Frames with common columns and a struct of their own name, in one frame; structs of others are null."""
+    kinds = {name: df.schema[name].dataType for name, df in frames.items()}
+    found = [
+        df.select(*common, *(F.col(quoted(n)) if n == name else F.lit(None).cast(kinds[n]).alias(n) for n in kinds))
+        for name, df in frames.items()
+    ]
+    return reduce(lambda one, two: one.unionByName(two), found)
 
 
 def stateful(

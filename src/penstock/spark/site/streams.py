@@ -10,6 +10,7 @@ from pyspark.sql.types import DoubleType, StringType, StructField, StructType
 from penstock.errors import PenstockError
 from penstock.spark.network.drops import ARRIVAL, INPUT, quoted
 from penstock.spark.network.failures import SPARK_ERRORS, line_of
+from penstock.spark.network.streams import side_by_side
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -71,14 +72,4 @@ def _common(name: str, sic: F.Column | None = None, file: F.Column | None = None
 
 def together(frames: Mapping[str, DataFrame]) -> DataFrame:
     """All inputs side by side."""
-    found: DataFrame | None = None
-    for name, df in frames.items():
-        columns = [
-            F.col(quoted(other)) if other == name else F.lit(None).cast(frame.schema[other].dataType).alias(other)
-            for other, frame in frames.items()
-        ]
-        one = df.select(*_COMMON, *columns)
-        found = one if found is None else found.unionByName(one)
-    if found is None:
-        raise PenstockError("fragments are missing: a site needs one at least")
-    return found
+    return side_by_side(frames, _COMMON)
