@@ -5,21 +5,17 @@ with the hash so far as its seed, and a null leaves the hash as it is. A hash is
 Spark's `bigint`. Strings must have Spark's default collation, which compares bytes.
 """
 
-from __future__ import annotations
-
 import math
 import struct
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
 
 import numpy as np
 import xxhash
+from numpy.typing import NDArray
 
 from penstock.errors import PenstockError
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 SPARK_SEED = 42
 

@@ -52,16 +52,12 @@ The equations are written once, over any kind of `Numbers`: arrays here, columns
 [46.0, 18.65, 19.0, 171.65, 4.0, 3.0]
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from penstock.core.answers.sums import Numbers, Sums
 from penstock.core.settings import number
-
-if TYPE_CHECKING:
-    from penstock.core.answers.sums import Numbers, Sums
 
 #: Quantiles of Student's distribution are series in one over the degrees of freedom, good from here up.
 LEAST_FREEDOM = 1.0

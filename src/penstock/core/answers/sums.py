@@ -1,16 +1,10 @@
 """Sums of weighted rows, the input of `core.answers.estimates`."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
+from numpy.typing import NDArray
 
 #: A weight up to this is that of a row kept with certainty: `thresholds.CERTAIN_WEIGHT`, also after products.
 CERTAIN_AT_MOST = 1.0 + 2.0**-40

@@ -9,23 +9,17 @@ Three rules spend the same budget $W$ on rows that come with frequencies $n_b$ a
 - `densest_first`: the same by utility per cost, for rows that differ in worth (`core.control.density`).
 """
 
-from __future__ import annotations
-
 import zlib
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.core.control.batch_size import TOO_MANY
 from penstock.core.control.bucket_costs import BUCKETS
 from penstock.core.control.density import Classes, allot
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from penstock.messages.plan import KeepTable
+from penstock.messages.plan import KeepTable
 
 #: Why rows are shed.
 OVER_CAPACITY = "more work than capacity"
@@ -137,7 +131,7 @@ class Forecast(NamedTuple):
         rows = self.rows if table is None else self.rows * np.resize(np.asarray(table.keep), BUCKETS)
         return float(rows @ self.costs_s), float(rows.sum() if utilities is None else rows @ utilities)
 
-    def without(self, share: float) -> Forecast:
+    def without(self, share: float) -> "Forecast":
         """The rest after must-keep rows, which are paid for first."""
         return Forecast(
             rows=self.rows * (1.0 - share),

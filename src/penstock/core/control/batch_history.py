@@ -37,7 +37,6 @@ class BatchHistory(Learned):
     _intervals: tuple[Number, ...]
 
     def __init__(self) -> None:
-        """Start without any."""
         self.batches, self.last, self.again, self.until_s = 0, None, False, -np.inf
         self.catching_up = self.capped = self._resumed = False
         self.misses, self._missed_s = 0, 0.0

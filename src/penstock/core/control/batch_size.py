@@ -103,7 +103,6 @@ class OffsetRatio:
     """
 
     def __init__(self, known: float | None) -> None:
-        """Start with the ratio of an earlier run, if known."""
         self.value = known
         self._recent = deque[tuple[int, int]](maxlen=RATIO_BATCHES)
 

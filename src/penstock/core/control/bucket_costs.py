@@ -10,17 +10,13 @@ shedding. It is a sketch with one row of many cells: 1,024 cells of one hash kno
 thousands of keys, and the gate needs a value for every bucket anyway.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.core.control.memory import Floats, Learned
 from penstock.errors import PenstockError
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 #: Places in the gate's table: a power of two, so that a bucket is a hash's low bits. 1,024 thresholds fit a core's
 #: fastest cache with room to spare; with 4,096 the gate took about a tenth longer.
@@ -48,7 +44,6 @@ class BucketCosts(Learned):
     work_s: Floats
 
     def __init__(self) -> None:
-        """Start without knowledge."""
         self.rows = np.zeros(BUCKETS)
         self.weight = np.zeros(BUCKETS)
         self.work_s = np.zeros(BUCKETS)
@@ -71,7 +66,7 @@ class BucketCosts(Learned):
         self.weight += np.bincount(buckets, weights, minlength=BUCKETS)
         self.work_s += np.bincount(buckets, costs_s, minlength=BUCKETS)
 
-    def merge(self, other: BucketCosts) -> None:
+    def merge(self, other: "BucketCosts") -> None:
         """Merge the sums of another one."""
         self.rows += other.rows
         self.weight += other.weight
@@ -113,7 +108,7 @@ class BucketCosts(Learned):
         return ",".join(f"{number:.7g}" for number in sums.tolist())
 
     @classmethod
-    def from_cells(cls, text: str) -> BucketCosts:
+    def from_cells(cls, text: str) -> "BucketCosts":
         """The costs in a text of buckets, each as its number, rows, weight and work, separated by spaces.
 
         >>> BucketCosts.from_cells("7 2 2 0.5;9 1 1 1").costs_s()[[7, 9]].tolist()
@@ -126,7 +121,7 @@ class BucketCosts(Learned):
         return costs
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> BucketCosts:
+    def from_bytes(cls, data: bytes) -> "BucketCosts":
         """The inverse of `to_bytes`; other bytes are refused."""
         costs = cls()
         try:

@@ -45,7 +45,6 @@ class InForce(Learned):
     plan: Plan | None
 
     def __init__(self) -> None:
-        """Start without one."""
         self.plan = None
 
     @property
@@ -211,7 +210,6 @@ class FixedShare:
     alarms: tuple[str, ...] = ()
 
     def __init__(self, policy: str, *, keep_share: float, reason: str, salt: int) -> None:
-        """Plan for the policy of this name."""
         self._policy, self._reason, self._salt = policy, reason, salt
         self._keep_share = keep_share
         self._decided = False

@@ -28,7 +28,6 @@ class RowCosts(BucketCosts):
     last_mean_s: Number  #: mean cost of the rows of the last batch that had any
 
     def __init__(self) -> None:
-        """Start without knowledge."""
         super().__init__()
         self.came, self.surprise, self.reach, self.last_mean_s = 0.0, 1.0, 1.0, 0.0
 

@@ -26,7 +26,6 @@ class ShedAlarms:
     """
 
     def __init__(self) -> None:
-        """Start with no batches."""
         self._recent = deque[tuple[int, int]](maxlen=RECENT)
 
     def after(self, report: Report) -> list[str]:

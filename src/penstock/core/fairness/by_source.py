@@ -26,7 +26,6 @@ class BySource:
     """Keeps shares of sources so that SIC is even across queries, or with `random` one share of all rows."""
 
     def __init__(self, name: Policy) -> None:
-        """Share by this policy."""
         self.name: str = name
 
     def must_cover_per_s(self, present: Mapping[str, Member]) -> float:  # noqa: ARG002 - rows kept cost what others do

@@ -17,7 +17,6 @@ class MemberPlanner:
     """The planner of one query's loop: calls the common one, by one thread at a time."""
 
     def __init__(self, planner: FairPlanner, name: str, lock: AbstractContextManager[object]) -> None:
-        """Call this planner for the query of this name."""
         self._planner, self._name, self._lock = planner, name, lock
 
     @property

@@ -64,7 +64,6 @@ class SharedKnowledge(Learned):
     measured: Flag
 
     def __init__(self, sources: Sequence[str], window_s: float) -> None:
-        """Start without knowledge."""
         self._sources, self._window_s = tuple(sources), window_s
         self._batches, self._paused_s, self.cost_s, self.measured = (), None, 0.0, False
 

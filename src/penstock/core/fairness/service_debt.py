@@ -31,7 +31,6 @@ class ServiceDebt:
     """
 
     def __init__(self, queries: int) -> None:
-        """Start without debts."""
         self._owed = np.zeros(queries)
 
     def serve(

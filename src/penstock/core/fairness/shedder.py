@@ -66,7 +66,6 @@ class BalanceSicShedder:
     name = "balance_sic"
 
     def __init__(self, seed: int = 0, pick: Pick = "valuable") -> None:
-        """`seed` decides ties."""
         self._seed = seed
         self._pick = pick
         self._calls = 0

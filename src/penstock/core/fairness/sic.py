@@ -45,7 +45,6 @@ class SourceTimeWindow:
     """
 
     def __init__(self, stw_s: float = STW_S, slide_s: float = SLIDE_S) -> None:
-        """Start empty."""
         self.stw_s = duration_s("stw_s", stw_s)
         self.slide_s = min(duration_s("slide_s", slide_s), self.stw_s)
         self._slides: deque[list[float]] = deque()

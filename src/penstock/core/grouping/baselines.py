@@ -19,7 +19,6 @@ class RoundRobin:
     memory_bytes = 8
 
     def __init__(self, instances: int) -> None:
-        """Start with instance 0."""
         self._instances = whole_number("instances", instances, 1)
         self._next = 0
 

@@ -16,16 +16,11 @@ is wrong for it.
 Nothing depends on the order of rows, so a rerun task deals alike.
 """
 
-from __future__ import annotations
-
 import math
 from heapq import heapify, heapreplace
-from typing import TYPE_CHECKING
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from numpy.typing import NDArray
 
 #: A row that costs less than this share of the mean is dealt by number.
 _NEGLIGIBLE = 1e-3

@@ -28,15 +28,12 @@ Stream Processing Systems, Middleware 2016, section 3.2.
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
 
 from penstock.core.grouping.machines import Assign, Done, Received, Send
+from penstock.core.row.cost_sketch import CostSketch
 from penstock.core.row.las import Matrices, StableSketch
 from penstock.core.row.machines import Arrived
 from penstock.core.settings import whole_number
-
-if TYPE_CHECKING:
-    from penstock.core.row.cost_sketch import CostSketch
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +116,7 @@ class OsgScheduler:
         self._scheduler = whole_number("scheduler", scheduler, 0)
         self._clamp = clamp
         self._cumulated_s = [0.0] * self._instances
-        self._sketches: dict[int, CostSketch] = {}
+        self._sketches = dict[int, CostSketch]()
         self._deltas_s: dict[int, float] = {}
         self._submitted = 0
         self._requested = 0

@@ -15,19 +15,13 @@ $$\hat w_{b,j} = f_j\,\hat w_b$$
 Only ratios of costs matter to a deal, so a common slowdown is removed first.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
 
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.core.control.bucket_costs import BUCKETS, BucketCosts
 from penstock.messages.plan import Costs, OwnCost
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from numpy.typing import NDArray
 
 #: What is remembered of the shape from one batch to the next, and of the factors, which can be measured in one batch.
 REMEMBER, REMEMBER_FACTORS = 0.95, 0.9
@@ -69,7 +63,6 @@ class PartitionCosts:
     """
 
     def __init__(self, partitions: int) -> None:
-        """Start without knowledge."""
         self.partitions = partitions
         self._shape = BucketCosts()
         self._batches = np.zeros(partitions)
@@ -80,7 +73,7 @@ class PartitionCosts:
         self._own_rows, self._own_work_s = np.zeros(cells), np.zeros(cells)
 
     @classmethod
-    def of(cls, costs: Costs | None, partitions: int) -> PartitionCosts:
+    def of(cls, costs: Costs | None, partitions: int) -> "PartitionCosts":
         """The state in a plan; that of partitions only if their number is the same."""
         known = cls(partitions)
         if costs is None:

@@ -153,7 +153,6 @@ class ExpectedQueue:
     __slots__ = ("_leads", "_offset_s", "_work_s", "done_s", "rows")
 
     def __init__(self) -> None:
-        """Start empty, free since time 0."""
         self.rows: deque[SentRow] = deque()
         self.done_s = 0.0  #: when the last row known to be done was
         self._work_s = 0.0
@@ -243,7 +242,6 @@ class Pace:
     __slots__ = ("_cost_s", "_expected_s", "_squares", "factor")
 
     def __init__(self) -> None:
-        """Start with equal speed."""
         self.factor = 1.0
         self._expected_s = 0.0
         self._cost_s = 0.0

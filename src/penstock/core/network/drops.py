@@ -194,7 +194,6 @@ class Shedding:
     """
 
     def __init__(self, skeleton: Skeleton) -> None:
-        """Start with no drops."""
         self._bones = skeleton
         self._full, self._full_ends = skeleton.full
         #: Rows that pass each place.

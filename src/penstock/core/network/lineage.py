@@ -44,7 +44,6 @@ class Tracer:
     """What the boxes of a network do to columns."""
 
     def __init__(self, network: Network) -> None:
-        """Read the SQL of all boxes and outputs."""
         self._network = network
         self._known: dict[str, tuple[Path, ...]] = {}
         #: Boxes by name.

@@ -28,7 +28,6 @@ class CarriedWeight:
     """
 
     def __init__(self) -> None:
-        """Start with nothing carried."""
         self._by_class = array("d", bytes(8 * (_LARGEST - _SMALLEST + 1)))
 
     @property

@@ -38,7 +38,6 @@ class HeavyHitters:
     """
 
     def __init__(self, places: int) -> None:
-        """Start with every place free."""
         whole_number("places", places, 1)
         self._place_of: dict[Key, int] = {}
         self._key_at: list[Key | None] = [None] * places

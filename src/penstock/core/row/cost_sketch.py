@@ -1,20 +1,14 @@
 """The cost of a row by key in a few kilobytes: the paired count-min sketch of LAS."""
 
-from __future__ import annotations
-
 import copy
 import math
 from numbers import Real
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.core.hashing import HashFamily
 from penstock.errors import PenstockError
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 
 _MOST_CELLS = 2**26
 # Far enough below the largest double that no sum or quotient of cells can overflow.
@@ -48,7 +42,6 @@ class CostSketch:
     __slots__ = ("_count", "_family", "_frequency", "_rows", "_total_cost", "_work")
 
     def __init__(self, rows: int, columns: int, seed: int = 0) -> None:
-        """Make an empty sketch of `rows` hash functions with `columns` cells each."""
         self._family = HashFamily(rows, columns, seed)
         if self.rows * self.columns > _MOST_CELLS:
             raise PenstockError(f"{rows} rows x {columns} columns are not usable: give at most 2**26 cells")
@@ -59,7 +52,7 @@ class CostSketch:
         self._total_cost = 0.0
 
     @classmethod
-    def sized(cls, epsilon: float, delta: float, seed: int = 0) -> CostSketch:
+    def sized(cls, epsilon: float, delta: float, seed: int = 0) -> "CostSketch":
         """Make a sketch that overcounts a key by more than epsilon * count with probability delta at most.
 
         r = ceil(log2(1 / delta)) rows, c = round(e / epsilon) columns, at least one of each (LAS, section 5).
@@ -199,7 +192,7 @@ class CostSketch:
         self._frequency[faded] = 0.0
         self._work[faded] = 0.0
 
-    def __copy__(self) -> CostSketch:
+    def __copy__(self) -> "CostSketch":
         """Share no memory with the original."""
         return copy.deepcopy(self)
 

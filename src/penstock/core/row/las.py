@@ -121,7 +121,6 @@ class PredictiveShedder:
     """Admits a row unless a check refuses its predicted queuing latency: the common part of LAS and its baselines."""
 
     def __init__(self, check: Check) -> None:
-        """Start with an idle operator."""
         self._check = check
         self._free_s = 0.0
         self._carry = CarriedWeight()

@@ -42,7 +42,6 @@ class LatencyBudget:
     reason = "latency budget spent"
 
     def __init__(self, target_s: float) -> None:
-        """Start with a full budget."""
         self.aim_s = duration_s("target_s", target_s) * MARGIN
         self._brim_s = self.aim_s * DEPTH_ROWS
         self._bottom_s = -self.aim_s * DEBT_ROWS

@@ -42,7 +42,6 @@ class RunningAverage:
     reason = "average queuing latency over target"
 
     def __init__(self, target_s: float) -> None:
-        """Start with an empty average."""
         self.target_s = duration_s("target_s", target_s)
         self._total_s = 0.0
         self._rows = 0
@@ -72,7 +71,6 @@ class SlidingWindowAverage:
     reason = "windowed average queuing latency over target"
 
     def __init__(self, target_s: float, rows: int) -> None:
-        """Start with an empty window."""
         self.target_s = duration_s("target_s", target_s)
         self.rows = whole_number("rows", rows, 1)
         self._window = array("d")
@@ -109,7 +107,6 @@ class Maximum:
     reason = "queuing latency over target"
 
     def __init__(self, target_s: float) -> None:
-        """Nothing to remember."""
         self.target_s = duration_s("target_s", target_s)
 
     def refuses(self, queuing_s: float) -> bool:

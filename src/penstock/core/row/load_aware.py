@@ -89,7 +89,6 @@ class LoadAwareOperator:
     """Remembers the rows executed since the last request and answers the next one with them."""
 
     def __init__(self) -> None:
-        """Start with nothing executed."""
         self._rows: deque[tuple[int, float]] = deque(maxlen=UNREPORTED_ROWS)
         self._queued_s = 0.0
 

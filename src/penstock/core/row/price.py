@@ -37,7 +37,6 @@ class Price:
     reason = "costly row under overload"
 
     def __init__(self, target_s: float) -> None:
-        """Start at the highest price."""
         self._target_s = target_s
         self._price = LIMIT
 

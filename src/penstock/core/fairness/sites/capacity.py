@@ -26,7 +26,6 @@ class GivenCapacity:
     alarms: tuple[str, ...] = ()
 
     def __init__(self, rows_per_s: float) -> None:
-        """Give this many."""
         self._rows_per_s = rows_per_s
 
     def cost(self, fragment: str) -> float:  # noqa: ARG002 - all rows are alike
@@ -49,7 +48,6 @@ class LearnedCapacity:
     """Seconds of work in `busy_share` of the time."""
 
     def __init__(self, fragments: Iterable[str], busy_share: float) -> None:
-        """Start without knowledge."""
         self._busy_share = busy_share
         self._times = {fragment: Capacity(FIXED_INSIDE) for fragment in fragments}
         self._outside = Capacity(FIXED_OUTSIDE)

@@ -1,18 +1,12 @@
 """The planner of a site for the loop: before each batch, by incoming rows and peer updates."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from penstock.core.control.memory import restored, saved
+from penstock.core.fairness.sites.planner import SitePlanner
 from penstock.messages.plan import Drop, Plan, QueryShare, RowSic
-from penstock.messages.report import Known
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from penstock.core.fairness.sites.planner import SitePlanner
-    from penstock.messages.report import Report
+from penstock.messages.report import Known, Report
 
 
 class SiteDecisions:
@@ -32,7 +26,6 @@ class SiteDecisions:
     """
 
     def __init__(self, planner: SitePlanner, policy: str) -> None:
-        """Use this planner, and sign plans with this policy."""
         self._planner, self._policy = planner, policy
 
     @property

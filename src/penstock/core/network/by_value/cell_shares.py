@@ -25,7 +25,6 @@ class Judge:
     """The sets of a subject's values that matter below a place where all outputs have that subject."""
 
     def __init__(self, network: Network, tracer: Tracer, place: str, subject: str) -> None:
-        """Follow all ways from the place to outputs."""
         self.place, self.subject = place, subject
         self._selectivity = {arc.target: arc.selectivity for arc in network.arcs}
         graphs = {one.name: one.value for one in network.outputs if one.value is not None}

@@ -28,7 +28,6 @@ class Histograms:
     """The distribution of each place's subject."""
 
     def __init__(self, network: Network) -> None:
-        """Use the outputs' histograms until a measurement."""
         self._judged = semantic.estimated(network)
         self._seen = {place: deque[list[float]](maxlen=BATCHES) for place in self._judged}
         self._used: dict[str, tuple[float, ...]] = {}
