@@ -5,26 +5,19 @@ are compared with the values of all rows of the group. Some questions are beyond
 intervals, to show by how much.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from penstock.core.answers.estimates import Quantile, ratio, share, total
+from penstock.core.answers.estimates import Answer, Quantile, ratio, share, total
 from penstock.core.answers.sums import Arrays, summed
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from numpy.typing import NDArray
-
-    from penstock.core.answers.estimates import Answer
-
-    Floats = NDArray[np.float64]
-    #: Makes values of a shape.
-    Draw = Callable[[np.random.Generator, tuple[int, ...]], Floats]
+Floats = NDArray[np.float64]
+#: Makes values of a shape.
+Draw = Callable[[np.random.Generator, tuple[int, ...]], Floats]
 
 #: What an interval of 95 percent promises.
 LEAST, MOST = 0.93, 0.97
@@ -76,8 +69,10 @@ def bench_coverage(trials: int, seed: int, done: Callable[[], None] = lambda: No
         random = np.random.default_rng([seed, number])
         held: dict[tuple[str, bool], int] = {}
         effective_rows = 0.0
-        for size in _sizes(trials, case.rows):
-            for question, promised, answer, true in _asked(case, random, (size, case.rows)):
+        at_once = max(_AT_ONCE // case.rows, 1)
+        for start in range(0, trials, at_once):
+            shape = min(at_once, trials - start), case.rows
+            for question, promised, answer, true in _asked(case, random, shape):
                 inside = int(np.sum((answer.low <= true) & (true <= answer.high)))
                 held[question, promised] = held.get((question, promised), 0) + inside
                 effective_rows += float(answer.effective_rows.sum()) if question == "count" else 0.0
@@ -94,12 +89,6 @@ def bench_coverage(trials: int, seed: int, done: Callable[[], None] = lambda: No
         ]
         done()
     return {"parameters": {"trials": trials, "seed": seed, "promised": [LEAST, MOST]}, "rows": rows}
-
-
-def _sizes(trials: int, rows: int) -> Iterator[int]:
-    most = max(_AT_ONCE // rows, 1)
-    for start in range(0, trials, most):
-        yield min(most, trials - start)
 
 
 def _asked(

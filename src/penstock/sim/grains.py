@@ -5,10 +5,9 @@ have cost. Four overloads on virtual time, the same stream for each, from a sour
 batch has: from one that does, the gate cuts a burst itself (`core.control.batch_size`).
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,10 +15,6 @@ from penstock.core.control.policies import BaseLine, LoadAware
 from penstock.core.control.targets import MeanQueueLatency
 from penstock.sim.microbatch import Query, Run, simulate
 from penstock.sim.workload import Stream, under_loads
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 TARGET = MeanQueueLatency("2 s")
 ITEMS, CORES, WINDOW_S, LEARN_S = 1024, 2, 10.0, 20.0

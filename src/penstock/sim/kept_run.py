@@ -1,21 +1,13 @@
 """A simulated run on disk, in the form in which a guard on Spark leaves one: for the dashboard to replay."""
 
-from __future__ import annotations
+from pathlib import Path
 
-from typing import TYPE_CHECKING
-
-from penstock.core.control.policies import BaseLine, LoadAware
+from penstock.core.control.policies import BaseLine, LoadAware, Policy
 from penstock.core.control.targets import MeanQueueLatency
-from penstock.sim.microbatch import Query, simulate
+from penstock.sim.microbatch import Query, Run, simulate
 from penstock.sim.workload import under_loads
 from penstock.store.logs import PlanLog
 from penstock.store.report_log import Alarms, End, ReportLog, Watch
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from penstock.core.control.policies import Policy
-    from penstock.sim.microbatch import Run
 
 #: The sample: phases of a length in seconds and a load as a multiple of capacity.
 _PHASES = ((30.0, 0.7), (80.0, 1.8), (40.0, 0.7))

@@ -193,9 +193,8 @@ def mentions(seed: int, *, rows: int = 500_000) -> tuple[Ints, Floats, int]:
     np.add.at(key, owner, xxhash64_ints(entity).view(np.uint64))  # the same entities in any order, the same key
     fits = cost <= MENTION_DEAREST_S + 1e-9
     kept = np.flatnonzero(fits)
-    filled = np.where(
-        fits, np.arange(rows), kept[np.arange(rows) % len(kept)]
-    )  # a more expensive tweet is replaced by another
+    # A more expensive tweet is replaced by another.
+    filled = np.where(fits, np.arange(rows), kept[np.arange(rows) % len(kept)])
     distinct, numbered = np.unique(key[filled], return_inverse=True)
     return numbered.astype(np.int64), cost[filled], len(distinct)
 

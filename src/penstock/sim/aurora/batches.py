@@ -1,19 +1,14 @@
 """Networks in micro-batches under a changing load, with the planner that runs them on Spark."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from penstock.core.network.model import Input, Network
+from penstock.core.network.planner import Kind
 from penstock.sim.aurora.networks import irregular
-from penstock.sim.network_run import Machine, NetworkRun
-
-if TYPE_CHECKING:
-    from penstock.core.network.planner import Kind
-    from penstock.sim.network_run import Batch
+from penstock.sim.network_run import Batch, Machine, NetworkRun
 
 KINDS: tuple[Kind, ...] = ("random", "input_uniform")
 #: Loads in turn, as multiples of capacity; batches of each, and how many of them the planner may take to follow.

@@ -45,9 +45,7 @@ class ValueNetwork:
     def run(self, rate: float, keep: Mapping[str, Vector | float] | None = None) -> Outcome:
         """All inputs bring `rate` rows a second; places in `keep` pass a share.
 
-        Args:
-            rate: Rows a second of each input.
-            keep: Shares that pass at places: one for all rows, one for each value, or one for each input and value.
+        A place has one share for all rows, one for each value, or one for each input and value.
         """
         kept = keep or {}
         network = self.network

@@ -38,6 +38,8 @@ _AFTER_DOUBLING_MS = 1_200.0
 
 #: Windows of Figure 6: five a phase, of which the third and later are settled.
 _WINDOWS, _SETTLED = 5, 2
+#: The first after costs double.
+_DOUBLING = PHASES.index("F") * _WINDOWS
 
 
 def figure_4(rows: list[Row]) -> list[Claim]:
@@ -254,7 +256,7 @@ def figure_plus(rows: list[Row], series: Series, target_ms: float) -> list[Claim
     """What Penstock's own shedder promises beyond the paper."""
     at = {row["variant"]: row for row in rows}
     own, cheap, uniform, las = (at[name] for name in ("penstock", "penstock_prefer_cheap", "penstock_uniform", "las"))
-    las_start_ms = float(np.nanmin(series["las"][:, _doubling(), 0]))
+    las_start_ms = float(np.nanmin(series["las"][:, _DOUBLING, 0]))
     return [
         Saying(f"Penstock: runs that end within {_WITHIN} times the target", f"{_OURS}{_RUNS_WITHIN:.0%}").measured(
             f"{1 - own['above_1_01_tau']:.1%} (LAS: {1 - las['above_1_01_tau']:.0%})",
@@ -281,7 +283,7 @@ def figure_plus(rows: list[Row], series: Series, target_ms: float) -> list[Claim
 def _penstock_in_phases(series: Series, target_ms: float) -> list[Claim]:
     latency = series["penstock"][:, :, 0]
     settled = latency[:, [window for window in range(latency.shape[1]) if window % _WINDOWS >= _SETTLED]]
-    start_ms = float(np.nanmax(latency[:, _doubling()]))
+    start_ms = float(np.nanmax(latency[:, _DOUBLING]))
     return [
         Saying(
             "Penstock in the phases: windows within the target, from the third of a phase on", f"{_OURS}all"
@@ -300,10 +302,6 @@ def _converges(who: str, latency: NDArray[np.float64], target_ms: float) -> Clai
     return Saying(
         f"{who} starts far above the target (10 times or more) and ends within 1.5 times it", "quickly converges"
     ).measured(f"{start:.0f} ms, then {_ms(end)}", bool(start >= _HUGE * target_ms and end <= _QUITE_CLOSE * target_ms))
-
-
-def _doubling() -> int:
-    return PHASES.index("F") * _WINDOWS
 
 
 def _mean_latency(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -6,7 +6,7 @@ and completions precede arrivals.
 """
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -34,14 +34,6 @@ class Outcome:
         return ~np.isnan(self.queuing_s)
 
 
-@dataclass(slots=True)
-class _Server:
-    """The operator's queue: rows wait, one is executed at a time."""
-
-    waiting: deque[tuple[int, object | None]] = field(default_factory=deque)
-    busy: bool = False
-
-
 def simulate(  # noqa: C901 - three small events that share one state
     stream: Stream,
     shedder: Shedder,
@@ -55,7 +47,9 @@ def simulate(  # noqa: C901 - three small events that share one state
         raise PenstockError.setting("delay_s", delay_s, "a number of seconds from 0 up")
     if must_keep is not None and len(must_keep) != stream.rows:
         raise PenstockError(f"must_keep has {len(must_keep)} rows, the stream {stream.rows}: give one value a row")
-    kernel, server = Kernel(), _Server()
+    kernel = Kernel()
+    waiting = deque[tuple[int, object | None]]()
+    busy = False
     queuing_s = np.full(stream.rows, np.nan)
     weights = np.zeros(stream.rows)
     shed: dict[str, int] = {}
@@ -70,22 +64,24 @@ def simulate(  # noqa: C901 - three small events that share one state
             shed[verdict.reason] = shed.get(verdict.reason, 0) + 1
             return
         weights[row] = verdict.weight
-        server.waiting.append((row, verdict.request))
-        if not server.busy:
+        waiting.append((row, verdict.request))
+        if not busy:
             start()
 
     def start() -> None:
-        row, request = server.waiting.popleft()
-        server.busy = True
+        nonlocal busy
+        row, request = waiting.popleft()
+        busy = True
         queuing_s[row] = kernel.now_s - arrivals[row]
         kernel.at(kernel.now_s + costs[row], partial(finish, row, kernel.now_s, request), priority=_COMPLETION)
 
     def finish(row: int, start_s: float, request: object | None) -> None:
+        nonlocal busy
         event = Executed(keys[row], arrivals[row], start_s, kernel.now_s, costs[row], request)
         for send in operator.executed(event):
             kernel.at(kernel.now_s + delay_s, partial(shedder.receive, send.message), priority=_MESSAGE)
-        server.busy = False
-        if server.waiting:
+        busy = False
+        if waiting:
             start()
 
     if stream.rows:

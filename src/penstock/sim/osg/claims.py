@@ -20,6 +20,12 @@ from penstock.sim.osg.runs import Setting
 _OURS = "not in the paper; our bar: "
 _PAPER = ("round_robin", "osg", "full_knowledge")
 _NAMES = {"round_robin": "Round-Robin", "osg": "OSG", "full_knowledge": "Full Knowledge"}
+_READINGS = {
+    "printed": "as printed",
+    "first_check": "matrices at the first check",
+    "clamp": "idle instances pulled up to now",
+    "clamp_first_check": "both",
+}
 
 # Tolerances of measured numbers around stated ones.
 _OSG_NEAR = 0.05  #: speed-up of OSG
@@ -271,7 +277,7 @@ def figure_10(rows: list[Row], first_check: list[Row]) -> list[Claim]:
 
 
 def _precision(reading: str, speed_up: Mapping[float, Mapping[str, float]]) -> list[Claim]:
-    who = f"OSG, {_reading_name(reading)}:"
+    who = f"OSG, {_READINGS[reading]}:"
     points = sorted(speed_up)
     small, large = points[0], points[-1]
     averages = [speed_up[value]["mean"] for value in points]
@@ -444,21 +450,11 @@ def figure_readings(rows: list[Row]) -> list[Claim]:
     found = []
     for reading in values(rows, "reading"):
         for load, paper, near in ((1.0, 1.2, _OSG_NEAR), (1.05, 1.29, _OSG_NEAR), (1.15, 1.06, _OSG_NEARER)):
-            what = f"{_reading_name(reading)}: OSG's speed-up at {load:.0%}"
+            what = f"{_READINGS[reading]}: OSG's speed-up at {load:.0%}"
             found.append(_near_number(what, paper, speed[reading, load, "osg"], near))
         known = speed[reading, 1.15, "full_knowledge"]
-        found.append(_near_known(f"{_reading_name(reading)}: Full Knowledge's speed-up at 115 %", 1.57, known))
+        found.append(_near_known(f"{_READINGS[reading]}: Full Knowledge's speed-up at 115 %", 1.57, known))
     return found
-
-
-def _reading_name(name: str) -> str:
-    """The name of a reading of the paper."""
-    return {
-        "printed": "as printed",
-        "first_check": "matrices at the first check",
-        "clamp": "idle instances pulled up to now",
-        "clamp_first_check": "both",
-    }[name]
 
 
 def _near_number(what: str, paper: float, measured: float, near: float) -> Claim:
@@ -494,7 +490,7 @@ def _near_row(what: str, paper: int, reached: list[Reached], which: int, *, orig
         told += f" ({min(seen):,} to {max(seen):,} in {len(rows)} runs)" if seen else ""
         near = _ROW_NEAR * (paper - origin)
         found.append(
-            Saying(f"{what}, {_reading_name(reading)} (within {near:,.0f} rows)", f"{paper:,}").measured(
+            Saying(f"{what}, {_READINGS[reading]} (within {near:,.0f} rows)", f"{paper:,}").measured(
                 told, rows[0] is not None and abs(rows[0] - paper) <= near
             )
         )

@@ -1,18 +1,12 @@
 """The results of each policy as a picture: waits, and kept and shed rows."""
 
-from __future__ import annotations
+from collections.abc import Sequence
+from typing import Any
 
-from typing import TYPE_CHECKING, Any
+from matplotlib.figure import Figure as Canvas
 
-from penstock.sim.whatif.replay import NOTHING
+from penstock.sim.whatif.replay import NOTHING, Outcome
 from penstock.views.pictures import picture
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from matplotlib.figure import Figure as Canvas
-
-    from penstock.sim.whatif.replay import Outcome
 
 #: Policies may come out alike, to the digit if rows cost alike: a broad line below shows under a thin one above.
 _STYLE: dict[str, dict[str, Any]] = {

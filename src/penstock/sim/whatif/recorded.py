@@ -14,23 +14,18 @@ left out (`warm_up`), because what they took is no measure of what follows.
 The rows of a batch came in between the start of the batch before it and its own start; evenly, for all that is known.
 """
 
-from __future__ import annotations
-
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Self
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.stats import theilslopes
 
 from penstock.core.control.bucket_costs import BUCKETS
 from penstock.errors import PenstockError
 from penstock.sim.workload import Stream, cumulated
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
 
 #: A query that is idle for longer than this waits for rows or for its trigger.
 STANDS_STILL_S = 0.1
@@ -79,12 +74,12 @@ class Keys:
     costs: NDArray[np.float64]
 
     @classmethod
-    def alike(cls) -> Keys:
+    def alike(cls) -> Self:
         """All rows cost the same."""
         return cls(np.full(BUCKETS, 1.0 / BUCKETS), np.ones(BUCKETS))
 
     @classmethod
-    def spread(cls, ratio: float, seed: int) -> Keys:
+    def spread(cls, ratio: float, seed: int) -> Self:
         """Zipf-1 keys with a max/min cost ratio of `ratio`, in even steps."""
         shares = np.diff(cumulated("zipf-1.0", BUCKETS), prepend=0.0)
         costs = np.random.default_rng(seed).permutation(np.linspace(1.0, ratio, BUCKETS))
@@ -138,12 +133,12 @@ def recorded(triggers: Sequence[Batch], keys: Keys, *, trigger_s: float | None =
     own_s = np.bincount(order, work_s, minlength=len(batches))
     due_s = np.bincount(order, minlength=len(batches)) * costs_s * rows_each
     work_s *= np.divide(due_s, own_s, out=np.ones(len(batches)), where=own_s > 0.0)[order]
-    origin_s = _origin_s(float(arrivals_s[0]), trigger_s)
+    # Time 0 of the simulator, where triggers fire at whole multiples of their interval.
+    origin_s = float(np.floor(arrivals_s[0] / trigger_s) * trigger_s if trigger_s else arrivals_s[0])
     starts_s = np.array([one.start_s for one in batches])
     within_s = np.array([one.duration_s - overhead_s for one in batches]).clip(min=0.0) / 2.0
     known = slice(0, min(int(handed_out.sum()), len(arrivals_s)))
     waits_s = (starts_s + overhead_s + within_s)[order[known]] - arrivals_s[known]
-    length_s = batches[-1].end_s - batches[0].start_s
     return Recorded(
         stream=Stream(drawn, work_s, arrivals_s - origin_s, BUCKETS),
         first_start_s=batches[0].start_s - origin_s,
@@ -154,7 +149,7 @@ def recorded(triggers: Sequence[Batch], keys: Keys, *, trigger_s: float | None =
         mean_wait_s=float(waits_s.mean()),
         recorded_rows=sum(one.rows for one in batches),
         batches=len(batches),
-        length_s=length_s,
+        length_s=batches[-1].end_s - batches[0].start_s,
         load=float(work_s.sum()) / max(float(arrivals_s[-1] - arrivals_s[0]), 1e-9),
         alike=float(np.ptp(keys.costs)) == 0.0,
         cold=cold,
@@ -169,28 +164,19 @@ def warm_up(batches: Sequence[Batch]) -> int:
     >>> warm_up(warm), warm_up([Batch(0.0, 9.0, 8.0, 10, 10), *warm])
     (0, 1)
     """
-    most = min(_MOST_COLD, len(batches) - _LEAST_WARM)
-    for cold in range(max(most, 0)):
-        # By the line of those behind it: a cold batch must not speak for itself.
-        behind = batches[cold + 1 :]
+    most = max(min(_MOST_COLD, len(batches) - _LEAST_WARM), 0)
+    for cold, one in enumerate(batches[:most]):
         try:
-            overhead_s, costs_s = costs(behind)
+            overhead_s, costs_s = costs(batches[cold + 1 :])  # a cold batch must not speak for itself
         except PenstockError:  # no line
             return 0
-        one = batches[cold]
         if one.duration_s <= _COLD * (overhead_s + float(np.median(costs_s)) * one.worked_rows):
             return cold
-    return max(most, 0)
+    return most
 
 
 def costs(batches: Sequence[Batch]) -> tuple[float, NDArray[np.float64]]:
-    """Overhead of a batch, and what a row costs in each.
-
-    >>> one, two, three = (Batch(0.0, 0.5 + 0.01 * rows, 0.2, rows, rows) for rows in (10, 50, 100))
-    >>> overhead_s, costs_s = costs([one, two, three])
-    >>> round(overhead_s, 6), costs_s.round(6).tolist()
-    (0.5, [0.01, 0.01, 0.01])
-    """
+    """Overhead of a batch, and what a row costs in each."""
     rows = np.array([one.worked_rows for one in batches], np.float64)
     took_s = np.array([one.duration_s for one in batches])
     if np.ptp(rows) <= _ALIKE * rows.max():  # no line through points above each other
@@ -210,13 +196,7 @@ def costs(batches: Sequence[Batch]) -> tuple[float, NDArray[np.float64]]:
 
 
 def found_trigger_s(batches: Sequence[Batch]) -> float:
-    """Time between two triggers, if batches that had to wait started at whole multiples of it; otherwise 0.
-
-    >>> found_trigger_s([Batch(second, 1.5, 1.0, 10, 10) for second in (100.01, 105.02, 110.0, 115.01)])
-    5.0
-    >>> found_trigger_s([Batch(second, 1.0, 1.0, 10, 10) for second in (100.0, 101.01, 102.02, 103.0)])
-    0.0
-    """
+    """Time between two triggers, if batches that had to wait started at whole multiples of it; otherwise 0."""
     pairs = list(itertools.pairwise(batches))
     waited = [two for one, two in pairs if two.start_s - one.end_s > STANDS_STILL_S]
     if len(waited) * 2 < len(pairs):
@@ -264,8 +244,7 @@ def _arrivals_s(
 
 def _fewer(rows: NDArray[np.float64], rows_each: int) -> NDArray[np.int64]:
     """Enough rows, each of which represents several, that rounding errors do not accumulate."""
-    ends = np.round(np.cumsum(rows) / rows_each)
-    return np.diff(ends, prepend=0.0).astype(np.int64)
+    return np.diff(np.round(np.cumsum(rows) / rows_each), prepend=0.0).astype(np.int64)
 
 
 def _cap_rows(batches: Sequence[Batch], rows_each: int) -> int | None:
@@ -274,8 +253,3 @@ def _cap_rows(batches: Sequence[Batch], rows_each: int) -> int | None:
     if len(sizes) < 2 or np.ptp(sizes) > _ALIKE * max(sizes):  # noqa: PLR2004 - one is an accident
         return None
     return max(round(max(sizes) / rows_each), 1)
-
-
-def _origin_s(first_s: float, trigger_s: float) -> float:
-    """What is time 0 in the simulator, where triggers fire at whole multiples of their interval."""
-    return float(np.floor(first_s / trigger_s) * trigger_s) if trigger_s else first_s

@@ -5,26 +5,17 @@ comes is read a second time. Rows that had come before the first batch are repla
 query to start.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from penstock.core.control.bucket_costs import cost_classes
 from penstock.core.control.policies import BaseLine, FullKnowledge, LoadAware, Policy, RandomShed, StrawMan
+from penstock.core.control.targets import MeanQueueLatency
 from penstock.sim.microbatch import Query, Run, simulate
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from penstock.core.control.targets import MeanQueueLatency
-    from penstock.core.row.load_aware import Prefer
-    from penstock.sim.whatif.recorded import Recorded
-    from penstock.sim.workload import Stream
+from penstock.sim.whatif.recorded import Recorded
 
 NOTHING = "nothing"
 #: Steps of time that the series have.
@@ -41,7 +32,7 @@ class GuardCost(NamedTuple):
     row_s: float = 0.0
 
     @property
-    def quarantined(self) -> GuardCost:
+    def quarantined(self) -> "GuardCost":
         """The same with a quarantine, roughly: the rows are read again, and those that are shed are written."""
         return GuardCost(self.batch_s + QUARANTINE_BATCH_S, self.row_s + QUARANTINE_ROW_S)
 
@@ -60,8 +51,6 @@ def policies(query: Recorded, seed: int) -> dict[str, Policy]:
     """What is compared, by the name under which it is shown."""
     # The excess share of the whole log, which a fixed-share shedder must know.
     too_much = min(max(1.0 - 1.0 / query.load, 0.0), 0.99) if query.load > 0.0 else 0.0
-    # Where keys do not differ, the cheapest rows would be those of batches that happened to be quick.
-    prefer: Prefer = "any" if query.alike else "cheap"
     return {
         NOTHING: BaseLine(drop_share=0.0),
         "base_line": BaseLine(drop_share=too_much, seed=seed),
@@ -69,7 +58,8 @@ def policies(query: Recorded, seed: int) -> dict[str, Policy]:
         "random": RandomShed(seed=seed),
         "load_aware": LoadAware(seed=seed),
         "load_aware, cheap": LoadAware(prefer="cheap", seed=seed),
-        "full_knowledge": FullKnowledge(cost_column="cost_s", prefer=prefer, seed=seed),
+        # Where keys do not differ, the cheapest rows would be those of batches that happened to be quick.
+        "full_knowledge": FullKnowledge(cost_column="cost_s", prefer="any" if query.alike else "cheap", seed=seed),
     }
 
 
@@ -102,17 +92,9 @@ def _settings(query: Recorded, name: str, cost: GuardCost, seed: int) -> Query:
         trigger_s=query.trigger_s,
         # A limit at the source is what a guard replaces.
         rows_per_batch=query.cap_rows if name == NOTHING else None,
-        gate_hashes=_by_cost if name == "full_knowledge" else _by_bucket,
+        gate_hashes=lambda stream: cost_classes(stream.costs_s) if name == "full_knowledge" else stream.keys,
         seed=seed,
     )
-
-
-def _by_bucket(stream: Stream) -> NDArray[np.int64]:
-    return stream.keys
-
-
-def _by_cost(stream: Stream) -> NDArray[np.int64]:
-    return cost_classes(stream.costs_s)
 
 
 def _facts(run: Run, query: Recorded, target: MeanQueueLatency) -> dict[str, Any]:
