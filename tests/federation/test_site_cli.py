@@ -162,7 +162,7 @@ def test_the_page_beside_shows_the_site_while_it_runs(tmp_path: Path, monkeypatc
         tmp_path / "west.yaml",
         cli_site.Settings(batches=1),
         console,
-        lambda folder: cli_dashboard.beside(console, [folder], wanted=True),
+        lambda folder: cli_dashboard.beside(console, folder, wanted=True),
     )
 
     (log,) = shown

@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from penstock.bench.balanced import CAME, DONE, SHAPES, WAYS, Effort, ratios, summed_up, utility
+from penstock.bench.balanced import CAME, DONE, SHAPES, Effort, ratios, summed_up, utility
 from penstock.spark.progress import Progress
 
 
@@ -33,7 +33,6 @@ def test_all_queries_bring_the_same_work_and_together_twice_what_cores_can_do() 
     effort = Effort()
     works = [effort.rate(shape) * shape.cost_s for shape in SHAPES]
     assert works == pytest.approx([4.0 / 3.0] * 3)
-    assert effort.steps == 1 + 3 * len(WAYS)
 
 
 def one(mean: float, worst: float) -> dict[str, Any]:

@@ -86,11 +86,6 @@ class Effort:
     alpha: float = 1.0
     shapes: Sequence[Shape] = field(default=SHAPES)
 
-    @property
-    def steps(self) -> int:
-        """The number of progress steps, with the warm-up."""
-        return 1 + self.repeats * len(self.ways)
-
     def rate(self, shape: Shape) -> float:
         """Rows a second of a query, so that all bring the same work."""
         return self.overload * CORES / len(self.shapes) / shape.cost_s

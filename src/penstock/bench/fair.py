@@ -119,11 +119,6 @@ class Effort:
         """The queries at that load."""
         return [shape.times(self.overload) for shape in self.shapes]
 
-    @property
-    def steps(self) -> int:
-        """The number of progress steps, with the warm-up."""
-        return 1 + len(self.ways)
-
 
 def bench_fair(folder: Path, effort: Effort, done: Callable[[], None]) -> dict[str, Any]:
     """One row for each way."""

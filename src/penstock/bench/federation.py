@@ -379,15 +379,11 @@ def _disturb(federation: RunningFederation) -> int:
     """Send each site's old updates again, out of order and twice, and forged ones."""
     bus = federation.wire.bus(federation.name)
     chance = random.Random(0)  # noqa: S311 - a seeded one
-    sent = 0
     try:
         bus.listen({f"news.{site}": 0 for site in SITES})
         heard = [one for _ in range(5) for one in bus.poll(1.0) if one.payload is not None]
         chance.shuffle(heard)
-        for one in heard[:100]:
-            for _ in range(2):
-                bus.tell(one.channel, one.payload or b"")
-                sent += 1
+        messages = [(one.channel, one.payload or b"") for one in heard[:100] for _ in range(2)]
         good = {"format": 1, "site": "east", "query": "max", "give": 0.5, "part": 0.5, "sic": None, "time_s": 0.0}
         good |= {"epoch": 10**12, "sequence": 1}
         for bad in (
@@ -398,14 +394,13 @@ def _disturb(federation: RunningFederation) -> int:
             {"part": 1.0},
             {"query": "x" * 10_000},
         ):
-            bus.tell("news.east", json.dumps(good | bad).encode())
-            bus.tell("rows.east.max-east", json.dumps(good | bad).encode())
-            sent += 2
-        bus.tell("news.east", b"\xff\x00 no text")
-        sent += 1
+            messages += [(channel, json.dumps(good | bad).encode()) for channel in ("news.east", "rows.east.max-east")]
+        messages.append(("news.east", b"\xff\x00 no text"))
+        for channel, payload in messages:
+            bus.tell(channel, payload)
     finally:
         bus.close()
-    return sent
+    return len(messages)
 
 
 def _judged(federation: RunningFederation, begun_s: float, ended_s: float) -> dict[str, Any]:

@@ -91,10 +91,6 @@ def _pipeline(df: DataFrame, guard: Guard) -> DataFrame:
     return df.transform(guard.admit).transform(guard.measured(busy, RESULT, form="row"))
 
 
-def _gate(df: DataFrame, guard: Guard) -> DataFrame:
-    return df.transform(guard.admit)
-
-
 @dataclass
 class _Runs:
     """Queries of one session, and the rows that their guards shed."""
@@ -109,7 +105,9 @@ class _Runs:
 
     def batch_ms(self, *, guarded: bool) -> float:
         """Median time to plan and run a micro-batch of few rows with nothing but the gate in it, or nothing at all."""
-        found = self.batches(_gate, guarded=guarded, rows=FEW_ROWS, batches=MANY_BATCHES)[MANY_WARM_UPS:]
+        found = self.batches(lambda df, guard: guard.admit(df), guarded=guarded, rows=FEW_ROWS, batches=MANY_BATCHES)[
+            MANY_WARM_UPS:
+        ]
         return 1000.0 * statistics.median(batch.planning_s + batch.work_s for batch in found)
 
     def batches(

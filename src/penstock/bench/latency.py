@@ -56,7 +56,13 @@ def bench_latency(folder: Path, effort: Effort, done: Callable[[], None]) -> dic
     spark = local_session(folder)
     cost_s = mean_cost_s(spark, OPTIONS)
     capacity = CORES / cost_s
-    policies = _policies(cost_s, effort.prefer)
+    policies: dict[str, Policy | None] = {
+        "unguarded": None,
+        "random": RandomShed(),
+        "straw_man": StrawMan(mean_cost_s=cost_s),
+        "las": LoadAware(prefer=effort.prefer),
+        "full_knowledge": FullKnowledge(cost_column="cost_s", prefer=effort.prefer),
+    }
     _run(spark, policies["unguarded"], Effort(learn_s=0.0, measure_s=effort.warm_s), rate=capacity / 4.0)
     runs: dict[tuple[float, str], list[dict[str, Any]]] = {}
     for _ in range(effort.repeats):
@@ -73,16 +79,6 @@ def bench_latency(folder: Path, effort: Effort, done: Callable[[], None]) -> dic
             "mean_cost_ms": 1000.0 * cost_s,
             "capacity_rows_per_s": capacity,
         },
-    }
-
-
-def _policies(cost_s: float, prefer: Prefer) -> dict[str, Policy | None]:
-    return {
-        "unguarded": None,
-        "random": RandomShed(),
-        "straw_man": StrawMan(mean_cost_s=cost_s),
-        "las": LoadAware(prefer=prefer),
-        "full_knowledge": FullKnowledge(cost_column="cost_s", prefer=prefer),
     }
 
 

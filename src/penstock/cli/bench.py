@@ -43,7 +43,8 @@ def _bench(
 
 
 def _in_folder(bench: Callable[..., Result], *given: object, where: str | None = None) -> Callable[..., Result]:
-    """A run of a benchmark that takes a folder, in one that is deleted afterwards."""
+    """A run of a benchmark on Spark that takes a folder, in one that is deleted afterwards."""
+    require_spark()
 
     def run(done: Callable[[], None]) -> Result:
         with tempfile.TemporaryDirectory(prefix="penstock-", dir=where, ignore_cleanup_errors=True) as folder:
@@ -119,7 +120,6 @@ def bench_gate(
     *, rows: options.GateRows = 60_000_000, repeats: options.Repeats = 7, json_file: options.Json = None
 ) -> None:
     """Rows a second of the gate on Spark, against DataFrame.sample on the same rows."""
-    require_spark()
     from penstock.bench import gate
 
     _bench("gate", repeats + 3, _in_folder(gate.bench_gate, rows, repeats), json_file)
@@ -128,7 +128,6 @@ def bench_gate(
 @group.command("idle")
 def bench_idle(*, repeats: options.Repeats = 5, json_file: options.Json = None) -> None:
     """Cost of a guard on Spark without overload: a guarded pipeline against the bare one."""
-    require_spark()
     from penstock.bench import idle
 
     _bench("idle", repeats + 1, _in_folder(idle.bench_idle, repeats), json_file)
@@ -144,7 +143,6 @@ def bench_latency(
     json_file: options.Json = None,
 ) -> None:
     """How each policy holds a 2 s target on Spark at 25, 50 and 100 percent overload; 22 minutes a repeat."""
-    require_spark()
     from penstock.bench import latency
 
     effort = latency.Effort(repeats, learn_s=learn, measure_s=measure, prefer="cheap" if prefer == "cheap" else "any")
@@ -163,7 +161,6 @@ def bench_grouping(
     """Gain of grouping by cost on Spark over repartition(k), and against known costs; 40 minutes."""
     if figure_12 and repeats is not None:
         raise PenstockError.setting("--repeats", repeats, "it without --figure-12, which is one run")
-    require_spark()
     from penstock.bench import grouping
 
     if figure_12:
@@ -182,12 +179,11 @@ def bench_balanced(
     json_file: options.Json = None,
 ) -> None:
     """Utility of policies for three queries of different cost and worth, at twice the load; 8 minutes a repeat."""
-    require_spark()
     from penstock.bench import balanced
 
     effort = balanced.Effort(repeats, settle_s=learn, measure_s=measure)
     run = _in_folder(balanced.bench_balanced, effort)
-    _bench("balanced", effort.steps, run, json_file)
+    _bench("balanced", 1 + repeats * len(balanced.WAYS), run, json_file)
 
 
 @group.command("chaos")
@@ -225,7 +221,6 @@ def bench_chaos(
 @group.command("growth")
 def bench_growth(*, batches: options.GrowthBatches = 100_000, json_file: options.Json = None) -> None:
     """Growth of files, memory and batch time over a day of batches; 30 minutes."""
-    require_spark()
     from penstock.bench import growth
 
     ages = batches // 100, batches // 10, batches
@@ -238,11 +233,10 @@ def bench_fair(
     *, settle: options.Learn = 30.0, measure: options.Measure = 40.0, json_file: options.Json = None
 ) -> None:
     """Fairness of four overloaded queries: Fair, random shedding, a guard each, and Spark's pools."""
-    require_spark()
     from penstock.bench import fair
 
     effort = fair.Effort(settle_s=settle, measure_s=measure)
-    _bench("fair", effort.steps, _in_folder(fair.bench_fair, effort), json_file)
+    _bench("fair", 1 + len(fair.WAYS), _in_folder(fair.bench_fair, effort), json_file)
 
 
 @group.command("federation")
@@ -259,7 +253,6 @@ def bench_federation(
     json_file: options.Json = None,
 ) -> None:
     """Fairness of the SIC of queries shared by three sites, against random shedding; 5 minutes."""
-    require_spark()
     from penstock.bench import federation
     from penstock.federation.kafka_bus import KafkaBus
 

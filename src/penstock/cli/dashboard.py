@@ -55,7 +55,7 @@ def serve(console: Console, shown: Board, *, host: str, port: int, token: str | 
     page.serve()
 
 
-def beside(console: Console, folders: Sequence[Path], *, wanted: bool) -> AbstractContextManager[object]:
+def beside(console: Console, *folders: Path, wanted: bool) -> AbstractContextManager[object]:
     """The page while a command runs, if requested; logs may appear later."""
     if not wanted:
         return nullcontext()

@@ -88,7 +88,7 @@ def demo(
     log = KeptLog(out)
     with (
         tempfile.TemporaryDirectory(prefix="penstock-demo-", ignore_cleanup_errors=True) as name,
-        cli_dashboard.beside(SCREEN, [Path(name) / run for run in MODES], wanted=dashboard),
+        cli_dashboard.beside(SCREEN, *(Path(name) / run for run in MODES), wanted=dashboard),
     ):
         result = run_demo(SCREEN, Path(name), seconds=seconds, target_s=target, seed=seed)
         log_files = log.taken_from(Path(name) / "guarded")
@@ -179,8 +179,7 @@ def run_network(  # noqa: PLR0913 - one argument an option
         if out is not None and out.absolute().resolve() == folder.absolute().resolve():
             raise PenstockError.setting("--out", str(out), "another folder than --folder", "each has a network.json")
     settings = cli_run.Settings(seconds, batches, once, kind, cores, shed, explain, folder)
-    page_of = partial(cli_dashboard.beside, SCREEN, wanted=dashboard)
-    network, made = cli_run.run(file, settings, SCREEN, lambda folder: page_of([folder]))
+    network, made = cli_run.run(file, settings, SCREEN, partial(cli_dashboard.beside, SCREEN, wanted=dashboard))
     result = cli_run.facts(network, made) | {"machine": hardware.describe()}
     machine = hardware.in_one_line(result["machine"])
     cli_run.show(SCREEN, result)
@@ -285,8 +284,7 @@ def run_site(  # noqa: PLR0913 - one argument an option
         if folder is not None:
             writable_folder("--folder", folder)
         settings = cli_site.Settings(seconds, batches, cores, folder, tuple(conf or ()))
-        page_of = partial(cli_dashboard.beside, SCREEN, wanted=dashboard)
-        result = cli_site.run(file, settings, SCREEN, lambda folder: page_of([folder]))
+        result = cli_site.run(file, settings, SCREEN, partial(cli_dashboard.beside, SCREEN, wanted=dashboard))
         cli_site.show(SCREEN, result)
     write_json(json_file, result)
     if result.get("balances") is False:

@@ -40,12 +40,8 @@ def _one_of(figures: Iterable[str], metavar: str = "N") -> Any:  # noqa: ANN401 
     return typer.Option(help=f"One of {', '.join(figures)}; all if not given.", metavar=metavar)
 
 
-def _file(about: str) -> Any:  # noqa: ANN401 - the same
-    return typer.Option(help=about, metavar="FILE")
-
-
-def _column(about: str) -> Any:  # noqa: ANN401 - the same
-    return typer.Option(help=about, metavar="COLUMN")
+def _column(about: str, metavar: str = "COLUMN") -> Any:  # noqa: ANN401 - the same
+    return typer.Option(help=about, metavar=metavar)
 
 
 class _Paper(NamedTuple):
@@ -70,18 +66,12 @@ _PLUS = _Paper("Balanced", "plus", plus.FIGURES, plus.tasks, plus.Effort, "penst
 _THEMIS = _Paper("THEMIS", "themis", themis.FIGURES, themis.tasks, themis.Effort, "penstock.sim.themis.plots")
 
 
-class _Outputs(NamedTuple):
-    """Where results go, and how many processes make them."""
-
-    jobs: int
-    out: Path | None
-    json_file: Path | None
-
-
 def _reproduce(
     paper: _Paper,
     given: dict[str, Any],
-    outputs: _Outputs,
+    jobs: int,
+    out: Path | None,
+    json_file: Path | None,
     makers: Mapping[str, Callable[[Any], Figure]] | None = None,
     **effort: object,
 ) -> None:
@@ -90,9 +80,9 @@ def _reproduce(
     `given` are the options that repeat the command, `makers` other functions for some figures, `effort` further fields.
     """
     names = paper.named(given["figure"])
-    json_file = check_outputs(outputs.out, outputs.json_file)
+    json_file = check_outputs(out, json_file)
     figures = []
-    with progress_bar() as progress, Workers(jobs_or_cores(outputs.jobs)) as workers:
+    with progress_bar() as progress, Workers(jobs_or_cores(jobs)) as workers:
         for name in names:
             done = partial(
                 progress.advance, progress.add_task(f"figure {name}", total=paper.tasks(name, given["runs"]))
@@ -102,17 +92,17 @@ def _reproduce(
     machine = hardware.describe()
     made_by = command_line(f"penstock reproduce {paper.command}", given)
     contents: dict[Path, bytes] = {}
-    if outputs.out is not None:
+    if out is not None:
         plot = import_module(paper.plots).plot
         for one in figures:
-            place = outputs.out / one.name
+            place = out / one.name
             contents[place.with_suffix(".csv")] = one.to_csv().encode()
             contents[place.with_suffix(".json")] = to_json([one], machine).encode()
             contents[place.with_suffix(".png")] = plot(one)
         page = to_markdown(
             f"{paper.title}: what the paper says, what was measured", figures, made_by, hardware.in_one_line(machine)
         )
-        contents[outputs.out / ("claims.md" if len(figures) > 1 else f"{figures[0].name}.md")] = page.encode()
+        contents[out / ("claims.md" if len(figures) > 1 else f"{figures[0].name}.md")] = page.encode()
     if json_file is not None:
         contents[json_file] = to_json(figures, machine).encode()
     write_files(contents)
@@ -143,7 +133,7 @@ def reproduce_las(  # noqa: PLR0913 - one argument an option
     jobs: options.Jobs = 0,
     out: options.Out = None,
     json_file: options.Json = None,
-    data: Annotated[Path | None, _file("Figure 7: a recorded stream, Parquet or CSV.")] = None,
+    data: Annotated[Path | None, _column("Figure 7: a recorded stream, Parquet or CSV.", "FILE")] = None,
     key: Annotated[str | None, _column("Figure 7: its key column.")] = None,
     cost: Annotated[
         str | None, _column("Figure 7: its column of costs in ms; by default keys get 1, 5 or 25 ms.")
@@ -168,7 +158,7 @@ def reproduce_las(  # noqa: PLR0913 - one argument an option
     recorded = _recorded(data, key, cost, arrival, seed) if data is not None and key is not None else None
     given = {"figure": figure, "runs": runs, "seed": seed, "eps": eps, **columns}
     makers = {"7": partial(las.figure_7, recorded=recorded, origin=origin)}
-    _reproduce(_LAS, given, _Outputs(jobs, out, json_file), makers, epsilon=eps)
+    _reproduce(_LAS, given, jobs, out, json_file, makers, epsilon=eps)
 
 
 @group.command("aurora")
@@ -183,7 +173,7 @@ def reproduce_aurora(
 ) -> None:
     """Load shedding in Aurora (Tatbul et al., VLDB 2003): figures 9 to 12; ours are plus and batches."""
     given = {"figure": figure, "runs": runs, "seed": seed}
-    _reproduce(_AURORA, given, _Outputs(jobs, out, json_file))
+    _reproduce(_AURORA, given, jobs, out, json_file)
 
 
 @group.command("osg")
@@ -196,7 +186,7 @@ def reproduce_osg(  # noqa: PLR0913 - one argument an option
     jobs: options.Jobs = 0,
     out: options.Out = None,
     json_file: options.Json = None,
-    data: Annotated[Path | None, _file("Figures 13 and 14: a recorded stream, Parquet or CSV.")] = None,
+    data: Annotated[Path | None, _column("Figures 13 and 14: a recorded stream, Parquet or CSV.", "FILE")] = None,
     key: Annotated[str | None, _column(f"Its key column; {_KEY} if not given.")] = None,
     cost: Annotated[
         str | None, _column(f"Its column of costs in ms; {_COST} if not given. Without one, keys get the figure's.")
@@ -209,7 +199,7 @@ def reproduce_osg(  # noqa: PLR0913 - one argument an option
     _check_osg_data(figure, data, key, cost, rows)
     given = {"figure": figure, "runs": runs, "seed": seed, "rows": rows, "data": data, "key": key, "cost": cost}
     makers = {} if data is None else {str(figure): _osg_maker(str(figure), data, key, cost, seed)}
-    _reproduce(_OSG, given, _Outputs(jobs, out, json_file), makers, rows=rows)
+    _reproduce(_OSG, given, jobs, out, json_file, makers, rows=rows)
 
 
 @group.command("plus")
@@ -224,7 +214,7 @@ def reproduce_plus(
 ) -> None:
     """One policy for cost, worth and fairness: each paper's scenario by its own measure, and what estimates cost."""
     given = {"figure": figure, "runs": runs, "seed": seed}
-    _reproduce(_PLUS, given, _Outputs(jobs, out, json_file))
+    _reproduce(_PLUS, given, jobs, out, json_file)
 
 
 @group.command("themis")
@@ -236,7 +226,7 @@ def reproduce_themis(  # noqa: PLR0913 - one argument an option
     jobs: options.Jobs = 0,
     out: options.Out = None,
     json_file: options.Json = None,
-    data: Annotated[Path | None, _file("Figures 6 and 7: traces of machines, Parquet or CSV.")] = None,
+    data: Annotated[Path | None, _column("Figures 6 and 7: traces of machines, Parquet or CSV.", "FILE")] = None,
     node: Annotated[str | None, _column("Its column of machines; node if not given.")] = None,
     cpu: Annotated[str | None, _column("Its column of CPU use in percent; cpu if not given.")] = None,
 ) -> None:
@@ -244,7 +234,7 @@ def reproduce_themis(  # noqa: PLR0913 - one argument an option
     _THEMIS.named(figure)
     traces = _traces(figure, data, node, cpu, seed)
     given = {"figure": figure, "runs": runs, "seed": seed, "data": data, "node": node, "cpu": cpu}
-    _reproduce(_THEMIS, given, _Outputs(jobs, out, json_file), traces=traces)
+    _reproduce(_THEMIS, given, jobs, out, json_file, traces=traces)
 
 
 def _recorded(data: Path, key: str, cost: str | None, arrival: str | None, seed: int) -> Stream:

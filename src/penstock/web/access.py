@@ -54,28 +54,20 @@ class Door:
                 MutableHeaders(scope=message).update(HEADERS)
             await send(message)
 
-        headers = Headers(scope=scope)
-        if not self._is_ours(headers.get("host", "")):
-            refused = PlainTextResponse(
+        answer = self._app
+        given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
+        if not self._is_ours(Headers(scope=scope).get("host", "")):
+            answer = PlainTextResponse(
                 "The page does not answer to this host name: open the address that was printed at the start.", 403
             )
-            await refused(scope, receive, sealed)
-            return
-        if self._token is None:
-            await self._app(scope, receive, sealed)
-            return
-        given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
-        if scope["path"] == "/" and self._is_token(given):
+        elif self._token is not None and scope["path"] == "/" and self._is_token(given):
             # The token is removed from the address, so that neither history nor screen shows it.
-            moved = RedirectResponse("/", 303)
+            answer = moved = RedirectResponse("/", 303)
             # Not "strict": a link from a chat or a notebook would arrive without the cookie.
             moved.set_cookie(self._cookie, given, httponly=True, samesite="lax", path="/")
-            await moved(scope, receive, sealed)
-        elif self._is_token(self._carried(HTTPConnection(scope))):
-            await self._app(scope, receive, sealed)
-        else:
-            refused = PlainTextResponse("A token is needed: open the address that was printed at the start.", 401)
-            await refused(scope, receive, sealed)
+        elif self._token is not None and not self._is_token(self._carried(HTTPConnection(scope))):
+            answer = PlainTextResponse("A token is needed: open the address that was printed at the start.", 401)
+        await answer(scope, receive, sealed)
 
     @property
     def _cookie(self) -> str:

@@ -89,26 +89,21 @@ def verdict(watch: Watch | None, recent: Sequence[Report], shown_state: str, sin
     held = f"{share(kept, rows_in)} of rows {'were' if over else 'are'} kept"
     wait = "waited" if over else "wait"
     when = {"running": "", "ended": "in its last 10 s: "}.get(shown_state, "when last seen: ")
+    good = None
     if watch is not None and watch.target_rows_per_s is not None:
         span_s = recent[-1].end_s - since_s
         rate = kept / span_s if span_s > 0.0 else 0.0
-        level = "good" if rate <= MISS * watch.target_rows_per_s else "bad"
-        return {"level": level, "text": _sentence(f"{when}{rate:,.0f} rows a second kept; {held}")}
-    if not waited:
-        return {"level": "none", "text": _sentence(f"{when}how long rows wait was not measured; {held}")}
-    limit_s = watch.target_s if watch else None
-    found_s = max(one.max_s for one in waited) if watch and watch.target == "MaxLag" else mean_s
-    text = f"rows {wait} {seconds(found_s)}"
-    if limit_s is None:
-        return {"level": "none", "text": _sentence(f"{when}{text}; {held}")}
-    good = found_s <= MISS * limit_s
-    judged = "within target" if good else "above target"
-    said = _sentence(f"{when}{judged}, {text} of {seconds(limit_s)}; {held}")
-    return {"level": "good" if good else "bad", "text": said}
-
-
-def _sentence(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}."
+        good, text = rate <= MISS * watch.target_rows_per_s, f"{rate:,.0f} rows a second kept"
+    elif not waited:
+        text = "how long rows wait was not measured"
+    else:
+        found_s = max(one.max_s for one in waited) if watch and watch.target == "MaxLag" else mean_s
+        text = f"rows {wait} {seconds(found_s)}"
+        if watch and watch.target_s is not None:
+            good = found_s <= MISS * watch.target_s
+            text = f"{'within' if good else 'above'} target, {text} of {seconds(watch.target_s)}"
+    said = f"{when}{text}; {held}."
+    return {"level": {None: "none", True: "good", False: "bad"}[good], "text": f"{said[0].upper()}{said[1:]}"}
 
 
 def reasons(table: KeepTable) -> list[dict[str, object]]:

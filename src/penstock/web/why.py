@@ -181,8 +181,7 @@ def why(
     answer: Json = {
         "bucket": number,
         "plan": plan.version if plan else None,
-        "keep": 1.0,
-        "reason": "",
+        **_of_bucket(plan, number),
         "cost_s": own_s,
         "mean_cost_s": known.mean_s if known.known else None,
         "must_keep": watch.keep,
@@ -191,8 +190,7 @@ def why(
     table = plan.gate(SOURCE) if plan else None
     limit = KEEP_ALL
     if table is not None:
-        answer |= {"keep": table.keep[place := number % table.buckets], "reason": table.reason(place)}
-        limit = int(thresholds(table)[place])
+        limit = int(thresholds(table)[number % table.buckets])
     if bound is not None and bound.share < 1.0:  # the batch was too large
         limit = int(scaled(np.array([limit]), bound.share)[0])
         answer |= {"keep": answer["keep"] * bound.share, "reason": TOO_MANY}
@@ -313,19 +311,12 @@ def _thinned_batches(query: GuardedQuery) -> list[str]:
 
 def _earlier(query: GuardedQuery, number: int) -> list[Json]:
     """What earlier plans did with the bucket, newest first."""
-    found = []
-    for one in list(query.decisions.kept)[-EARLIER:]:
-        plan = query.plans.log.get(one["version"])
-        if plan is None:
-            continue
-        table = plan.gate(SOURCE)
-        place = number % table.buckets if table else 0
-        found.append(
-            {
-                "version": plan.version,
-                "t": plan.decided_s,
-                "keep": table.keep[place] if table else 1.0,
-                "reason": table.reason(place) if table else "",
-            }
-        )
-    return found[::-1]
+    plans = [query.plans.log.get(one["version"]) for one in list(query.decisions.kept)[-EARLIER:]]
+    return [{"version": one.version, "t": one.decided_s, **_of_bucket(one, number)} for one in plans[::-1] if one]
+
+
+def _of_bucket(plan: Plan | None, number: int) -> Json:
+    """What a plan does with the rows of a bucket."""
+    table = plan.gate(SOURCE) if plan else None
+    place = number % table.buckets if table else 0
+    return {"keep": table.keep[place] if table else 1.0, "reason": table.reason(place) if table else ""}
