@@ -150,7 +150,7 @@ def test_what_spark_needs_is_kept(tmp_path: Path) -> None:
         "maxOffsetsPerTrigger": "1000",
     }
     assert file.sources == {"clicks": Source("kafka", options, "key bigint, value double", "timestamp")}
-    assert file.sinks == {"O": Sink("parquet", {"path": "out"}), "P": Sink("console", {})}
+    assert file.sinks == {"O": Sink(format="parquet", options={"path": "out"}), "P": Sink(format="console")}
     assert file.network.inputs[0].columns == ("key", "value")
     score, both = file.network.boxes
     assert (score.sources, score.python, score.returns) == (

@@ -16,8 +16,8 @@ from pyspark.errors import StreamingQueryException
 from penstock.config.site_file import load
 from penstock.errors import PenstockError
 from penstock.federation.account import SiteAccount, add_up
+from penstock.spark.site.batch import inputs
 from penstock.spark.site.run import SiteRun
-from penstock.spark.site.streams import inputs
 from penstock.store.bound_plans import SitePlanLog
 from penstock.store.interface import StoreError
 from penstock.web.board import Board

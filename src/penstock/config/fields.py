@@ -110,6 +110,8 @@ def _options(value: object) -> object:
 NUMBER_SCHEMA = {"type": ["string", "number"]}
 Name = Annotated[str, Field(pattern=_NAME), Accepts(_NAME_RULE)]
 Text = Annotated[str, Field(min_length=1), Accepts("text")]
+Format = Annotated[str, Field(min_length=1), Accepts("a format that Spark can read as a stream")]
+Columns = Annotated[str, Field(min_length=1), Accepts("columns as in SQL, such as 'key bigint, value double'")]
 Number = Annotated[float, Field(ge=0.0)]
 Share = Annotated[float, Field(ge=0.0, le=1.0), Accepts("a number from 0 to 1")]
 Duration = Annotated[

@@ -12,7 +12,9 @@ from pydantic_core import PydanticCustomError
 from penstock.config import fields
 from penstock.config.fields import (
     Accepts,
+    Columns,
     Duration,
+    Format,
     Holds,
     Keys,
     Name,
@@ -76,11 +78,9 @@ class InputKeys(Keys):
     """An input."""
 
     rate: Annotated[Number, Accepts("rows a second, a number from 0 up")] | None = None
-    format: Annotated[str, Field(min_length=1), Accepts("a format that Spark can read as a stream")] | None = None
+    format: Format | None = None
     options: Options = Field(default_factory=dict)
-    columns: (
-        Annotated[str, Field(min_length=1), Accepts("columns as in SQL, such as 'key bigint, value double'")] | None
-    ) = Field(None, alias="schema")
+    columns: Columns | None = Field(None, alias="schema")
     arrival: Annotated[str, Field(min_length=1), Accepts("the column with the time at which a row came in")] | None = (
         None
     )
@@ -191,6 +191,9 @@ class SinkKeys(Keys):
     options: Options = Field(default_factory=dict)
 
 
+Sink = SinkKeys
+
+
 class OutputKeys(Keys):
     """An output."""
 
@@ -236,14 +239,6 @@ class Source:
     options: Mapping[str, str]  #: its options
     schema: str | None  #: the columns, as in SQL, for formats that need it
     arrival: str | None  #: the column with the time at which a row came in
-
-
-@dataclass(frozen=True, slots=True)
-class Sink:
-    """Where the rows of an output go."""
-
-    format: str  #: one of `console`, `parquet`, `json`, `csv`, `kafka`, `memory`
-    options: Mapping[str, str]  #: its options
 
 
 @dataclass(frozen=True)
@@ -311,7 +306,7 @@ def load(path: str | Path, *, complete: bool = True, runnable: bool = False) -> 
         headroom=keys.headroom,
         network=network,
         sources={name: Source(one.format, one.options, one.columns, one.arrival) for name, one in keys.inputs.items()},
-        sinks={name: Sink(one.to.format, one.to.options) for name, one in keys.outputs.items()},
+        sinks={name: one.to for name, one in keys.outputs.items()},
         trigger_s=keys.trigger,
         kind=keys.kind or ("semantic" if all(judged) else "random"),
         solver=keys.solver,

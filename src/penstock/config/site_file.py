@@ -15,8 +15,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from penstock.config import fields
-from penstock.config.fields import Accepts, Duration, Holds, Keys, Options, Text, Words
-from penstock.config.network_file import SINK_NEEDS, Sink, SinkKeys, Source
+from penstock.config.fields import Accepts, Columns, Duration, Format, Holds, Keys, Options, Text, Words
+from penstock.config.network_file import SINK_NEEDS, Sink, Source
 from penstock.config.yaml_lines import Document, Where, nearest, read
 from penstock.core.fairness.sites.planner import Policy, SiteInput, SiteQuery
 from penstock.errors import PenstockError
@@ -62,13 +62,11 @@ class QueryKeys(Keys):
 class InputKeys(Keys):
     """A source, or the rows of another fragment."""
 
-    format: Annotated[str, Field(min_length=1), Accepts("a format that Spark can read as a stream")] | None = None
+    format: Format | None = None
     options: Options = Field(default_factory=dict)
     sender: Annotated[str, Accepts("the fragment that the rows come from")] | None = Field(None, alias="from")
     site: Annotated[str, Accepts("the site of that fragment")] | None = None
-    columns: (
-        Annotated[str, Field(min_length=1), Accepts("columns as in SQL, such as 'key bigint, value double'")] | None
-    ) = Field(None, alias="schema")
+    columns: Columns | None = Field(None, alias="schema")
 
 
 class FragmentKeys(Keys):
@@ -77,7 +75,7 @@ class FragmentKeys(Keys):
     query: Annotated[str, Accepts("the name of a query")]
     inputs: Annotated[dict[_InputName, InputKeys], Field(min_length=1), Holds("one input or more, each by its name")]
     sql: Annotated[str, Field(min_length=1), Accepts("a query in Spark SQL over the inputs")]
-    to: SinkKeys | None = None
+    to: Sink | None = None
 
 
 class SiteKeys(Keys):
@@ -311,7 +309,7 @@ def _fragment(document: Document, name: str, given: FragmentKeys, site: SiteKeys
         if given.to is not None and option not in given.to.options:
             raise document.missing((*where, "to", "options", option), f"it to write {given.to.format}")
     inputs = {key: _input(document, (*where, "inputs", key), one, site, beside) for key, one in given.inputs.items()}
-    sink = None if given.to is None else Sink(given.to.format, _absolute(given.to.options, beside))
+    sink = None if given.to is None else Sink(format=given.to.format, options=_absolute(given.to.options, beside))
     return Fragment(name, given.query, inputs, given.sql, sink)
 
 

@@ -63,16 +63,7 @@ _LOOK_S, _AT_ONCE = 0.05, 200
 
 
 class FolderBus:
-    """Channels in a folder.
-
-    >>> from tempfile import TemporaryDirectory
-    >>> with TemporaryDirectory() as folder:
-    ...     bus = FolderBus(Path(folder))
-    ...     bus.send("rows.west.cov", b"hello")
-    ...     bus.listen({"rows.west.cov": 0})
-    ...     [(one.channel, one.payload) for one in bus.poll(0.0)]
-    [('rows.west.cov', b'hello')]
-    """
+    """Channels in a folder, which is made when it is needed."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

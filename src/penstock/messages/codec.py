@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass
 from numbers import Integral, Real
 from types import UnionType
-from typing import Annotated, Any, ClassVar, Protocol, Self, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Self, TypeVar, Union, get_args, get_origin
 
 import pyarrow as pa
 
@@ -78,17 +78,6 @@ def refusal(name: str, value: object, accepted: str) -> PenstockError:
     return PenstockError.setting(name, _OneLine(value), accepted)
 
 
-class Kind(Protocol):
-    """What a field may hold."""
-
-    @property
-    def arrow(self) -> pa.DataType:
-        """Its type in Arrow."""
-
-    def accept(self, value: object, name: str) -> object:
-        """Return the value as it is stored; refuse one that does not fit, by its name."""
-
-
 @dataclass(frozen=True, slots=True)
 class Scalar:
     """One value."""
@@ -108,7 +97,7 @@ class Scalar:
 
 @dataclass(frozen=True, slots=True)
 class _Maybe:
-    inner: Kind
+    inner: "Kind"
 
     @property
     def arrow(self) -> pa.DataType:
@@ -120,7 +109,7 @@ class _Maybe:
 
 @dataclass(frozen=True, slots=True)
 class _Several:
-    item: Kind
+    item: "Kind"
 
     @property
     def arrow(self) -> pa.DataType:
@@ -141,8 +130,8 @@ class _Several:
 
 @dataclass(frozen=True, slots=True)
 class _Keyed:
-    key: Kind
-    item: Kind
+    key: "Kind"
+    item: "Kind"
 
     @property
     def arrow(self) -> pa.DataType:
@@ -173,6 +162,10 @@ class _Nested:
         if not isinstance(value, self.record):
             raise refusal(name, value, f"one of type {self.record.__name__}")
         return value
+
+
+#: What a field may hold: its type in Arrow, and `accept`, which returns a value as it is stored or refuses it by name.
+Kind = Scalar | _Maybe | _Several | _Keyed | _Nested
 
 
 def kind_of(hint: object) -> Kind:
@@ -228,27 +221,22 @@ def _is_utf8(text: str) -> bool:
     return text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
-_COUNT = Scalar(pa.int64(), _whole, lambda n: 0 <= n < 2**63, "a whole number from 0 to 2**63 - 1")
-_INT64 = Scalar(pa.int64(), _whole, lambda n: -(2**63) <= n < 2**63, "a whole number that fits 64 bits")
-_SECONDS = Scalar(pa.float64(), _real, lambda s: 0 <= s < math.inf, "seconds, a finite number from 0 up")
-_SHARE = Scalar(pa.float64(), _real, lambda x: 0 <= x <= 1, "a number from 0 to 1")
-_FACTOR = Scalar(pa.float64(), _real, lambda x: 0 < x < math.inf, "a finite number above 0")
-_NUMBER = Scalar(pa.float64(), _real, lambda x: not math.isnan(x), "a number")
-_FLAG = Scalar(pa.bool_(), lambda x: x if isinstance(x, bool) else None, lambda _: True, "true or false")
-_TEXT = Scalar(pa.string(), _text, _is_utf8, "text that UTF-8 can hold")
-_NAME = Scalar(pa.string(), _text, lambda t: t != "" and _is_utf8(t), "a name: text, not empty, in UTF-8")
-_BLOB = Scalar(pa.binary(), _blob, lambda _: True, "bytes")
-
-Count = Annotated[int, _COUNT]
-Int64 = Annotated[int, _INT64]
-Seconds = Annotated[float, _SECONDS]
-Share = Annotated[float, _SHARE]
-Factor = Annotated[float, _FACTOR]
-Number = Annotated[float, _NUMBER]
-Flag = Annotated[bool, _FLAG]
-Text = Annotated[str, _TEXT]
-Name = Annotated[str, _NAME]
-Blob = Annotated[bytes, _BLOB]
+Count = Annotated[int, Scalar(pa.int64(), _whole, lambda n: 0 <= n < 2**63, "a whole number from 0 to 2**63 - 1")]
+Int64 = Annotated[int, Scalar(pa.int64(), _whole, lambda n: -(2**63) <= n < 2**63, "a whole number that fits 64 bits")]
+Seconds = Annotated[
+    float, Scalar(pa.float64(), _real, lambda s: 0 <= s < math.inf, "seconds, a finite number from 0 up")
+]
+Share = Annotated[float, Scalar(pa.float64(), _real, lambda x: 0 <= x <= 1, "a number from 0 to 1")]
+Factor = Annotated[float, Scalar(pa.float64(), _real, lambda x: 0 < x < math.inf, "a finite number above 0")]
+Number = Annotated[float, Scalar(pa.float64(), _real, lambda x: not math.isnan(x), "a number")]
+Flag = Annotated[
+    bool, Scalar(pa.bool_(), lambda x: x if isinstance(x, bool) else None, lambda _: True, "true or false")
+]
+Text = Annotated[str, Scalar(pa.string(), _text, _is_utf8, "text that UTF-8 can hold")]
+Name = Annotated[
+    str, Scalar(pa.string(), _text, lambda t: t != "" and _is_utf8(t), "a name: text, not empty, in UTF-8")
+]
+Blob = Annotated[bytes, Scalar(pa.binary(), _blob, lambda _: True, "bytes")]
 
 
 class Record:

@@ -147,11 +147,7 @@ class QueryShare(Record):
 
 @dataclass(frozen=True, slots=True)
 class Fits(Record):
-    """The most rows before the gate for which a plan's keep shares are right (`core.control.batch_size`).
-
-    >>> Fits(rows_per_s=500.0, rows=900.0).rows
-    900.0
-    """
+    """The most rows before the gate for which a plan's keep shares are right (`core.control.batch_size`)."""
 
     rows_per_s: Factor  #: rows a second that can be processed
     rows: Factor | None = None  #: rows of one batch that fit; `None` if any batch at that rate fits

@@ -12,10 +12,6 @@ class News(Message):
     The paper's coordinator sends the query's SIC, measured on results (section 6). On micro-batches results are many
     seconds old, and sites that act on them overshoot. So a site also sends what it gives at this moment: the SIC that
     follows from it is `part * give`, and the sum over sites is the query's SIC, without the delay of its results.
-
-    >>> news = News("west", "cov", give=0.4, part=0.5, sic=None, epoch=1, sequence=7, time_s=0.0)
-    >>> News.from_json(news.to_json()) == news
-    True
     """
 
     site: Name  #: the site that sends it

@@ -9,12 +9,7 @@ from penstock.store.interface import Part
 
 
 class MemoryStore:
-    """Its content is lost with the process.
-
-    >>> store = MemoryStore()
-    >>> store.create("a", b"first"), store.create("a", b"second"), store.read("a"), store.names()
-    (True, False, b'first', ['a'])
-    """
+    """Its content is lost with the process."""
 
     where = "memory"
 

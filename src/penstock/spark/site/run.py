@@ -32,9 +32,8 @@ from penstock.spark import file_log
 from penstock.spark.checkpoint import batch_id
 from penstock.spark.network.failures import line_of
 from penstock.spark.network.sinks import Outputs
-from penstock.spark.site.batch import Batch, sql
+from penstock.spark.site.batch import SIC, WEIGHT, Batch, inputs, sql, together
 from penstock.spark.site.ledger import Ledger
-from penstock.spark.site.streams import SIC, WEIGHT, inputs, together
 from penstock.store import retention
 from penstock.store.bound_plans import SitePlanLog, SitePlans
 from penstock.store.interface import StoreError
