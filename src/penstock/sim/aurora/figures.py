@@ -130,7 +130,19 @@ def figure_plus(effort: Effort) -> Figure:
     for sharing in SHARING:
         one = partial(plus_run, seed=effort.seed, boxes=PLUS_BOXES, sharing=sharing, excesses=EXCESS)
         by_sharing[sharing] = runs = effort.each(one)
-        rows += [_plus_row(runs, sharing, excess, policy) for excess in EXCESS for policy in (*POLICIES, *DRIFTED)]
+        rows += [
+            {
+                "sharing": sharing,
+                "excess_load": excess,
+                "policy": policy,
+                "rates": "drifted" if policy in DRIFTED else "as built",
+                "utility_loss": spread(one.fares[excess, policy].loss for one in runs),
+                "worst_query_utility": spread(one.fares[excess, policy].worst for one in runs),
+                "build_ms": spread(one.build_ms[policy] for one in runs),
+            }
+            for excess in EXCESS
+            for policy in (*POLICIES, *DRIFTED)
+        ]
     parameters = {"runs": effort.runs, "seed": effort.seed, "boxes": PLUS_BOXES, "excess_load": list(EXCESS)}
     return Figure("aurora", "plus", parameters, rows, aurora_claims.figure_plus(by_sharing))
 
@@ -173,15 +185,3 @@ FIGURES: dict[str, Callable[[Effort], Figure]] = {
 def tasks(figure: str, runs: int) -> int:
     """The number of progress steps that a figure reports."""
     return runs * (len(_SWEEPS[figure].skews) if figure in _SWEEPS else {"plus": len(SHARING), "batches": 1}[figure])
-
-
-def _plus_row(runs: list[PlusRun], sharing: float, excess: float, policy: str) -> Row:
-    return {
-        "sharing": sharing,
-        "excess_load": excess,
-        "policy": policy,
-        "rates": "drifted" if policy in DRIFTED else "as built",
-        "utility_loss": spread(one.fares[excess, policy].loss for one in runs),
-        "worst_query_utility": spread(one.fares[excess, policy].worst for one in runs),
-        "build_ms": spread(one.build_ms[policy] for one in runs),
-    }

@@ -78,16 +78,13 @@ class ValueNetwork:
     @cached_property
     def graphs(self) -> dict[str, ValueQos]:
         """The utility of each output's values: a histogram with one cell per value."""
-        return {name: self._graph(name) for name in self.low_utility}
-
-    def _graph(self, output: str) -> ValueQos:
         ends = [-0.5, *(VALUES + 0.5)]
-        utilities = np.where(self.bend >= VALUES, self.low_utility[output], 1.0)
-        cells = [
-            ValueInterval(low, high, float(utility))
-            for low, high, utility in zip(ends, ends[1:], utilities, strict=False)
-        ]
-        return ValueQos("value", cells, self.full[output].tolist())
+        found = {}
+        for name, low in self.low_utility.items():
+            utilities = np.where(self.bend >= VALUES, low, 1.0).tolist()
+            cells = [ValueInterval(*cell) for cell in zip(ends, ends[1:], utilities, strict=False)]
+            found[name] = ValueQos("value", cells, self.full[name].tolist())
+        return found
 
     @cached_property
     def by_origin(self) -> Network:

@@ -167,29 +167,19 @@ def ready_time_loop(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loo
             mean = model.mean_cost(costs, s)
             for i in range(instances):
                 at = oldest[s, i]
-                if (i == first or knew_nothing) and at >= 0 and expected[at] < 0.0:
-                    queued[s, i] = 0.0
-                    offset[s, i] = done[s, i]
-                    most_lead[s, i] = -1
-                    least_lead[s, i] = -1
-                    while at >= 0:
-                        if expected[at] < 0.0:
-                            takes[at] = strange[s] + mean
-                        _count(
-                            at,
-                            s,
-                            i,
-                            arrivals,
-                            takes,
-                            work_to,
-                            queued,
-                            lead,
-                            less_lead,
-                            more_lead,
-                            most_lead,
-                            least_lead,
-                        )
-                        at = next_own[at]
+                if at < 0 or expected[at] >= 0.0 or not (i == first or knew_nothing):
+                    continue
+                queued[s, i] = 0.0
+                offset[s, i] = done[s, i]
+                most_lead[s, i] = -1
+                least_lead[s, i] = -1
+                while at >= 0:
+                    if expected[at] < 0.0:
+                        takes[at] = strange[s] + mean
+                    _count(
+                        at, s, i, arrivals, takes, work_to, queued, lead, less_lead, more_lead, most_lead, least_lead
+                    )
+                    at = next_own[at]
         if learned[s] > 0:
             chosen = -1
             least = math.inf
