@@ -17,7 +17,7 @@ from penstock.core.row.latency_goals import RunningAverage
 from penstock.core.row.load_aware import LoadAwareOperator, LoadAwareShedder
 from penstock.core.row.machines import Arrived, Drop, Forward
 from penstock.sim.las import compiled as fast
-from penstock.sim.las.compiled_load_aware import Tuning, load_aware_loop
+from penstock.sim.las.compiled import Tuning, load_aware_loop
 from penstock.sim.las.queueing import simulate
 from penstock.sim.workload import Stream, arrivals, draw_keys, item_costs, phases
 

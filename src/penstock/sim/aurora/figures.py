@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from penstock.sim import parallel
-from penstock.sim.aurora import batches
 from penstock.sim.aurora import claims as aurora_claims
+from penstock.sim.aurora import runs as aurora_runs
 from penstock.sim.aurora.networks import FILTER_COST, HIGHEST_CONSTANT, LEVELS, UNION_COST, shared, trees
 from penstock.sim.aurora.runs import ALGORITHMS, DRIFTED, POLICIES, Losses, PlusRun, measured, plus_run
 from penstock.sim.aurora.value_network import ValueNetwork
@@ -149,7 +149,7 @@ def figure_plus(effort: Effort) -> Figure:
 
 def figure_batches(effort: Effort) -> Figure:
     """Networks in micro-batches whose load rises and falls, with the planner that runs them on Spark."""
-    found = [turn for run in effort.each(partial(batches.turns, seed=effort.seed)) for turn in run]
+    found = [turn for run in effort.each(partial(aurora_runs.turns, seed=effort.seed)) for turn in run]
     rows: list[Row] = [
         {
             "turn": number,
@@ -159,17 +159,17 @@ def figure_batches(effort: Effort) -> Figure:
             "utility_loss": spread(one.loss for one in own),
             "drops": spread(one.drops for one in own),
         }
-        for number, load in enumerate(batches.LOADS)
-        for kind in batches.KINDS
+        for number, load in enumerate(aurora_runs.BATCH_LOADS)
+        for kind in aurora_runs.BATCH_KINDS
         if (own := [one for one in found if (one.number, one.kind) == (number, kind)])
     ]
     parameters = {
         "runs": effort.runs,
         "seed": effort.seed,
-        "boxes": batches.BOXES,
-        "sharing": batches.SHARING,
-        "loads": list(batches.LOADS),
-        "batches": batches.BATCHES,
+        "boxes": aurora_runs.BATCH_BOXES,
+        "sharing": aurora_runs.BATCH_SHARING,
+        "loads": list(aurora_runs.BATCH_LOADS),
+        "batches": aurora_runs.BATCHES,
     }
     return Figure("aurora", "batches", parameters, rows, aurora_claims.figure_batches(rows))
 

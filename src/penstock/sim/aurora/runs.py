@@ -6,7 +6,7 @@ and the order of Input-Random are random: the effect of drops is computed exactl
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -16,10 +16,12 @@ from penstock.core.network.admission_control import costliest_first, evenly, one
 from penstock.core.network.drops import Skeleton
 from penstock.core.network.exact import best
 from penstock.core.network.map_upkeep import Keeper
-from penstock.core.network.model import Network
+from penstock.core.network.model import Input, Network
+from penstock.core.network.planner import Kind
 from penstock.core.network.roadmap import RoadMap
 from penstock.sim.aurora.networks import irregular
 from penstock.sim.aurora.value_network import ValueNetwork, Vector
+from penstock.sim.network_run import Batch, Machine, NetworkRun
 
 ALGORITHMS = ("random_ls", "semantic_ls", "input_random", "input_cost_top", "input_uniform", "input_cost_uniform")
 #: Input-Random is the mean of this many orders, as in the paper.
@@ -178,3 +180,58 @@ def _fare(network: Network, rates: Mapping[str, float], keep: Mapping[str, float
 
 def _of(utilities: Mapping[str, float]) -> Fare:
     return Fare(100.0 * (1.0 - sum(utilities.values()) / len(utilities)), min(utilities.values()))
+
+
+# Figure batches: networks in micro-batches under a changing load, with the planner that runs them on Spark.
+
+BATCH_KINDS: tuple[Kind, ...] = ("random", "input_uniform")
+#: Loads in turn, as multiples of capacity; batches of each, and how many of them the planner may take to follow.
+BATCH_LOADS, BATCHES, _FOLLOWS = (0.5, 1.5, 3.0, 1.25, 0.5), 20, 6
+BATCH_BOXES, BATCH_SHARING, _ROWS_PER_S = 20, 0.3, 1000.0
+_MACHINE = Machine()
+
+
+class Turn(NamedTuple):
+    """What a kind of drops made of one load, once it had followed."""
+
+    number: int  #: of the load, in turn
+    kind: Kind
+    length: float  #: the mean length of batches, in triggers
+    loss: float  #: utility lost, in percent
+    drops: int  #: places at which the last batch dropped rows
+
+
+def turns(run: int, seed: int) -> list[Turn]:
+    """All loads on the network of a run, with each kind of drops."""
+    network = _scaled(irregular(np.random.default_rng([seed, run]), boxes=BATCH_BOXES, sharing=BATCH_SHARING))
+    found = []
+    for kind in BATCH_KINDS:
+        running = NetworkRun.calibrated(network, kind, _MACHINE, seed=run)
+        for number, load in enumerate(BATCH_LOADS):
+            running.run({name: load * rate for name, rate in network.rates.items()}, BATCHES)
+            found.append(_turn(number, kind, network, running.done[_FOLLOWS - BATCHES :]))
+    return found
+
+
+def _scaled(network: Network) -> Network:
+    """The network at the rate that batches can just process."""
+    times = _ROWS_PER_S / sum(network.rates.values())
+    capacity = _MACHINE.pace * (1.0 - _MACHINE.overhead_s / _MACHINE.trigger_s)
+    cost = capacity / (times * network.load())
+    return Network(
+        [Input(one.name, one.rate * times) for one in network.inputs],
+        [replace(box, cost=box.cost * cost) for box in network.boxes],
+        network.outputs,
+    )
+
+
+def _turn(number: int, kind: Kind, network: Network, done: list[Batch]) -> Turn:
+    rows = {name: float(sum(one.rows[name] for one in done)) for name in network.rates}
+    whole, utility = network.flows(rows), 0.0
+    for output in network.outputs:
+        arc = network.into[output.name][0].name
+        delivered = sum(one.arcs[arc] for one in done) / whole[arc] if whole[arc] else 1.0
+        utility += output.loss_tolerance.utility(min(100.0 * delivered, 100.0))
+    length = sum(one.duration_s for one in done) / len(done) / _MACHINE.trigger_s
+    drops = 0 if done[-1].plan is None else len(done[-1].plan.drops)
+    return Turn(number, kind, length, 100.0 * (1.0 - utility / len(network.outputs)), drops)

@@ -19,7 +19,6 @@ from penstock.core.row.latency_goals import RunningAverage
 from penstock.core.row.load_aware import SYNC_EVERY, LoadAwareOperator, LoadAwareShedder
 from penstock.sim import workload
 from penstock.sim.las import compiled as fast
-from penstock.sim.las.compiled_load_aware import Tuning, load_aware_loop
 from penstock.sim.workload import Stream
 
 Floats = NDArray[np.float64]
@@ -105,7 +104,7 @@ class LasRun:
                 return self._las(first_check=algorithm == "las_first_check")[0]
             case "penstock" | "penstock_prefer_cheap":
                 family = HashFamily(SKETCH_ROWS, SKETCH_COLUMNS, self.seed)
-                return load_aware_loop(
+                return fast.load_aware_loop(
                     stream.keys,
                     costs,
                     arrivals,
@@ -114,7 +113,7 @@ class LasRun:
                     setting.target_s,
                     algorithm == "penstock_prefer_cheap",
                     setting.delay_s,
-                    Tuning(sync_every=setting.sync_every, heavy_places=setting.heavy_places),
+                    fast.Tuning(sync_every=setting.sync_every, heavy_places=setting.heavy_places),
                 )
             case _:
                 raise ValueError(f"no such algorithm: {algorithm}")
