@@ -2,6 +2,7 @@
 
 import os
 import platform
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 
@@ -21,10 +22,8 @@ def describe() -> Description:
         "python": platform.python_version(),
     }
     for package in _PACKAGES:
-        try:
+        with suppress(metadata.PackageNotFoundError):
             about[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
     return about
 
 

@@ -13,8 +13,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 from penstock.bench import growth
-from penstock.bench.growth import FLAT, Kept, World, bench_growth, ram_disk
-from penstock.bench.growth_parts import PARTS, Guarded
+from penstock.bench.growth import FLAT, PARTS, Guarded, Kept, World, bench_growth, ram_disk
 from penstock.cli.main import main
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ pytest.importorskip("pyspark")
 from pyspark.sql.types import StructType
 from tests.core.networks import figure_4
 
-from penstock.bench.growth_parts import BATCH, Alternating
+from penstock.bench.growth import BATCH, Alternating
 from penstock.core.loop.events import BatchEnded
 from penstock.core.network.model import Box
 from penstock.errors import PenstockError

@@ -418,14 +418,8 @@ def _account(federation: RunningFederation) -> dict[str, Any]:
     found = add_up(site.folder for site in federation.sites.values()).to_json()
     for part, name in (("inputs", "rows_in"), ("inputs", "shed"), ("links", "lost"), ("links", "under_way")):
         found[name] = sum(one[name] for one in found[part].values())
-    produced, taken = _produced(federation)
-    found["source_rows"] = {"produced": produced, "taken": taken}
     found["batches"] = {name: site.batches for name, site in federation.sites.items()}
-    return found
-
-
-def _produced(federation: RunningFederation) -> tuple[int, int]:
-    """Rows that sources had produced up to each site's last batch by their own offsets, and rows that sites took."""
+    # Rows that sources had produced up to each site's last batch by their own offsets, and rows that sites took.
     produced = taken = 0
     for name, site in federation.sites.items():
         last = SiteAccount(site.folder).last
@@ -435,7 +429,7 @@ def _produced(federation: RunningFederation) -> tuple[int, int]:
         rates = [part.rows_per_s for part in PARTS if part.site == name and part.rows_per_s]
         produced += sum(s * rate for s, rate in zip(seconds, rates, strict=True))
         taken += sum(one.rows_in for one in entry.total.sources.values())
-    return produced, taken
+    return found | {"source_rows": {"produced": produced, "taken": taken}}
 
 
 def _parameters(effort: Effort, wire: Wire) -> dict[str, Any]:

@@ -303,8 +303,7 @@ class GuardedQuery(Followed):
         guards, batches = self._guards, self._batches
         watch, totals = guards.watch, batches.totals
         last = batches.recent[-1] if batches.recent else None
-        state = sentences.state(watch, guards.ended, last, self.plan, guards.alarms, guards.alive, now_s=now_s)
-        state = "gone" if self._gone else state
+        state = "gone" if self._gone else sentences.state(guards, last, self.plan, now_s)
         return {
             "folder": self.shown_as,
             "state": state,

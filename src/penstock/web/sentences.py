@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
     from penstock.messages.plan import KeepTable, Plan
     from penstock.messages.report import Report
-    from penstock.store.report_log import Alarms, Alive, End, Missing, Watch
+    from penstock.store.report_log import Missing, Watch
+    from penstock.web.guarded import Guards
 
 #: A guard without an `alive` line for this long is quiet.
 SILENT_S = 3.0 * ALIVE_S
@@ -25,30 +26,16 @@ MOST_SHARES = 3
 MISS = 1.05
 
 
-def state(
-    watch: Watch | None,
-    ended: End | None,
-    last: Report | None,
-    plan: Plan | None,
-    alarms: Alarms,
-    alive: Alive | None,
-    *,
-    now_s: float,
-) -> str:
+def state(guards: Guards, last: Report | None, plan: Plan | None, now_s: float) -> str:
     """The guard's state: waiting, running, quiet or ended. A query without batches raises its own alarm."""
-    if ended is not None:
+    if guards.ended is not None:
         return "ended"
-    if last is None and watch is None and plan is None:
+    if last is None and guards.watch is None and plan is None:
         return "waiting"
-    sign_s = max(
-        last.end_s if last else 0.0,
-        plan.decided_s if plan else 0.0,
-        watch.began_s if watch else 0.0,
-        alarms.told_s,
-        alive.told_s if alive else 0.0,
-    )
-    patience_s = SILENT_S if alive else max(QUIET_S, QUIET_BATCHES * last.duration_s if last else 0.0)
-    if now_s - sign_s > patience_s:
+    signs_s = [last.end_s if last else 0.0, plan.decided_s if plan else 0.0, guards.alarms.told_s]
+    signs_s += [guards.watch.began_s if guards.watch else 0.0, guards.alive.told_s if guards.alive else 0.0]
+    patience_s = SILENT_S if guards.alive else max(QUIET_S, QUIET_BATCHES * last.duration_s if last else 0.0)
+    if now_s - max(signs_s) > patience_s:
         return "quiet"
     return "waiting" if last is None else "running"
 
