@@ -1,26 +1,19 @@
 """The driver of a loop on virtual time: logs in memory, and batches bound to the plans found in them."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from penstock.core.loop.binding import Newest, Planned, Start, share
-from penstock.core.loop.events import Passed
+from penstock.core.loop.events import Event, Passed
 from penstock.core.loop.leases import LEASE_S
-from penstock.core.loop.machine import Loop
+from penstock.core.loop.machine import Decides, Loop
 from penstock.messages.plan import Binding, Plan
+from penstock.messages.report import Report
 from penstock.store import retention
 from penstock.store.driver import Driver as LogDriver
 from penstock.store.logs import BindingLog, PlanLog
 from penstock.store.memory import MemoryStore
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from penstock.core.loop.events import Event
-    from penstock.core.loop.machine import Decides
-    from penstock.messages.report import Report
 
 #: How often a driver sends the time to the loop.
 PASS_S = LEASE_S / 2.0

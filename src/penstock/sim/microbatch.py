@@ -10,33 +10,25 @@ The next one starts at once, or at its trigger, or when a row arrives. Reports h
 Spark: for example, the rows that wait at the source are estimated from the rate of rows.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.core.control.bucket_costs import BUCKETS, BucketCosts
 from penstock.core.control.gate import coins, judge
 from penstock.core.control.planner import SOURCE
+from penstock.core.control.policies import Machines, Planner
 from penstock.core.control.shed_alarms import ShedAlarms
 from penstock.core.hashing import bucket, xxhash64_ints
 from penstock.core.loop.binding import Planned
 from penstock.core.loop.events import BatchEnded, Passed
 from penstock.core.row.machines import Arrived, Drop, Executed
-from penstock.messages.plan import KeepTable
+from penstock.messages.plan import KeepTable, Plan
 from penstock.messages.report import Latency, Report
 from penstock.sim.driver import Driver, Earlier
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
-
-    from penstock.core.control.policies import Machines, Planner
-    from penstock.messages.plan import Plan
-    from penstock.sim.workload import Stream
+from penstock.sim.workload import Stream
 
 
 def by_key(stream: Stream) -> NDArray[np.int64]:

@@ -5,30 +5,23 @@ applied to its rows. It takes an overhead and the work of the rows that boxes ge
 from 0 to 100, by which filters and drops judge them. The planner knows counts, times and quantiles, as on Spark.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from penstock.core.loop.binding import Planned
 from penstock.core.loop.events import BatchEnded
-from penstock.core.network.planner import NetworkPlanner
+from penstock.core.network.exact import Objective
+from penstock.core.network.model import Box, Network
+from penstock.core.network.planner import Kind, NetworkPlanner
+from penstock.messages.plan import Plan
 from penstock.messages.report import BoxStatistics, PlaceRows, Report
 from penstock.sim.driver import Driver
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from numpy.typing import NDArray
-
-    from penstock.core.network.exact import Objective
-    from penstock.core.network.model import Box, Network
-    from penstock.core.network.planner import Kind
-    from penstock.messages.plan import Plan
-
-    Values = NDArray[np.float64]
+Values = NDArray[np.float64]
 
 #: The highest value of a row, and the steps in which quantiles of values are measured.
 HIGHEST, STEPS = 100.0, 50

@@ -5,35 +5,27 @@ plan of its query. It waits for its overhead, and then gets its part of the slot
 side by side; slots are shared evenly among the batches that work. Rows are counted, not distinguished.
 """
 
-from __future__ import annotations
-
 import math
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
+from penstock.core.balanced.worth import Worth
 from penstock.core.control.bucket_costs import BUCKETS, BucketCosts
 from penstock.core.control.planner import SOURCE
 from penstock.core.fairness.member_planner import MemberPlanner
-from penstock.core.fairness.members import Terms
+from penstock.core.fairness.members import Prefer, Terms
+from penstock.core.fairness.planner import FairPlanner
 from penstock.core.loop.binding import Planned
 from penstock.core.loop.events import BatchEnded
 from penstock.messages.report import BoxStatistics, Latency, Report
 from penstock.sim.driver import Driver
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from numpy.typing import NDArray
-
-    from penstock.core.balanced.worth import Worth
-    from penstock.core.fairness.members import Prefer
-    from penstock.core.fairness.planner import FairPlanner
-
-    Level = Callable[[float], float]  #: of something, by the time
-    Floats = NDArray[np.float64]
+Level = Callable[[float], float]  #: of something, by the time
+Floats = NDArray[np.float64]
 
 #: A query has one task for a slot: no batch gets more slots than there are.
 STEP_S, MOST_SLOTS = 0.02, 2.0

@@ -61,7 +61,6 @@ class Layout:
     """
 
     def __init__(self, deployment: Deployment) -> None:
-        """Sort fragments and groups by site."""
         self.deployment = deployment
         by_site = np.argsort(deployment.fragment_site, kind="stable")
         sources = deployment.fragment_sources[by_site]

@@ -30,7 +30,6 @@ class Links:
     """News under way to the hosts of each query."""
 
     def __init__(self, layout: Layout, clock: Clock) -> None:
-        """Nothing is under way."""
         where = layout.deployment
         late = clock.intervals(where.message_delay_s, np.zeros(len(where.fragment_query)))
         self._hosts: dict[int, list[tuple[int, int]]] = defaultdict(list)
@@ -57,7 +56,6 @@ class SiteShedder:
     name = "penstock"
 
     def __init__(self, layout: Layout, clock: Clock, links: Links, site: int) -> None:
-        """Plan for the fragments of the site."""
         where, here = layout.deployment, layout.sites[site]
         self._site, self._clock, self._links, self._grain = site, clock, links, where.sources.grain
         self._queries = where.fragment_query[here.fragments].tolist()
