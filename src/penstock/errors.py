@@ -19,3 +19,10 @@ class PenstockError(ValueError):
 
 class PenstockWarning(UserWarning):
     """A result needs care; the message is one line with the reason."""
+
+
+class Shown(str):
+    """A text that an error shows as it is, instead of a value."""
+
+    __slots__ = ()
+    __repr__ = str.__str__

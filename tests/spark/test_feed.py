@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from penstock.spark.network.losses import Losses
+from penstock.spark.network.run import Losses
 from penstock.spark.progress import ProgressFeed
 
 

@@ -14,16 +14,13 @@ from reprlib import Repr
 
 import yaml
 
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, Shown
 
 #: The path of a value: keys of mappings, positions in lists.
 Where = tuple[str | int, ...]
 
 _TAG = "tag:yaml.org,2002:"
-_INT = re.compile(r"[-+]?[0-9]+")
-_FLOAT = re.compile(
-    r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"
-)
+_FLOAT = r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"
 _READ: dict[str, Callable[[str], object]] = {
     "str": str,
     "int": int,
@@ -44,22 +41,12 @@ def _plain(kind: str, pattern: str, first: str) -> None:
 _plain("null", "~|null|Null|NULL", "~nN")
 _plain("null", "", "")
 _plain("bool", "true|True|TRUE|false|False|FALSE", "tTfF")
-_plain("int", _INT.pattern, "-+0123456789")
-_plain("float", _FLOAT.pattern, "-+.0123456789")
+_plain("int", "[-+]?[0-9]+", "-+0123456789")
+_plain("float", _FLOAT, "-+.0123456789")
 
 _shorten = Repr()
 _shorten.maxstring = _shorten.maxother = 80
 _shorten.maxdict, _shorten.maxlist, _shorten.maxlevel = 3, 8, 3
-
-
-@dataclass(frozen=True)
-class _Shown:
-    """A value as an error shows it, shortened if it is long."""
-
-    value: object
-
-    def __repr__(self) -> str:
-        return _shorten.repr(self.value)
 
 
 @dataclass(frozen=True, repr=False)
@@ -97,7 +84,7 @@ class Document:
         value = self.data
         for part in where:
             value = value[part]  # type: ignore[index]
-        return PenstockError.setting(self.at(where), _Shown(value), accepted, fix)
+        return PenstockError.setting(self.at(where), Shown(_shorten.repr(value)), accepted, fix)
 
     def missing(self, where: Where, accepted: str) -> PenstockError:
         """The error that a value is not there."""

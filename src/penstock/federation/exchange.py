@@ -162,13 +162,7 @@ _PER_START = 2**32
 
 
 class Exchange:
-    """A site's side of the transport.
-
-    Attributes:
-        inboxes: By link.
-        outboxes: By fragment.
-        counts: Messages accepted, refused and ignored, by kind.
-    """
+    """A site's side of the transport."""
 
     def __init__(
         self,
@@ -181,26 +175,20 @@ class Exchange:
         start: int = 0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Serve the site of a file.
+        """Serve the site of a file; `parts` are the shares of each query's sources that are read at the site.
 
-        Args:
-            file: Its peers, and the links whose rows it accepts.
-            bus: The transport.
-            folder: Where boxes are kept.
-            parts: The share of each query's sources that are read at the site.
-            epoch: The site's epoch.
-            start: How often it was started before.
-            clock: The clock for the age of peer updates.
+        The site was started `start` times before; `clock` measures the age of peer updates.
         """
         self._file, self._bus, self._parts, self._clock = file, bus, dict(parts), clock
         self._epoch, self._sequence = epoch, start * _PER_START
+        #: By link, and by fragment.
         self.inboxes = {link: Inbox(folder / "inbox" / link.site / link.fragment) for link in file.links_in}
         self.outboxes = {
             link.fragment: Outbox(folder / "outbox" / link.fragment, file.site, link.fragment, epoch)
             for link in file.links_out
         }
         self._peers = Peers(max(EXPIRY_S, EXPIRY_INTERVALS * file.interval_s), self._parts)
-        self.counts: Counter[str] = Counter()
+        self.counts: Counter[str] = Counter()  #: messages accepted, refused and ignored, by kind
         self._lock = threading.Lock()
         self._give: dict[str, float] = {}
         self._sic: dict[str, float] = {}

@@ -18,7 +18,7 @@ from typing import Annotated, Any, ClassVar, Self, TypeVar, Union, get_args, get
 
 import pyarrow as pa
 
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, Shown
 
 FORMAT = 1
 
@@ -59,23 +59,13 @@ class FrozenMap(Mapping[K, V]):
         return f"FrozenMap({self._items})"
 
 
-class _OneLine:
-    """Shows any value in part of a line."""
-
-    def __init__(self, value: object) -> None:
-        self.value = value
-
-    def __repr__(self) -> str:
-        return " ".join(reprlib.repr(self.value).split())
-
-
 def refusal(name: str, value: object, accepted: str) -> PenstockError:
     """The one-line error for a field that cannot be used.
 
     >>> print(refusal("keep", list(range(99)), "at least one number"))
     keep = [0, 1, 2, 3, 4, 5, ...] is not usable: give at least one number
     """
-    return PenstockError.setting(name, _OneLine(value), accepted)
+    return PenstockError.setting(name, Shown(" ".join(reprlib.repr(value).split())), accepted)
 
 
 @dataclass(frozen=True, slots=True)

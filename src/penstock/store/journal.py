@@ -30,13 +30,7 @@ def at(path: Path) -> tuple[FolderStore, str]:
 
 
 class Journal:
-    """Appends lines under a name of a store.
-
-    >>> from penstock.store.memory import MemoryStore
-    >>> journal = Journal(MemoryStore(), "a.journal")
-    >>> journal.append("one"), journal.tail().news()
-    (True, ['one'])
-    """
+    """Appends lines under a name of a store."""
 
     def __init__(self, store: Store, name: str, most_bytes: int = MOST_BYTES) -> None:
         self._store, self._name, self._most_bytes = store, name, most_bytes

@@ -106,15 +106,7 @@ _WORDS = {kind: word for word, kind in _KINDS.items()}
 
 
 class ReportLog:
-    """Writes the journal of one query.
-
-    >>> from penstock.store.memory import MemoryStore
-    >>> report = Report(sequence=0, start_s=0, end_s=1, rows_in=1, rows_kept=1)
-    >>> log = ReportLog(MemoryStore(), "a-query")
-    >>> log.write(report)
-    >>> [line_of(text) for text in log.journal.tail().news()] == [report]
-    True
-    """
+    """Writes the journal of one query."""
 
     def __init__(self, place: Path | Store, query: str, most_bytes: int = MOST_BYTES) -> None:
         store, name = at(journal_path(place, query)) if isinstance(place, Path) else (place, f"{query}{ENDING}")

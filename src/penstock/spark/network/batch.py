@@ -57,13 +57,8 @@ class Batch:
     ) -> None:
         """Apply the boxes to tagged rows: `rows` has one struct column per root, and the hidden columns.
 
-        Args:
-            network: Inputs, boxes and outputs.
-            stage: The part of it that is run.
-            rows: What the roots brought.
-            plan: The drops in force.
-            subjects: At some places, the expression whose distribution is to be measured.
-            schemas: What leaves each node: a union has the columns of all its sources, also of those in other stages.
+        `plan` has the drops in force, `subjects` at some places the expression whose distribution is to be measured,
+        `schemas` what leaves each node: a union has the columns of all its sources, also of those in other stages.
         """
         self._network, self._stage, self._plan, self._subjects = network, stage, plan, subjects
         self._schemas = schemas or {}

@@ -52,12 +52,8 @@ def feed(
 ) -> None:
     """Write the rows of a batch, unless they were written before.
 
-    Args:
-        df: The rows.
-        folder: Where they are read, of a stage.
-        batch: The number of the batch.
-        batch_id: Distinguishes batches of the same number.
-        rows: How many rows Spark has written; None if that is not known.
+    `folder` is where a stage reads them. `batch_id` distinguishes batches of the same number. `rows` says how many
+    rows Spark has written; None if that is not known.
 
     Raises:
         ReusedError: If another batch of that number, or of a later one, was written before.

@@ -119,11 +119,7 @@ MANY_MORE = 4
 
 
 class Learning:
-    """Turns the batches of all stages into what the planner learns from.
-
-    Attributes:
-        snapshots: The state after each of the last 1,000 batches of the inputs, and the sums of all batches.
-    """
+    """Turns the batches of all stages into what the planner learns from."""
 
     def __init__(
         self,

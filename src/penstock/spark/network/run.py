@@ -11,6 +11,7 @@ import contextlib
 import io
 import logging
 import time
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,11 +31,13 @@ from penstock.spark.network.failures import SPARK_ERRORS, line_of
 from penstock.spark.network.feeds import feed, tidy
 from penstock.spark.network.layout import INPUTS, Layout, Stage, check_subjects, file_name, schemas, stages
 from penstock.spark.network.learning import Learning
-from penstock.spark.network.losses import Losses
 from penstock.spark.network.sinks import Outputs
+from penstock.spark.network.weighted_aggregates import unweighted
+from penstock.spark.progress import ProgressFeed
 from penstock.store import retention
 from penstock.store.bound_plans import BoundPlans, ReusedError
 from penstock.store.folder import FolderStore
+from penstock.wording import counted as words
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -245,6 +248,52 @@ class NetworkRun:
             self._plans.handle(Misread(time.time()))
         except (OSError, PenstockError) as again:
             _logger.warning("that error cannot be written to its log either: %s", line_of(again))
+
+
+class Losses:
+    """Counts losses outside the plans, late rows and batches without a plan, and raises alarms."""
+
+    def __init__(self, network: Network, queries: list[StreamingQuery]) -> None:
+        """Watch these queries, also those that are added later."""
+        self._biased, self._queries = _biased(network), queries
+        self._progress: dict[str, ProgressFeed] = {}  # by query
+        self._late: Counter[str] = Counter()  # rows lost so far, by query
+        self._unbound, self._why = 0, ""  # batches that no plan judged, and why the last of them
+
+    def unbound(self, why: str) -> None:
+        """A batch ran without a plan."""
+        self._unbound, self._why = self._unbound + 1, why
+
+    def alarms(self) -> tuple[str, ...]:
+        """The losses so far, one line each."""
+        return (*self._biased, *self._unbound_batches(), *self._late_rows())
+
+    def _unbound_batches(self) -> tuple[str, ...]:
+        """Batches of this run that kept every row, and may not do so at a replay."""
+        if not self._unbound:
+            return ()
+        ran = f"{words(self._unbound, 'batch', 'batches')} ran without a plan and kept every row"
+        return (f"{ran}, the last because: {self._why}",)
+
+    def _late_rows(self) -> tuple[str, ...]:
+        """Rows that came too late for a window or a join, one line a query."""
+        for query in self._queries:
+            feed = self._progress.setdefault(str(query.name), ProgressFeed(query))
+            self._late[str(query.name)] += sum(one.late_rows for one in feed.news().batches)
+        told = {name: total for name, total in self._late.items() if total}
+        return tuple(
+            f"{words(total, 'row')} came too late for query {name} and {'is' if total == 1 else 'are'} lost"
+            for name, total in told.items()
+        )
+
+
+def _biased(network: Network) -> tuple[str, ...]:
+    """Aggregates that are wrong when rows are dropped, one line each."""
+    return tuple(
+        f"boxes.{box.name}: {', '.join(found)} cannot be corrected by weights when rows are dropped"
+        for box in network.boxes
+        if box.op == "aggregate" and (found := [name for text in box.select.values() for name in unweighted(text)])
+    )
 
 
 def _with_columns(network: Network, inputs: DataFrame) -> Network:

@@ -90,11 +90,8 @@ def stateful(
 ) -> DataFrame:
     """The rows of a box with a state, from the folders that its rows are written to.
 
-    Args:
-        spark: The session.
-        box: A join or an aggregate.
-        feeds: For each of its sources, where the rows are and what they look like.
-        judged: Columns of its result by which rows are judged by value further down.
+    `feeds` say for each of its sources where the rows are and what they look like; by the columns `judged` of its
+    result rows are judged by value further down.
     """
     # Earlier releases wrote a folder for each batch, hence the look below.
     options = {"cleanSource": "delete", "recursiveFileLookup": "true"}

@@ -1,4 +1,4 @@
 """One site of a federation (THEMIS) as a Spark application.
 
-`run` is its query, `batch` one micro-batch with its fragments, `ledger` its accounts, `streams` its inputs and links.
+`run` is its query, `batch` its inputs and one micro-batch with its fragments, `ledger` its accounts.
 """

@@ -26,23 +26,16 @@ _logger = logging.getLogger("penstock")
 
 
 class Ledger:
-    """The books of one epoch of a site.
-
-    Attributes:
-        log: The accounts on disk.
-        accounts: The accounts of the last 1,000 batches of this run, or some more.
-        batches: How many batches it has run.
-        errors: Errors that were caught.
-    """
+    """The books of one epoch of a site."""
 
     def __init__(self, file: SiteFile, folder: Path, epoch: int) -> None:
         self._file, self._folder, self._epoch = file, folder, epoch
-        self.log = AccountLog(folder / ACCOUNT / f"{epoch:018d}")
+        self.log = AccountLog(folder / ACCOUNT / f"{epoch:018d}")  #: the accounts on disk
         self._reports = ReportLog(folder, f"{epoch:018d}")
         self._recent: dict[str, deque[tuple[float, float]]] = {}
         self._told: tuple[str, ...] = ()
         self._blank: set[str] = set()
-        self.accounts: list[BatchAccount] = []
+        self.accounts: list[BatchAccount] = []  #: those of the last 1,000 batches of this run, or some more
         self.batches = 0
         self.errors = 0
 
