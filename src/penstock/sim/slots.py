@@ -33,51 +33,31 @@ STEP_S, MOST_SLOTS = 0.02, 2.0
 
 @dataclass
 class SharedQuery:
-    """One query, and the results of its batches.
-
-    Attributes:
-        name: Its name.
-        rates: Rows a second by source.
-        cost_s: Work of a row: of any, or by bucket, over which the rows of its only source are then spread.
-        spread: The share of its rows in each bucket; even if not given.
-        worth: What rows are worth by bucket; all alike if not given.
-        importance: A query of importance 2 gets twice the share.
-        prefer: Which sources are kept first.
-        overhead_s: What a batch takes besides work.
-        noise: How far an overhead may be from that, as a share of it.
-        cold_s: How much longer the first batch takes.
-        outside_s: What a row takes behind the operator, in a sink that only this query writes to.
-        must_keep: Share of rows that must be kept.
-        measured: Whether the operator is measured.
-        lives_s: When it begins and ends.
-        level: Of rates, by the time.
-        price: Of costs, by the time.
-        seed: Seed of the noise.
-        done: End, share of the rows kept (the mean over sources) and mean wait of each batch.
-        delivered: End and utility of each batch, of what all its rows are worth.
-        reports: Of each batch.
-    """
+    """One query, and the results of its batches."""
 
     name: str
-    rates: dict[str, float]
+    rates: dict[str, float]  #: rows a second by source
+    #: Work of a row: of any, or by bucket, over which the rows of its only source are then spread.
     cost_s: float | Floats
-    importance: float = 1.0
-    overhead_s: float = 0.4
-    must_keep: float = 0.0
-    prefer: Prefer = "any"
-    measured: bool = True
-    outside_s: float = 0.0
-    cold_s: float = 0.0
-    lives_s: tuple[float, float] = (0.0, math.inf)
-    noise: float = 0.0
-    level: Level = lambda _now_s: 1.0
-    seed: int = 0
-    price: Level = lambda _now_s: 1.0
-    worth: Worth | None = None
-    spread: Floats | None = None
+    importance: float = 1.0  #: a query of importance 2 gets twice the share
+    overhead_s: float = 0.4  #: what a batch takes besides work
+    must_keep: float = 0.0  #: share of rows that must be kept
+    prefer: Prefer = "any"  #: which sources are kept first
+    measured: bool = True  #: whether the operator is measured
+    outside_s: float = 0.0  #: what a row takes behind the operator, in a sink that only this query writes to
+    cold_s: float = 0.0  #: how much longer the first batch takes
+    lives_s: tuple[float, float] = (0.0, math.inf)  #: when it begins and ends
+    noise: float = 0.0  #: how far an overhead may be from `overhead_s`, as a share of it
+    level: Level = lambda _now_s: 1.0  #: of rates, by the time
+    seed: int = 0  #: of the noise
+    price: Level = lambda _now_s: 1.0  #: of costs, by the time
+    worth: Worth | None = None  #: what rows are worth by bucket; all alike if not given
+    spread: Floats | None = None  #: the share of its rows in each bucket; even if not given
+    #: End, share of the rows kept (the mean over sources) and mean wait of each batch.
     done: list[tuple[float, float, float]] = field(default_factory=list)
+    #: End and utility of each batch, of what all its rows are worth.
     delivered: list[tuple[float, float]] = field(default_factory=list)
-    reports: list[Report] = field(default_factory=list)
+    reports: list[Report] = field(default_factory=list)  #: of each batch
 
 
 def share_slots(
