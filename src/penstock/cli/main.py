@@ -98,7 +98,7 @@ def demo(
     SCREEN.print(f"Measured on {machine}.")
     made_by = command_line("penstock demo", {"seconds": seconds, "target": f"{target:g} s", "seed": seed})
     contents = {out / "demo.html": page.page(result, machine, made_by), out / "demo.json": json_bytes(result)}
-    contents[out / "demo.png"] = page.picture(result)
+    contents[out / "demo.png"] = next(iter(page.plots(result).values()))
     log.clear()
     write_files(log_files)
     write_json(json_file, result, contents)

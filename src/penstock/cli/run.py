@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import sys
 import tempfile
@@ -136,11 +135,8 @@ def _folder(given: Path | None) -> Iterator[Path]:
     if given is not None:
         yield given.absolute()
         return
-    folder = Path(tempfile.mkdtemp(prefix="penstock-run-"))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix="penstock-run-", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
 
 
 def facts(file: NetworkFile, made: NetworkRun) -> dict[str, Any]:

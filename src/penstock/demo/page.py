@@ -35,11 +35,6 @@ def page(result: Facts, machine: str, made_by: str) -> bytes:
     return html.document("Penstock demo", parts, machine, made_by)
 
 
-def picture(result: Facts) -> bytes:
-    """The first picture alone: latency of both runs, as a PNG."""
-    return next(iter(plots(result).values()))
-
-
 def plots(result: Facts) -> dict[str, bytes]:
     """Each picture as a PNG, by what it shows."""
     guarded = result["runs"][-1]

@@ -61,20 +61,8 @@ class Sums:
     words: dict[str, str] = field(default_factory=dict)  #: the text of the last drop at a place
     utilities: dict[str, Numbers] = field(default_factory=dict)  #: by output
     delivered: dict[str, Numbers] = field(default_factory=dict)  #: percent of rows delivered by output
-    _alarms: dict[str, tuple[str, int]] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, snapshots: Sequence[Snapshot]) -> Sums:
-        """The sums of these snapshots."""
-        found = cls()
-        for one in snapshots:
-            found.add(one)
-        return found
-
-    @property
-    def alarms(self) -> dict[str, int]:
-        """Alarms and how often each was raised."""
-        return dict(self._alarms.values())
+    #: The last alarm and how often there was such a one, by its text without numbers.
+    alarms: dict[str, tuple[str, int]] = field(default_factory=dict)
 
     def add(self, one: Snapshot) -> None:
         """Add the snapshot of the next batch."""
@@ -93,7 +81,7 @@ class Sums:
         _add_known(self.delivered, one.delivered)
         for alarm in one.alarms:
             gist = re.sub(r"\d[\d.]*", "#", alarm)
-            self._alarms[gist] = alarm, self._alarms.get(gist, ("", 0))[1] + 1
+            self.alarms[gist] = alarm, self.alarms.get(gist, ("", 0))[1] + 1
 
 
 class History(Sequence["Snapshot"]):
@@ -163,7 +151,12 @@ def summary(network: Network, snapshots: Sequence[Snapshot]) -> Facts:
         `rows_shed`, `mean_utility` and `worst_utility` over outputs, `alarms` with how often each was raised; by name
         `inputs`, `places` (rows in, kept, shed, batches in force, the last text of the drop) and `outputs`.
     """
-    sums = snapshots.sums if isinstance(snapshots, History) else Sums.of(snapshots)
+    if isinstance(snapshots, History):
+        sums = snapshots.sums
+    else:
+        sums = Sums()
+        for one in snapshots:
+            sums.add(one)
     # The candidate places, and other places with a drop.
     all_places = dict.fromkeys([*(place.name for place in places(network)), *sums.drops, *sums.shed])
     by_place = {place: _place(network, place, sums) for place in all_places}
@@ -187,7 +180,7 @@ def summary(network: Network, snapshots: Sequence[Snapshot]) -> Facts:
         "inputs": inputs,
         "places": by_place,
         "outputs": outputs,
-        "alarms": sums.alarms,
+        "alarms": dict(sums.alarms.values()),
     }
 
 

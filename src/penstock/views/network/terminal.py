@@ -119,7 +119,7 @@ class Panel:
         width = options.max_width
         # The last line is the cursor's.
         height = max((options.height or console.height) - 1, 1)
-        head = [*_head(self.snapshot, width), *_alarms(self.snapshot, width)]
+        head = [*_head(self.snapshot, width), *_alarms(self.snapshot)]
         left = height - len(head)
         outputs = _outputs(self.network, self.snapshot, width, max(left // 3, 1))
         rows = _drawn(self.network, self.snapshot, width, left - len(outputs))
@@ -154,11 +154,9 @@ def _load(snapshot: Snapshot, width: int) -> Text:
     return text + told if length >= len("done") else Text("load") + told
 
 
-def _alarms(snapshot: Snapshot | None, width: int) -> list[Text]:
+def _alarms(snapshot: Snapshot | None) -> list[Text]:
     alarms = snapshot.alarms if snapshot else ()
     shown = [Text(fmt.plain(alarm), style="yellow") for alarm in alarms[:_ALARMS]]
-    for text in shown:
-        text.truncate(width, overflow="ellipsis")
     if len(alarms) > _ALARMS:
         shown.append(Text(f"… {len(alarms) - _ALARMS} more alarms", style="yellow"))
     return shown
