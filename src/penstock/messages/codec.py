@@ -108,14 +108,15 @@ class _Several:
     def accept(self, value: object, name: str) -> object:
         if type(value) is tuple and not value:
             return value
-        if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
-            raise refusal(name, value, "a sequence")
-        given = tuple(value)
+        if not isinstance(value, tuple):
+            if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+                raise refusal(name, value, "a sequence")
+            value = tuple(value)
         if isinstance(self.item, Scalar):  # all at once, because a plan has a thousand; invalid ones are named below
-            found = tuple(map(self.item.plain, given))
+            found = tuple(map(self.item.plain, value))
             if None not in found and all(map(self.item.fits, found)):
                 return found
-        return tuple(self.item.accept(item, f"{name}[{number}]") for number, item in enumerate(given))
+        return tuple(self.item.accept(item, f"{name}[{number}]") for number, item in enumerate(value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +183,7 @@ def _whole(value: object) -> int | None:
 
 
 def _real(value: object) -> float | None:
-    if type(value) is float:  # what almost all are: a plan has a thousand
+    if type(value) is float:
         return value + 0.0
     if not isinstance(value, Real) or isinstance(value, bool):
         return None
@@ -331,18 +332,20 @@ def _fields(record: Record) -> dict[str, object]:
     return {name: plain(getattr(record, name)) for name in record.kinds}
 
 
-_AS_IT_IS = frozenset({bool, float, int, str})
+_AS_IT_IS = frozenset({bool, float, int, str, type(None)})
 
 
 def plain(value: object) -> object:
     """A value as JSON can hold it."""
+    if type(value) in _AS_IT_IS:  # what almost all are: a plan has a thousand
+        return value
     match value:
+        case tuple():
+            return [item if type(item) in _AS_IT_IS else plain(item) for item in value]
         case Record():
             return _fields(value)
         case FrozenMap():
             return {key: plain(item) for key, item in value.items()}
-        case tuple():
-            return [item if type(item) in _AS_IT_IS else plain(item) for item in value]
     return value
 
 
@@ -351,15 +354,18 @@ def _base64(blob: bytes) -> dict[str, str]:
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    for key, times in Counter(key for key, _ in pairs).items():
-        if times > 1:
-            raise refusal(repr(key), f"{times} values", "one value")
-    return dict(pairs)
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        key, times = next(one for one in Counter(key for key, _ in pairs).items() if one[1] > 1)
+        raise refusal(repr(key), f"{times} values", "one value")
+    return found
 
 
 def check_names(found: Iterable[str], known: Iterable[str]) -> None:
     """Refuse fields that are not known, and their lack."""
     found, known = list(found), list(known)
+    if set(found) == set(known):
+        return
     for name in found:
         if name not in known:
             raise PenstockError(f"{name!r} is not a field: give {', '.join(known)}")

@@ -1,6 +1,5 @@
 """The plan of a query: the message from a planner to the gates, with a reason for each shed row."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -349,9 +348,6 @@ def _of_site(document: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _check_unique(name: str, places: Iterable[str]) -> None:
-    seen = set[str]()
-    for place in places:
-        if place in seen:
-            raise refusal(name, place, "each place once")
-        seen.add(place)
+def _check_unique(name: str, places: list[str]) -> None:
+    if len(set(places)) < len(places):
+        raise refusal(name, next(place for place in places if places.count(place) > 1), "each place once")

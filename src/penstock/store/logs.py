@@ -6,7 +6,6 @@ an entry is whole or absent. Old entries may be purged.
 
 import logging
 import os
-import re
 from bisect import bisect_left
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
@@ -26,6 +25,7 @@ _logger = logging.getLogger(__name__)
 _M = TypeVar("_M", bound=Message)
 
 _LEASE_NAME = ".lease"
+_DIGITS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ class Log(Generic[_M]):
         """
         if (own := getattr(entry, self._number)) != version:
             raise PenstockError.setting(self._number, version, f"the {self._number} of the {self._word}, {own}")
-        return self.store.create(self._name(version), _sealed(entry.to_json().encode()))
+        return self.store.create(self._name(version), self._content(entry))
 
     def get(self, version: int) -> _M | None:
         """The entry of that number; `None` if it is absent or cannot be read."""
@@ -187,10 +187,11 @@ class Log(Generic[_M]):
         return [skipped for skipped in found if isinstance(skipped, Skipped)]
 
     def _name(self, number: int) -> str:
-        return f"{number:020d}.{self._word}"
+        return f"{number:0{_DIGITS}d}.{self._word}"
 
     def _is_entry(self, name: str) -> bool:
-        return re.fullmatch(rf"[0-9]{{20}}\.{self._word}", name) is not None
+        number, _, word = name.partition(".")
+        return word == self._word and len(number) == _DIGITS and number.isascii() and number.isdigit()
 
     def _look(self, name: str) -> _M | Skipped | None:
         """What is kept under this name; `None` for nothing at all."""
@@ -206,11 +207,16 @@ class Log(Generic[_M]):
         if not self._is_entry(name):
             return Skipped(name, f"it is not named as a {self._word} is")
         try:
-            if (content := self.store.read(name)) is None:
-                return None
-            entry = self._kind.from_json(_unsealed(content).decode())
+            content = self.store.read(name)
+            return None if content is None else self._entry(name, content)
         except ValueError as error:  # it is damaged, or the store cannot read it
             return Skipped(name, str(error))
+
+    def _content(self, entry: _M) -> bytes:
+        return _sealed(entry.to_json().encode())
+
+    def _entry(self, name: str, content: bytes) -> _M | Skipped:
+        entry = self._kind.from_json(_unsealed(content).decode())
         if self._name(number := getattr(entry, self._number)) != name:
             return Skipped(name, f"it holds {self._number} {number}")
         return entry

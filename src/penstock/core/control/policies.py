@@ -61,9 +61,9 @@ class Recalling(Protocol):
         """Begin another run, with the reports that are newer than the state; a plan for its first batch, or None."""
 
 
-def memory_of(planner: object) -> str:
-    """The learned state of a planner, as its plans carry it; empty if it learns nothing."""
-    return to_text(planner.save()) if isinstance(planner, Recalling) else ""
+def memory_of(planner: Recalling | None) -> str:
+    """The learned state of a planner, as its plans carry it; empty if there is none that learns."""
+    return "" if planner is None else to_text(planner.save())
 
 
 def restore(planner: Recalling, newest: Plan | None, query: str, now_s: float) -> str:

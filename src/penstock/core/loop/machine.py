@@ -73,6 +73,7 @@ class Loop:
         `PURGE_EVERY`.
         """
         self._planner, self._query, self._salt = planner, query, salt
+        self._learner = planner if isinstance(planner, Recalling) else None
         self._costs, self._ratio = costs, OffsetRatio(None)
         self._unwritten: Plan | None = None  # decided, and not known to be in the store
         self._held_since_s = 0.0 if held_at_start else None
@@ -120,10 +121,10 @@ class Loop:
             self._next = max(self._next, event.newest.version + 1)
             if event.newest.query == self._query:
                 self._ratio = OffsetRatio(event.newest.rows_per_offset)
-        if self.in_force is not None or not isinstance(self._planner, Recalling):
+        if self.in_force is not None or self._learner is None:
             return []
-        told = restore(self._planner, event.newest, self._query, event.now_s)
-        return [*([Tell(told)] if told else []), *self._write(self._planner.recall(event.reports, event.now_s))]
+        told = restore(self._learner, event.newest, self._query, event.now_s)
+        return [*([Tell(told)] if told else []), *self._write(self._learner.recall(event.reports, event.now_s))]
 
     def _plan(self, event: BatchEnded) -> list[Instruction]:
         if event.report is None:
@@ -143,7 +144,7 @@ class Loop:
             decided is None
             and plan is not None
             and self._is_due(event.batch)
-            and plan.memory != memory_of(self._planner)
+            and plan.memory != memory_of(self._learner)
         ):
             decided = self._again(event.now_s, plan.note)  # An old plan, with the newly learned state.
         return self._try_again(event.now_s) if decided is None else self._write(decided)
@@ -218,13 +219,14 @@ class Loop:
             return []
         self._unwritten = replace(
             plan,
+            version=self._next,
             query=self._query,
             salt=plan.salt if self._salt is None else self._salt,
             costs=plan.costs if self._costs is None else (self._costs,),
             rows_per_offset=self._ratio.value,
-            memory=memory_of(self._planner),
+            memory=memory_of(self._learner),
         )
-        return [Write(replace(self._unwritten, version=self._next))]
+        return [Write(self._unwritten)]
 
     def _answered(self, event: Stored | Taken | Failed | Renewed) -> list[Instruction]:
         version = event.version
@@ -237,7 +239,8 @@ class Loop:
         self._next = version + 1
         if isinstance(event, Taken):
             self._next = max(version, event.newest) + 1
-            return [Write(replace(self._unwritten, version=self._next))]
-        self.in_force, self.renewed_s = replace(self._unwritten, version=version), self._unwritten.decided_s
+            self._unwritten = replace(self._unwritten, version=self._next)
+            return [Write(self._unwritten)]
+        self.in_force, self.renewed_s = self._unwritten, self._unwritten.decided_s
         self._unwritten = None
         return []

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 from penstock.store.interface import StoreError
-from penstock.store.logs import BindingLog, Log, PlanLog, Skipped
+from penstock.store.logs import Log
 from penstock.store.memory import MemoryStore
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+_L = TypeVar("_L", bound=Log[Any])
 
 
 class BrokenPromise(AssertionError):  # noqa: N818 - it names what it is
@@ -37,8 +35,10 @@ class Chance:
         self._random = random.Random(seed)  # noqa: S311 - repeatable on purpose
         self.choice = self._random.choice
         self.faults = self.choice([0.0, 0.0, 0.1, 0.4])  # share of operations that fail
+        self.uncommitted = 0.25  # share of batches that are not committed
         self.tears = self.happens(0.3)
         self.full = self.dying = False
+        self.stores: list[FaultyStore] = []
         self.counts: Counter[str] = Counter()
 
     def happens(self, share: float, what: str = "") -> bool:
@@ -54,19 +54,15 @@ class Chance:
         return bool(self.faults) or self.full
 
     def change(self) -> None:
-        """A store becomes read-only or writable, and a process is about to die or not."""
+        """Late operations are carried out; stores become read-only or writable; a process is about to die or not."""
+        for store in self.stores:
+            store.catch_up()
         self.full = self.happens(0.5) if self.full else self.happens(0.05, "store read-only for a while")
         self.dying = self.happens(0.1)
 
-    @contextmanager
-    def calm(self) -> Iterator[None]:
-        """Nothing fails in this context."""
-        before = self.faults, self.full, self.dying
-        self.faults, self.full, self.dying = 0.0, False, False
-        try:
-            yield
-        finally:
-            self.faults, self.full, self.dying = before
+    def calm(self) -> None:
+        """Nothing fails from now on."""
+        self.faults, self.full, self.dying, self.uncommitted = 0.0, False, False, 0.0
 
 
 class FaultyStore(MemoryStore):
@@ -76,8 +72,11 @@ class FaultyStore(MemoryStore):
         """Fail by this chance."""
         super().__init__()
         self.where, self.chance = where, chance
+        chance.stores.append(self)
         self._late: list[tuple[str, bytes]] = []
         self.torn: set[str] = set()
+        self.first: dict[str, bytes] = {}  # what each name had first
+        self.changed: set[str] = set()  # names that have had other content since
 
     def _may_fail(self, operation: str) -> None:
         chance = self.chance
@@ -99,14 +98,20 @@ class FaultyStore(MemoryStore):
         if chance.happens(chance.faults / 4, "create done late"):
             self._late.append((name, content))
             raise StoreError("no answer")
-        if chance.tears and chance.happens(chance.faults / 8) and super().create(name, content[:9]):
+        if chance.tears and chance.happens(chance.faults / 8) and self._create(name, content[:9]):
             chance.counts["write torn"] += 1
             self.torn.add(name)
             raise StoreError("torn")
-        created = super().create(name, content)
+        created = self._create(name, content)
         self._may_die_after("create")
         if chance.happens(chance.faults / 4, "create done, answer lost"):
             raise StoreError("done, and the answer is lost")
+        return created
+
+    def _create(self, name: str, content: bytes) -> bool:
+        created = super().create(name, content)
+        if created and self.first.setdefault(name, content) != content:
+            self.changed.add(name)
         return created
 
     def replace(self, name: str, content: bytes, *, durable: bool = False) -> None:
@@ -132,33 +137,23 @@ class FaultyStore(MemoryStore):
     def catch_up(self) -> None:
         """Carry out late operations."""
         for name, content in self._late:
-            super().create(name, content)
+            self._create(name, content)
         self._late = []
 
 
-class Remembering(Log[Any]):
-    """Decodes each entry once: entries do not change, and a schedule reads them often."""
+def remembering(log: _L) -> _L:
+    """A log that decodes no entry twice, nor what it has encoded itself: a schedule reads entries often."""
+    known: dict[bytes, Any] = {}
+    encode, decode = log._content, log._entry  # noqa: SLF001 - no other part of the log is replaced
 
-    def __init__(self, store: FaultyStore) -> None:
-        """Read from this store."""
-        super().__init__(store)
-        self._chance = store.chance
-        self._decoded: dict[tuple[str, bytes], Any] = {}
+    def content(entry: Any) -> bytes:  # noqa: ANN401 - an entry of any kind
+        known[made := encode(entry)] = entry
+        return made
 
-    def _read(self, name: str) -> Any:  # noqa: ANN401 - an entry of any kind
-        try:
-            content = self.store.read(name) or b""
-        except StoreError as error:
-            return Skipped(name, str(error))
-        if (name, content) not in self._decoded:
-            with self._chance.calm():
-                self._decoded[name, content] = super()._read(name)
-        return self._decoded[name, content]
+    def entry(name: str, content: bytes) -> Any:  # noqa: ANN401 - an entry of any kind
+        if content not in known:
+            known[content] = decode(name, content)
+        return known[content]
 
-
-class Plans(Remembering, PlanLog):
-    """The plans of a schedule."""
-
-
-class Bindings(Remembering, BindingLog):
-    """The bindings of a schedule."""
+    log._content, log._entry = content, entry  # type: ignore[method-assign] # noqa: SLF001
+    return log

@@ -16,11 +16,12 @@ from penstock.core.loop.machine import Loop
 from penstock.errors import PenstockError
 from penstock.federation.exchange import Inbox
 from penstock.messages.plan import Drop, Fits, KeepTable, Plan
-from penstock.sim.chaos.faults import Bindings, FaultyStore, Plans, require
+from penstock.sim.chaos.faults import FaultyStore, remembering, require
 from penstock.store import retention
 from penstock.store.binder import Binder
 from penstock.store.bound_plans import BoundPlans, SitePlans
 from penstock.store.driver import Driver
+from penstock.store.logs import BindingLog, PlanLog
 from penstock.store.retention import Keep
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 ROWS = 16
 #: A query of a schedule keeps so little that a short run counts as a long one.
 KEEP, PURGE_EVERY = Keep(batches=12, least_batches=6, newest_plans=4), 4
+#: The most batches whose entries are left at the end.
+MOST_BATCHES = KEEP.batches + 3 * PURGE_EVERY
 _COINS, _KEYS = coins(7, np.arange(ROWS)), np.arange(ROWS)
 
 
@@ -88,13 +91,13 @@ class Query:
         batch: The batch that is not committed.
     """
 
-    def __init__(self, name: str, chance: Chance, plans: Plans | None = None) -> None:
+    def __init__(self, name: str, chance: Chance, plans: FaultyStore | None = None) -> None:
         """Begin; stages of a network share `plans`."""
         self.name, self.chance = name, chance
-        self.plans = plans or Plans(FaultyStore(chance, "plans"))
-        self.bindings = Bindings(FaultyStore(chance, "bindings"))
+        self._plans, self._bindings = plans or FaultyStore(chance, "plans"), FaultyStore(chance, "bindings")
+        self.plans = remembering(PlanLog(self._plans))
+        self.bindings = remembering(BindingLog(self._bindings))
         self.batch = 0
-        self._seen: dict[str, bytes] = {}
         self._checked: dict[int, Plan] = {}
         self._bound: dict[int, Binding] = {}
         self._kept: dict[int, tuple[bool, ...]] = {}
@@ -104,11 +107,6 @@ class Query:
         if self._bound and self.chance.happens(0.05, "late attempt of an earlier batch"):
             return max(self.batch - self.chance.choice([1, 2, 3]), 0)
         return self.batch
-
-    def catch_up(self) -> None:
-        """Late operations of its stores are carried out."""
-        for log in (self.plans, self.bindings):
-            log.store.catch_up()  # type: ignore[attr-defined] # a FaultyStore
 
     def found(self, bound: Binding) -> None:
         """An attempt of a batch has found this binding."""
@@ -128,25 +126,36 @@ class Query:
         require(sum(kept) + shed == ROWS, "rows in = kept + shed")
         return kept
 
+    def bound(self, batch: int) -> Binding | None:
+        """The binding that an attempt of a batch has found; None if it cannot be known."""
+        bound = None if self.chance.faulty else self.bindings.get(batch)
+        if bound is not None:
+            self.found(bound)
+        return bound
+
     def torn(self, version: int | None) -> bool:
         """Whether the file of a plan was torn."""
-        return f"{version or 0:020d}.plan" in self.plans.store.torn  # type: ignore[attr-defined] # a FaultyStore
+        return _file(version or 0) in self._plans.torn
+
+    def mend(self, batch: int) -> None:
+        """An operator deletes a torn binding, as the error says."""
+        name = f"{batch:020d}.binding"
+        if name in self._bindings.torn:
+            self.chance.counts["torn file deleted by an operator"] += 1
+            self._bindings.torn.discard(name)
+            self._bindings.pieces().pop(name)
 
     def check(self, in_force: Plan | None) -> None:
         """What holds of the store, and of a plan that a loop believes to be in force."""
-        pieces: dict[str, bytes] = self.plans.store.pieces()  # type: ignore[attr-defined] # a FaultyStore
-        for name, content in pieces.items():
-            if name.endswith(".plan"):
-                require(self._seen.setdefault(name, content) == content, "a plan never changes")
+        require(not self._plans.changed, "a plan never changes")
         if in_force is not None and self._checked.get(in_force.version) is not in_force:
             self._checked[in_force.version] = in_force
-            written = self._seen.get(f"{in_force.version:020d}.plan", b"")
+            written = self._plans.first.get(_file(in_force.version), b"")
             require(in_force.to_json().encode() in written, "a plan is durable before it acts")
 
-    def end(self) -> None:
-        """What holds at the end of a long run."""
-        most = KEEP.batches + 3 * PURGE_EVERY
-        require(len(self.bindings.versions()) <= most, "bindings do not grow with batches")
+
+def _file(version: int) -> str:
+    return f"{version:020d}.plan"
 
 
 @lru_cache(maxsize=1_000)

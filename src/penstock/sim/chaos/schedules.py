@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import os
 from collections import Counter
-from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from penstock.sim.chaos.faults import BrokenPromise, Chance
@@ -16,12 +16,21 @@ from penstock.sim.chaos.watched import Watched
 from penstock.sim.parallel import Workers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
+
+    from penstock.sim.chaos.world import World
 
 #: Moves of a schedule. A few schedules are long, to see whether anything grows.
 MOVES, LONG, LONG_SHARE = 24, 300, 0.01
 #: What the schedules of forty seeds in a row run. Those of a Fair and of a site take six times as long as others.
 WHAT = ("guard",) * 28 + ("network",) * 10 + ("Fair", "site")
+_AS_THEY_ARE = Kinds()
+_WORLDS: dict[str, Callable[[Chance, Kinds], World]] = {
+    "guard": partial(Watched, fair=False),
+    "Fair": partial(Watched, fair=True),
+    "network": Stages,
+    "site": Site,
+}
 
 
 def what(seed: int) -> str:
@@ -29,39 +38,24 @@ def what(seed: int) -> str:
     return WHAT[seed % len(WHAT)]
 
 
-def run(seed: int, kinds: Kinds | None = None) -> Counter[str]:
+def run(seed: int, kinds: Kinds = _AS_THEY_ARE) -> Counter[str]:
     """Run the schedule of a seed; counts of what happened.
 
     Raises:
         BrokenPromise: If a promise was broken.
     """
-    chance, kinds = Chance(seed), kinds or Kinds()
-    with _quiet():
-        world: Watched | Stages | Site
-        match what(seed):
-            case "site":
-                world = Site(chance, kinds)
-            case "network":
-                world = Stages(chance, kinds)
-            case kind:
-                world = Watched(chance, kinds, fair=kind == "Fair")
+    chance, logging_before = Chance(seed), logging.root.manager.disable
+    logging.disable()  # Thousands of faults would be logged.
+    try:
+        world = _WORLDS[what(seed)](chance, kinds)
         for _ in range(LONG if chance.happens(LONG_SHARE, "long schedule") else MOVES):
             world.move()
         world.end()
+    finally:
+        logging.disable(logging_before)
     chance.counts[f"schedule of a {what(seed)}"] += 1
     chance.counts["batch run"] += world.runs
     return chance.counts
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """No warnings: thousands of faults would be logged."""
-    before = logging.root.manager.disable
-    logging.disable()
-    try:
-        yield
-    finally:
-        logging.disable(before)
 
 
 @dataclass

@@ -18,6 +18,7 @@ from penstock.messages.plan import Costs
 from penstock.messages.report import BoxStatistics, Latency, Report
 from penstock.sim.chaos.faults import Died, require
 from penstock.sim.chaos.query import KEEP, PURGE_EVERY, ROWS, Fickle, Kinds, Query
+from penstock.sim.chaos.world import World
 from penstock.store.interface import StoreError
 
 if TYPE_CHECKING:
@@ -54,17 +55,15 @@ class Watcher:
     hangs: int = 0  #: how often it will not do what it should
 
 
-class Watched:
+class Watched(World):
     """Queries, and the processes that watch them."""
 
     def __init__(self, chance: Chance, kinds: Kinds, *, fair: bool) -> None:
         """Begin, with one query and its guards, or with the queries of a `Fair`."""
-        self.chance, self._kinds, self._fair = chance, kinds, fair
-        self.now_s, self._skew_s = 1e6, chance.choice([0.0, 0.0, 5.0, -5.0])
         names = chance.choice([["one", "two"], ["two", "four"], list(SOURCES)]) if fair else ["query"]
-        self.queries = {name: Query(name, chance) for name in names}
+        super().__init__(chance, kinds, [Query(name, chance) for name in names])
+        self._fair, self._skew_s = fair, chance.choice([0.0, 0.0, 5.0, -5.0])
         self._learns = not fair and chance.happens(0.02)
-        self.runs = 0
         self._stamps_s: dict[str, set[float]] = {name: set() for name in names}
         self.watchers: list[Watcher] = []
         for _ in range(chance.choice([1, 1, 2])):
@@ -74,7 +73,7 @@ class Watched:
 
     def _start(self) -> None:
         """A process begins to watch: all queries, or one of them."""
-        fair = self._kinds.fair(TARGET.limit_s, window_s=10.0) if self._fair else None
+        fair = self.kinds.fair(TARGET.limit_s, window_s=10.0) if self._fair else None
         watcher = Watcher(fair, self.chance.choice([0.0, 0.0, 3.0, -3.0]))
         names = [*self.queries]
         if self.watchers:
@@ -92,15 +91,15 @@ class Watched:
         query = self.queries[name]
         if watcher.fair is not None:
             watcher.fair.join(name, Terms(SOURCES[name]))
-        loop = self._kinds.loop(self._planner(watcher, name), name, purge_every=PURGE_EVERY)
-        purge = partial(self._kinds.purge, query.plans, query.bindings, keep=KEEP)
-        driver = self._kinds.driver(loop, query.plans, lambda: self.now_s + watcher.ahead_s, purge, lambda _: None)
+        loop = self.kinds.loop(self._planner(watcher, name), name, purge_every=PURGE_EVERY)
+        purge = partial(self.kinds.purge, query.plans, query.bindings, keep=KEEP)
+        driver = self.kinds.driver(loop, query.plans, lambda: self.now_s + watcher.ahead_s, purge, lambda _: None)
         watcher.members[name] = Member(driver)
         self._survives(watcher, name, lambda: driver.begin(()))
 
     def _planner(self, watcher: Watcher, name: str) -> Decides:
         if watcher.fair is not None:
-            return self._kinds.member(watcher.fair, name, nullcontext())
+            return self.kinds.member(watcher.fair, name, nullcontext())
         return LoadAware().planner(TARGET) if self._learns else Fickle(self.chance, drops=False)
 
     def _survives(self, watcher: Watcher, name: str, work: Callable[[], None]) -> bool:
@@ -167,17 +166,15 @@ class Watched:
             self.chance.dying = False
             report = self._attempt(query, batch)
         self.chance.dying = False
-        self.runs += 1
-        if batch != query.batch or self.chance.happens(0.25, "query died before commit"):
+        if not self.committed(query, batch):
             return
-        query.batch += 1
         for watcher in self.watchers:
             if query.name in watcher.members and not self.chance.happens(0.05, "progress lost"):
                 watcher.members[query.name].news.append(report)
 
     def _attempt(self, query: Query, batch: int, *, raced: bool = False) -> Report:
         """A task judges the rows of a batch: by its binding, or keeps all if that cannot be known."""
-        binder = self._kinds.binder(query.plans, query.bindings)
+        binder = self.kinds.binder(query.plans, query.bindings)
         clock_s = self.now_s + self._skew_s
 
         def new() -> Binding:
@@ -211,37 +208,32 @@ class Watched:
         return bound
 
     def _report(self, query: Query, batch: int, plan: Plan | None, kept: tuple[bool, ...]) -> Report:
+        kept_rows = sum(kept)
         report = Report(
             sequence=batch,
             start_s=self.now_s - 1.0,
             end_s=self.now_s,
             rows_in=ROWS,
-            rows_kept=sum(kept),
-            rows_shed={"more": shed} if (shed := ROWS - sum(kept)) else {},
+            rows_kept=kept_rows,
+            rows_shed={"more": ROWS - kept_rows} if kept_rows < ROWS else {},
             plan_version=None if plan is None else plan.version,
         )
-        return self._fair_report(report, SOURCES[query.name]) if self._fair else report
-
-    def _fair_report(self, report: Report, sources: tuple[str, ...]) -> Report:
-        each = {name: BoxStatistics(ROWS // len(sources), report.rows_kept // len(sources), 0.0) for name in sources}
-        wait_s = self.chance.choice([0.2, 3.0, 9.0])
-        more: dict[str, object] = {
-            "busy_s": 0.05 * report.rows_kept,
-            "span_s": 0.9,
-            "cost_sketch": b"",
-            "queuing": Latency(max(report.rows_kept, 1), wait_s, wait_s),
-            "boxes": each,
-        }
-        return replace(report, **more)  # type: ignore[arg-type] # names are the fields'
+        if not self._fair:
+            return report
+        wait_s, sources = self.chance.choice([0.2, 3.0, 9.0]), SOURCES[query.name]
+        return replace(
+            report,
+            busy_s=0.05 * kept_rows,
+            span_s=0.9,
+            cost_sketch=b"",
+            queuing=Latency(max(kept_rows, 1), wait_s, wait_s),
+            boxes={name: BoxStatistics(ROWS // len(sources), kept_rows // len(sources), 0.0) for name in sources},
+        )
 
     # The schedule.
 
-    def move(self) -> None:
+    def step(self) -> None:
         """One thing happens."""
-        self.now_s += self.chance.choice([0.0, 0.1, 1.0, 2.0, 12.0, 40.0])
-        for query in self.queries.values():
-            query.catch_up()
-        self.chance.change()
         what = self.chance.choice(["batch", "batch", "look", "look", "look", "clock", "second"])
         if what == "batch" or not self.watchers:
             self.run_batch(self.chance.choice([*self.queries.values()]))
@@ -256,7 +248,14 @@ class Watched:
         elif what == "second" and self._fair:
             watcher = self.chance.choice(self.watchers)
             self._rejoin(watcher, self.chance.choice([*watcher.members]))
-        self.check()
+
+    def calm_step(self) -> None:
+        """Every query runs a batch, and every process plans, while nothing fails."""
+        for query in self.queries.values():
+            self.run_batch(query)
+        for watcher in list(self.watchers):
+            watcher.hangs = 0
+            self.look(watcher)
 
     def _come_or_go(self) -> None:
         if len(self.watchers) == 1:
@@ -273,7 +272,7 @@ class Watched:
                 require(not ended.present(self.now_s), "a query that has ended takes no part")
 
     def check(self) -> None:
-        """What holds after every move."""
+        """What holds after every step."""
         for watcher in self.watchers:
             for name, member in watcher.members.items():
                 loop = member.driver.loop
@@ -281,24 +280,15 @@ class Watched:
                 if watcher.fair is not None:
                     _check_fair(watcher.fair, name, loop.newest)
 
-    def end(self) -> None:
-        """Nothing fails any more, and all watchers stop in turn: rows pass, and of a long run little is left."""
-        with self.chance.calm():
-            for watcher in self.watchers:
-                watcher.hangs = 0
-            for _ in range(PURGE_EVERY if self.runs < KEEP.batches else 3 * PURGE_EVERY):
-                self.now_s += 1.0
-                for query in self.queries.values():
-                    self.run_batch(query)
-                for watcher in list(self.watchers):
-                    self.look(watcher)
-                    self.check()
-            for watcher in self.watchers:
-                self._stop(watcher)
-            for query in [self.queries[name] for watcher in self.watchers for name in watcher.members]:
-                newest = query.plans.latest()
-                require(newest is None or not newest.leased, "rows pass when planning has ended")
-                query.end()
+    def stop(self) -> list[str]:
+        """All watchers stop in turn: rows pass."""
+        for watcher in self.watchers:
+            self._stop(watcher)
+        watched = sorted({name for watcher in self.watchers for name in watcher.members})
+        for name in watched:
+            newest = self.queries[name].plans.latest()
+            require(newest is None or not newest.leased, "rows pass when planning has ended")
+        return watched
 
 
 def _check_fair(fair: FairPlanner, name: str, newest: Plan | None) -> None:
