@@ -66,8 +66,8 @@ class Run:
             else:
                 values = rows.columns[output.value.column]
                 total += sum(
-                    grade.utility * float(rows.weight[grade.values.has(values)].sum())
-                    for grade in output.value.graded()
+                    utility * float(rows.weight[graded.has(values)].sum())
+                    for graded, utility, _ in output.value.graded()
                 )
         return total
 

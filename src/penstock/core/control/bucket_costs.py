@@ -44,9 +44,7 @@ class BucketCosts(Learned):
     work_s: Floats
 
     def __init__(self) -> None:
-        self.rows = np.zeros(BUCKETS)
-        self.weight = np.zeros(BUCKETS)
-        self.work_s = np.zeros(BUCKETS)
+        self.rows, self.weight, self.work_s = np.zeros((3, BUCKETS))
 
     @property
     def known(self) -> bool:

@@ -119,13 +119,9 @@ class Knowledge(Learned):
         expected_s, limit_s = self._time.expected_s(report.rows_kept), self._target.fresh_s or np.inf
         self._time.learn(report.rows_kept, took_s)
         if self.out_of_reach and took_s > CHANGED * expected_s and took_s - expected_s > IN_DOUBT * limit_s:
-            self._begin_again()
-
-    def _begin_again(self) -> None:
-        """Something has changed: check again whether shedding helps."""
-        self.out_of_reach = False
-        self.recent = ()
-        self._time.doubt()
+            # Something has changed: check again whether shedding helps.
+            self.out_of_reach, self.recent = False, ()
+            self._time.doubt()
 
     @property
     def settled(self) -> bool:
@@ -154,7 +150,9 @@ class Knowledge(Learned):
         return self._steady(self._time.overhead_s)
 
     def _steady(self, fixed_s: float) -> Pace:
-        delay_s, error_s = _median(self._delays), self._usual_error_s
+        # The usual excess of waits over the equation; of two batches, the smaller one.
+        error_s = min(self._errors) if len(self._errors) == 2 else _median(self._errors)  # noqa: PLR2004 - of two
+        delay_s = _median(self._delays)
         lag_s = self.history.last.lag_s if self.history.last and not self.history.catching_up else 0.0
         # Shorter waits than by the equation are no reason to work longer: it may be a lull.
         pace = Pace(delay_s, fixed_s, self.history.interval_s, lag_s, max(error_s, 0.0))
@@ -163,11 +161,6 @@ class Knowledge(Learned):
         last = self.recent[-1] if self.recent else self.history.last
         whole_s = self._work_span_s(last) if last else 0.0
         return pace._replace(within=last.span_s / whole_s if last and whole_s > 0.0 else 1.0)
-
-    @property
-    def _usual_error_s(self) -> float:
-        """The usual excess of waits over the equation; of two batches, the smaller one."""
-        return min(self._errors) if len(self._errors) == 2 else _median(self._errors)  # noqa: PLR2004 - of two
 
     @property
     def pace(self) -> Pace:

@@ -211,8 +211,7 @@ class FixedShare:
 
     def __init__(self, policy: str, *, keep_share: float, reason: str, salt: int) -> None:
         self._policy, self._reason, self._salt = policy, reason, salt
-        self._keep_share = keep_share
-        self._decided = False
+        self._keep_share, self._decided = keep_share, False
 
     def decide(self, report: Report, now_s: float) -> Plan | None:
         """The plan, once."""
@@ -223,9 +222,8 @@ class FixedShare:
         gates = () if share >= 1.0 else (KeepTable(SOURCE, keep=(share,), reasons=(self._reason,)),)
         return Plan(report.sequence + 1, self._policy, now_s, self._salt, gates=gates, expected=Effect(share))
 
-    def release(self, version: int, now_s: float, note: str) -> Plan | None:  # noqa: ARG002 - it never lets go
+    def release(self, version: int, now_s: float, note: str) -> None:
         """None: the share does not depend on load, so it stays in force while there is none."""
-        return None
 
 
 class NoGate:
@@ -233,10 +231,8 @@ class NoGate:
 
     alarms: tuple[str, ...] = ()
 
-    def decide(self, report: Report, now_s: float) -> Plan | None:  # noqa: ARG002 - nothing follows from them
+    def decide(self, report: Report, now_s: float) -> None:
         """None: there is nothing to plan."""
-        return None
 
-    def release(self, version: int, now_s: float, note: str) -> Plan | None:  # noqa: ARG002 - nothing follows from them
+    def release(self, version: int, now_s: float, note: str) -> None:
         """None: nothing is shed."""
-        return None

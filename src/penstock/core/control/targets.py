@@ -194,17 +194,14 @@ class Throughput:
         enough = self.rows_per_s * pace.cycle_s
         return Allowance(math.inf, AIM * enough, enough)
 
-    def excess_s(self, report: Report, cycle_s: float) -> float | None:  # noqa: ARG002 - it is no latency
+    def excess_s(self, report: Report, cycle_s: float) -> None:
         """None: it is no latency."""
-        return None
 
-    def wait_s(self, pace: Pace, span_s: float) -> float | None:  # noqa: ARG002 - it is no latency
+    def wait_s(self, pace: Pace, span_s: float) -> None:
         """None: it is no latency."""
-        return None
 
-    def ratio(self, report: Report) -> float | None:  # noqa: ARG002 - it is no latency
+    def ratio(self, report: Report) -> None:
         """None: it is no latency."""
-        return None
 
 
 def _cycle_s(pace: Pace, span_s: float) -> float:

@@ -30,7 +30,6 @@ class Shedder(Protocol):
 
     def select(self, buffer: Buffer, capacity: float, known: Known, now_s: float) -> Decision:
         """Keep tuples of the buffer that take no more work than `capacity`."""
-        ...
 
 
 class RandomShedder:
@@ -66,25 +65,15 @@ class BalanceSicShedder:
     name = "balance_sic"
 
     def __init__(self, seed: int = 0, pick: Pick = "valuable") -> None:
-        self._seed = seed
-        self._pick = pick
-        self._calls = 0
+        self._seed, self._pick, self._calls = seed, pick, 0
 
     def select(self, buffer: Buffer, capacity: float, known: Known, now_s: float) -> Decision:  # noqa: ARG002 - no memory
         """Run Algorithm 1. If tuples differ in work, capacity is converted to tuples by their mean work."""
         self._calls += 1
-        count = int(buffer.tuples.sum())
-        total = buffer.total_work
+        count, total = int(buffer.tuples.sum()), buffer.total_work
         if total <= capacity:
             return Decision(buffer.tuples.copy(), 0)
-        start = start_levels(known.sic, buffer.owner, buffer.tuples, buffer.sic)
-        kept, _, steps = climb(
-            capacity * count / total,
-            buffer.owner,
-            buffer.tuples,
-            buffer.sic,
-            start,
-            seed=self._seed + self._calls,
-            pick=self._pick,
-        )
+        batches = buffer.owner, buffer.tuples, buffer.sic
+        start, seed = start_levels(known.sic, *batches), self._seed + self._calls
+        kept, _, steps = climb(capacity * count / total, *batches, start, seed=seed, pick=self._pick)
         return Decision(within(kept, buffer, capacity), steps)

@@ -118,9 +118,7 @@ class OsgScheduler:
         self._cumulated_s = [0.0] * self._instances
         self._sketches = dict[int, CostSketch]()
         self._deltas_s: dict[int, float] = {}
-        self._submitted = 0
-        self._requested = 0
-        self._epoch = 0
+        self._submitted = self._requested = self._epoch = 0
 
     @property
     def cumulated_s(self) -> tuple[float, ...]:

@@ -155,8 +155,7 @@ class ExpectedQueue:
     def __init__(self) -> None:
         self.rows: deque[SentRow] = deque()
         self.done_s = 0.0  #: when the last row known to be done was
-        self._work_s = 0.0
-        self._offset_s = 0.0
+        self._work_s = self._offset_s = 0.0
         self._leads: deque[tuple[int, float]] = deque()  # number and a - P before it, descending
 
     @property
@@ -243,9 +242,7 @@ class Pace:
 
     def __init__(self) -> None:
         self.factor = 1.0
-        self._expected_s = 0.0
-        self._cost_s = 0.0
-        self._squares = 0.0
+        self._expected_s = self._cost_s = self._squares = 0.0
 
     def learn(self, expected_s: float, cost_s: float) -> None:
         """A row expected to cost `expected_s` at an average instance cost `cost_s` here."""
@@ -288,10 +285,8 @@ class _Target:
     __slots__ = ("pace", "queue", "sent", "used")
 
     def __init__(self) -> None:
-        self.queue = ExpectedQueue()
-        self.pace = Pace()
-        self.sent = 0
-        self.used = -1
+        self.queue, self.pace = ExpectedQueue(), Pace()
+        self.sent, self.used = 0, -1
 
 
 class ReadyTimeScheduler:
@@ -312,10 +307,8 @@ class ReadyTimeScheduler:
         self._scheduler = whole_number("scheduler", scheduler, 0)
         self._heavy = HeavyHitters(HEAVY_PLACES)
         self._sketch = CostSketch(SKETCH_ROWS, SKETCH_COLUMNS, seed)
-        self._submitted = 0
-        self._learned = 0
-        self._way_s = 0.0
-        self._strange_s = 0.0
+        self._submitted = self._learned = 0
+        self._way_s = self._strange_s = 0.0
 
     @property
     def memory_bytes(self) -> int:

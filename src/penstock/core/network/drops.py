@@ -211,19 +211,7 @@ class Shedding:
                 self._refresh_place(index)
 
     def ratio(self, group: Sequence[int]) -> float:
-        """Utility lost per unit of saved work if these places shed a little more; infinite if no work is saved.
-
-        >>> from penstock.core.network.model import Box, Input, Output
-        >>> from penstock.core.network.qos import LossTolerance
-        >>> line = LossTolerance([(100, 1.0), (0, 0.0)])
-        >>> network = Network(
-        ...     [Input("I", 10)],
-        ...     [Box("shared", "filter", ("I",), 2, 0.5), Box("left", "map", ("shared",), 4)],
-        ...     [Output("A", "left", line), Output("B", "shared", line)],
-        ... )
-        >>> Shedding(Skeleton(network)).ratio([0])  # half a row less at each of two outputs of 5 rows, 4 work saved
-        0.05
-        """
+        """Utility lost per unit of saved work if these places shed a little more; infinite if no work is saved."""
         loss = gain = 0.0
         for index in group:
             rows = self.rows[index] if len(group) > 1 else 1.0

@@ -234,22 +234,19 @@ def _step(tree: exp.Expr) -> tuple[exp.Expr, Fraction, Fraction] | None:
 
 def _arithmetic(both: exp.Binary) -> tuple[exp.Expr, Fraction, Fraction] | None:
     left, right = constant(both.left), constant(both.right)
-    found = None
-    match both, left, right:
-        case exp.Add(), None, Fraction() as by:
-            found = both.left, _ONE, by
-        case exp.Add(), Fraction() as by, None:
-            found = both.right, _ONE, by
-        case exp.Sub(), None, Fraction() as by:
-            found = both.left, _ONE, -by
-        case exp.Sub(), Fraction() as by, None:
-            found = both.right, -_ONE, by
-        case exp.Mul(), None, Fraction() as by if by:
-            found = both.left, by, _ZERO
-        case exp.Mul(), Fraction() as by, None if by:
-            found = both.right, by, _ZERO
-        case exp.Div(), None, Fraction() as by if by:
-            found = both.left, 1 / by, _ZERO
+    by = left if right is None else right
+    if by is None or (left is not None and right is not None):
+        return None
+    tree, found = both.right if right is None else both.left, None
+    match both:
+        case exp.Add():
+            found = tree, _ONE, by
+        case exp.Sub():
+            found = (tree, -_ONE, by) if right is None else (tree, _ONE, -by)
+        case exp.Mul() if by:
+            found = tree, by, _ZERO
+        case exp.Div() if by and right is not None:
+            found = tree, 1 / by, _ZERO
     return found
 
 

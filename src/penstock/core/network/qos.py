@@ -15,7 +15,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple, Self
+from typing import Self
 
 from penstock.core.network.intervals import Interval, IntervalSet
 from penstock.errors import PenstockError
@@ -193,24 +193,14 @@ class ValueQos:
             left -= chunk.share
         return ~IntervalSet.of(*(_beyond(part, self.ends) for part in dropped.parts))
 
-    def graded(self) -> "list[Graded]":
-        """All numbers by utility; values beyond the graph count with the interval at that end.
+    def graded(self) -> list[tuple[IntervalSet, float, float]]:
+        """Sets of numbers, each with its utility and share; those beyond the graph count with the interval at that end.
 
         >>> graph = ValueQos("value", [ValueInterval(0, 50, 0.2), ValueInterval(50, 100, 1.0)], histogram=[0.4, 0.6])
         >>> print(*graph.graded()[0])
         (-inf, 50] 0.2 0.4
         """
-        return [
-            Graded(IntervalSet.of(_beyond(chunk.values, self.ends)), chunk.utility, chunk.share) for chunk in self.order
-        ]
-
-
-class Graded(NamedTuple):
-    """Numbers of one utility, and how often they come."""
-
-    values: IntervalSet
-    utility: float
-    share: float
+        return [(IntervalSet.of(_beyond(one.values, self.ends)), one.utility, one.share) for one in self.order]
 
 
 @dataclass(frozen=True, slots=True)

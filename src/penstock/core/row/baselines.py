@@ -5,6 +5,7 @@ stream, or the row's true cost. Base Line knows the overload and drops that shar
 """
 
 from collections.abc import Callable
+from functools import partial
 
 from penstock.core.hashing import unit_interval, xxhash64
 from penstock.core.row.las import PredictiveShedder
@@ -92,31 +93,20 @@ class GivenCostShedder(PredictiveShedder):
         return self._judged(row, cost_s, cost_s)
 
 
-class _MeanCost:
-    """Every row costs the same (a class, not a lambda, so that the shedder pickles)."""
-
-    def __init__(self, mean_cost_s: float) -> None:
-        self._mean_cost_s = mean_cost_s
-
-    def __call__(self, row: Arrived) -> float:  # noqa: ARG002 - the signature of a cost
-        return self._mean_cost_s
+def _mean_cost(mean_cost_s: float, row: Arrived) -> float:  # noqa: ARG001 - the signature of a cost
+    return mean_cost_s
 
 
-class _TrueCost:
-    """The row's own cost, raised by a factor."""
-
-    def __init__(self, factor: float) -> None:
-        self._factor = factor
-
-    def __call__(self, row: Arrived) -> float:
-        if row.cost_s is None:
-            raise PenstockError("Full Knowledge needs the true cost of every row: give Arrived.cost_s")
-        return row.cost_s * self._factor
+def _true_cost(factor: float, row: Arrived) -> float:
+    if row.cost_s is None:
+        raise PenstockError("Full Knowledge needs the true cost of every row: give Arrived.cost_s")
+    return row.cost_s * factor
 
 
 def straw_man(check: Check, mean_cost_s: float, *, calm_rows: int = 0) -> GivenCostShedder:
     """Straw-Man: every row is assumed to cost the mean of the stream."""
-    return GivenCostShedder(check, _MeanCost(duration_s("mean_cost_s", mean_cost_s)), calm_rows=calm_rows)
+    cost_of = partial(_mean_cost, duration_s("mean_cost_s", mean_cost_s))  # unlike a lambda, it pickles
+    return GivenCostShedder(check, cost_of, calm_rows=calm_rows)
 
 
 def full_knowledge(check: Check, *, epsilon: float = 0.0, calm_rows: int = 0) -> GivenCostShedder:
@@ -124,4 +114,4 @@ def full_knowledge(check: Check, *, epsilon: float = 0.0, calm_rows: int = 0) ->
 
     With epsilon = 0 and a running average this is the shedder of Theorem 4.1: its average never exceeds the target.
     """
-    return GivenCostShedder(check, _TrueCost(1.0 + number("epsilon", epsilon, 0.0)), calm_rows=calm_rows)
+    return GivenCostShedder(check, partial(_true_cost, 1.0 + number("epsilon", epsilon, 0.0)), calm_rows=calm_rows)

@@ -41,9 +41,7 @@ class HeavyHitters:
         whole_number("places", places, 1)
         self._place_of: dict[Key, int] = {}
         self._key_at: list[Key | None] = [None] * places
-        self._count = np.zeros(places)
-        self._seen = np.zeros(places)
-        self._cost = np.zeros(places)
+        self._count, self._seen, self._cost = np.zeros((3, places))
 
     @property
     def memory_bytes(self) -> int:
@@ -65,8 +63,7 @@ class HeavyHitters:
                 del self._place_of[evicted]
             self._place_of[key] = place
             self._key_at[place] = key
-            self._seen[place] = 0.0
-            self._cost[place] = 0.0
+            self._seen[place] = self._cost[place] = 0.0
         self._count[place] += 1.0
         self._seen[place] += 1.0
         self._cost[place] += cost
@@ -137,8 +134,7 @@ class CostModel:
         for cost in costs:
             if not 0.0 <= cost < math.inf:
                 raise PenstockError.setting("cost", cost, "a finite number from 0 up")
-        expected = 0.0
-        actual = 0.0
+        expected = actual = 0.0
         for key, cost in zip(keys, costs, strict=True):
             expected += self.estimate(key)
             actual += cost

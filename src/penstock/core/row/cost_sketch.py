@@ -37,19 +37,23 @@ class CostSketch:
     CostSketch(rows=4, columns=54, seed=0, count=3.0, total_cost=131.0)
     >>> sketch.estimate("dear"), round(sketch.estimate("unseen"), 2)
     (65.0, 43.67)
+
+    Attributes:
+        family: The hash functions.
+        count: The number of rows in the sketch, without forgotten ones.
+        total_cost: The cost of all these rows together.
     """
 
-    __slots__ = ("_count", "_family", "_frequency", "_rows", "_total_cost", "_work")
+    __slots__ = ("_frequency", "_rows", "_work", "count", "family", "total_cost")
 
     def __init__(self, rows: int, columns: int, seed: int = 0) -> None:
-        self._family = HashFamily(rows, columns, seed)
+        self.family = HashFamily(rows, columns, seed)
         if self.rows * self.columns > _MOST_CELLS:
             raise PenstockError(f"{rows} rows x {columns} columns are not usable: give at most 2**26 cells")
         self._frequency = np.zeros((self.rows, self.columns))
         self._work = np.zeros((self.rows, self.columns))
         self._rows = np.arange(self.rows)
-        self._count = 0.0
-        self._total_cost = 0.0
+        self.count = self.total_cost = 0.0
 
     @classmethod
     def sized(cls, epsilon: float, delta: float, seed: int = 0) -> "CostSketch":
@@ -71,24 +75,19 @@ class CostSketch:
         return cls(max(1, math.ceil(-math.log2(delta))), columns, seed)
 
     @property
-    def family(self) -> HashFamily:
-        """The hash functions."""
-        return self._family
-
-    @property
     def rows(self) -> int:
         """The number of hash functions, r."""
-        return self._family.rows
+        return self.family.rows
 
     @property
     def columns(self) -> int:
         """The number of cells of each hash function, c."""
-        return self._family.columns
+        return self.family.columns
 
     @property
     def seed(self) -> int:
         """The seed of the hash functions."""
-        return self._family.seed
+        return self.family.seed
 
     @property
     def frequency(self) -> NDArray[np.float64]:
@@ -101,19 +100,9 @@ class CostSketch:
         return _read_only(self._work)
 
     @property
-    def count(self) -> float:
-        """The number of rows in the sketch, without forgotten ones."""
-        return self._count
-
-    @property
-    def total_cost(self) -> float:
-        """The cost of all these rows together."""
-        return self._total_cost
-
-    @property
     def mean(self) -> float:
         """The mean cost of a row; 0 of an empty sketch."""
-        return self._total_cost / self._count if self._count else 0.0
+        return self.total_cost / self.count if self.count else 0.0
 
     @property
     def nbytes(self) -> int:
@@ -124,15 +113,15 @@ class CostSketch:
         """Count one row of `key` that cost `cost`; the key is anything that `xxhash64` takes."""
         if not 0 <= cost < math.inf:
             raise PenstockError.setting("cost", cost, "a finite number from 0 up")
-        cells = self._rows, self._family.columns_of(key)
-        self._total_cost = _usable_total(self._total_cost + float(cost))
-        self._count += 1.0
+        cells = self._rows, self.family.columns_of(key)
+        self.total_cost = _usable_total(self.total_cost + float(cost))
+        self.count += 1.0
         self._frequency[cells] += 1.0
         self._work[cells] += cost
 
     def estimate(self, key: object) -> float:
         """Estimate the cost of a row of `key`: between the least and the greatest cost seen, never NaN."""
-        columns = self._family.columns_of(key)
+        columns = self.family.columns_of(key)
         row = int(np.argmin(self._frequency[self._rows, columns]))
         frequency = self._frequency[row, columns[row]]
         return float(self._work[row, columns[row]] / frequency) if frequency else self.mean
@@ -166,13 +155,13 @@ class CostSketch:
         """Clear everything except the hash functions."""
         self._frequency[:] = 0.0
         self._work[:] = 0.0
-        self._count = self._total_cost = 0.0
+        self.count = self.total_cost = 0.0
 
     def scale_costs(self, factor: float) -> None:
         """Multiply every cost seen by `factor`, as when the machine itself became slower or faster."""
         if not 0 <= factor < math.inf:
             raise PenstockError.setting("factor", factor, "a finite number from 0 up")
-        self._total_cost = _usable_total(self._total_cost * factor)
+        self.total_cost = _usable_total(self.total_cost * factor)
         self._work *= factor
 
     def decay(self, factor: float) -> None:
@@ -184,9 +173,9 @@ class CostSketch:
             raise PenstockError.setting("factor", factor, "a number from 0 to 1")
         self._frequency *= factor
         self._work *= factor
-        self._count *= factor
-        self._total_cost *= factor
-        if self._count < FORGOTTEN:
+        self.count *= factor
+        self.total_cost *= factor
+        if self.count < FORGOTTEN:
             self.reset()
         faded = self._frequency < FORGOTTEN
         self._frequency[faded] = 0.0
@@ -201,8 +190,8 @@ class CostSketch:
         if not isinstance(other, CostSketch):
             return NotImplemented
         return (
-            self._family == other.family
-            and (self._count, self._total_cost) == (other.count, other.total_cost)
+            self.family == other.family
+            and (self.count, self.total_cost) == (other.count, other.total_cost)
             and np.array_equal(self._frequency, other.frequency)
             and np.array_equal(self._work, other.work)
         )
@@ -212,7 +201,7 @@ class CostSketch:
     def __repr__(self) -> str:
         """Show the shape and the totals."""
         shape = f"rows={self.rows}, columns={self.columns}, seed={self.seed}"
-        return f"CostSketch({shape}, count={self._count!r}, total_cost={self._total_cost!r})"
+        return f"CostSketch({shape}, count={self.count!r}, total_cost={self.total_cost!r})"
 
 
 def _usable_total(total: float) -> float:

@@ -195,10 +195,8 @@ class LoadAwareShedder:
         self._costs = CostModel(seed, heavy_places=heavy_places)
         self._carry = CarriedWeight()
         self._seed = seed
-        self._work_s = 0.0
-        self._queued_s = 0.0
-        self._clock_error_s = 0.0
-        self._queued_error_s = 0.0
+        self._work_s = self._queued_s = 0.0
+        self._clock_error_s = self._queued_error_s = 0.0
         self._requests = Requests(target_s)
         self._blind_requests: int | None = None  # sent before the first reply
 

@@ -78,7 +78,7 @@ class Judge:
         return found
 
     def _grades(self, view: Peeled, graph: ValueQos) -> list[tuple[IntervalSet, float]]:
-        return [(view.back(grade.values), grade.share) for grade in graph.graded()]
+        return [(view.back(values), share) for values, _, share in graph.graded()]
 
     def _filters(self, path: Path) -> list[tuple[str, IntervalSet]]:
         """Filters on the path with conditions on the subject."""

@@ -283,7 +283,7 @@ class _Unfolding:
         grades = output.value.graded() if output.value is not None else []
         view = None if label is None else self.judging.tracer.value(output.name, label.group.columns)
         if label is None or view is None:
-            return sum(grade.utility * grade.share for grade in grades)
+            return sum(utility * share for _, utility, share in grades)
         start = label.group.start
-        values = self.judged[start].cells[label.cell].values
-        return sum(grade.utility * self.hulls[start].fraction(values, view.back(grade.values)) for grade in grades)
+        cell = self.judged[start].cells[label.cell].values
+        return sum(utility * self.hulls[start].fraction(cell, view.back(values)) for values, utility, _ in grades)
