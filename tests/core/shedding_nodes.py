@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.core.fairness.balance_sic import Floats, Ints
 from penstock.core.fairness.jain import Fairness, fairness
+from penstock.core.fairness.max_min import Floats, Ints
 from penstock.core.fairness.shedder import Buffer, Known, Shedder
 
 INTERVAL_S, STW_S = 0.25, 10.0

@@ -50,11 +50,7 @@ def _interval_s(text: str) -> float | None:
 
 
 def one_of(setting: str, given: Any, choices: Iterable[str]) -> Any:  # noqa: ANN401 - a literal of the caller's
-    """The value, if it is one of the choices.
-
-    >>> one_of("mode", "off", ("enforce", "off"))
-    'off'
-    """
+    """The value, if it is one of the choices."""
     known = tuple(choices)
     if given not in known:
         raise PenstockError.setting(setting, given, f"one of {', '.join(known)}")
@@ -62,11 +58,7 @@ def one_of(setting: str, given: Any, choices: Iterable[str]) -> Any:  # noqa: AN
 
 
 def whole_number(setting: str, given: object, least: int, most: float = math.inf) -> int:
-    """A whole number from `least` to `most`.
-
-    >>> whole_number("rows", 3, 1)
-    3
-    """
+    """A whole number from `least` to `most`."""
     if isinstance(given, bool) or not isinstance(given, Integral) or not least <= int(given) <= most:
         bounds = f"from {least} up" if most == math.inf else f"from {least} to {most}"
         raise PenstockError.setting(setting, given, f"a whole number {bounds}")
@@ -74,11 +66,7 @@ def whole_number(setting: str, given: object, least: int, most: float = math.inf
 
 
 def int64(setting: str, given: object) -> int:
-    """A whole number that fits 64 bits, such as a seed.
-
-    >>> int64("seed", -7)
-    -7
-    """
+    """A whole number that fits 64 bits, such as a seed."""
     number_given = whole_number(setting, given, -(2**63))
     if number_given >= 2**63:
         raise PenstockError.setting(setting, given, "a whole number below 2**63")
@@ -86,11 +74,7 @@ def int64(setting: str, given: object) -> int:
 
 
 def number(setting: str, given: object, least: float, most: float = math.inf) -> float:
-    """A finite number from `least` to `most`.
-
-    >>> number("share", 0.5, 0.0, 1.0)
-    0.5
-    """
+    """A finite number from `least` to `most`."""
     value = _real(given)
     if not (least <= value <= most and value < math.inf):
         bounds = f"a number from {least:g} up" if most == math.inf else f"a number from {least:g} to {most:g}"

@@ -109,7 +109,7 @@ def summed(
     aa, ab, bb = g * a * a, g * a * b, g * b * b
     if coins is not None:
         _, cluster = np.unique(coins, return_inverse=True)
-        u, v, root = (_by(cluster, np.sqrt(g) * one) for one in (a, b, np.ones(len(g))))
+        u, v, root = (np.asarray(np.bincount(cluster, np.sqrt(g) * one), np.float64) for one in (a, b, np.ones(len(g))))
         aa, ab, bb, g = u * u, u * v, v * v, root * root
     return Sums(
         rows=present.sum(-1),
@@ -127,7 +127,3 @@ def summed(
         most=np.where(present, a, -np.inf).max(-1, initial=-np.inf),
         wrong=(present & ~sound).sum(-1),
     )
-
-
-def _by(cluster: NDArray[np.int64], values: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.asarray(np.bincount(cluster, values), np.float64)

@@ -39,9 +39,8 @@ class ShedAlarms:
                 f"{'would have been' if would_shed else 'were'} shed, as backlog='thin' says; 'keep' keeps them"
             )
         rows_in, kept = (sum(column) for column in zip(*self._recent, strict=True))
-        enough = len(self._recent) >= LEAST_BATCHES or (
-            rows_in >= MANY_ROWS and not old
-        )  # the alarm above covers old ones
+        # The alarm above covers old ones.
+        enough = len(self._recent) >= LEAST_BATCHES or (rows_in >= MANY_ROWS and not old)
         if enough and rows_in >= LEAST_ROWS and kept < LITTLE * rows_in:
             found.append(
                 f"almost no rows are kept: {kept} of the last {rows_in} rows; raise the target or add cores to keep "

@@ -11,21 +11,19 @@ buffer is lost, and adds the SIC of kept tuples (section 6):
 $$q_{SIC} \leftarrow q^{told}_{SIC} - \sum_{t \in buffer} t_{SIC}$$
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, Literal, TypeAlias, TypeVar
+from typing import Generic, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.compiled import compiled
+from penstock.core.fairness.max_min import Floats, Ints, Query
 from penstock.core.seeded_random import drawn
 from penstock.core.settings import int64, number
 from penstock.errors import PenstockError
 
-Query = TypeVar("Query", bound=Hashable)
-Floats: TypeAlias = NDArray[np.float64]
-Ints: TypeAlias = NDArray[np.int64]
 Words: TypeAlias = NDArray[np.uint64]
 #: Which tuples of a query go first: the most valuable, or of each batch in proportion to its size (as Figure 3 does).
 Pick = Literal["valuable", "proportional"]

@@ -1,8 +1,4 @@
-"""The rule for sharing work if rows of a source are equal: by source information content.
-
-Either all sources of a query have the same keep share, or those with the most SIC for their work come first, as in the
-paper (THEMIS, section 5). `core.fairness.max_min` solves it exactly, by work instead of tuples.
-"""
+"""The rule for sharing work if rows of a source are equal: by source information content (`core.fairness.planner`)."""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from penstock.core.fairness.balance_sic import Floats, Ints
+from penstock.core.fairness.max_min import Floats, Ints
 
 #: The tolerance of floating-point sums.
 _ROUNDING = 1e-9

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import linprog
 from scipy.sparse import coo_array, csr_array, diags_array, hstack, vstack
 
-from penstock.core.fairness.balance_sic import Floats, Ints
+from penstock.core.fairness.max_min import Floats, Ints
 from penstock.core.network.exact import PRECISE
 from penstock.errors import PenstockError
 

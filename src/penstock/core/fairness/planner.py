@@ -18,6 +18,7 @@ the paper. The second gives the most SIC, but sheds the busy side of a join.
 
 import copy
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from penstock.core.control.forecast import Knowledge
@@ -29,7 +30,7 @@ from penstock.core.fairness.by_source import BySource, Policy
 from penstock.core.fairness.members import Member, SharedKnowledge, Sharing, Terms, row_costs_s, told
 from penstock.core.fairness.sic import STW_S, source_sic
 from penstock.core.fairness.work_budget import WorkBudget
-from penstock.messages.plan import Effect, Plan, RowSic
+from penstock.messages.plan import Effect, Fits, Plan, RowSic
 from penstock.messages.report import Report
 
 #: Rates that differ by less than this share from those behind the SIC of rows make no new plan.
@@ -105,17 +106,16 @@ class FairPlanner:
         fits = own.fits(choice.share)
         if own.in_force.stays(fits, moved=choice.moved or _carries_else(own.plan, sic)):
             return None
-        own.in_force.plan = Plan(
-            report.sequence + 1,
-            self.rule.name,
-            now_s,
-            self.salt,
-            gates=() if choice.table is None else (choice.table,),
-            sic=(sic,),
-            expected=Effect(choice.share),
-            fits=fits,
+        gates = () if choice.table is None else (choice.table,)
+        own.in_force.plan = replace(
+            self._plan(report.sequence + 1, now_s, fits, (sic,)), gates=gates, expected=Effect(choice.share)
         )
         return own.plan
+
+    def _plan(self, version: int, now_s: float, fits: Fits | None, sic: tuple[RowSic, ...], note: str = "") -> Plan:
+        """One that keeps everything."""
+        effect = Effect(1.0)
+        return Plan(version, self.rule.name, now_s, self.salt, sic=sic, expected=effect, note=note, fits=fits)
 
     def save(self, name: str) -> dict[str, Any]:
         """The learned state of a query, and of all together."""
@@ -152,10 +152,7 @@ class FairPlanner:
         own.in_force.plan = None
         if fits is None:
             return None
-        known_s = min(own.batches.history.until_s, now_s)
-        return Plan(
-            0, self.rule.name, known_s, self.salt, sic=sic, expected=Effect(keep_share=1.0), note=RECALLED, fits=fits
-        )
+        return self._plan(0, min(own.batches.history.until_s, now_s), fits, sic, RECALLED)
 
     def release(self, name: str, version: int, now_s: float, note: str) -> Plan | None:
         """A plan that keeps everything, for an idle query, which is inactive until its next report."""
@@ -163,16 +160,7 @@ class FairPlanner:
         own.known.forget()
         if own.plan is None or not own.plan.gates:
             return None
-        own.in_force.plan = Plan(
-            version,
-            self.rule.name,
-            now_s,
-            self.salt,
-            sic=own.plan.sic,
-            expected=Effect(1.0),
-            note=note,
-            fits=own.fits(1.0),
-        )
+        own.in_force.plan = self._plan(version, now_s, own.fits(1.0), own.plan.sic, note)
         return own.plan
 
     def _present(self, name: str, report: Report) -> dict[str, Member]:

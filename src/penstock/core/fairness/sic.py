@@ -52,7 +52,7 @@ class SourceTimeWindow:
 
     def add(self, now_s: float, amount: float) -> None:
         """Count an amount; one that is older than the newest slide counts in its own slide if that is still in."""
-        slide = self._slide(now_s)
+        slide = math.ceil(now_s / self.slide_s - _ON_THE_EDGE)
         at = len(self._slides)
         while at and self._slides[at - 1][0] > slide:
             at -= 1
@@ -73,6 +73,3 @@ class SourceTimeWindow:
             return 0.0
         slide, amount = self._slides[0]
         return self._sum - amount * max(oldest - (slide - 1), 0.0)
-
-    def _slide(self, now_s: float) -> int:
-        return math.ceil(now_s / self.slide_s - _ON_THE_EDGE)

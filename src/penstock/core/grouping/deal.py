@@ -49,9 +49,8 @@ def deal(
         start: The preferred partition among equals. If each of several tasks has another one, their remainders do not
             all go to one partition.
     """
-    dealt = np.empty(len(strata), np.int32)
+    dealt = np.zeros(len(strata), np.int32)
     if partitions == 1 or not len(strata):
-        dealt[:] = 0
         return dealt
     costs = np.atleast_2d(costs)
     buckets = strata & (costs.shape[1] - 1)

@@ -65,9 +65,7 @@ class PartitionCosts:
     def __init__(self, partitions: int) -> None:
         self.partitions = partitions
         self._shape = BucketCosts()
-        self._batches = np.zeros(partitions)
-        self._logs = np.zeros(partitions)
-        self._last = np.zeros(partitions)
+        self._batches, self._logs, self._last = np.zeros((3, partitions))
         self._squares, self._scattered = DEVIATION**2, 1.0  # of ratios off their average, and batches they come from
         cells = (partitions, BUCKETS) if partitions <= MOST_OWN else (0, BUCKETS)
         self._own_rows, self._own_work_s = np.zeros(cells), np.zeros(cells)

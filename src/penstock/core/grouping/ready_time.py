@@ -101,14 +101,10 @@ class AcknowledgingInstance:
             raise TypeError(f"not a ticket: {row.request!r}")
         mine = self._unreported.setdefault(row.request.scheduler, [])
         mine.append(RowDone(row.request.number, row.finish_s - row.assigned_s, row.cost_s))
-        if row.waiting == 0:
-            due = sorted(self._unreported)
-        elif len(mine) >= self._report_rows:
-            due = [row.request.scheduler]
-        else:
-            due = []
+        if row.waiting and len(mine) < self._report_rows:
+            return []
         sends = []
-        for scheduler in due:
+        for scheduler in [row.request.scheduler] if row.waiting else sorted(self._unreported):
             if rows := self._unreported[scheduler]:
                 sends.append(Send(Report(tuple(rows)), scheduler))
                 self._unreported[scheduler] = []

@@ -176,12 +176,12 @@ class Skeleton:
     def under(self, keep: Mapping[str, float]) -> tuple[float, dict[str, float]]:
         """Work a second, and percent delivered to each output, if places pass these shares of rows."""
         rows, coming = self._flow([keep.get(place.name, 1.0) for place in self.places])
-        percents = {}
-        for one in self.network.outputs:
-            end = self.number[one.name]
-            full = self.full[1][end]
-            percents[one.name] = 100.0 * coming[end] / full if full > 0.0 else 100.0
-        return self._work_on(rows), percents
+        return self._work_on(rows), self.delivered(coming)
+
+    def delivered(self, coming: Sequence[float]) -> dict[str, float]:
+        """Percent delivered to each output if these rows come to the ends."""
+        full, ends = self.full[1], {one.name: self.number[one.name] for one in self.network.outputs}
+        return {name: 100.0 * coming[end] / full[end] if full[end] > 0.0 else 100.0 for name, end in ends.items()}
 
     def _work_on(self, rows: list[float]) -> float:
         return sum(work * one for work, one in zip(self.work, rows, strict=True))

@@ -194,18 +194,14 @@ class _Program:
 
     def towards(self, objective: Objective, budget: float) -> _Solution:
         """The best within the budget, by the sum of utilities or something fairer."""
-        if objective == "balanced":
-            return self._balanced(budget)
-        return self.solve(budget, self.worst(budget) if objective == "max_min" else 0.0)
-
-    def _balanced(self, budget: float) -> _Solution:
-        """The largest sum of logarithms; the first chord is as steep as the logarithm at its end."""
+        if objective != "balanced":
+            return self.solve(budget, self.worst(budget) if objective == "max_min" else 0.0)
+        # The largest sum of logarithms; the first chord is as steep as the logarithm at its end.
         goal = np.zeros(len(self._goal))
         slopes = np.diff(np.log(np.maximum(_BENDS, _BENDS[1] / math.e))) / np.diff(_BENDS)
         for first in self._chords:
             goal[first : first + len(slopes)] = -slopes
-        found, price = self._solve(goal, budget, 0.0)
-        return _Solution(budget, self._passing(found), self._least - float(self._goal @ found), price)
+        return self.solve(budget, goal=goal)
 
     def worst(self, budget: float) -> float:
         """The utility that every output can reach at once."""
@@ -213,9 +209,9 @@ class _Program:
         goal[self._worst] = -1.0
         return float(self._solve(goal, budget, 0.0)[0][self._worst])
 
-    def solve(self, budget: float, worst: float = 0.0) -> _Solution:
-        """The largest sum in which no output is worse off than that."""
-        found, price = self._solve(self._goal, budget, worst * (1.0 - 1e-9))
+    def solve(self, budget: float, worst: float = 0.0, goal: Floats | None = None) -> _Solution:
+        """The largest sum in which no output is worse off than that, or the best by another goal."""
+        found, price = self._solve(self._goal if goal is None else goal, budget, worst * (1.0 - 1e-9))
         return _Solution(budget, self._passing(found), self._least - float(self._goal @ found), price)
 
     def _most(self, budget: float) -> Floats:
@@ -283,10 +279,6 @@ def _read(bones: Skeleton, rows: Floats) -> Optimum:
         share = min(float(rows[index]) / before, 1.0) if before > 0.0 else 1.0
         if share < 1.0 - 1e-9:
             keep[place.name] = share
-    delivered = {}
-    for output in bones.network.outputs:
-        end = bones.number[output.name]
-        full = bones.full[1][end]
-        delivered[output.name] = round(min(100.0 * coming[end] / full, 100.0), 9) if full > 0.0 else 100.0
+    delivered = {name: round(min(percent, 100.0), 9) for name, percent in bones.delivered(coming).items()}
     utilities = {one.name: one.loss_tolerance.utility(delivered[one.name]) for one in bones.network.outputs}
     return Optimum(keep, delivered, utilities)

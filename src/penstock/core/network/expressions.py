@@ -104,9 +104,7 @@ def substituted(sql: str, made_of: Mapping[str, str | None]) -> str | None:
         if name not in made_of:
             continue
         put = made_of[name]
-        if put is None or column.args.get("table") is not None:
-            return None
-        if not repeatable(put):
+        if put is None or column.args.get("table") is not None or not repeatable(put):
             return None
         part = parsed(put)
         part = exp.Paren(this=part) if isinstance(part, exp.Binary | exp.Neg | exp.Not | exp.Between) else part
@@ -139,9 +137,7 @@ def peeled(sql: str) -> Peeled | None:
     ABS(value) -1 10
     """
     tree, scale, shift = parsed(sql), Fraction(1), Fraction(0)
-    while True:
-        if (step := _step(tree)) is None:
-            break
+    while (step := _step(tree)) is not None:
         tree, more_scale, more_shift = step
         scale, shift = scale * more_scale, scale * more_shift + shift
     if not columns(sql):

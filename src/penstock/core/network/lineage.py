@@ -77,10 +77,8 @@ class Tracer:
         if box.op == "map" and not box.python:
             after = before | {column: known.of(sql) for column, sql in self._select[name].items()}
         else:
-            after = {column: before.get(column, column) for column in self._read}
-            for column in self._read:
-                if not self._passes(box, source, column):
-                    after[column] = None
+            passed = [column for column in self._read if self._passes(box, source, column)]
+            after = dict.fromkeys(self._read) | {column: before.get(column, column) for column in passed}
         return Columns(tuple(sorted((one, sql) for one, sql in after.items() if sql != one)))
 
     def paths(self, place: str) -> tuple[Path, ...]:
@@ -90,11 +88,7 @@ class Tracer:
         return self._known[place]
 
     def subject(self, place: str) -> str | None:
-        """The expression by which all outputs below a place judge rows; None if they differ.
-
-        Args:
-            place: An input or an arc.
-        """
+        """The expression by which all outputs below an input or an arc judge rows; None if they differ."""
         found = {one and one.core for one in (self.value(way.output, way.columns) for way in self.paths(place))}
         return found.pop() if len(found) == 1 else None
 

@@ -36,32 +36,10 @@ Map = TypeVar("Map", bound=RoadMap)
 
 
 class Keeper(Generic[Map]):
-    """Keeps a road map valid for the current network and rates.
-
-    >>> from penstock.core.network import roadmap
-    >>> from penstock.core.network.model import Box, Input, Output
-    >>> from penstock.core.network.qos import LossTolerance
-    >>> line = LossTolerance([(100, 1.0), (0, 0.0)])
-    >>> network = Network(
-    ...     [Input("A", 10), Input("B", 10)],
-    ...     [Box("a", "map", ("A",), 1), Box("b", "map", ("B",), 2)],
-    ...     [Output("X", "a", line), Output("Y", "b", line)],
-    ... )
-    >>> keeper = Keeper(roadmap.build, network)
-    >>> first = keeper.map(network, {"A": 10, "B": 10})
-    >>> keeper.map(network, {"A": 20, "B": 20}) is first  # twice the rows, in the same proportions
-    True
-    >>> keeper.map(network, {"A": 30, "B": 10}) is first
-    False
-    >>> keeper.built
-    2
-    """
+    """Keeps a road map valid for the current network and rates."""
 
     def __init__(self, build: Callable[[Network, Mapping[str, float]], Map], network: Network) -> None:
-        """Build the first map, of a network with the costs and selectivities known so far.
-
-        `build` makes a map of a network at given rates, such as `roadmap.build` or `semantic.build`.
-        """
+        """Build the first map; `build` makes that of a network at given rates, such as `roadmap.build`."""
         self._build = build
         #: How often a map has been built.
         self.built = 0

@@ -160,14 +160,7 @@ def check_step(network: Network, step: float, drop_cost: float) -> None:
 def descent(
     network: Network, rates: Mapping[str, float] | None, places: Sequence[Place], steps: Sequence[float]
 ) -> RoadMap:
-    """The greedy road map over these places only, each with its own step.
-
-    Args:
-        network: Inputs, boxes and outputs.
-        rates: Rows a second of each input; those of the network if not given.
-        places: Possible places of drops: inputs and arcs.
-        steps: Share of a place's rows that one entry drops more than the one before it, at most.
-    """
+    """The greedy road map over these inputs and arcs only, each with its own step (see `build`)."""
     bones = Skeleton(network, rates, places)
     number_of = {place.name: index for index, place in enumerate(bones.places)}
     told = [number_of[place.name] for place in places]

@@ -70,14 +70,7 @@ class NetworkStatistics(Learned):
         pace: float = 1.0,
         stages: Sequence[tuple[str, frozenset[str]]] = (),
     ) -> None:
-        """Begin with the network's own selectivities.
-
-        Args:
-            network: What runs.
-            trigger_s: How often batches start.
-            pace: A first guess, in seconds of work a second.
-            stages: The box that begins each further stage, and all boxes of it.
-        """
+        """Begin with the network's own selectivities; arguments are those of `NetworkPlanner`."""
         self._given, self._trigger_s = network, trigger_s
         self._recent, self._into, self._out, self._python = (), {}, {}, {}
         costs = dict.fromkeys([box.name for box in network.boxes], LEAST_COST_S)

@@ -50,8 +50,7 @@ class CostSketch:
         self.family = HashFamily(rows, columns, seed)
         if self.rows * self.columns > _MOST_CELLS:
             raise PenstockError(f"{rows} rows x {columns} columns are not usable: give at most 2**26 cells")
-        self._frequency = np.zeros((self.rows, self.columns))
-        self._work = np.zeros((self.rows, self.columns))
+        self._frequency, self._work = np.zeros((2, self.rows, self.columns))
         self._rows = np.arange(self.rows)
         self.count = self.total_cost = 0.0
 

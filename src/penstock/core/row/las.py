@@ -111,7 +111,9 @@ class LasOperator(StableSketch):
         """Answer a request at once; every window either send the sketch (2.C) or check again later (2.A, 2.B)."""
         sends: list[Send] = []
         if row.request is not None:
-            sends.append(Send(Delta(row.finish_s - _expected_free(row.request))))
+            if not isinstance(row.request, float):
+                raise TypeError(f"not a request of LAS: {row.request!r}")
+            sends.append(Send(Delta(row.finish_s - row.request)))
         sends += map(Send, self._one_more())
         self._sketch.update(row.key, row.cost_s)
         return sends
@@ -191,9 +193,3 @@ class LasShedder(PredictiveShedder):
             return verdict
         self.state = ShedderState.RUN
         return Forward(verdict.weight, self._free_s)
-
-
-def _expected_free(request: object) -> float:
-    if not isinstance(request, float):
-        raise TypeError(f"not a request of LAS: {request!r}")
-    return request

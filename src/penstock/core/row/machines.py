@@ -70,9 +70,8 @@ class Executed:
 
     def __post_init__(self) -> None:
         """Refuse what would poison every later verdict."""
-        _check_moment("arrived_s", self.arrived_s)
-        _check_moment("start_s", self.start_s)
-        _check_moment("finish_s", self.finish_s)
+        for name in ("arrived_s", "start_s", "finish_s"):
+            _check_moment(name, getattr(self, name))
         if not self.arrived_s <= self.start_s <= self.finish_s:
             given = (self.arrived_s, self.start_s, self.finish_s)
             raise PenstockError.setting("arrived_s, start_s, finish_s", given, "moments in this order, by one clock")

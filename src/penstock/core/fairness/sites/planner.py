@@ -96,10 +96,8 @@ class SitePlanner:
             policy: `balance`, or `random` for a shedder that knows of no query.
         """
         self.parts = _parts(inputs, queries)
-        self._queries, self._inputs = (
-            dict(queries),
-            _Inputs(inputs, queries, [one for one in self.parts if self.parts[one]]),
-        )
+        self._queries = dict(queries)
+        self._inputs = _Inputs(inputs, queries, [one for one in self.parts if self.parts[one]])
         self._window_s, self._policy = window_s, policy
         self.capacity: SiteCapacity = (
             LearnedCapacity(self._inputs.fragments, busy_share) if rows_per_s is None else GivenCapacity(rows_per_s)

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from penstock.core.network.by_value.cell_shares import Judge
 from penstock.core.network.by_value.cells import Cell, Hull, Judged, Predicate
 from penstock.core.network.by_value.judging_places import JudgingPlaces
-from penstock.core.network.by_value.unfold import Label, Spot, Unfolded, unfolded
+from penstock.core.network.by_value.unfold import Label, Spot, Unfolded, Unfolding
 from penstock.core.network.expressions import columns
 from penstock.core.network.intervals import IntervalSet, union
 from penstock.core.network.lineage import Tracer
@@ -53,12 +53,7 @@ def subjects(network: Network) -> dict[str, str]:
 
 
 def bounds(network: Network, place: str) -> tuple[IntervalSet, ...]:
-    """The sets of the subject's values to distinguish at a place, from low to high.
-
-    Args:
-        network: Inputs, boxes and outputs.
-        place: One that `subjects` names.
-    """
+    """The sets of the subject's values to distinguish at a place that `subjects` names, from low to high."""
     tracer = Tracer(network)
     subject = tracer.subject(place)
     if subject is None:
@@ -93,14 +88,9 @@ def build(
     step: float = 0.02,
     drop_cost: float = 0.0,
 ) -> "SemanticRoadMap":
-    """The road map of a network with drops by value.
+    """The road map of a network with drops by value; arguments are those of `network.roadmap.build`.
 
-    Args:
-        network: Inputs, boxes and outputs.
-        rates: Rows a second of each input; those of the network if not given.
-        judged: Cells of the rows at the places that `subjects` names; what is not given is estimated.
-        step: Share of a place's rows that one entry drops more than the one before it.
-        drop_cost: Work that a drop itself does on each row.
+    `judged` has cells of the rows at the places that `subjects` names; what is not given is estimated.
     """
     check_step(network, step, drop_cost)
     judging = JudgingPlaces.of(network)
@@ -112,7 +102,7 @@ def build(
         raise PenstockError.setting("judged", sorted(given), f"places where rows are judged by value: {accepted}")
     hulls = {place: judge.hull for place, judge in judges.items()}
     flows = dict(network.rates if rates is None else rates)
-    copy = unfolded(network, judging, cells, hulls, flows)
+    copy = Unfolding(network, judging, cells, hulls, flows).done()
     rows = dict[str, float]()
     for spot in copy.spots:
         rows[spot.place] = rows.get(spot.place, 0.0) + spot.rows

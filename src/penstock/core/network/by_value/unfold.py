@@ -74,19 +74,10 @@ class _Lane:
     ways: Ways = field(default_factory=dict)
 
 
-def unfolded(
-    network: Network,
-    judging: JudgingPlaces,
-    judged: Mapping[str, Judged],
-    hulls: Mapping[str, Hull],
-    rates: Mapping[str, float],
-) -> Unfolded:
-    """The copy of a network, with the cells of the rows where judging begins."""
-    return _Unfolding(network, judging, judged, hulls, rates).done()
-
-
 @dataclass
-class _Unfolding:
+class Unfolding:
+    """Makes the copy of a network, with the cells of the rows where judging begins."""
+
     network: Network
     judging: JudgingPlaces
     judged: Mapping[str, Judged]
@@ -99,6 +90,7 @@ class _Unfolding:
     names: dict[Group, str] = field(default_factory=dict)
 
     def done(self) -> Unfolded:
+        """The copy."""
         boxes = {box.name: box for box in self.network.boxes}
         ends = {one.name: one for one in self.network.outputs}
         copies = {}
