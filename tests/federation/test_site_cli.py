@@ -21,12 +21,11 @@ from penstock.federation.account import (
     AccountLog,
     BatchAccount,
     site_report,
-    watch_of,
 )
 from penstock.federation.parcel import Parcel
 from penstock.messages.plan import QueryShare
 from penstock.messages.report import BoxStatistics, PlaceRows
-from penstock.store.report_log import ReportLog
+from penstock.spark.site.ledger import Ledger
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -140,10 +139,10 @@ def test_the_page_beside_shows_the_site_while_it_runs(tmp_path: Path, monkeypatc
         def start(self) -> None:
             report = replace(site_report(0, 1.7e9, 2.0, {"part.cpu": PlaceRows(1000, 600)}), sic={"avg": 0.6})
             one = BatchAccount("west", 1, report, report, (QueryShare("avg", 0.6, 0.6),))
-            AccountLog(self.folder / ACCOUNT / "1").add(0, one)
-            reports = ReportLog(self.folder, "1")
-            reports.write(watch_of(self.file, "1", 1.7e9))
-            reports.write(one.shown)
+            ledger = Ledger(self.file, self.folder, 1)
+            ledger.begin()
+            ledger.log.add(0, one)
+            ledger.close(one, ())
             (address,) = re.findall(r"Dashboard: (\S+)", console.file.getvalue())
             shown.extend(httpx.get(f"{address}api/state").json()["logs"])
             asked = httpx.get(f"{address}api/why", params={"id": shown[0]["id"]})

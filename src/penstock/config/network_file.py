@@ -64,6 +64,12 @@ def _range(value: object) -> object:
 
 _Expression = Annotated[Sql, Accepts("an expression in Spark SQL, such as 'value * 2 + 1'")]
 _Points = list[Annotated[list[float], Field(min_length=2, max_length=2)]]
+_Losses = Annotated[
+    _Points, Accepts("points [percent delivered, utility] from 100 percent down to 0, such as [[100, 1.0], [0, 0.0]]")
+]
+_Delays = Annotated[
+    _Points, Accepts("points [seconds of delay, utility] from 0 s on, such as [[0, 1.0], [2, 1.0], [10, 0.0]]")
+]
 _Cost = Annotated[Number, Accepts("work on a row, a number from 0 up")]
 _Selectivity = Annotated[
     Number | dict[str, Number], Accepts("rows out for each row in, a number from 0 up, or such a number by source")
@@ -198,21 +204,10 @@ class OutputKeys(Keys):
     """An output."""
 
     sources: _One = Field(alias="from")
-    loss_tolerance: (
-        Annotated[
-            _Points,
-            Accepts("points [percent delivered, utility] from 100 percent down to 0, such as [[100, 1.0], [0, 0.0]]"),
-        ]
-        | None
-    ) = None
+    loss_tolerance: _Losses | None = None
     envelope: Annotated[bool, Accepts("true or false")] = False
     value: ValueKeys | None = None
-    latency: (
-        Annotated[
-            _Points, Accepts("points [seconds of delay, utility] from 0 s on, such as [[0, 1.0], [2, 1.0], [10, 0.0]]")
-        ]
-        | None
-    ) = None
+    latency: _Delays | None = None
     to: SinkKeys = SinkKeys(format="console")
 
 

@@ -293,11 +293,8 @@ def _check_order(document: Document, site: str, fragments: Mapping[str, Fragment
     try:
         TopologicalSorter(feeds).prepare()
     except CycleError as error:
-        circle = error.args[1]
-        told = " to ".join(circle)
-        raise PenstockError(
-            f"{document.at(('fragments', circle[0]))} feeds itself, from {told}: remove one of these links"
-        ) from None
+        at, told = document.at(("fragments", error.args[1][0])), " to ".join(error.args[1])
+        raise PenstockError(f"{at} feeds itself, from {told}: remove one of these links") from None
 
 
 def _fragment(document: Document, name: str, given: FragmentKeys, site: SiteKeys, beside: Path) -> Fragment:

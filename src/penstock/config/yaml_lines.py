@@ -146,10 +146,8 @@ def parse(file: str, text: str, needs: str = "values") -> Document:
             raise PenstockError(f"{file} is empty: give {needs}")
         return Document(file, _Builder(file).value(root, ()), root)
     except yaml.reader.ReaderError as error:
-        line, what = (
-            text.count("\n", 0, error.position) + 1,
-            f"the character {chr(error.character)!r} has no place there",
-        )
+        line = text.count("\n", 0, error.position) + 1
+        what = f"the character {chr(error.character)!r} has no place there"
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line, what = (mark.line + 1 if mark else 1), error.problem or "it cannot be read"

@@ -10,17 +10,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from penstock.errors import PenstockError
 from penstock.messages.codec import Count, FrozenMap, Message, Name, Text
 from penstock.messages.plan import QueryShare
 from penstock.messages.report import BoxStatistics, PlaceRows, Report, added
 from penstock.store.logs import Log
-from penstock.store.report_log import Watch
-
-if TYPE_CHECKING:
-    from penstock.config.site_file import SiteFile
 
 ACCOUNT, STARTS = "account", "starts"
 _NONE: FrozenMap[str, BoxStatistics] = FrozenMap()
@@ -173,9 +169,8 @@ class SiteAccount:
 
     def __init__(self, folder: Path) -> None:
         path = folder / ACCOUNT
-        names = (
-            sorted(one.name for one in path.iterdir() if re.fullmatch(r"[0-9]{18}", one.name)) if path.is_dir() else []
-        )
+        found = path.iterdir() if path.is_dir() else ()
+        names = sorted(one.name for one in found if re.fullmatch(r"[0-9]{18}", one.name))
         self.logs = {int(name): AccountLog(path / name) for name in names}
         self.last = {epoch: entry for epoch, log in self.logs.items() if (entry := log.latest())}
         if not self.last:
@@ -247,16 +242,3 @@ def _add_link(found: Federation, sites: Mapping[str, SiteAccount], key: str, one
         found.faults.append(
             f"{key}: of {up_to} rows that {one.sender} had sent up to the part that was read last, {one.rows_in} came"
         )
-
-
-def watch_of(file: "SiteFile", query: str, began_s: float) -> Watch:
-    """The watch record of a site."""
-    return Watch(
-        guard=file.site,
-        query=query,
-        began_s=began_s,
-        mode="enforce",
-        policy=file.policy,
-        target=f"at most {file.budget:.0%} of the time at work",
-        target_rows_per_s=file.capacity,
-    )

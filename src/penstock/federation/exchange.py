@@ -252,14 +252,11 @@ class Exchange:
             try:
                 self.round(0.0 if last else 0.2)
             except Exception as error:  # noqa: BLE001 - after any error the site continues alone and tries again
-                self._failed(error)
+                self.counts["transport errors"] += 1
+                if self.counts["transport errors"] == 1:
+                    _logger.warning("site %s: %s; it continues alone and retries", self._file.site, error)
                 if not last:
                     self._over.wait(0.5)
-
-    def _failed(self, error: Exception) -> None:
-        self.counts["transport errors"] += 1
-        if self.counts["transport errors"] == 1:
-            _logger.warning("site %s: %s; it continues alone and retries", self._file.site, error)
 
     def _tell(self) -> None:
         with self._lock:

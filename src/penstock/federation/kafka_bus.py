@@ -53,10 +53,8 @@ class KafkaBus:
         try:
             self._admin.AdminClient(self._common).list_topics(timeout=_ADMIN_S)
         except self._kafka.KafkaException as error:
-            told = _line(error)
-            raise PenstockError.setting(
-                "kafka", self._common["bootstrap.servers"], "a broker that answers", told
-            ) from None
+            servers = self._common["bootstrap.servers"]
+            raise PenstockError.setting("kafka", servers, "a broker that answers", _line(error)) from None
 
     def listen(self, positions: Mapping[str, int | None]) -> None:
         """Read these channels from now on."""

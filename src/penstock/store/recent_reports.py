@@ -48,16 +48,7 @@ class Recent:
 
 @dataclass
 class Totals:
-    """Sums over Reports, for counters that only rise.
-
-    >>> totals = Totals()
-    >>> for number in range(3):
-    ...     totals.add(
-    ...         Report(sequence=number, start_s=0, end_s=1, rows_in=10, rows_kept=8, rows_shed={"over capacity": 2})
-    ...     )
-    >>> totals.batches, totals.rows_in, totals.rows_kept, dict(totals.rows_shed)
-    (3, 30, 24, {'over capacity': 6})
-    """
+    """Sums over Reports, for counters that only rise."""
 
     batches: int = 0
     rows_in: int = 0

@@ -9,10 +9,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from penstock.errors import PenstockError
-from penstock.federation.account import ACCOUNT, AccountLog, BatchAccount, SiteAccount, watch_of
+from penstock.federation.account import ACCOUNT, AccountLog, BatchAccount, SiteAccount
 from penstock.messages.report import added
 from penstock.store import retention
-from penstock.store.report_log import Alarms, End, ReportLog
+from penstock.store.report_log import Alarms, End, ReportLog, Watch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,7 +41,17 @@ class Ledger:
 
     def begin(self) -> None:
         """Write that the site begins to run."""
-        self._reports.write(watch_of(self._file, f"{self._epoch}", time.time()))
+        file = self._file
+        watch = Watch(
+            guard=file.site,
+            query=f"{self._epoch}",
+            began_s=time.time(),
+            mode="enforce",
+            policy=file.policy,
+            target=f"at most {file.budget:.0%} of the time at work",
+            target_rows_per_s=file.capacity,
+        )
+        self._reports.write(watch)
 
     def end(self) -> None:
         """Write that it has ended."""
