@@ -291,6 +291,28 @@ def test_a_schedule_is_repeated_by_its_seed() -> None:
         assert chaos.run(seed) == chaos.run(seed)
 
 
+@pytest.mark.parametrize("found_by", ["guard", "network", "Fair", "site"])
+def test_the_command_of_a_broken_promise_repeats_it(monkeypatch: pytest.MonkeyPatch, found_by: str) -> None:
+    kinds = next(kinds for kinds, by in BROKEN if by == found_by)
+    run = schedules.run
+    monkeypatch.setattr(schedules, "run", lambda seed: run(seed, kinds))
+    broken = (found for seed in range(SCHEDULES) if schedules.what(seed) == found_by and (found := broken_at(seed)))
+    told = next(broken)
+    _, _, command = told.partition("Repeat it with: penstock ")
+    assert broken_by(command.split()) == told
+
+
+def broken_at(seed: int) -> str:
+    """What the command tells of a schedule that breaks a promise; empty if it breaks none."""
+    return broken_by(chaos.command(seed).split()[1:]) if isinstance(schedules.tried(seed), str) else ""
+
+
+def broken_by(given: Sequence[str]) -> str:
+    """The line with which the command tells of a broken promise."""
+    found = CliRunner().invoke(app, [*given, "--jobs", "1"])
+    return next(line for line in found.output.splitlines() if line.startswith("Broken: "))
+
+
 def test_a_broken_promise_comes_with_the_command_that_repeats_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

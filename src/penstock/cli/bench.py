@@ -204,7 +204,7 @@ def bench_chaos(
         return {
             "schedules": schedules,
             "seed": seed,
-            "batches": found.batches,
+            "batches": found.counts["batch run"],
             "counts": dict(sorted(found.counts.items())),
             "broken": {str(one): promise for one, promise in found.broken.items()},
             "claims": [claim | {"holds": kept == schedules}],
@@ -212,8 +212,7 @@ def bench_chaos(
 
     broken = _bench("chaos", schedules, run, json_file)["broken"]
     for one, promise in list(broken.items())[:_MOST_TOLD]:
-        again = f"penstock bench chaos --schedules 1 --seed {one}"
-        SCREEN.print(f"Broken: {promise}. Repeat it with: {again}", soft_wrap=True)
+        SCREEN.print(f"Broken: {promise}. Repeat it with: {chaos.command(one)}", soft_wrap=True)
     if broken:
         raise typer.Exit(1)
 

@@ -65,10 +65,10 @@ class Found:
     counts: Counter[str] = field(default_factory=Counter)
     broken: dict[int, str] = field(default_factory=dict)
 
-    @property
-    def batches(self) -> int:
-        """How often batches were run."""
-        return self.counts["batch run"]
+
+def command(seed: int | str) -> str:
+    """The command that repeats the schedule of a seed."""
+    return f"penstock bench chaos --schedules 1 --seed {seed}"
 
 
 def tried(seed: int) -> Counter[str] | str:

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from penstock.core.loop.machine import Decides
     from penstock.messages.plan import Binding, Plan
     from penstock.sim.chaos.faults import Chance
-    from penstock.store.binder import Binder
     from penstock.store.driver import Driver
 
 #: The sources of each query of a `Fair`. Each has another number of them, so that a plan shows whose it is.
@@ -135,20 +134,18 @@ class Watched(World):
 
     def _look(self, watcher: Watcher, name: str, member: Member) -> None:
         clock_s, handle = self.now_s + watcher.ahead_s, member.driver.handle
-        if self.chance.happens(0.1, "progress unreadable"):
-            member.understands = False
-            self._survives(watcher, name, lambda: handle(Misread(clock_s)))
-            return
-        while member.news:
+        misread = self.chance.happens(0.1, "progress unreadable")
+        while member.news and not misread:
             report = member.news.popleft()
             member.understands = True
             self._stamps_s[name].add(clock_s)
             costs = Costs("deal", 2, (self.chance.choice([1.0, 2.0]),)) if self.chance.happens(0.2) else None
             event = BatchEnded(clock_s, report.sequence, report, costs, report.rows_in, report.rows_in)
-            if not self._survives(watcher, name, partial(handle, event)):
-                member.understands = False
-                self._survives(watcher, name, lambda: handle(Misread(clock_s)))
-                return
+            misread = not self._survives(watcher, name, partial(handle, event))
+        if misread:
+            member.understands = False
+            self._survives(watcher, name, lambda: handle(Misread(clock_s)))
+            return
         if member.understands:
             self._stamps_s[name].add(clock_s)
         self._survives(watcher, name, lambda: handle(Passed(clock_s, self.chance.happens(0.1, "input idle"))))
@@ -160,25 +157,31 @@ class Watched(World):
         batch = query.attempt()
         self.chance.dying = self.chance.happens(0.2)
         try:
-            report = self._attempt(query, batch, raced=self.chance.happens(0.2))
+            plan, kept = self._attempt(query, batch, raced=self.chance.happens(0.2))
         except Died:
             self.chance.counts["binder killed"] += 1
             self.chance.dying = False
-            report = self._attempt(query, batch)
+            plan, kept = self._attempt(query, batch)
         self.chance.dying = False
         if not self.committed(query, batch):
             return
+        report = self._report(query, batch, plan, kept)
         for watcher in self.watchers:
             if query.name in watcher.members and not self.chance.happens(0.05, "progress lost"):
                 watcher.members[query.name].news.append(report)
 
-    def _attempt(self, query: Query, batch: int, *, raced: bool = False) -> Report:
+    def _attempt(self, query: Query, batch: int, *, raced: bool = False) -> tuple[Plan | None, tuple[bool, ...]]:
         """A task judges the rows of a batch: by its binding, or keeps all if that cannot be known."""
         binder = self.kinds.binder(query.plans, query.bindings)
         clock_s = self.now_s + self._skew_s
 
         def new() -> Binding:
-            made = self._new(query, binder, batch, clock_s)
+            made = binder.new(batch, query.name, clock_s)
+            known = made.plan_version is not None and not self.chance.faulty
+            plan = query.plans.get(made.plan_version or 0) if known else None
+            if plan is not None and plan.gates:
+                alive = any(abs(clock_s - one) <= LEASE_S for one in self._stamps_s[query.name])
+                require(alive, "rows pass one lease after the last loop that understood")
             if raced:
                 self.chance.counts["two binders at once"] += 1
                 self._attempt(query, batch)
@@ -196,16 +199,7 @@ class Watched(World):
                 require(known or excused, "the plan of a batch stays as long as Spark may run it again")
         except StoreError:
             known = False
-        return self._report(query, batch, plan, query.judged(batch, plan, known=known))
-
-    def _new(self, query: Query, binder: Binder, batch: int, clock_s: float) -> Binding:
-        bound = binder.new(batch, query.name, clock_s)
-        if bound.plan_version is not None and not self.chance.faulty:
-            plan = query.plans.get(bound.plan_version)
-            if plan is not None and plan.gates:
-                alive = any(abs(clock_s - one) <= LEASE_S for one in self._stamps_s[query.name])
-                require(alive, "rows pass one lease after the last loop that understood")
-        return bound
+        return plan, query.judged(batch, plan, known=known)
 
     def _report(self, query: Query, batch: int, plan: Plan | None, kept: tuple[bool, ...]) -> Report:
         kept_rows = sum(kept)
