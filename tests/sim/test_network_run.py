@@ -70,7 +70,7 @@ def test_an_overloaded_stage_is_as_long_as_its_trigger_whatever_is_wrong(scenari
     machine = Machine(overhead_s=scenario.overhead_s, noise=scenario.noise, level=scenario.level)
     done = list[Batch]()
     for seed in range(2 if scenario.noise else 1):
-        run = NetworkRun.calibrated(in_ms(), machine=machine, empty_s=scenario.empty_s, seed=seed)
+        run = NetworkRun(in_ms(), machine=machine, empty_s=scenario.empty_s, seed=seed)
         run.run(scaled(run.network, scenario.load), 60)
         done += run.done[10:]
     times_s, work_s = np.array([one.duration_s for one in done]), sum(one.work_s for one in done)
@@ -90,7 +90,7 @@ def test_an_overloaded_stage_is_as_long_as_its_trigger_whatever_is_wrong(scenari
 def test_twice_the_load_is_back_within_headroom_after_five_batches_and_drops_go_when_it_falls(
     network: Network, kind: Kind
 ) -> None:
-    run = NetworkRun.calibrated(network, kind)
+    run = NetworkRun(network, kind)
     run.run(scaled(network, 0.5), 3)
     assert not plan_of(run).drops
     run.run(scaled(network, 2.0), 8)
@@ -110,14 +110,14 @@ def plan_of(run: NetworkRun) -> Plan:
 
 
 def test_drops_by_value_follow_the_distribution_of_values() -> None:
-    run = NetworkRun.calibrated(example_with_values(), "semantic")
+    run = NetworkRun(example_with_values(), "semantic")
     run.run(scaled(run.network, 3.0), 8)
     assert any(drop.condition for drop in plan_of(run).drops)
     assert max(one.duration_s for one in run.done[-3:]) <= TRIGGER_S
 
 
 def test_a_steady_overload_keeps_its_plan() -> None:
-    run = NetworkRun.calibrated(in_ms())
+    run = NetworkRun(in_ms())
     run.run(scaled(run.network, 2.0), 30)
     assert len({one.plan.version for one in run.done[10:] if one.plan}) <= 5
 
@@ -125,7 +125,7 @@ def test_a_steady_overload_keeps_its_plan() -> None:
 def test_costs_that_rise_at_once_do_not_shed_everything() -> None:
     network = in_ms()
     dear = Network(network.inputs, [replace(box, cost=3.0 * box.cost) for box in network.boxes], network.outputs)
-    run = NetworkRun.calibrated(network)
+    run = NetworkRun(network)
     run.run(scaled(network, 1.5), 6)
     run.network = dear
     run.planner.known.calibrate({box.name: box.cost for box in dear.boxes})
@@ -139,7 +139,7 @@ def test_max_min_leaves_no_output_without_rows() -> None:
     network, worst = in_ms(), dict[str, float]()
     objectives: tuple[Objective, ...] = ("sum", "max_min")
     for objective in objectives:
-        run = NetworkRun.calibrated(network, objective=objective)
+        run = NetworkRun(network, objective=objective)
         run.run(scaled(network, 4.0), 8)
         entry = run.planner.entry
         worst[objective] = min(one.loss_tolerance.utility(entry.delivered[one.name]) for one in network.outputs)
@@ -147,7 +147,7 @@ def test_max_min_leaves_no_output_without_rows() -> None:
 
 
 def test_the_map_is_made_anew_when_proportions_drift_and_not_before() -> None:
-    run = NetworkRun.calibrated(in_ms())
+    run = NetworkRun(in_ms())
     rates = scaled(run.network, 2.0)
     run.run(rates, 10)
     steady = run.planner.rebuilt
@@ -156,7 +156,7 @@ def test_the_map_is_made_anew_when_proportions_drift_and_not_before() -> None:
 
 
 def test_what_was_learned_survives_a_restart_and_the_first_batch_drops_as_the_last_did() -> None:
-    run = NetworkRun.calibrated(in_ms())
+    run = NetworkRun(in_ms())
     run.run({"I1": 400.0, "I2": 400.0}, 12)
     memory = from_text(to_text(run.planner.save()))
     again = NetworkPlanner(in_ms(), trigger_s=TRIGGER_S)

@@ -6,8 +6,8 @@ from 0 to 100, by which filters and drops judge them. The planner knows counts, 
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import NamedTuple, Self
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,25 +57,11 @@ class Flow(NamedTuple):
     quantiles: dict[str, tuple[float, ...]]  #: of values in front of the drops of measured places
 
 
-@dataclass
 class NetworkRun:
-    """A network that runs, batch by batch."""
+    """A network that runs, batch by batch; `done` has the batches so far."""
 
-    network: Network
-    planner: NetworkPlanner
-    machine: Machine = field(default_factory=Machine)
-    seed: int = 7
-    done: list[Batch] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        """Begin."""
-        self._driver = Driver(self.planner, 0.0, query="")
-        self._rng = np.random.default_rng(self.seed)
-        self._now_s, self._span_s = 0.0, self.machine.trigger_s
-
-    @classmethod
-    def calibrated(
-        cls,
+    def __init__(
+        self,
         network: Network,
         kind: Kind = "random",
         machine: Machine = Machine(),
@@ -83,12 +69,16 @@ class NetworkRun:
         empty_s: float | None = None,
         objective: Objective = "sum",
         seed: int = 7,
-    ) -> Self:
-        """A run whose costs were measured; a batch without rows was measured to take `empty_s`, or its overhead."""
-        planner = NetworkPlanner(network, trigger_s=machine.trigger_s, kind=kind, objective=objective)
+    ) -> None:
+        """Begin with measured costs; a batch without rows was measured to take `empty_s`, or its overhead."""
+        self.network, self.machine = network, machine
+        self.planner = NetworkPlanner(network, trigger_s=machine.trigger_s, kind=kind, objective=objective)
         costs_s = {box.name: box.cost for box in network.boxes}
-        planner.known.calibrate(costs_s, machine.overhead_s if empty_s is None else empty_s)
-        return cls(network, planner, machine, seed)
+        self.planner.known.calibrate(costs_s, machine.overhead_s if empty_s is None else empty_s)
+        self.done: list[Batch] = []
+        self._driver = Driver(self.planner, 0.0, query="")
+        self._rng = np.random.default_rng(seed)
+        self._now_s, self._span_s = 0.0, machine.trigger_s
 
     def run(self, rates: Mapping[str, float], batches: int) -> None:
         """Run this many batches, with rows at these rates."""

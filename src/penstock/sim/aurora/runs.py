@@ -206,7 +206,7 @@ def turns(run: int, seed: int) -> list[Turn]:
     network = _scaled(irregular(np.random.default_rng([seed, run]), boxes=BATCH_BOXES, sharing=BATCH_SHARING))
     found = []
     for kind in BATCH_KINDS:
-        running = NetworkRun.calibrated(network, kind, _MACHINE, seed=run)
+        running = NetworkRun(network, kind, _MACHINE, seed=run)
         for number, load in enumerate(BATCH_LOADS):
             running.run({name: load * rate for name, rate in network.rates.items()}, BATCHES)
             found.append(_turn(number, kind, network, running.done[_FOLLOWS - BATCHES :]))
