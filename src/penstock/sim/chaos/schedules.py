@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 #: Moves of a schedule. A few schedules are long, to see whether anything grows.
 MOVES, LONG, LONG_SHARE = 24, 300, 0.01
-#: What the schedules of forty seeds in a row run. Those of a Fair and of a site take six times as long as others.
+#: What the schedules of forty seeds in a row run. Those of a Fair and of a site take eight times as long as others.
 WHAT = ("guard",) * 28 + ("network",) * 10 + ("Fair", "site")
 _AS_THEY_ARE = Kinds()
 _WORLDS: dict[str, Callable[[Chance, Kinds], World]] = {

@@ -105,3 +105,8 @@ class OwnBatches(World, Generic[_P]):
             self.process = self.start()
 
     calm_step = step
+
+    def end(self) -> None:
+        """A new process continues with what the others have left."""
+        self.process = None
+        super().end()
