@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from penstock.messages.plan import Costs
     from penstock.messages.report import Report
     from penstock.spark.guard.controller import Controller
     from penstock.spark.guard.guard import Guard
@@ -89,7 +90,6 @@ class Watcher(Stoppable):
     name: str
 
     def __init__(self, checkpoint: str | os.PathLike[str] | None) -> None:
-        """Refuse what is no folder."""
         if checkpoint is not None:
             local_folder("checkpoint", checkpoint)
         self._checkpoint = checkpoint
@@ -132,6 +132,11 @@ class Watcher(Stoppable):
     def plans(self) -> PlanStore:
         """The log of its plans."""
         return self._stored().plans()
+
+    def _newest_costs(self, place: str) -> Costs | None:
+        """The costs of its newest plan at a place; None if none are known."""
+        newest = self.plans().latest()
+        return newest.costs_at(place) if newest else None
 
     def stop(self) -> None:
         """Stop watching the query."""

@@ -12,15 +12,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from penstock.core.control.batch_size import TOO_MANY, rows_between
+from penstock.core.control.batch_size import rows_between
 from penstock.core.control.bucket_costs import BucketCosts
-from penstock.core.control.gate import BACKLOG_NUMBER, MOST_REASONS, SIZE_NUMBER, TOO_OLD, reasons
+from penstock.core.control.gate import MOST_REASONS
 from penstock.core.control.planner import SOURCE
 from penstock.errors import PenstockError
 from penstock.messages.report import Latency, Report
 from penstock.spark.probe.ages import Ages
 from penstock.spark.probe.meter import TaskSums
 from penstock.spark.probe.row_gate import TOO_LATE
+from penstock.spark.quarantine.rows import reason_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -144,15 +145,10 @@ def arrival_trouble(progress: Progress, gates: Iterable[str], probe: str) -> str
     """What is wrong with the times of arrival, in one line; None if they can be right."""
     counts = [found for gate in gates if (found := progress.observed.get(gate)) is not None]
     ages = [(found["rows_in"], own) for found in counts if (own := Ages.of(found)) is not None]
-    if ages:
-        rows, timed, ahead, ancient = (
-            sum(each) for each in zip(*((rows, own.timed, own.ahead, own.ancient) for rows, own in ages), strict=True)
-        )
-    else:
-        tasks = _tasks(progress, probe)
-        rows, timed, ahead, ancient = (
-            sum(getattr(task, name) for task in tasks) for name in ("rows", "queued_rows", "ahead", "ancient")
-        )
+    sums = [(rows, own.timed, own.ahead, own.ancient) for rows, own in ages]
+    if not ages:
+        sums = [(task.rows, task.queued_rows, task.ahead, task.ancient) for task in _tasks(progress, probe)]
+    rows, timed, ahead, ancient = map(sum, zip((0, 0, 0, 0), *sums, strict=True))
     # In real-time mode rows arrive long after the batch has begun.
     if ahead > STRANGE_SHARE * rows and not progress.real_time:
         return (
@@ -192,13 +188,13 @@ def _costs(progress: Progress, probe: str, tasks: list[TaskSums]) -> BucketCosts
 
 def partition_costs(progress: Progress, probe: str) -> dict[int, BucketCosts]:
     """What rows cost by bucket, for each partition of the measured operator."""
-    return costs_of_tasks((progress.observed.get(probe) or {}).get("tasks") or ())
+    return costs_of_tasks(_tasks(progress, probe))
 
 
-def costs_of_tasks(texts: Iterable[str]) -> dict[int, BucketCosts]:
+def costs_of_tasks(tasks: Iterable[TaskSums]) -> dict[int, BucketCosts]:
     """What rows cost by bucket, for each partition, as the sums of tasks have it."""
     found: dict[int, BucketCosts] = {}
-    for task in map(TaskSums.from_text, texts):
+    for task in tasks:
         found.setdefault(task.partition, BucketCosts()).merge(task.bucket_costs())
     return found
 
@@ -217,8 +213,7 @@ def report_of(
         counts = progress.observed.get(gate)
     if counts is None or not counts["rows_in"]:
         return None
-    table = plan.gate(SOURCE) if plan else None
-    names = dict(enumerate(reasons(table) if table else ())) | {BACKLOG_NUMBER: TOO_OLD, SIZE_NUMBER: TOO_MANY}
+    names = reason_names(plan, SOURCE)
     shed = {
         names.get(number, "a plan that can no longer be read"): rows
         for number in range(MOST_REASONS)
@@ -236,10 +231,7 @@ def report_of(
         dry = bool(counts["dry"])
     rows_in, shed_rows = counts["rows_in"], 0 if dry else sum(shed.values())
     ages = Ages.of(counts)
-    if tasks:
-        work = _Work.of(tasks, progress, _costs(progress, probe, tasks), ages)
-    else:
-        work = _Work.none(progress, ages) if probe in progress.observed else _Work.whole(progress, ages)
+    work = _work(progress, probe, tasks, ages)
     interval_s = _interval_s(tasks, ages, progress, before)
     return Report(
         sequence=progress.batch,
@@ -253,67 +245,48 @@ def report_of(
         plan_version=plan.version if plan else None,
         control_s=(counts.get("read_us") or 0) / 1e6,
         backlog_rows=round(rows_in * progress.duration_s / interval_s) if interval_s > 0 else 0,
-        backlog_age_s=progress.duration_s + work.lag_s,
+        backlog_age_s=progress.duration_s + work["lag_s"],
         source_rows_behind=progress.behind,
-        busy_s=work.busy_s,
-        slots=work.slots,
-        span_s=work.span_s,
-        overhead_s=max(progress.duration_s - work.span_s, 0.0),
-        delay_s=work.delay_s,
-        lag_s=work.lag_s,
-        queuing=work.queuing,
+        overhead_s=max(progress.duration_s - work["span_s"], 0.0),
         rows_untimed=_untimed(tasks, ages, rows_in - shed_rows),
-        cost_sketch=work.costs,
+        **work,
     )
 
 
-@dataclass(frozen=True)
-class _Work:
-    """What the measured operator did in a batch and how long rows waited; without one, the batch itself is the work."""
+def _work(progress: Progress, probe: str, tasks: list[TaskSums], ages: Ages | None) -> dict[str, Any]:
+    """What the measured operator did in a batch and how long rows waited, as fields of a Report.
 
-    busy_s: float
-    span_s: float
-    delay_s: float
-    lag_s: float = 0.0
-    slots: int = 1
-    queuing: Latency | None = None
-    costs: bytes | None = None
-
-    @classmethod
-    def none(cls, progress: Progress, ages: Ages | None) -> _Work:
-        """No row came as far as the operator: rows waited for their batch, and no more is known."""
+    The gate says how long rows waited if they came to the operator without a time of arrival.
+    """
+    lag_s = (ages and ages.lag_s(progress.start_s)) or 0.0
+    if not tasks and probe in progress.observed:
+        # No row came as far as the operator: rows waited for their batch, and no more is known.
         queuing = ages and ages.waits(progress.start_s, 0.0, 0.0)
-        return cls(0.0, 0.0, progress.duration_s, _lag_s(ages, progress), queuing=queuing)
-
-    @classmethod
-    def whole(cls, progress: Progress, ages: Ages | None) -> _Work:
-        """No operator is measured: rows are taken up while the batch runs, evenly for all that is known."""
+        return {"busy_s": 0.0, "span_s": 0.0, "delay_s": progress.duration_s, "lag_s": lag_s, "queuing": queuing}
+    if not tasks:
+        # No operator is measured, so the batch itself is the work: rows are taken up while it runs, evenly for all
+        # that is known.
         work_s = progress.work_s
         delay_s = max(progress.duration_s - work_s, 0.0)
         queuing = ages and ages.waits(progress.start_s, delay_s, work_s)
-        return cls(work_s, work_s, delay_s, _lag_s(ages, progress), queuing=queuing)
-
-    @classmethod
-    def of(cls, tasks: list[TaskSums], progress: Progress, costs: BucketCosts, ages: Ages | None) -> _Work:
-        """What tasks measured; how long rows waited, by the gate's word if they came without a time of arrival."""
-        start_s = min(task.start_s for task in tasks)
+        return {"busy_s": work_s, "span_s": work_s, "delay_s": delay_s, "lag_s": lag_s, "queuing": queuing}
+    if not ages:
         newest_s = max((task.newest_s for task in tasks if task.newest_s is not None), default=progress.start_s)
-        lag_s = _lag_s(ages, progress) if ages else max(progress.start_s - newest_s, 0.0)
-        delay_s, span_s = max(start_s - progress.start_s, 0.0), _union_s(tasks)
-        rows = sum(task.queued_rows for task in tasks)
-        queuing = ages and ages.waits(progress.start_s, delay_s, span_s)
-        if rows:
-            mean_s = sum(task.queued_s for task in tasks) / rows
-            queuing = Latency(rows, mean_s, max(task.queued_max_s for task in tasks))
-        return cls(
-            busy_s=sum(task.busy_s for task in tasks),
-            span_s=span_s,
-            delay_s=delay_s,
-            lag_s=lag_s,
-            slots=_at_once(tasks),
-            queuing=queuing,
-            costs=costs.to_bytes(),
-        )
+        lag_s = max(progress.start_s - newest_s, 0.0)
+    delay_s, span_s = max(min(task.start_s for task in tasks) - progress.start_s, 0.0), _union_s(tasks)
+    queuing = ages and ages.waits(progress.start_s, delay_s, span_s)
+    if rows := sum(task.queued_rows for task in tasks):
+        mean_s = sum(task.queued_s for task in tasks) / rows
+        queuing = Latency(rows, mean_s, max(task.queued_max_s for task in tasks))
+    return {
+        "busy_s": sum(task.busy_s for task in tasks),
+        "span_s": span_s,
+        "delay_s": delay_s,
+        "lag_s": lag_s,
+        "slots": _at_once(tasks),
+        "queuing": queuing,
+        "cost_sketch": _costs(progress, probe, tasks).to_bytes(),
+    }
 
 
 def _union_s(tasks: list[TaskSums]) -> float:
@@ -334,16 +307,11 @@ def _at_once(tasks: list[TaskSums]) -> int:
     return max(sum(other.start_s <= task.start_s < other.end_s or other is task for other in tasks) for task in tasks)
 
 
-def _lag_s(ages: Ages | None, progress: Progress) -> float:
-    """Age of the newest row when the batch started."""
-    return (ages and ages.lag_s(progress.start_s)) or 0.0
-
-
 def _untimed(tasks: list[TaskSums], ages: Ages | None, kept: int) -> int:
     """Rows whose wait is not measured: of those that were measured, or else of those that were kept."""
     if tasks or ages is None:
         return sum(task.rows - task.queued_rows for task in tasks)
-    return kept - ages.kept
+    return kept - ages.kept_timed
 
 
 def _interval_s(tasks: list[TaskSums], ages: Ages | None, progress: Progress, before: Progress | None) -> float:
@@ -373,7 +341,6 @@ class ProgressFeed:
     """
 
     def __init__(self, query: StreamingQuery) -> None:
-        """Read the progress of this query from the oldest trigger that Spark still knows."""
         self._query = query
         self._next: int | None = None  # number of the batch that is to run next, as far as is known
 

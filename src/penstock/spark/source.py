@@ -297,7 +297,6 @@ class BatchReader(DataSourceReader):
     """Reads the first `available` rows."""
 
     def __init__(self, settings: Settings) -> None:
-        """Without a `start` among the settings, the profile begins now."""
         self._settings = settings
 
     def partitions(self) -> Sequence[RowRange]:
@@ -314,7 +313,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Says how far the profile has come and reads the rows up to there."""
 
     def __init__(self, settings: Settings, clock: Callable[[], float] = time.time) -> None:
-        """The clock gives seconds since 1970."""
         self._settings = settings
         self._clock = clock
         self._until_us: int | None = None

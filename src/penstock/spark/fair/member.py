@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -79,11 +80,10 @@ class FairReading:
 
 def together(parts: list[Report]) -> Report:
     """The reports of one batch's gates as one; fields that do not count rows, and measurements, are the same in all."""
-    shed: dict[str, dict[str, int]] = {"rows_shed": {}, "rows_would_shed": {}}
-    for part in parts:
-        for kind, sums in shed.items():
-            for reason, rows in getattr(part, kind).items():
-                sums[reason] = sums.get(reason, 0) + rows
+    shed = {kind: Counter[str]() for kind in ("rows_shed", "rows_would_shed")}
+    for kind, sums in shed.items():
+        for part in parts:
+            sums.update(getattr(part, kind))
     counts = {
         name: sum(getattr(part, name) for part in parts)
         for name in ("rows_in", "rows_kept", "rows_must_keep", "backlog_rows")
@@ -120,9 +120,8 @@ def boxes_of(gates: Iterable[Mapping[str, tuple[int, int]]]) -> dict[str, BoxSta
     >>> {name: (box.rows_in, box.rows_out) for name, box in boxes_of([{"cpu": (8, 4)}, {"cpu": (2, 1)}]).items()}
     {'cpu': (10, 5)}
     """
-    sums: dict[str, tuple[int, int]] = {}
+    rows_in, rows_out = Counter[str](), Counter[str]()
     for gate in gates:
-        for name, (rows_in, rows_out) in gate.items():
-            before_in, before_out = sums.get(name, (0, 0))
-            sums[name] = before_in + rows_in, before_out + rows_out
-    return {name: BoxStatistics(rows_in, rows_out, 0.0) for name, (rows_in, rows_out) in sums.items()}
+        rows_in.update({name: came for name, (came, _) in gate.items()})
+        rows_out.update({name: kept for name, (_, kept) in gate.items()})
+    return {name: BoxStatistics(rows_in[name], rows_out[name], 0.0) for name in rows_in}

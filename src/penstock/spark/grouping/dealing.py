@@ -8,7 +8,6 @@ This module is imported by workers, so it imports little.
 
 import gc
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -18,33 +17,9 @@ from pyspark import TaskContext
 from penstock.core.grouping.deal import deal
 from penstock.core.grouping.partition_costs import cost_table
 from penstock.messages.plan import Costs
-from penstock.spark.plans.binding import GateOptions, costs_in_force
 
 #: Before anything is known all rows are alike, and are dealt in turn.
 _ALIKE = np.ones((1, 1))
-
-
-@dataclass(frozen=True)
-class FromLog:
-    """Costs of the plan that the micro-batch is bound to."""
-
-    gate: GateOptions
-    place: str
-
-    def __call__(self) -> Costs | None:
-        """What is in force; None if nothing is known."""
-        return costs_in_force(self.gate, self.place)
-
-
-@dataclass(frozen=True)
-class Given:
-    """Costs that are known when the query is made."""
-
-    costs: Costs | None
-
-    def __call__(self) -> Costs | None:
-        """The costs; None if nothing is known."""
-        return self.costs
 
 
 def dealer(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import replace
+from functools import partial
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Self
 
@@ -17,15 +18,16 @@ from penstock.core.grouping.partition_costs import PartitionCosts
 from penstock.errors import PenstockError
 from penstock.messages.claim import Claim
 from penstock.messages.plan import Costs, Plan
-from penstock.spark.grouping.dealing import FromLog, Given, dealer
+from penstock.spark.grouping.dealing import dealer
 from penstock.spark.guard.batches import PROBE
 from penstock.spark.guard.checks import check_operator, column_name, column_names, guard_name
 from penstock.spark.guard.controller import Controller
 from penstock.spark.guard.reading import Dealing, GuardReading
 from penstock.spark.lifecycle import Watcher
-from penstock.spark.plans.binding import GateOptions
+from penstock.spark.plans.binding import GateOptions, costs_in_force
 from penstock.spark.plans.places import on_connect
 from penstock.spark.probe.measured import measured
+from penstock.spark.probe.meter import TaskSums
 from penstock.spark.progress import costs_of_tasks
 from penstock.spark.row_columns import RowColumns
 
@@ -144,16 +146,16 @@ class Grouping(Watcher):
 
     def _costs(self, df: DataFrame) -> Callable[[], Costs | None]:
         """Where a task finds the costs: a batch has no later plan to wait for and takes the newest one there is now."""
-        if self._exact is not None:
-            return Given(self._exact)
-        if self._guard is not None:
+        costs = self._exact
+        if costs is None and self._guard is not None:
             return self._guard.dealt_by(df, self.name)
-        store = self._stored(df.sparkSession)
-        identity = self._claim()
-        if df.isStreaming:
-            return FromLog(GateOptions(str(store.folder), self.name, identity), self.name)
-        newest = store.plans().latest()
-        return Given(newest.costs_at(self.name) if newest else None)
+        if costs is None:
+            store = self._stored(df.sparkSession)
+            identity = self._claim()
+            if df.isStreaming:
+                return partial(costs_in_force, GateOptions(str(store.folder), self.name, identity), self.name)
+            costs = self._newest_costs(self.name)
+        return lambda: costs
 
     def measured(
         self, function: Callable[..., Any], schema: str | StructType, form: Form = "arrow"
@@ -192,17 +194,16 @@ class Grouping(Watcher):
         if self._exact is not None:
             return self  # There is nothing to learn.
         self._claim()
-        plans = self._stored().plans()
         self._controller = Controller(
             query,
             NoGate(),
-            plans,
+            self._stored().plans(),
             self._stored().bindings(str(query.id)),
             GuardReading(None, self._probe),
             by_length=False,
             clock=time.time,
             on_report=on_report or (lambda _: None),
-            dealing=Dealing(self.name, self.partitions, plans.latest(), self._probe),
+            dealing=Dealing(self.name, self.partitions, self._newest_costs(self.name), self._probe),
         )
         self._controller.start()
         return self
@@ -225,9 +226,8 @@ class Grouping(Watcher):
         if not tasks:
             return None
         plans = self._stored().plans()
-        newest = plans.latest()
-        known = PartitionCosts.of(newest.costs_at(self.name) if newest else None, self.partitions)
-        known.learn(costs_of_tasks(tasks))
+        known = PartitionCosts.of(self._newest_costs(self.name), self.partitions)
+        known.learn(costs_of_tasks(map(TaskSums.from_text, tasks)))
         if not known.known:
             return None
         costs, now_s = known.costs(self.name), time.time()

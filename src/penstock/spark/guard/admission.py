@@ -75,19 +75,7 @@ class Admission(NamedTuple):
                 made.append(again)
         start = self.start and self.start._replace(counted=df.isStreaming and every_row_comes(df))
         options = GateOptions(str(store.folder), SOURCE, identity, tuple(places.items()), start)
-        found = gated(
-            df,
-            control(df, store, options),
-            self.columns,
-            made,
-            metric=self.metric,
-            made_by=self.name,
-            sic=sic,
-            quarantine=writer,
-            reads=self.reads,
-            shed_first=self.shed_first,
-            folder=options.folder,
-        )
+        found = gated(df, control(df, store, options), self, made, sic=sic, quarantine=writer, folder=options.folder)
         return found, options
 
     def _rules(self, df: DataFrame) -> Rules:

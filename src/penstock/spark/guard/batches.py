@@ -280,7 +280,6 @@ class Judged:
     """Checks how the batches of one query were judged."""
 
     def __init__(self, query: str, store: Store | None) -> None:
-        """Of this query, whose guard keeps its plans in this store."""
         self._query, self._store = query, store
         self._trouble: str | None = None
         self._unjudged = 0

@@ -51,7 +51,6 @@ class LookBehind:
         row: Sequence[str],
         weight: str,
     ) -> None:
-        """For a query whose gate identifies rows by these columns."""
         self._query, self._on_report, self._row, self._weight = query, on_report, row, weight
         self._looks = _LOOKS if row else 0  # A guard that has admitted nothing has no gate in the query.
 

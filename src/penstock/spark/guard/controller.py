@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from penstock.spark.plans.remote import RemotePlans, Store
     from penstock.spark.progress import Progress
     from penstock.store.logs import Entries, PlanLog
-    from penstock.store.recent_reports import Recent, Totals
     from penstock.store.report_log import ReportSink
 
 #: The input has ended when there was no data for this long.
@@ -46,7 +45,6 @@ class Liveness:
     """Records the last progress of a query, and the start of its idle time."""
 
     def __init__(self, query: StreamingQuery, now_s: float) -> None:
-        """Begin to watch the query."""
         self._query = query
         self._newest: Progress | None = None
         self._sign_s = now_s  # when it last showed progress
@@ -108,7 +106,13 @@ STOPPED = "the guard was stopped"
 
 
 class Controller:
-    """Watches one query and plans for it until it ends or the controller is stopped."""
+    """Watches one query and plans for it until it ends or the controller is stopped.
+
+    Attributes:
+        reports: The last reports.
+        totals: The sums of all reports.
+        alarms: Alarms that need an operator.
+    """
 
     def __init__(  # noqa: PLR0913 - the parts it works on, and what it must know of them
         self,
@@ -148,6 +152,7 @@ class Controller:
         purge = partial(retention.purge, plans, bindings)
         self._driver = Driver(loop, plans, clock, purge, self._teller.tell)
         self._batches = Batches(query, reading, self._driver, bindings, self._teller, store=store, shed=shed)
+        self.reports, self.totals = self._batches.reports, self._batches.account.totals
         self._liveness = Liveness(query, clock())
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, args=(on_end,), name=f"penstock-{query.id}", daemon=True)
@@ -157,16 +162,6 @@ class Controller:
     def errors(self) -> int:
         """Errors that were caught."""
         return self._teller.errors
-
-    @property
-    def reports(self) -> Recent:
-        """The last reports."""
-        return self._batches.reports
-
-    @property
-    def totals(self) -> Totals:
-        """The sums of all reports."""
-        return self._batches.account.totals
 
     @property
     def alive(self) -> bool:

@@ -6,6 +6,7 @@ import logging
 import time
 import uuid
 import warnings
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
@@ -19,7 +20,6 @@ from penstock.core.control.targets import Throughput
 from penstock.core.settings import one_of
 from penstock.errors import PenstockError
 from penstock.messages.claim import Claim
-from penstock.spark.grouping.dealing import FromLog, Given
 from penstock.spark.guard.admission import Admission
 from penstock.spark.guard.batches import PROBE
 from penstock.spark.guard.behind_gate import LookBehind
@@ -44,14 +44,14 @@ from penstock.spark.guard.misuse import (
 )
 from penstock.spark.guard.reading import Dealing, GuardReading
 from penstock.spark.lifecycle import Metered, Watcher
-from penstock.spark.plans.binding import GateOptions
+from penstock.spark.plans.binding import GateOptions, costs_in_force
+from penstock.spark.plans.gate import second_read
 from penstock.spark.plans.places import on_connect
-from penstock.spark.plans.rules import new_number
+from penstock.spark.plans.rules import new_number, reads
 from penstock.spark.probe.measured import measured, unmeasured
 from penstock.spark.quarantine.forward import Quarantine
 from penstock.spark.quarantine.replay import calm
 from penstock.spark.quarantine.rows import Place
-from penstock.spark.quarantine.second_read import reads, second_read
 from penstock.spark.quarantine.shed_account import ShedAccount
 from penstock.spark.row_columns import WEIGHT, RowColumns, made_by, passed_on
 from penstock.store.recent_reports import Totals
@@ -309,12 +309,12 @@ class Guard(Watcher, Metered):
     def dealt_by(self, df: DataFrame, place: str) -> Callable[[], Costs | None]:
         """Where a task finds the costs that this guard's grouping deals by."""
         if self.mode == "off":
-            return Given(None)
+            return lambda: None
         store = self._stored(df.sparkSession)
         if df.isStreaming:
-            return FromLog(self._gate or self._ungated(store), place)
-        newest = store.plans().latest()
-        return Given(newest.costs_at(place) if newest else None)
+            return partial(costs_in_force, self._gate or self._ungated(store), place)
+        costs = self._newest_costs(place)
+        return lambda: costs
 
     def watch(self, query: StreamingQuery, on_report: Callable[[Report], None] | None = None) -> Self:
         """Start planning for the query; `on_report` is called with each batch's Report."""
@@ -361,7 +361,7 @@ class Guard(Watcher, Metered):
             clock=time.time,
             on_report=on_report,
             on_end=on_end,
-            dealing=None if self._grouped is None else Dealing(*self._grouped, plans.latest(), reading.probe),
+            dealing=self._grouped and Dealing(*self._grouped, self._newest_costs(self._grouped[0]), reading.probe),
             kept_in=reports,
             salt=self._salt,
             store=store,

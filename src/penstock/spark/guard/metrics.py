@@ -51,7 +51,6 @@ class GuardMetrics(Collector):
     """The metrics of guards, to be registered in a `CollectorRegistry`: each family once, with the values of all."""
 
     def __init__(self, guards: Callable[[], Sequence[Guard]]) -> None:
-        """Collect from the guards that exist at a request."""
         self._guards = guards
 
     def describe(self) -> list[Metric]:

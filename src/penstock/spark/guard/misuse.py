@@ -194,7 +194,6 @@ class Reminder:
     """Checks the running queries, in one thread for all guards, until each guard watches or was logged."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """Wait for no guard yet."""
         self._clock = clock
         self._gates: dict[str, Gate] = {}  # by guard
         self._since_s: dict[str, dict[str, float]] = {}  # by guard and query: when it was first seen unwatched

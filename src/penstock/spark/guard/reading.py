@@ -59,10 +59,9 @@ class Dealing:
         costs: What is in force so far.
     """
 
-    def __init__(self, place: str, partitions: int, newest: Plan | None, probe: str) -> None:
+    def __init__(self, place: str, partitions: int, costs: Costs | None, probe: str) -> None:
         """Resume from the newest plan's costs at the place; `probe` is the name of its measurements."""
-        self._place, self._probe = place, probe
-        self.costs = newest.costs_at(place) if newest is not None else None
+        self._place, self._probe, self.costs = place, probe, costs
         self._known = PartitionCosts.of(self.costs, partitions)
 
     def news(self, progress: Progress) -> Costs | None:

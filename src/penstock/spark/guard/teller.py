@@ -31,7 +31,6 @@ class Teller:
     """
 
     def __init__(self, kept_in: ReportSink | None, clock: Callable[[], float]) -> None:
-        """Keep lines in this journal."""
         self.kept_in: ReportSink = kept_in or NoReports()
         self.clock = clock
         self._kept_s = clock()

@@ -86,7 +86,6 @@ class UnjudgedError(PenstockError):
     """Why a batch cannot be judged; `code` goes into its control row."""
 
     def __init__(self, code: int, folder: str, more: object = "") -> None:
-        """The same with a further detail."""
         told = " ".join(str(more).split())
         super().__init__(WHY[code].format(folder=folder) + (f": {told}" if told else ""))
         self.code = code

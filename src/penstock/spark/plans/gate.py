@@ -22,7 +22,6 @@ from penstock.spark.plans.control_row import NO_PLAN, UNJUDGED, WHY, ControlColu
 from penstock.spark.plans.control_table import FORMAT, PlanTable
 from penstock.spark.probe import ages
 from penstock.spark.quarantine.rows import COIN, PART, PARTS, PLAN_VERSION, REASON_NUMBER
-from penstock.spark.quarantine.second_read import second_read
 from penstock.spark.row_columns import MADE_BY
 
 if TYPE_CHECKING:
@@ -32,11 +31,10 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from penstock.spark.fair.sic_columns import SicOfRows
-    from penstock.spark.guard.admission import Judging
+    from penstock.spark.guard.admission import Admission, Judging
     from penstock.spark.plans.binding import GateOptions
     from penstock.spark.plans.remote import Store
     from penstock.spark.quarantine.rows import Writer
-    from penstock.spark.row_columns import RowColumns
 
 #: The column in which a dry run marks rows that it would shed.
 WOULD_SHED = "penstock_would_shed"
@@ -64,29 +62,27 @@ def control(df: DataFrame, store: Store, options: GateOptions) -> Column:
     return table.select("control").scalar()
 
 
-def gated(  # noqa: PLR0913 - settings of one gate, given by name
+def gated(
     df: DataFrame,
     control: Column,
-    columns: RowColumns,
+    gate: Admission,
     rules: Sequence[Judging],
     *,
-    metric: str,
-    made_by: str,
-    sic: SicOfRows | None = None,
-    quarantine: Writer | None = None,
-    reads: int = 1,
-    shed_first: bool = True,
-    folder: str = "",
+    sic: SicOfRows | None,
+    quarantine: Writer | None,
+    folder: str,
 ) -> DataFrame:
     """The rows that pass, with their weights; in a dry run all rows, tagged.
 
     The first of the rules applies, except to a replayed batch that was bound under another. In a stream the gate counts
-    rows in, rows shed by reason, the plan's version and the ages of rows; the query's progress has them under `metric`.
-    With `sic` rows also carry their source information content, which is summed there too. With a quarantine, shed rows
-    of a stream go there; a batch that cannot be judged then fails with an error that names the guard's folder. Tasks
-    that write shed rows come first, unless `shed_first` is false: a sink that reads only a part of a batch, by `limit`
-    in `foreachBatch`, makes Spark run tasks in order until it has enough rows, and these tasks return none.
+    rows in, rows shed by reason, the plan's version and the ages of rows; the query's progress has them under its
+    metric. With `sic` rows also carry their source information content, which is summed there too. With a quarantine,
+    shed rows of a stream go there; a batch that cannot be judged then fails with an error that names the guard's
+    folder. Tasks that write shed rows come first, unless the gate's `shed_first` is false: a sink that reads only a
+    part of a batch, by `limit` in `foreachBatch`, makes Spark run tasks in order until it has enough rows, and these
+    tasks return none.
     """
+    columns = gate.columns
     bucket = columns.bucket(df) if sic is None or sic.by_class else sic.bucket(df)
     judged = _looked_up(df, control, bucket, rules, None if quarantine is None else folder)
     if sic is not None:
@@ -111,24 +107,35 @@ def gated(  # noqa: PLR0913 - settings of one gate, given by name
         passes = F.col(_PASSES)
         shed = judged.filter(~passes & enforced)
         counts = _counts(must_keep is not None, columns.arrival_s(df), enforced)
-        counts.append(F.max(F.lit(made_by)).alias("guard"))
+        counts.append(F.max(F.lit(gate.name)).alias("guard"))
         if len(modes) > 1:
             counts.append(F.max(~enforced).alias("dry"))
         if sic is not None:
             counts += sic.sums(F.col(_PASSES))
-        judged = judged.observe(metric, *counts)
+        judged = judged.observe(gate.metric, *counts)
     if modes[0] == "dry_run":
         judged = judged.withColumn(WOULD_SHED, ~passes)
     if "enforce" in modes:
         judged = judged.filter(passes | ~enforced)
     factor = F.when(enforced, _factor(must_keep is not None)).otherwise(F.lit(1.0))
     weight = columns.incoming_weight(df) * factor if columns.has_weight(df) else factor
-    weighed = judged.withColumn(columns.weight, weight).withMetadata(columns.weight, {MADE_BY: made_by})
+    weighed = judged.withColumn(columns.weight, weight).withMetadata(columns.weight, {MADE_BY: gate.name})
     admitted = weighed.drop(_CONTROL, _THRESHOLD, _PLAN, _READ_US, _MUST_KEEP, _PASSES, _ENFORCED)
     if quarantine is None or "enforce" not in modes or not df.isStreaming:
-        return second_read(admitted, df) if reads > 1 and df.isStreaming else admitted
+        return second_read(admitted, df) if gate.reads > 1 and df.isStreaming else admitted
     lost = _quarantined(shed, df.columns, coin, quarantine, admitted.schema)
-    return lost.union(admitted) if shed_first else admitted.union(lost)
+    return lost.union(admitted) if gate.shed_first else admitted.union(lost)
+
+
+def second_read(admitted: DataFrame, df: DataFrame) -> DataFrame:
+    """The rows admitted from a stream, and none from a second read of it."""
+    # Spark removes a branch that it knows to be empty, with the operators in front of the gate.
+    nothing = df.filter(F.spark_partition_id() < F.lit(0))
+    own = [
+        F.col(f"`{field.name}`") if field.name in df.columns else F.lit(None).cast(field.dataType).alias(field.name)
+        for field in admitted.schema.fields
+    ]
+    return admitted.union(nothing.select(*own))
 
 
 def _looked_up(

@@ -41,20 +41,9 @@ FORMAT = "penstock_errand"
 #: Entries that a log remembers: they never change, and a report asks for the plan of a batch or two ago.
 _REMEMBERED = 16
 #: The requests that a log accepts.
-_CALLS = frozenset(
-    {
-        "add",
-        "get",
-        "latest",
-        "made_before",
-        "next_version",
-        "oldest",
-        "purge",
-        "renew",
-        "renewed_s",
-        "skipped",
-        "versions",
-    }
+_CALLS = (
+    *("add", "get", "latest", "made_before", "next_version", "oldest", "purge", "renew", "renewed_s", "skipped"),
+    "versions",
 )
 
 _M = TypeVar("_M", bound=Message)

@@ -18,9 +18,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column
 
-_TIMED, _ANCIENT, _AHEAD, _OLDEST, _NEWEST = "timed", "ancient", "ahead", "oldest_s", "newest_s"
-_KEPT, _KEPT_MEAN, _KEPT_OLDEST = "kept_timed", "kept_arrival_s", "kept_oldest_s"
-
 
 def counted(arrival_s: Column, kept: Column) -> list[Column]:
     """The gate's counts of arrival times; `kept` selects the rows that pass."""
@@ -32,38 +29,28 @@ def counted(arrival_s: Column, kept: Column) -> list[Column]:
     usable = number & ~ancient & ~ahead
     own = F.when(usable, arrival_s)
     own_kept = F.when(usable & kept, arrival_s)
-    return [
-        F.count(own).alias(_TIMED),
-        F.count(F.when(ancient, 1)).alias(_ANCIENT),
-        F.count(F.when(ahead, 1)).alias(_AHEAD),
-        F.min(own).alias(_OLDEST),
-        F.max(own).alias(_NEWEST),
-        F.count(own_kept).alias(_KEPT),
-        F.avg(own_kept).alias(_KEPT_MEAN),
-        F.min(own_kept).alias(_KEPT_OLDEST),
-    ]
+    timed, strange = F.count(own), (F.count(F.when(ancient, 1)), F.count(F.when(ahead, 1)))
+    kept_sums = F.count(own_kept), F.avg(own_kept), F.min(own_kept)
+    sums = (timed, *strange, F.min(own), F.max(own), *kept_sums)
+    return [one.alias(name) for name, one in zip(Ages._fields, sums, strict=True)]
 
 
 class Ages(NamedTuple):
-    """Times of arrival of a batch's rows, as the gate counted them."""
+    """Times of arrival of a batch's rows, as the gate counted them, under the names of its counts."""
 
     timed: int  #: rows with a plausible time
     ancient: int  #: rows with a time too far back
     ahead: int  #: rows with a time ahead of the clock
     oldest_s: float | None  #: the earliest and the latest plausible time
     newest_s: float | None
-    kept: int  #: kept rows with a plausible time; the mean of these, and the earliest
-    kept_mean_s: float | None
+    kept_timed: int  #: kept rows with a plausible time; the mean of these, and the earliest
+    kept_arrival_s: float | None
     kept_oldest_s: float | None
 
     @classmethod
     def of(cls, counts: Mapping[str, Any]) -> Ages | None:
         """The gate's counts; None if its stream has no arrival time, or an older version judged it."""
-        if counts.get(_TIMED) is None:
-            return None
-        timed, ancient, ahead, kept = (int(counts[name] or 0) for name in (_TIMED, _ANCIENT, _AHEAD, _KEPT))
-        oldest_s, newest_s = counts[_OLDEST], counts[_NEWEST]
-        return cls(timed, ancient, ahead, oldest_s, newest_s, kept, counts[_KEPT_MEAN], counts[_KEPT_OLDEST])
+        return None if counts.get("timed") is None else cls(*(counts[name] for name in cls._fields))
 
     def lag_s(self, start_s: float) -> float | None:
         """Age of the newest row when the batch starts; None if no row has a time of arrival."""
@@ -72,12 +59,12 @@ class Ages(NamedTuple):
     def waits(self, start_s: float, delay_s: float, work_s: float) -> Latency | None:
         """Waits of rows that started evenly over `work_s`, from `delay_s` after the start of their batch.
 
-        >>> ages = Ages(3, 0, 0, 90.0, 99.0, kept=2, kept_mean_s=96.0, kept_oldest_s=94.0)
+        >>> ages = Ages(3, 0, 0, 90.0, 99.0, kept_timed=2, kept_arrival_s=96.0, kept_oldest_s=94.0)
         >>> ages.waits(100.0, delay_s=0.5, work_s=2.0)
         Latency(rows=2, mean_s=5.5, max_s=8.5)
         """
-        if self.kept_mean_s is None or self.kept_oldest_s is None:
+        if self.kept_arrival_s is None or self.kept_oldest_s is None:
             return None
-        mean_s = start_s - self.kept_mean_s + delay_s + work_s / 2.0
+        mean_s = start_s - self.kept_arrival_s + delay_s + work_s / 2.0
         longest_s = start_s - self.kept_oldest_s + delay_s + work_s
-        return Latency(self.kept, max(mean_s, 0.0), max(longest_s, 0.0))
+        return Latency(self.kept_timed, max(mean_s, 0.0), max(longest_s, 0.0))

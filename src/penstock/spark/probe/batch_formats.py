@@ -27,7 +27,6 @@ class ArrowForm:
     """Arrow record batches."""
 
     def __init__(self, schema: pa.Schema) -> None:
-        """Results have this schema."""
         self._schema = schema
 
     def split(self, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Rows]:
@@ -66,7 +65,6 @@ class PandasForm:
     """Pandas data frames."""
 
     def __init__(self, names: list[str]) -> None:
-        """Results have these columns."""
         self._names = names
 
     def split(self, batch: pd.DataFrame) -> tuple[pd.DataFrame, Rows]:

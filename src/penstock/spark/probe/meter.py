@@ -79,7 +79,6 @@ class Meter:
     """Sums costs and waits of a task's rows."""
 
     def __init__(self) -> None:
-        """Start with no rows."""
         self._costs = BucketCosts()
         self._sums = TaskSums()
         self._began = False

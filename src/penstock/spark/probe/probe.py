@@ -75,7 +75,6 @@ class SliceSizer:
     """
 
     def __init__(self) -> None:
-        """Start with trials."""
         self._calls: deque[tuple[int, float]] = deque(maxlen=_REMEMBERED)
         self._count = 0
         self.settled_rows = _TRIALS[0]

@@ -33,7 +33,6 @@ class RowGate:
     """Judges the rows of one worker, batch after batch."""
 
     def __init__(self, machines: Machines) -> None:
-        """Use these machines."""
         self._shedder, self._operator = machines
         self._rows = 0
 

@@ -17,9 +17,8 @@ from penstock.spark.expected_errors import quiet
 from penstock.spark.plans.places import on_connect
 from penstock.spark.plans.rules import opened
 from penstock.spark.quarantine import forwarded
-from penstock.spark.quarantine.replay import started
+from penstock.spark.quarantine.replay import refuse_shared, started
 from penstock.spark.quarantine.rows import ADDED, SIGN, Place, Sign, Writer, stored_schema
-from penstock.spark.quarantine.tables import refuse_shared
 from penstock.spark.quarantine.topic import as_json, refuse_unreachable
 
 if TYPE_CHECKING:
@@ -63,7 +62,6 @@ class Forward:
     """The query, from its start to its end."""
 
     def __init__(self, spark: SparkSession, folder: Path, place: Place) -> None:
-        """Forward current and future files of the folder."""
         sign = Sign.read(folder, "quarantine")
         options = {"maxFilesPerTrigger": str(FILES), **forwarded.put_aside(folder)}
         rows = spark.readStream.schema(stored_schema(sign)).options(**options).parquet(str(folder))
@@ -115,7 +113,6 @@ class Quarantine:
     """Where the shed rows of a guard go: a folder, from which they are forwarded while the guard watches."""
 
     def __init__(self, place: Place) -> None:
-        """To this place."""
         self._place = place
         self._session: SparkSession | None = None
         self._forward: Forward | None = None

@@ -13,13 +13,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from penstock.core.loop.leases import LEASE_S
 from penstock.errors import PenstockError
+from penstock.spark.expected_errors import quiet
 from penstock.spark.quarantine.rows import ADDED, Place, Sign, stored_schema
-from penstock.spark.quarantine.tables import refuse_shared
 from penstock.spark.quarantine.topic import Topic, refuse_unreachable
 from penstock.spark.row_columns import WEIGHT, made_by, refuse_another
 from penstock.store.folder import local_folder
@@ -47,7 +48,6 @@ class RowCounter(StreamingQueryListener):
     """Rows by run and batch: Spark itself remembers the last hundred batches of a query."""
 
     def __init__(self) -> None:
-        """Nothing yet."""
         self._rows: dict[tuple[str, int], int] = {}
         self._heard: set[str] = set()
         self._ended: set[str] = set()
@@ -104,6 +104,8 @@ CALM_S = 10.0
 FILES, FEW_FILES = 1000, 4
 #: Time between two polls of a replay that waits for calm.
 LOOK_S = 0.2
+#: Formats whose tables are plain files; others, such as Delta and Iceberg, distinguish streams.
+FILE_FORMATS = ("parquet", "orc", "json", "csv", "text", "avro", "xml")
 #: The checkpoint of the replay; Spark ignores a folder of such a name.
 MARK = "_replay"
 #: The file in it that says into what.
@@ -115,11 +117,6 @@ class Replayed(NamedTuple):
 
     rows: int
     batches: int
-
-    @classmethod
-    def of(cls, batches: list[int]) -> Replayed:
-        """The sums of these batches, by their rows."""
-        return cls(sum(batches), len(batches))
 
 
 def calm(plans: PlanStore, now_s: float) -> bool:
@@ -172,9 +169,9 @@ def replay(
         rows = spark.readStream.schema(stored_schema(sign)).option("maxFilesPerTrigger", few).parquet(str(path))
         made = _as_admitted(rows, sign).transform(pipeline or (lambda df: df))
         done = _run(made, mark, place or into, when, counter)
-    if not done.rows:
+    if not done:
         raise PenstockError.setting("folder", str(path), "a quarantine with rows left", "all have been replayed")
-    return done
+    return Replayed(sum(done), len(done))
 
 
 def whole(first: DataFrame, replayed: DataFrame, weight: str | None = None) -> DataFrame:
@@ -212,12 +209,12 @@ def started(made: DataFrame, checkpoint: Path, into: Any, trigger: dict[str, Any
     return writer.format("parquet").option("path", into.name).start()
 
 
-def _run(made: DataFrame, mark: Path, into: Any, when: Callable[[], bool] | None, counter: RowCounter) -> Replayed:  # noqa: ANN401
-    """Run the query until no rows are left, only while there is capacity."""
+def _run(made: DataFrame, mark: Path, into: Any, when: Callable[[], bool] | None, counter: RowCounter) -> list[int]:  # noqa: ANN401
+    """Run the query until no rows are left, only while there is capacity; the rows of its batches."""
     if when is None:
         query = started(made, mark, into, {"availableNow": True})
         query.awaitTermination()
-        return Replayed.of(counter.of(query))
+        return counter.of(query)
     rows: list[int] = []
     while True:
         while not when():
@@ -227,7 +224,7 @@ def _run(made: DataFrame, mark: Path, into: Any, when: Callable[[], bool] | None
         query.stop()
         rows += counter.of(query)
         if over:
-            return Replayed.of(rows)
+            return rows
 
 
 def _until_over(query: StreamingQuery, when: Callable[[], bool], counter: RowCounter) -> bool:
@@ -249,6 +246,38 @@ def _refuse_used(into: Path, folder: Path, mark: Path) -> None:
         raise PenstockError.setting("into", str(into), "a folder outside the quarantine")
     if (into / "_spark_metadata").exists() and not (mark / "commits").exists():
         raise PenstockError.setting("into", str(into), "a folder of its own", "another query writes into this one")
+
+
+def refuse_shared(spark: SparkSession, name: str, checkpoint: Path, setting: str) -> None:
+    """One line if the table is not empty and not filled by the query with this checkpoint.
+
+    Spark keeps a log of what a stream has written beside the table's files. Spark skips a batch whose number is already
+    in that log, even if another stream wrote it. Files that are not in the log, such as those of an INSERT, are no
+    longer read.
+    """
+    if (checkpoint / "commits").exists():
+        return
+    about = {row["col_name"]: row["data_type"] for row in spark.sql(f"DESCRIBE TABLE EXTENDED {name}").collect()}
+    if about.get("Provider", "").lower() not in FILE_FORMATS:
+        return
+    if _filled_by_a_stream(spark, about["Location"]):
+        told = "another stream fills this one, and Spark would skip rows"
+    elif not spark.table(name).isEmpty():
+        told = "Spark would no longer show the rows that are in this one"
+    else:
+        return
+    raise PenstockError.setting(setting, f"table:{name}", "a table of its own", told)
+
+
+def _filled_by_a_stream(spark: SparkSession, location: str) -> bool:
+    """Whether Spark's log of a stream exists, in any file system."""
+    try:
+        with quiet():
+            # Spark shows none of its rows, but refuses one that is missing.
+            spark.read.text(f"{location}/_spark_metadata")
+    except PySparkException:
+        return False
+    return True
 
 
 def _refuse_elsewhere(folder: Path, place: Place | None) -> None:

@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+from penstock.core.control.batch_size import TOO_MANY
+from penstock.core.control.gate import BACKLOG_NUMBER, SIZE_NUMBER, TOO_OLD, reasons
 from penstock.errors import PenstockError
 from penstock.spark.quarantine import forwarded
 from penstock.store.folder import FolderStore, local_folder, scheme_of
@@ -28,6 +30,8 @@ from penstock.store.logs import PlanLog
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    from penstock.messages.plan import Plan
 
 #: Files per batch: shed rows are shuffled to this many tasks.
 PARTS = 2
@@ -146,13 +150,19 @@ def _file_name(query: str, batch: int, part: int) -> str:
     return f"{query}-{batch:012d}-{part}.parquet"
 
 
+def reason_names(plan: Plan | None, place: str) -> dict[int, str]:
+    """Why rows are shed at a place, by the numbers that a gate has for the reasons."""
+    table = plan.gate(place) if plan else None
+    return dict(enumerate(reasons(table) if table else ())) | {BACKLOG_NUMBER: TOO_OLD, SIZE_NUMBER: TOO_MANY}
+
+
 class Writer:
     """Writes the shed rows of a task's parts, for `mapInArrow`; returns no rows."""
 
     def __init__(self, folder: str, store: str, place: str) -> None:
         """Into this folder; reasons are looked up in the plans of this store, in the table of this place."""
         self._folder, self._store, self._place = folder, store, place
-        self._reasons: dict[int, tuple[str, ...]] = {}  # by version
+        self._reasons: dict[int, dict[int, str]] = {}  # by version
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
         """Write all rows of a task."""
@@ -209,22 +219,10 @@ class Writer:
         return pa.Table.from_arrays(columns, names=[*own, *added]), rows.column(COIN)
 
     def _reason(self, version: int, number: int) -> str:
-        from penstock.core.control.batch_size import TOO_MANY  # noqa: PLC0415
-        from penstock.core.control.gate import (  # noqa: PLC0415
-            BACKLOG_NUMBER,
-            SIZE_NUMBER,
-            TOO_OLD,
-            reasons,
-        )
-
-        if number in (BACKLOG_NUMBER, SIZE_NUMBER):
-            return TOO_OLD if number == BACKLOG_NUMBER else TOO_MANY
         if version not in self._reasons:
             plan = PlanLog(Path(self._store) / "plans", make=False).get(version)
-            table = plan.gate(self._place) if plan else None
-            self._reasons[version] = reasons(table) if table else ()
-        names = self._reasons[version]
-        return names[number] if number < len(names) else UNTOLD
+            self._reasons[version] = reason_names(plan, self._place)
+        return self._reasons[version].get(number, UNTOLD)
 
 
 class _Part:

@@ -46,7 +46,6 @@ class Topic:
     """A sink for `foreachBatch`."""
 
     def __init__(self, place: Place, checkpoint: Path) -> None:
-        """Of the query with this checkpoint."""
         FolderStore(checkpoint).create(IDENTITY, uuid.uuid4().hex.encode())
         self.name = f"penstock-{(checkpoint / IDENTITY).read_text(encoding='utf-8')}"
         self._topic = place.name
