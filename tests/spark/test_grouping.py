@@ -330,7 +330,7 @@ def test_a_grouping_in_front_of_the_gate_binds_batches_under_the_rules_of_the_ga
     guard = ps.Guard(ps.Throughput(100.0), key="value", row="value", checkpoint=tmp_path)
     own = grouping.by_cost("value", 2, guard=guard)
     stream = spark.readStream.format("rate").load().transform(own)
-    bound_under = guard.dealt_by(stream, own.name).gate.rules  # type: ignore[attr-defined]
+    bound_under = guard.dealt_by(stream, own.name).args[0].rules  # type: ignore[attr-defined]
     stream.transform(guard.admit)
     (gate,) = (tmp_path / "penstock" / "rules").iterdir()
     assert [number for number, _ in bound_under] == RulesLog(gate).versions()

@@ -6,12 +6,12 @@ an answer is called as Spark calls its own aggregates: `count`, `sum(amount)`. T
 `penstock.core.answers.estimates`.
 """
 
-from __future__ import annotations
-
 import warnings
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 from pyspark.sql.types import StringType
 
@@ -21,11 +21,6 @@ from penstock.core.answers.sums import CERTAIN_AT_MOST, Sums
 from penstock.errors import PenstockError, PenstockWarning
 from penstock.spark.guard.checks import column_name, column_names
 from penstock.spark.row_columns import WEIGHT, maker, passed_on, refuse_another, refuse_unmarked
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from pyspark.sql import Column, DataFrame
 
 #: Joins after which weights are right, by the sides that have them: a row whose partner was shed must not look alone.
 _SOUND = {

@@ -3,19 +3,15 @@
 A guard's folder lies beside these files if it was given the query's checkpoint. If it was not, nothing is known.
 """
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import xxhash
 
 from penstock.core.control.batch_size import rows_between
 from penstock.core.loop.binding import Planned
 from penstock.errors import PenstockError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 #: Lines of an offsets file that say nothing of offsets: its version, and when and how the batch was planned.
 _HEADER_LINES = 2

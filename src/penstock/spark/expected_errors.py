@@ -1,16 +1,11 @@
 """Errors of Spark that Penstock expects and reports in one line: PySpark logs each of them too."""
 
-from __future__ import annotations
-
+import logging
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from pyspark.logger import PySparkLogger
-
-if TYPE_CHECKING:
-    import logging
-    from collections.abc import Iterator
 
 #: The loggers by which PySpark writes an error of a query as one long line of JSON when it is raised.
 LOGGERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")

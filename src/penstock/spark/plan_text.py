@@ -4,18 +4,14 @@
 it has the operators as the user wrote them.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 import threading
+from collections.abc import Iterator
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from io import StringIO, TextIOBase
-from typing import TYPE_CHECKING, Any, TextIO, cast
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from typing import Any, TextIO, cast
 
 _ANALYSED = "== Analyzed Logical Plan =="
 #: A line of a plan: three characters for each level, and a mark unless it is the root; `~` says that it streams.
@@ -30,7 +26,7 @@ class Node:
     """An operator of a plan, with those that it takes rows from."""
 
     text: str
-    children: list[Node] = field(default_factory=list)
+    children: list["Node"] = field(default_factory=list)
 
     @property
     def operator(self) -> str:
@@ -44,7 +40,7 @@ class Node:
         names = found[1].split(", ") if found and found[1] else []
         return tuple(_NUMBERED.sub("", name) for name in names)
 
-    def walk(self) -> Iterator[Node]:
+    def walk(self) -> Iterator["Node"]:
         """This one and all below it."""
         yield self
         for child in self.children:

@@ -3,32 +3,27 @@
 All knowledge of what Spark's progress looks like is in this file.
 """
 
-from __future__ import annotations
-
 import json
 import math
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Self
+
+from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.core.control.batch_size import rows_between
 from penstock.core.control.bucket_costs import BucketCosts
 from penstock.core.control.gate import MOST_REASONS
 from penstock.core.control.planner import SOURCE
 from penstock.errors import PenstockError
+from penstock.messages.plan import Plan
 from penstock.messages.report import Latency, Report
 from penstock.spark.probe.ages import Ages
 from penstock.spark.probe.meter import TaskSums
 from penstock.spark.probe.row_gate import TOO_LATE
 from penstock.spark.quarantine.rows import reason_names
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from pyspark.sql.streaming.query import StreamingQuery
-
-    from penstock.messages.plan import Plan
 
 #: Some rows always have an implausible arrival time; more than this share raises an alarm.
 STRANGE_SHARE = 0.01
@@ -60,7 +55,7 @@ class Progress:
     offsets: int | None = None
 
     @classmethod
-    def of(cls, given: Any) -> Progress:  # noqa: ANN401 - a StreamingQueryProgress or a dictionary, by engine and version
+    def of(cls, given: Any) -> Self:  # noqa: ANN401 - a StreamingQueryProgress or a dictionary, by engine and version
         """Read what `lastProgress` or `recentProgress` gave."""
         found: dict[str, Any] = json.loads(given.json) if hasattr(given, "json") else dict(given)
         times_ms, sources = found.get("durationMs") or {}, found.get("sources") or ()

@@ -5,23 +5,19 @@ progress events are parsed. Files may be compressed with gzip or zstd, as Spark 
 lines are skipped and reported: a writer killed while writing leaves a torn line.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
 from penstock.errors import PenstockError
 from penstock.spark.progress import Progress
 from penstock.views.network.formatting import plain
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 #: How compressed files begin.
 _CODECS = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}

@@ -1,24 +1,18 @@
 """A local Spark session with the settings that suit a guarded stream, for the demo, the benchmarks and first tries."""
 
-from __future__ import annotations
-
 import logging
 import os
 import shutil
 import sys
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pyspark.logger import PySparkLogger
+from pyspark.sql import SparkSession
 
 from penstock.errors import PenstockError
 from penstock.spark import expected_errors, source
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from pyspark.sql import SparkSession
 
 #: Settings that help a guarded stream in any session.
 RECOMMENDED = {

@@ -1,23 +1,25 @@
 """Fair: several streaming queries of one application share its capacity, so that all results are equally good."""
 
-from __future__ import annotations
-
 import math
+import os
 import re
 import threading
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 
 from penstock.core.balanced.planner import ByClass
 from penstock.core.balanced.policy import Balanced
-from penstock.core.control.policies import LoadAware
+from penstock.core.balanced.worth import Worth
+from penstock.core.control.policies import LoadAware, Planner
 from penstock.core.control.targets import MeanQueueLatency
+from penstock.core.fairness.by_source import Policy
 from penstock.core.fairness.jain import jain
 from penstock.core.fairness.member_planner import MemberPlanner
 from penstock.core.fairness.members import Prefer, Terms
@@ -25,6 +27,7 @@ from penstock.core.fairness.planner import FairPlanner
 from penstock.core.fairness.sic import STW_S
 from penstock.core.settings import duration_s, int64, one_of
 from penstock.errors import PenstockError
+from penstock.messages.claim import Claim
 from penstock.spark.fair.member import FairReading
 from penstock.spark.fair.sic_columns import SicOfRows
 from penstock.spark.fair.sic_functions import SIC
@@ -32,21 +35,10 @@ from penstock.spark.fair.sic_operators import observed
 from penstock.spark.guard.batches import PROBE
 from penstock.spark.guard.guard import Backlog, Guard, Mode
 from penstock.spark.guard.misuse import GATE, ONE_GATE, check_frame
+from penstock.spark.guard.reading import Reading
 from penstock.spark.lifecycle import Metered
 from penstock.spark.plans.rules import new_number
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Sequence
-
-    from pyspark.sql import Column, DataFrame, SparkSession
-
-    from penstock.core.balanced.worth import Worth
-    from penstock.core.control.policies import Planner
-    from penstock.core.fairness.by_source import Policy
-    from penstock.messages.claim import Claim
-    from penstock.spark.guard.reading import Reading
-    from penstock.store.report_log import Watch
+from penstock.store.report_log import Watch
 
 #: The maximum number of sources of a query; the gate counts each.
 MOST_SOURCES = 64
@@ -128,7 +120,7 @@ class Fair(Metered):
         key: str | Sequence[str] = (),
         value: str | Worth | None = None,
         weight: float | None = None,
-    ) -> FairQuery:
+    ) -> "FairQuery":
         """Add a query.
 
         Args:
@@ -183,12 +175,12 @@ class Fair(Metered):
         self.queries = {**self.queries, name: made}  # Concurrent readers iterate over the old dictionary.
         return made
 
-    def join(self, query: FairQuery) -> None:
+    def join(self, query: "FairQuery") -> None:
         """Forget the learned data of a query; called by its `watch`."""
         with self.lock:
             self.planner.join(query.name, query.terms)
 
-    def __getitem__(self, name: str) -> FairQuery:
+    def __getitem__(self, name: str) -> "FairQuery":
         """The query of that name."""
         if not isinstance(name, str) or name not in self.queries:
             known = ", ".join(map(repr, self.queries)) or "none yet"

@@ -1,23 +1,17 @@
 """Reading of a query that shares an application: it has several gates, and its reports have SIC."""
 
-from __future__ import annotations
-
 from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from penstock.core.fairness.sic import SourceTimeWindow
+from penstock.messages.plan import Plan
 from penstock.messages.report import BoxStatistics, Latency, Report
 from penstock.spark.fair.sic_columns import CAME, PASSED
 from penstock.spark.fair.sic_operators import delivered
 from penstock.spark.plans.control_row import WHY
-from penstock.spark.progress import report_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from penstock.messages.plan import Plan
-    from penstock.spark.progress import Progress
+from penstock.spark.progress import Progress, report_of
 
 
 class FairReading:

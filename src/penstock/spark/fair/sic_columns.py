@@ -9,21 +9,15 @@ sources. $n_s$ is learned and is part of the plan, so a replayed row has the sam
 from a fragment of the query elsewhere, keep it.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 from pyspark.sql.types import NumericType
 
 from penstock.errors import PenstockError
 from penstock.spark.fair.sic_functions import SIC
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
-    from penstock.spark.plans.control_row import ControlColumns
+from penstock.spark.plans.control_row import ControlColumns
 
 #: Prefixes of a gate's sums: incoming rows of each source, and kept rows.
 CAME, PASSED = "came_", "passed_"

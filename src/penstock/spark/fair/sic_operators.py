@@ -17,13 +17,13 @@ that a filter removes are not, because they were processed.
 - A whole batch in `foreachBatch`: `spread`, the equation itself.
 """
 
-from __future__ import annotations
-
 import uuid
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from operator import add, mul
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 
 from penstock.core.settings import number
@@ -39,11 +39,6 @@ from penstock.spark.fair.sic_functions import (
 )
 from penstock.spark.guard.checks import check_operator, column_name, column_names
 from penstock.spark.row_columns import WEIGHT, refuse_another
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from pyspark.sql import Column, DataFrame
 
 #: Prefixes of observations: the results of a query, the input of a step, its output.
 RESULTS, ENTERS, LEAVES = "penstock_sic_", "penstock_enters_", "penstock_leaves_"

@@ -1,16 +1,20 @@
 """Grouping by cost: rows dealt to exactly k partitions so that all of them are done at the same time."""
 
-from __future__ import annotations
-
+import os
 import threading
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, Self
+from pathlib import Path
+from typing import Any, Self
 
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 from pyspark.sql.pandas.functions import arrow_udf
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import StructType
 
 from penstock.core.control.bucket_costs import class_costs_s
 from penstock.core.control.planner import NoGate
@@ -18,32 +22,21 @@ from penstock.core.grouping.partition_costs import PartitionCosts
 from penstock.errors import PenstockError
 from penstock.messages.claim import Claim
 from penstock.messages.plan import Costs, Plan
+from penstock.messages.report import Report
 from penstock.spark.grouping.dealing import dealer
 from penstock.spark.guard.batches import PROBE
 from penstock.spark.guard.checks import check_operator, column_name, column_names, guard_name
 from penstock.spark.guard.controller import Controller
+from penstock.spark.guard.guard import Guard
 from penstock.spark.guard.reading import Dealing, GuardReading
 from penstock.spark.lifecycle import Watcher
 from penstock.spark.plans.binding import GateOptions, costs_in_force
 from penstock.spark.plans.places import on_connect
-from penstock.spark.probe.measured import measured
+from penstock.spark.probe.measured import Form, measured
 from penstock.spark.probe.meter import TaskSums
 from penstock.spark.progress import costs_of_tasks
 from penstock.spark.row_columns import RowColumns
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
-    from pyspark.sql.types import StructType
-
-    from penstock.messages.report import Report
-    from penstock.spark.guard.guard import Guard
-    from penstock.spark.probe.measured import Form
-    from penstock.store.logs import PlanStore
+from penstock.store.logs import PlanStore
 
 #: How long `learn` waits for what an action has measured: Spark hands it over a moment after the action.
 LEARN_S = 30.0

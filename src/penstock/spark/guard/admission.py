@@ -1,32 +1,26 @@
 """The gate of a stream: its settings, its stored rules, and Spark's columns for both."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 
 from penstock.core.control.planner import SOURCE
+from penstock.core.loop.binding import Start
 from penstock.errors import PenstockError
 from penstock.messages.plan import Rules
+from penstock.spark.fair.sic_columns import SicOfRows
 from penstock.spark.guard.misuse import every_row_comes
 from penstock.spark.plans.binding import GateOptions
 from penstock.spark.plans.control_row import ControlColumns
 from penstock.spark.plans.gate import control, gated
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pyspark.sql import Column, DataFrame
-
-    from penstock.core.loop.binding import Start
-    from penstock.spark.fair.sic_columns import SicOfRows
-    from penstock.spark.plans.remote import Store
-    from penstock.spark.plans.rules import Open
-    from penstock.spark.quarantine.rows import Writer
-    from penstock.spark.row_columns import RowColumns
+from penstock.spark.plans.remote import Store
+from penstock.spark.plans.rules import Open
+from penstock.spark.quarantine.rows import Writer
+from penstock.spark.row_columns import RowColumns
 
 
 @dataclass(frozen=True)

@@ -1,35 +1,27 @@
 """The batches of a query, read one after the other: each becomes a Report, and one that cannot is accounted for."""
 
-from __future__ import annotations
-
 import logging
 from collections import deque
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+
+from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.core.control.shed_alarms import ShedAlarms
 from penstock.core.loop.leases import LEASE_S
+from penstock.messages.plan import Binding, Plan
+from penstock.messages.report import Report
 from penstock.spark.guard.misuse import GATE, known_plan
-from penstock.spark.guard.teller import line_of
+from penstock.spark.guard.reading import Reading
+from penstock.spark.guard.teller import Teller, line_of
+from penstock.spark.plan_text import Node
 from penstock.spark.plans.control_row import ANOTHERS, NO_PLAN, UNREADABLE, UNUSABLE, WHY
-from penstock.spark.progress import ProgressFeed, arrival_trouble
+from penstock.spark.plans.remote import Store
+from penstock.spark.progress import News, Progress, ProgressFeed, arrival_trouble
+from penstock.store.driver import Driver
+from penstock.store.logs import Entries
 from penstock.store.recent_reports import Recent, Totals
 from penstock.store.report_log import Missing
 from penstock.wording import counted
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pyspark.sql.streaming.query import StreamingQuery
-
-    from penstock.messages.plan import Binding, Plan
-    from penstock.messages.report import Report
-    from penstock.spark.guard.reading import Reading
-    from penstock.spark.guard.teller import Teller
-    from penstock.spark.plan_text import Node
-    from penstock.spark.plans.remote import Store
-    from penstock.spark.progress import News, Progress
-    from penstock.store.driver import Driver
-    from penstock.store.logs import Entries
 
 #: Prefix of probe names.
 PROBE = "penstock_probe_"

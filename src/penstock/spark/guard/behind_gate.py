@@ -4,22 +4,15 @@ Rows that must stay together (two deliveries of one row, the rows of a session o
 gate's coin is the same for all of them: if the guard's `row` is among the columns that the operator groups by.
 """
 
-from __future__ import annotations
-
 import logging
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
+from pyspark.sql.streaming.query import StreamingQuery
+
+from penstock.messages.report import Report
 from penstock.spark.guard.misuse import GATE
-from penstock.spark.plan_text import plan_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from pyspark.sql.streaming.query import StreamingQuery
-
-    from penstock.messages.report import Report
-    from penstock.spark.plan_text import Node
+from penstock.spark.plan_text import Node, plan_of
 
 #: Reports after which the plan is looked for; before its first batch a query has none.
 _LOOKS = 3

@@ -1,23 +1,16 @@
 """Settings of a guard, checked one by one: the value as it is used, or one line that says what is accepted."""
 
-from __future__ import annotations
-
 import time
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from penstock.core.balanced.policy import Balanced
-from penstock.core.control.policies import BaseLine, FullKnowledge, LoadAware
-from penstock.core.control.targets import MeanQueueLatency, Throughput
+from penstock.core.control.policies import BaseLine, FullKnowledge, LoadAware, Machines, Policy
+from penstock.core.control.targets import MeanQueueLatency, Target, Throughput
 from penstock.core.loop.binding import Start
 from penstock.core.settings import one_of
 from penstock.errors import PenstockError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from penstock.core.control.policies import Machines, Policy
-    from penstock.core.control.targets import Target
 
 
 class Control(NamedTuple):
@@ -29,7 +22,7 @@ class Control(NamedTuple):
     row_gate: Callable[[], Machines] | None  #: makes the machines of a row gate, on a worker; None if there is none
 
     @classmethod
-    def of(cls, target: object, policy: object, backlog: object, *, row_gate: object) -> Control:
+    def of(cls, target: object, policy: object, backlog: object, *, row_gate: object) -> Self:
         """Check the settings and their combination."""
         held, thin = usable_target(target), one_of("backlog", backlog, ("keep", "thin")) == "thin"
         if thin and held.fresh_s is None:

@@ -4,35 +4,29 @@ It fails safe: an error is logged in one line and counted, and the loop continue
 lease, which the loop renews; if the controller dies, or cannot write, every row is kept.
 """
 
-from __future__ import annotations
-
 import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pyspark.sql.streaming.query import StreamingQuery
+
+from penstock.core.control.policies import Planner
 from penstock.core.loop.events import BatchEnded, Misread, Passed
 from penstock.core.loop.machine import Loop
+from penstock.messages.plan import Binding
+from penstock.messages.report import Report
 from penstock.spark.guard.batches import ACCOUNT, Batches
+from penstock.spark.guard.reading import Dealing, Reading
 from penstock.spark.guard.teller import Teller, line_of
+from penstock.spark.plans.remote import RemotePlans, Store
+from penstock.spark.progress import Progress
 from penstock.store import retention
 from penstock.store.driver import Driver
-from penstock.store.report_log import Alive, End
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from pyspark.sql.streaming.query import StreamingQuery
-
-    from penstock.core.control.policies import Planner
-    from penstock.messages.plan import Binding
-    from penstock.messages.report import Report
-    from penstock.spark.guard.reading import Dealing, Reading
-    from penstock.spark.plans.remote import RemotePlans, Store
-    from penstock.spark.progress import Progress
-    from penstock.store.logs import Entries, PlanLog
-    from penstock.store.report_log import ReportSink
+from penstock.store.logs import Entries, PlanLog
+from penstock.store.report_log import Alive, End, ReportSink
 
 #: The input has ended when there was no data for this long.
 IDLE_S = 2.0

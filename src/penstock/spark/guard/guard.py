@@ -1,25 +1,32 @@
 """The guard: holds a user's streaming query to a target."""
 
-from __future__ import annotations
-
 import logging
+import os
 import time
 import uuid
 import warnings
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Self
 
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import StructType
 
 from penstock.config.guard_file import read_guard
 from penstock.core.balanced.policy import Balanced
 from penstock.core.control.gate import gate_salt
 from penstock.core.control.planner import SOURCE
-from penstock.core.control.policies import FullKnowledge
-from penstock.core.control.targets import Throughput
+from penstock.core.control.policies import FullKnowledge, Planner, Policy
+from penstock.core.control.targets import Target, Throughput
 from penstock.core.settings import one_of
 from penstock.errors import PenstockError
 from penstock.messages.claim import Claim
+from penstock.messages.plan import Costs
+from penstock.messages.report import Report
+from penstock.spark.fair.sic_columns import SicOfRows
 from penstock.spark.guard.admission import Admission
 from penstock.spark.guard.batches import PROBE
 from penstock.spark.guard.behind_gate import LookBehind
@@ -42,39 +49,21 @@ from penstock.spark.guard.misuse import (
     refuse_choice,
     warn_of_temporary_folder,
 )
-from penstock.spark.guard.reading import Dealing, GuardReading
+from penstock.spark.guard.reading import Dealing, GuardReading, Reading
 from penstock.spark.lifecycle import Metered, Watcher
 from penstock.spark.plans.binding import GateOptions, costs_in_force
 from penstock.spark.plans.gate import second_read
 from penstock.spark.plans.places import on_connect
+from penstock.spark.plans.remote import Store
 from penstock.spark.plans.rules import new_number, reads
-from penstock.spark.probe.measured import measured, unmeasured
+from penstock.spark.probe.measured import Form, measured, unmeasured
 from penstock.spark.quarantine.forward import Quarantine
 from penstock.spark.quarantine.replay import calm
-from penstock.spark.quarantine.rows import Place
+from penstock.spark.quarantine.rows import Place, Writer
 from penstock.spark.quarantine.shed_account import ShedAccount
 from penstock.spark.row_columns import WEIGHT, RowColumns, made_by, passed_on
 from penstock.store.recent_reports import Totals
 from penstock.store.report_log import Watch
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
-    from pyspark.sql import Column, DataFrame
-    from pyspark.sql.streaming.query import StreamingQuery
-    from pyspark.sql.types import StructType
-
-    from penstock.core.control.policies import Planner, Policy
-    from penstock.core.control.targets import Target
-    from penstock.messages.plan import Costs
-    from penstock.messages.report import Report
-    from penstock.spark.fair.sic_columns import SicOfRows
-    from penstock.spark.guard.reading import Reading
-    from penstock.spark.plans.remote import Store
-    from penstock.spark.probe.measured import Form
-    from penstock.spark.quarantine.rows import Writer
 
 Mode = Literal["enforce", "dry_run", "off"]
 Backlog = Literal["keep", "thin"]
@@ -189,7 +178,7 @@ class Guard(Watcher, Metered):
         self._token = uuid.uuid4().hex  # identifies this guard's state on a worker
 
     @classmethod
-    def from_yaml(cls, path: str | os.PathLike[str]) -> Guard:
+    def from_yaml(cls, path: str | os.PathLike[str]) -> "Guard":
         """A guard with the settings of a YAML file."""
         return read_guard(path, cls)
 
@@ -385,7 +374,7 @@ class Guard(Watcher, Metered):
         """Whether there is capacity for rows from quarantine: the guard has shed nothing for a while."""
         return calm(self._stored().plans(), time.time())
 
-    def _measured_guards(self) -> list[Guard]:
+    def _measured_guards(self) -> list["Guard"]:
         return [self]
 
     @property

@@ -4,24 +4,18 @@ Names follow Prometheus' conventions: one prefix, base units, `_total` for what 
 they may number millions.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+from wsgiref.simple_server import WSGIServer
 
 from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, SummaryMetricFamily
+from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from penstock.errors import PenstockError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from wsgiref.simple_server import WSGIServer
-
-    from prometheus_client.metrics_core import Metric
-
-    from penstock.messages.report import Report
-    from penstock.spark.guard.guard import Guard
+from penstock.messages.report import Report
+from penstock.spark.guard.guard import Guard
 
 _PORTS = range(2**16)
 

@@ -1,30 +1,23 @@
 """Misuses of a guard: refused in one line, or logged once."""
 
-from __future__ import annotations
-
 import logging
 import re
 import threading
 import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.errors import PenstockError
-from penstock.spark.plan_text import plan_of
+from penstock.spark.plan_text import Node, plan_of
 from penstock.spark.plans.gate import WOULD_SHED
+from penstock.spark.plans.remote import Store
 from penstock.spark.progress import Progress
 from penstock.spark.row_columns import MADE_BY
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
-
-    from penstock.spark.plan_text import Node
-    from penstock.spark.plans.remote import Store
 
 _logger = logging.getLogger("penstock")
 

@@ -1,23 +1,14 @@
 """How the progress of a query is read: which gates and probes it has, and what they counted."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from collections.abc import Iterable
+from typing import NamedTuple
 
 from penstock.core.grouping.partition_costs import PartitionCosts
+from penstock.messages.plan import Costs, Plan
+from penstock.messages.report import Report
+from penstock.spark.fair.member import FairReading
 from penstock.spark.guard.misuse import is_gate_of
-from penstock.spark.progress import partition_costs, report_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from penstock.messages.plan import Costs, Plan
-    from penstock.messages.report import Report
-    from penstock.spark.fair.member import FairReading
-    from penstock.spark.progress import Progress
-
-    #: What a controller asks about a batch that has ended, of a guard or of one of several queries.
-    Reading: TypeAlias = "GuardReading | FairReading"
+from penstock.spark.progress import Progress, partition_costs, report_of
 
 
 class GuardReading(NamedTuple):
@@ -50,6 +41,10 @@ class GuardReading(NamedTuple):
     def report(self, progress: Progress, before: Progress | None, plan: Plan | None) -> Report | None:
         """The batch as a Report."""
         return report_of(progress, before, gate=self.gate, probe=self.probe, plan=plan, dry=self.dry)
+
+
+#: What a controller asks about a batch that has ended, of a guard or of one of several queries.
+Reading = GuardReading | FairReading
 
 
 class Dealing:

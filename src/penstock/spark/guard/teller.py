@@ -1,17 +1,10 @@
 """The messages of a controller: to the program's log, once each, and to the journal of its query."""
 
-from __future__ import annotations
-
 import logging
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
-from penstock.store.report_log import ALIVE_S, Alarms, Alive, NoReports
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from penstock.store.report_log import Line, ReportSink
+from penstock.store.report_log import ALIVE_S, Alarms, Alive, Line, NoReports, ReportSink
 
 _logger = logging.getLogger("penstock")
 

@@ -5,15 +5,14 @@ reason. Where that would duplicate or lose rows, the batch fails in one line ins
 and where rows are dealt to partitions.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from pyspark import TaskContext
@@ -22,6 +21,7 @@ from penstock.core.control.bucket_costs import BUCKETS
 from penstock.core.control.gate import KEEP_ALL, scaled, thresholds
 from penstock.core.loop.binding import Start
 from penstock.errors import PenstockError
+from penstock.messages.plan import Binding, Costs, Plan
 from penstock.spark.checkpoint import offsets_hash, planned, query_id
 from penstock.spark.plans.claim import store_id
 from penstock.spark.plans.control_row import (
@@ -40,11 +40,6 @@ from penstock.spark.plans.control_row import (
 from penstock.store import retention
 from penstock.store.binder import Binder
 from penstock.store.logs import BindingLog, PlanLog
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from penstock.messages.plan import Binding, Costs, Plan
 
 _logger = logging.getLogger(__name__)
 
@@ -68,7 +63,7 @@ class GateOptions(NamedTuple):
         return json.dumps(self)
 
     @classmethod
-    def from_text(cls, text: str) -> GateOptions:
+    def from_text(cls, text: str) -> Self:
         """What `to_text` wrote."""
         folder, place, store, rules, start = json.loads(text)
         given = tuple((number, place) for number, place in rules)

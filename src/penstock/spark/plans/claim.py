@@ -1,17 +1,12 @@
 """A guard's claim to a folder: the settings that identify rows, written once, so that no other guard uses its plans."""
 
-from __future__ import annotations
-
 import uuid
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from penstock.errors import PenstockError
 from penstock.messages.claim import Claim
 from penstock.store.folder import FolderStore
 from penstock.store.interface import StoreError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 #: The file with the folder's identity, which tells an executor that this is the driver's folder.
 IDENTITY = "id"

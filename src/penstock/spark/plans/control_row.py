@@ -4,19 +4,14 @@
 the layout of the row.
 """
 
-from __future__ import annotations
+from collections.abc import Sequence
+from typing import NamedTuple, Self
 
-from typing import TYPE_CHECKING, NamedTuple
-
+from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 
 from penstock.core.control.bucket_costs import BUCKETS
 from penstock.core.control.gate import KEEP_ALL
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pyspark.sql import Column
 
 #: The position of each number, after the thresholds of all buckets: the plan's version or a code below; the
 #: microseconds to make the row; the time of the binding, grace and freshness for thinning a backlog, in microseconds,
@@ -60,7 +55,7 @@ class ControlRow(NamedTuple):
         return [*self.limits, self.version, microseconds(read_s), *map(microseconds, self.backlog_s), self.rules, *sic]
 
     @classmethod
-    def from_numbers(cls, numbers: Sequence[int]) -> ControlRow:
+    def from_numbers(cls, numbers: Sequence[int]) -> Self:
         """The row that `to_numbers` wrote, without the time to make it."""
         bound_s, grace_s, fresh_s = (number / 1e6 for number in numbers[_BOUND:_RULES])
         sic = tuple(number * _SIC_UNIT for number in numbers[_SIC:])

@@ -1,27 +1,20 @@
 """The place of a guard's plans and bindings: a folder that this process can reach; `remote` has the other kind."""
 
-from __future__ import annotations
-
 import atexit
 import shutil
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from pyspark.sql import SparkSession
+
+from penstock.messages.claim import Claim
+from penstock.messages.plan import Rules
 from penstock.spark.checkpoint import query_id
 from penstock.spark.plans.binding import GateOptions, bindings_of, control_row
 from penstock.spark.plans.claim import claim
-from penstock.spark.plans.rules import begin
-from penstock.store.logs import PlanLog
+from penstock.spark.plans.rules import Open, begin
+from penstock.store.logs import BindingLog, PlanLog
 from penstock.store.report_log import ReportLog
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from penstock.messages.claim import Claim
-    from penstock.messages.plan import Rules
-    from penstock.spark.plans.rules import Open
-    from penstock.store.logs import BindingLog
 
 
 def on_connect(spark: SparkSession | None) -> bool:

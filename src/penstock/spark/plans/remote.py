@@ -6,15 +6,14 @@ classic Spark, and the schema returns the answer. An analysis is not a job and n
 even while a batch uses all of them.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import tempfile
 import uuid
 from collections import deque
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession, is_remote
@@ -31,10 +30,6 @@ from penstock.spark.plans.rules import Open
 from penstock.store.folder import local_folder
 from penstock.store.logs import Skipped
 from penstock.store.report_log import NoReports
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
 
 #: The name of the data source for requests.
 FORMAT = "penstock_errand"
@@ -78,11 +73,11 @@ class RemoteStore:
         """Record the rules of a gate; returns the batches that Spark may run again."""
         return [Open.from_text(one) for one in self._do("begin", gate=gate, rules=rules.to_json())]
 
-    def plans(self) -> RemotePlans:
+    def plans(self) -> "RemotePlans":
         """The plans in it."""
         return RemotePlans(Plan, self._log(None))
 
-    def bindings(self, query: str) -> RemoteLog[Binding]:
+    def bindings(self, query: str) -> "RemoteLog[Binding]":
         """The bindings of a query in it."""
         return RemoteLog(Binding, self._log(query))
 

@@ -4,19 +4,14 @@ The gate counts in any stream with arrival times, whether or not an operator is 
 separately and excluded from everything else, as in `core.control.backlog`.
 """
 
-from __future__ import annotations
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Self
 
-from typing import TYPE_CHECKING, Any, NamedTuple
-
+from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 
 from penstock.core.control.backlog import MOST_AGE_S, MOST_AHEAD_S
 from penstock.messages.report import Latency
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from pyspark.sql import Column
 
 
 def counted(arrival_s: Column, kept: Column) -> list[Column]:
@@ -48,7 +43,7 @@ class Ages(NamedTuple):
     kept_oldest_s: float | None
 
     @classmethod
-    def of(cls, counts: Mapping[str, Any]) -> Ages | None:
+    def of(cls, counts: Mapping[str, Any]) -> Self | None:
         """The gate's counts; None if its stream has no arrival time, or an older version judged it."""
         return None if counts.get("timed") is None else cls(*(counts[name] for name in cls._fields))
 

@@ -1,32 +1,25 @@
 """Forwards the folder of a quarantine to a table or a topic: a small streaming query beside the guarded one."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from penstock.core.control.planner import SOURCE
 from penstock.errors import PenstockError
 from penstock.spark import file_log
 from penstock.spark.expected_errors import quiet
 from penstock.spark.plans.places import on_connect
+from penstock.spark.plans.remote import Store
 from penstock.spark.plans.rules import opened
 from penstock.spark.quarantine import forwarded
 from penstock.spark.quarantine.replay import refuse_shared, started
 from penstock.spark.quarantine.rows import ADDED, SIGN, Place, Sign, Writer, stored_schema
 from penstock.spark.quarantine.topic import as_json, refuse_unreachable
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
-    from pyspark.sql.types import StructType
-
-    from penstock.spark.plans.remote import Store
 
 _logger = logging.getLogger("penstock")
 
@@ -69,7 +62,7 @@ class Forward:
             rows = as_json(rows)
         self._folder, self._place = folder, place
         file_log.shorten(folder / MARK)
-        self._query: StreamingQuery = started(rows, folder / MARK, place, {"processingTime": EVERY})
+        self._query = started(rows, folder / MARK, place, {"processingTime": EVERY})
 
     @property
     def alarm(self) -> str | None:

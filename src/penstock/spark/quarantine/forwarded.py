@@ -4,15 +4,10 @@ They are outside the folder that Spark lists for new files. They stay for a whil
 files.
 """
 
-from __future__ import annotations
-
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from penstock.store.retention import AGE_S, BATCHES, LEAST_BATCHES, PURGE_EVERY
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 #: The folder beside the quarantine; Spark repeats the whole path of a file below it.
 FORWARDED = "forwarded"

@@ -4,18 +4,26 @@ A replay is a streaming query over the files of the quarantine, and its checkpoi
 has been replayed. So a killed replay resumes, and an exactly-once sink gets each row once.
 """
 
-from __future__ import annotations
-
 import fcntl
+import os
 import threading
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
-from pyspark.sql.streaming.listener import StreamingQueryListener
+from pyspark.sql.streaming.listener import (
+    QueryIdleEvent,
+    QueryProgressEvent,
+    QueryStartedEvent,
+    QueryTerminatedEvent,
+    StreamingQueryListener,
+)
+from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.core.loop.leases import LEASE_S
 from penstock.errors import PenstockError
@@ -24,21 +32,7 @@ from penstock.spark.quarantine.rows import ADDED, Place, Sign, stored_schema
 from penstock.spark.quarantine.topic import Topic, refuse_unreachable
 from penstock.spark.row_columns import WEIGHT, made_by, refuse_another
 from penstock.store.folder import local_folder
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Iterator
-
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.listener import (
-        QueryIdleEvent,
-        QueryProgressEvent,
-        QueryStartedEvent,
-        QueryTerminatedEvent,
-    )
-    from pyspark.sql.streaming.query import StreamingQuery
-
-    from penstock.store.logs import PlanStore
+from penstock.store.logs import PlanStore
 
 #: Longest wait for the last progress of a run that has ended.
 WAIT_S = 30.0

@@ -7,31 +7,26 @@ task or a replayed batch finds exactly the rows that it would write. The file ha
 belong to another batch with the same number, and are refused.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import tempfile
 import time
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from penstock.core.control.batch_size import TOO_MANY
 from penstock.core.control.gate import BACKLOG_NUMBER, SIZE_NUMBER, TOO_OLD, reasons
 from penstock.errors import PenstockError
+from penstock.messages.plan import Plan
 from penstock.spark.quarantine import forwarded
 from penstock.store.folder import FolderStore, local_folder, scheme_of
 from penstock.store.interface import StoreError
 from penstock.store.logs import PlanLog
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from penstock.messages.plan import Plan
 
 #: Files per batch: shed rows are shuffled to this many tasks.
 PARTS = 2
@@ -56,7 +51,7 @@ class Place(NamedTuple):
     servers: str = ""  #: Kafka's bootstrap servers
 
     @classmethod
-    def of(cls, given: object, setting: str = "quarantine") -> Place:
+    def of(cls, given: object, setting: str = "quarantine") -> Self:
         """Read a setting.
 
         >>> Place.of("table:shed_rows")
@@ -131,7 +126,7 @@ class Sign:
             )
 
     @classmethod
-    def read(cls, folder: Path, setting: str) -> Sign:
+    def read(cls, folder: Path, setting: str) -> Self:
         """The sign of a folder; one line if it is no quarantine."""
         try:
             return cls(**json.loads((folder / SIGN).read_text(encoding="utf-8")))

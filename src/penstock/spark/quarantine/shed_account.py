@@ -1,19 +1,13 @@
 """Compares the number of shed rows with those in quarantine, batch by batch."""
 
-from __future__ import annotations
-
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
+from penstock.messages.report import Report
 from penstock.spark.guard.batches import ALARM_S
 from penstock.spark.quarantine import forwarded
 from penstock.spark.quarantine.rows import file_names
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from penstock.messages.report import Report
 
 _logger = logging.getLogger("penstock")
 

@@ -8,27 +8,21 @@ The price: one producer, in the driver, sends all rows. Readers must read only c
 (`isolation.level=read_committed`).
 """
 
-from __future__ import annotations
-
 import importlib
 import time
 import uuid
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 from pyspark.sql.types import BinaryType, StringType
 
 from penstock.errors import PenstockError
 from penstock.extras import missing
+from penstock.spark.quarantine.rows import Place
 from penstock.store.folder import FolderStore
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import DataFrame, Row
-
-    from penstock.spark.quarantine.rows import Place
 
 #: The longest waits for the broker: before a query starts, and in a batch.
 REACH_S, WAIT_S = 5.0, 60.0
