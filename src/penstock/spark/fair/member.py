@@ -74,10 +74,12 @@ class FairReading:
 
 def together(parts: list[Report]) -> Report:
     """The reports of one batch's gates as one; fields that do not count rows, and measurements, are the same in all."""
-    shed = {kind: Counter[str]() for kind in ("rows_shed", "rows_would_shed")}
-    for kind, sums in shed.items():
+    shed: dict[str, dict[str, int]] = {}
+    for kind in ("rows_shed", "rows_would_shed"):
+        sums = Counter[str]()
         for part in parts:
             sums.update(getattr(part, kind))
+        shed[kind] = dict(sums)
     counts = {
         name: sum(getattr(part, name) for part in parts)
         for name in ("rows_in", "rows_kept", "rows_must_keep", "backlog_rows")
