@@ -52,14 +52,14 @@ from penstock.spark.guard.misuse import (
 from penstock.spark.guard.reading import Dealing, GuardReading, Reading
 from penstock.spark.lifecycle import Metered, Watcher
 from penstock.spark.plans.binding import GateOptions, costs_in_force
-from penstock.spark.plans.gate import second_read
 from penstock.spark.plans.places import on_connect
 from penstock.spark.plans.remote import Store
-from penstock.spark.plans.rules import new_number, reads
+from penstock.spark.plans.rules import new_number
 from penstock.spark.probe.measured import Form, measured, unmeasured
 from penstock.spark.quarantine.forward import Quarantine
 from penstock.spark.quarantine.replay import calm
 from penstock.spark.quarantine.rows import Place, Writer
+from penstock.spark.quarantine.second_read import reads, second_read
 from penstock.spark.quarantine.shed_account import ShedAccount
 from penstock.spark.row_columns import WEIGHT, RowColumns, made_by, passed_on
 from penstock.store.recent_reports import Totals

@@ -22,6 +22,7 @@ from penstock.spark.plans.control_row import NO_PLAN, UNJUDGED, WHY, ControlColu
 from penstock.spark.plans.control_table import FORMAT, PlanTable
 from penstock.spark.probe import ages
 from penstock.spark.quarantine.rows import COIN, PART, PARTS, PLAN_VERSION, REASON_NUMBER
+from penstock.spark.quarantine.second_read import second_read
 from penstock.spark.row_columns import MADE_BY
 
 if TYPE_CHECKING:
@@ -125,17 +126,6 @@ def gated(
         return second_read(admitted, df) if gate.reads > 1 and df.isStreaming else admitted
     lost = _quarantined(shed, df.columns, coin, quarantine, admitted.schema)
     return lost.union(admitted) if gate.shed_first else admitted.union(lost)
-
-
-def second_read(admitted: DataFrame, df: DataFrame) -> DataFrame:
-    """The rows admitted from a stream, and none from a second read of it."""
-    # Spark removes a branch that it knows to be empty, with the operators in front of the gate.
-    nothing = df.filter(F.spark_partition_id() < F.lit(0))
-    own = [
-        F.col(f"`{field.name}`") if field.name in df.columns else F.lit(None).cast(field.dataType).alias(field.name)
-        for field in admitted.schema.fields
-    ]
-    return admitted.union(nothing.select(*own))
 
 
 def _looked_up(

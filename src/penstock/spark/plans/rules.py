@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from penstock.errors import PenstockError
 from penstock.messages.plan import Rules
-from penstock.spark.checkpoint import newest_done, newest_planned, query_id, sources_listed
+from penstock.spark.checkpoint import newest_done, newest_planned, query_id
 from penstock.spark.quarantine import forwarded
 from penstock.spark.quarantine.rows import file_names
 from penstock.store.logs import BindingLog, RulesLog
@@ -82,33 +82,6 @@ def opened(folder: Path, gate: str) -> list[Open]:
         return _newest_of_all(folder, log)
     bindings, done = _bindings(folder, query), newest_done(folder.parent)
     return _opened(bindings, [one for one in _numbers(bindings) if one > done], log)
-
-
-def reads(folder: Path, gate: str, quarantine: str, *, sheds: bool) -> int:
-    """How often the query of a guard's folder must read its source: with a quarantine once more, for shed rows.
-
-    Spark's checkpoint lists the source twice then, and Spark resumes a query only with as many sources as it began
-    with. So a query that began with a quarantine always reads twice; a guard that no longer sheds drops the second.
-    `quarantine` is where shed rows go, empty if nowhere; `sheds` says whether any may go there.
-
-    Raises:
-        PenstockError: If rows are to go into quarantine, and the query began without one.
-    """
-    begun = sources_listed(folder.parent)  # None if the query has planned no batch yet
-    if begun is not None and begun > 1:
-        rules = RulesLog(folder / "rules" / gate, make=False)
-        newest = rules.latest() if rules.folder.exists() else None
-        begun = None if newest is None else newest.reads
-    if quarantine and sheds:
-        if begun == 1:
-            raise PenstockError.setting(
-                "quarantine",
-                quarantine,
-                "it together with a new checkpoint",
-                f"with a quarantine the source is read twice, and Spark's checkpoint {folder.parent} lists it once",
-            )
-        return 2
-    return begun or (2 if quarantine else 1)
 
 
 def _bindings(folder: Path, query: str) -> BindingLog:
