@@ -4,45 +4,71 @@ Each function makes one figure: rows, and claims (`plus_claims`) that hold or do
 """
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple, Self, TypeVar
 
 import numpy as np
 
 from penstock.core.fairness.jain import jain
 from penstock.sim import parallel
 from penstock.sim.balanced import claims as plus_claims
-from penstock.sim.balanced.queries import PLANNED, SECONDS, SHARING, TARGET_S, Delivered, planned
+from penstock.sim.balanced.queries import (
+    LEARN_S,
+    PLANNED,
+    SECONDS,
+    SHARING,
+    TARGET_S,
+    Errors,
+    delivered,
+    longest_wait_s,
+    planned,
+)
 from penstock.sim.balanced.runs import SCENARIOS, Outcome
 from penstock.sim.balanced.study import (
     ALIKE,
     CAPACITY,
     COSTS,
+    EXACT,
     FACTOR,
     POLICIES,
     QUERIES,
+    Floats,
+    best,
     kept,
     node,
-    spread_over_alpha,
-    under_drift,
-    with_noise,
+    walk,
 )
 from penstock.sim.figure import Figure, Row, spread
+from penstock.sim.slots import SharedQuery
+
+_Case = TypeVar("_Case")
+_Found = TypeVar("_Found")
 
 ALPHAS = (0.0, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 64.0, math.inf)
-NOISES = (0.0, 0.1, 0.2, 0.3, 0.5)
-#: How far a cost goes in one batch, as the deviation of its logarithm.
+NOISES = (0.0, 0.1, 0.3, 0.5)
+#: How far a cost goes in one second, about a batch, as the deviation of its logarithm.
 STEPS = (0.0, 0.02, 0.05)
-BATCHES = 80
+#: Seconds of a run with costs that drift, and are permuted in the middle.
+DRIFT_S = 120
+STRETCHES = {
+    "before the change": slice(40, 60),
+    "the 10 s after it": slice(60, 70),
+    "the last 10 s": slice(110, 120),
+}
 #: Policies of the studies of estimation.
-ESTIMATED = ("cost_alone", "alpha_1", "max_min", ALIKE)
 LEARNED = ("alpha_1", "max_min")
 #: In how far one run must be as good as another to count as such: what rounding may cost.
 ROUNDING = 1e-6
 
 #: One of this many runs is on virtual time.
-_FEWER = 12
+_FEWER = 20
+_NOISE_CASES = [
+    *(("costs", 0.0, policy) for policy in (*LEARNED, ALIKE)),
+    *((errors_in, noise, policy) for errors_in in ("costs", "utilities") for noise in NOISES[1:] for policy in LEARNED),
+]
+_DRIFT_CASES = [(step, policy) for step in STEPS for policy in LEARNED]
 
 
 @dataclass(frozen=True)
@@ -105,28 +131,131 @@ def _study(seed: int, run: int) -> dict[str, tuple[float, float, float]]:
 
 
 def figure_queries(effort: Effort) -> Figure:
-    """What planners deliver on virtual time that learn costs and hold a target, as on Spark."""
-    runs = effort.workers.run(partial(_planned, effort.seed), _few(effort.runs), effort.done)
+    """What planners deliver on virtual time that learn costs and hold a target, as on Spark.
+
+    Policies that use cost alone or utility alone have exact knowledge and no target to hold.
+    """
+    runs = _each(effort, (*PLANNED, *EXACT), _policy)
     rows: list[Row] = [
         {
             "policy": policy,
-            "mean_utility": spread(run[policy][0].mean for run in runs),
-            "worst_utility": spread(run[policy][0].worst for run in runs),
-            "jain": spread(run[policy][0].jain for run in runs),
-            "wait_over_target": spread(run[policy][0].wait_s / TARGET_S for run in runs),
-            "exact_mean": spread(run[policy][1] for run in runs),
-            "exact_worst": spread(run[policy][2] for run in runs),
+            **_reached(each),
+            "jain": spread(one.jain for one in each),
+            "wait_over_target": spread(one.wait_s / TARGET_S for one in each),
+            "exact_mean": spread(one.exact_mean for one in each),
+            "exact_worst": spread(one.exact_worst for one in each),
         }
-        for policy in PLANNED
+        for policy, each in runs.items()
     ]
-    parameters = {
-        **_parameters(effort),
-        "runs": len(runs),
-        "queries": SHARING,
-        "target_s": TARGET_S,
-        "seconds": SECONDS,
-    }
-    return Figure("plus", "queries", parameters, rows, plus_claims.queries(rows))
+    return Figure("plus", "queries", _on_virtual_time(effort), rows, plus_claims.queries(rows))
+
+
+def figure_alpha(effort: Effort) -> Figure:
+    """What the mean pays for the worst, as alpha grows: by the planner, and with exact knowledge."""
+    rows: list[Row] = [
+        {
+            "alpha": "inf" if alpha == math.inf else f"{alpha:g}",
+            **_reached(each),
+            "exact_mean": spread(one.exact_mean for one in each),
+            "exact_worst": spread(one.exact_worst for one in each),
+        }
+        for alpha, each in _each(effort, ALPHAS, _policy).items()
+    ]
+    return Figure("plus", "alpha", _on_virtual_time(effort), rows, plus_claims.alpha(rows))
+
+
+def figure_noise(effort: Effort) -> Figure:
+    """What is left of the gain when costs are reported, or worths are given, with errors."""
+    runs = _each(effort, _NOISE_CASES, _with_noise)
+    rows: list[Row] = []
+    for (errors_in, noise, policy), each in runs.items():
+        without = runs["costs", 0.0, policy]
+        rows.append(
+            {
+                "errors_in": errors_in,
+                "noise": noise,
+                "policy": policy,
+                **_reached(each),
+                **_gain_left(each),
+                "of_no_errors_mean": _left([one.mean for one in each], [one.mean for one in without]),
+                "of_no_errors_worst": _left([one.worst for one in each], [one.worst for one in without]),
+            }
+        )
+    # The same runs: without errors for both kinds, and worths that are left out have none.
+    for policy, noise in [*((policy, 0.0) for policy in LEARNED), *((ALIKE, noise) for noise in NOISES)]:
+        same = next(row for row in rows if (row["noise"], row["policy"]) == (0.0, policy))
+        rows.append({**same, "errors_in": "utilities", "noise": noise})
+    rows.sort(key=lambda row: (row["errors_in"], row["noise"]))
+    return Figure("plus", "noise", _on_virtual_time(effort), rows, plus_claims.noise(rows))
+
+
+def figure_drift(effort: Effort) -> Figure:
+    """What is left of the gain when costs change and are learned from rows that were kept."""
+    runs = _each(effort, _DRIFT_CASES, _drift)
+    rows: list[Row] = [
+        {
+            "step": step,
+            "policy": policy,
+            "stretch": stretch,
+            **_reached(each),
+            **_gain_left(each),
+            "wait_over_target": spread(one.wait_s / TARGET_S for one in each),
+        }
+        for (step, policy), found in runs.items()
+        for stretch, each in zip(STRETCHES, zip(*found, strict=True), strict=True)
+    ]
+    return Figure("plus", "drift", {**_on_virtual_time(effort), "seconds": DRIFT_S}, rows, plus_claims.drift(rows))
+
+
+class Reached(NamedTuple):
+    """What a planner reached in one run, and the optimum of its policy with exact knowledge."""
+
+    mean: float  #: utility of all queries
+    worst: float  #: of the one that has least
+    exact_mean: float
+    exact_worst: float
+    jain: float
+    wait_s: float  #: mean wait of the query that waits longest
+
+    @classmethod
+    def of(cls, queries: list[SharedQuery], exact: Floats, begin_s: float, end_s: float) -> Self:
+        """What queries delivered in this time."""
+        found, wait_s = delivered(queries, begin_s, end_s), longest_wait_s(queries, begin_s, end_s)
+        return cls(*_mean_and_worst(found), *_mean_and_worst(exact), jain(found), wait_s)
+
+
+def _policy(seed: int, task: tuple[int, str | float]) -> Reached:
+    run, policy = task
+    given = node(run, seed, SHARING)
+    exact = given.delivered(kept(policy, given) if isinstance(policy, str) else best(given, policy).keep)
+    if policy in EXACT:
+        return Reached(*_mean_and_worst(exact), *_mean_and_worst(exact), jain(exact), math.nan)
+    return Reached.of(planned(policy, given), exact, LEARN_S, SECONDS)
+
+
+def _with_noise(seed: int, task: tuple[int, tuple[str, float, str]]) -> Reached:
+    run, (errors_in, noise, policy) = task
+    given = node(run, seed, SHARING)
+    exact = given.delivered(kept("max_min" if policy == ALIKE else policy, given))
+    rng = np.random.default_rng([seed, 93, run])  # the same errors for all, only larger
+    errors = np.exp(rng.normal(0.0, noise, len(given.worths)))
+    told = Errors(costs=errors) if errors_in == "costs" else Errors(worths=errors)
+    return Reached.of(planned(policy, given, told), exact, LEARN_S, SECONDS)
+
+
+def _drift(seed: int, task: tuple[int, tuple[float, str]]) -> list[Reached]:
+    """What is reached in each of `STRETCHES`."""
+    run, (step, policy) = task
+    given = node(run, seed, SHARING)
+    costs_s = walk(given, DRIFT_S, step, np.random.default_rng([seed, 94, run]))
+    nodes = [replace(given, classes=replace(given.classes, costs_s=one)) for one in costs_s]
+    exact = np.array([one.delivered(kept(policy, one)) for one in nodes])
+    queries = planned(policy, given, walk=costs_s)
+    return [Reached.of(queries, exact[part].mean(axis=0), part.start, part.stop) for part in STRETCHES.values()]
+
+
+def _mean_and_worst(one: Floats) -> tuple[float, float]:
+    return float(one.mean()), float(one.min())
 
 
 def _few(runs: int) -> range:
@@ -134,106 +263,37 @@ def _few(runs: int) -> range:
     return range(max(runs // _FEWER, 1))
 
 
-def _planned(seed: int, run: int) -> dict[str, tuple[Delivered, float, float]]:
-    given = node(run, seed, SHARING)
-    exact = {policy: given.delivered(kept(policy, given)) for policy in PLANNED}
-    return {policy: (planned(policy, given), float(one.mean()), float(one.min())) for policy, one in exact.items()}
-
-
-def figure_alpha(effort: Effort) -> Figure:
-    """What the mean pays for the worst, as alpha grows."""
-    runs = effort.each(partial(_alphas, effort.seed))
-    rows: list[Row] = [
-        {
-            "alpha": "inf" if alpha == math.inf else f"{alpha:g}",
-            "mean_utility": spread(run[number][0] for run in runs),
-            "worst_utility": spread(run[number][1] for run in runs),
-        }
-        for number, alpha in enumerate(ALPHAS)
-    ]
-    return Figure("plus", "alpha", _parameters(effort), rows, plus_claims.alpha(rows))
-
-
-def _alphas(seed: int, run: int) -> list[tuple[float, float]]:
-    return spread_over_alpha(node(run, seed), ALPHAS)
-
-
-def figure_noise(effort: Effort) -> Figure:
-    """What is left of the gain when costs, or worths, are known with errors."""
-    runs = effort.each(partial(_noise, effort.seed))
-    rows: list[Row] = []
-    for errors_in, noise, policy in runs[0]:
-        case = errors_in, noise, policy
-        exact = [run[errors_in, 0.0, "max_min" if policy == ALIKE else policy] for run in runs]
-        rows.append(
-            {
-                "errors_in": errors_in,
-                "noise": noise,
-                "policy": policy,
-                "mean_utility": spread(run[case][0] for run in runs),
-                "worst_utility": spread(run[case][1] for run in runs),
-                "gain_left_mean": _left([run[case][0] for run in runs], [one[0] for one in exact]),
-                "gain_left_worst": _left([run[case][1] for run in runs], [one[1] for one in exact]),
-            }
-        )
-    return Figure("plus", "noise", _parameters(effort), rows, plus_claims.noise(rows))
-
-
-def _noise(seed: int, run: int) -> dict[tuple[str, float, str], tuple[float, float]]:
-    given, found = node(run, seed), {}
-    for errors_in in ("costs", "utilities"):
-        for noise in NOISES:
-            for policy in ESTIMATED:
-                rng = np.random.default_rng([seed, 93, run])  # the same errors for all, only larger
-                one = with_noise(given, policy, noise, rng, of=errors_in)
-                found[errors_in, noise, policy] = float(one.mean()), float(one.min())
+def _each(
+    effort: Effort, cases: Iterable[_Case], function: Callable[[int, tuple[int, _Case]], _Found]
+) -> dict[_Case, list[_Found]]:
+    """The results of every case, run by run."""
+    tasks = [(run, case) for case in cases for run in _few(effort.runs)]
+    found: dict[_Case, list[_Found]] = {}
+    results = effort.workers.run(partial(function, effort.seed), tasks, effort.done)
+    for (_, case), one in zip(tasks, results, strict=True):
+        found.setdefault(case, []).append(one)
     return found
 
 
-def figure_drift(effort: Effort) -> Figure:
-    """What is left of the gain when costs change and are learned from rows that were kept."""
-    runs = effort.each(partial(_drift, effort.seed))
-    rows: list[Row] = []
-    for step, policy, stretch in runs[0]:
-        each = [run[step, policy, stretch] for run in runs]
-        rows.append(
-            {
-                "step": step,
-                "policy": policy,
-                "batches": stretch,
-                "mean_utility": spread(one[0] for one in each),
-                "worst_utility": spread(one[1] for one in each),
-                "gain_left_mean": _left([one[0] for one in each], [one[2] for one in each]),
-                "gain_left_worst": _left([one[1] for one in each], [one[3] for one in each]),
-            }
-        )
-    return Figure("plus", "drift", {**_parameters(effort), "batches": BATCHES}, rows, plus_claims.drift(rows))
+def _reached(each: Sequence[Reached]) -> Row:
+    return {"mean_utility": spread(one.mean for one in each), "worst_utility": spread(one.worst for one in each)}
 
 
-def _drift(seed: int, run: int) -> dict[tuple[float, str, str], tuple[float, float, float, float]]:
-    found, middle = {}, BATCHES // 2
-    stretches = {
-        "before the change": slice(middle // 2, middle),
-        "the 10 after it": slice(middle, middle + 10),
-        "the last 10": slice(BATCHES - 10, BATCHES),
+def _gain_left(each: Sequence[Reached]) -> Row:
+    return {
+        "gain_left_mean": _left([one.mean for one in each], [one.exact_mean for one in each]),
+        "gain_left_worst": _left([one.worst for one in each], [one.exact_worst for one in each]),
     }
-    for step in STEPS:
-        for policy in LEARNED:
-            given = under_drift(node(run, seed), policy, BATCHES, step, np.random.default_rng([seed, 94, run]))
-            for name, part in stretches.items():
-                learned, exact = given.learned[part], given.exact[part]
-                found[step, policy, name] = (
-                    float(learned.mean()),
-                    float(learned.min(axis=1).mean()),
-                    float(exact.mean()),
-                    float(exact.min(axis=1).mean()),
-                )
-    return found
 
 
 def _left(reached: list[float], exact: list[float]) -> float:
     """The share of what exact knowledge gains over random drops that is still gained."""
     return (sum(reached) / len(reached) - CAPACITY) / (sum(exact) / len(exact) - CAPACITY)
+
+
+def _on_virtual_time(effort: Effort) -> Row:
+    few = {"runs": len(_few(effort.runs)), "queries": SHARING, "target_s": TARGET_S, "seconds": SECONDS}
+    return {**_parameters(effort), **few}
 
 
 def _parameters(effort: Effort) -> Row:
@@ -260,4 +320,7 @@ FIGURES: dict[str, Callable[[Effort], Figure]] = {
 
 def tasks(figure: str, runs: int) -> int:
     """How many steps of progress a figure reports."""
-    return len(_few(runs)) if figure == "queries" else runs * (len(SCENARIOS) if figure == "table" else 1)
+    cases = {"queries": (*PLANNED, *EXACT), "alpha": ALPHAS, "noise": _NOISE_CASES, "drift": _DRIFT_CASES}.get(figure)
+    if cases is not None:
+        return len(cases) * len(_few(runs))
+    return runs * (len(SCENARIOS) if figure == "table" else 1)

@@ -57,11 +57,15 @@ def _study(canvas: Canvas, figure: Figure) -> None:
 
 def _alpha(canvas: Canvas, figure: Figure) -> None:
     axes = canvas.subplots()
-    worst = [row["worst_utility"]["mean"] for row in figure.rows]
-    mean = [row["mean_utility"]["mean"] for row in figure.rows]
-    axes.plot(worst, mean, color="#6a3d9a", marker="D", markersize=5)
-    for row, x, y in zip(figure.rows, worst, mean, strict=True):
-        axes.annotate(row["alpha"], (x, y), textcoords="offset points", xytext=(4, 5), fontsize=8)
+    for which, color, marker, label in (
+        ("exact_{}", "#7f7f7f", "x", "exact knowledge"),
+        ("{}_utility", "#6a3d9a", "D", "the planner of Spark"),
+    ):
+        worst, mean = ([row[which.format(end)]["mean"] for row in figure.rows] for end in ("worst", "mean"))
+        axes.plot(worst, mean, color=color, marker=marker, markersize=5, label=label)
+        for row, x, y in zip(figure.rows, worst, mean, strict=True):
+            axes.annotate(row["alpha"], (x, y), textcoords="offset points", xytext=(4, 5), fontsize=8)
+    axes.legend(fontsize=8)
     _finish(axes, f"{_WORST} (alpha beside each point)", _MEAN)
 
 
@@ -75,10 +79,10 @@ def _noise(canvas: Canvas, figure: Figure) -> None:
 
 
 def _drift(canvas: Canvas, figure: Figure) -> None:
-    stretches = list(dict.fromkeys(row["batches"] for row in figure.rows))
+    stretches = list(dict.fromkeys(row["stretch"] for row in figure.rows))
     for axes, stretch in zip(canvas.subplots(1, len(stretches), sharey=True), stretches, strict=True):
-        _by_policy(axes, [row for row in figure.rows if row["batches"] == stretch], "step", 100.0)
-        _finish(axes, f"walk of a cost per batch, % ({stretch})", "utility: mean solid, worst query dotted")
+        _by_policy(axes, [row for row in figure.rows if row["stretch"] == stretch], "step", 100.0)
+        _finish(axes, f"walk of a cost per second, % ({stretch})", "utility: mean solid, worst query dotted")
     canvas.axes[0].legend(fontsize=8)
 
 

@@ -1,41 +1,37 @@
-"""What one problem for cost, worth and fairness gains over solving one of them, and how much survives estimation.
+"""What one problem for cost, worth and fairness gains over solving one of them, with exact knowledge.
 
 One node, 20 queries. A row costs 1, 4 or 16 by its content, times a factor of its query's between a quarter and four.
 Its value lies in one of two intervals, worth 0.1 to 1.0 each, drawn for each query. The node can do 30 percent of the
-work that comes. Nothing but the queries is drawn; what is kept is computed exactly.
+work that comes. Nothing but the queries is drawn; what is kept is computed exactly, for policies that know all costs
+and worths. `queries` runs the planner of Spark on such queries.
 
 The study that the policy was conceived by does not say how factors and worths were drawn. These ranges were chosen
 because they come near its numbers.
 """
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 
-from penstock.core.control.density import MIN_KEEP, Classes, allot
-from penstock.core.control.row_costs import REMEMBER
+from penstock.core.control.density import Allotment, Classes, allot
 
 Floats = NDArray[np.float64]
 
 QUERIES, COSTS, CAPACITY = 20, (1.0, 4.0, 16.0), 0.3
 #: The largest factor on a query's costs; the least is its inverse.
 FACTOR = 4.0
-#: A query's rows in a batch, by which costs are learned.
+#: A query's rows.
 ROWS = 600.0
 LEVELS = 10
 
 POLICIES = ("random", "balance_sic", "utility_alone", "cost_alone", "alpha_0", "alpha_1", "alpha_2", "max_min")
+#: Policies without a planner on Spark: what they deliver is always computed with exact knowledge.
+EXACT = ("utility_alone", "cost_alone")
 #: Max-min by shares of rows, for worths that are only guessed: it does not look at them.
 ALIKE = "max_min_alike"
 ALPHAS = {"alpha_0": 0.0, "alpha_1": 1.0, "alpha_2": 2.0, "max_min": math.inf}
-
-#: How exactly the work is held, and how wrong all costs together may be.
-_PRECISION, _MOST_TIMES = 1e-6, 1e3
 
 
 @dataclass(frozen=True)
@@ -71,17 +67,9 @@ def node(run: int, seed: int, queries: int = QUERIES) -> Node:
     return Node(classes, query, each, CAPACITY * float(rows @ costs_s))
 
 
-def kept(policy: str, given: Node, believed: Classes | None = None, budget_s: float | None = None) -> Floats:
-    """What a policy keeps that believes rows to be like this; without a floor, as in the study.
-
-    Args:
-        policy: One of `POLICIES`, or `ALIKE`.
-        given: What comes.
-        believed: What the policy takes it for; the truth if not given.
-        budget_s: Believed work that it spends; what the node can do if not given.
-    """
-    known = given.classes if believed is None else believed
-    budget_s = given.budget_s if budget_s is None else budget_s
+def kept(policy: str, given: Node) -> Floats:
+    """What a policy of `POLICIES` keeps that knows costs and worths exactly; without a floor, as in the study."""
+    known, budget_s = given.classes, given.budget_s
     match policy:
         # BALANCE-SIC counts rows, and here all queries send as many: each keeps the same share of any kind of them.
         case "random" | "balance_sic":
@@ -90,81 +78,31 @@ def kept(policy: str, given: Node, believed: Classes | None = None, budget_s: fl
             return _in_order(-given.worths, known, budget_s)
         case "cost_alone":
             return _in_order(known.costs_s, known, budget_s)
-        case "max_min_alike":
-            return allot(replace(known, utilities=None), budget_s, alpha=math.inf, min_keep=0.0).keep
         case _:
-            return allot(known, budget_s, alpha=ALPHAS[policy], min_keep=0.0).keep
+            return best(given, ALPHAS[policy]).keep
 
 
-def spread_over_alpha(given: Node, alphas: tuple[float, ...]) -> list[tuple[float, float]]:
-    """Mean and worst utility as alpha grows."""
-    found = [allot(given.classes, given.budget_s, alpha=alpha, min_keep=0.0).delivered for alpha in alphas]
-    return [(float(one.mean()), float(one.min())) for one in found]
+def best(given: Node, alpha: float) -> Allotment:
+    """The optimum for an alpha, with exact knowledge and no floor: what planners are compared with."""
+    return allot(given.classes, given.budget_s, alpha=alpha, min_keep=0.0)
 
 
-def with_noise(given: Node, policy: str, noise: float, rng: np.random.Generator, *, of: str = "costs") -> Floats:
-    """Utilities when costs, or utilities, are believed with errors of this size, and work is held by feedback.
+def walk(given: Node, seconds: int, step: float, rng: np.random.Generator) -> Floats:
+    """Costs of classes by second, which walk by `step`, the deviation of their logarithm.
 
-    Errors are lognormal with a deviation of `noise`. Spent is what rows truly cost: a loop that measures corrects the
-    level of all costs until the work fits, but not the errors of one class against another.
+    In the middle all costs are permuted among a query's classes: cheap classes may become expensive. All work together
+    stays the same.
     """
-    errors = np.exp(rng.normal(0.0, noise, len(given.classes.rows)))
-    known = given.classes
-    if of == "costs":
-        believed = replace(known, costs_s=known.costs_s * errors)
-    else:
-        believed = replace(known, utilities=given.worths * errors)
-    return given.delivered(_that_fits(given, lambda budget_s: kept(policy, given, believed, budget_s)))
-
-
-class Drifted(NamedTuple):
-    """What policies deliver batch by batch, one row a batch and one column a query."""
-
-    learned: Floats  #: by what was learned of costs
-    exact: Floats  #: by what they are
-
-
-def under_drift(given: Node, policy: str, batches: int, step: float, rng: np.random.Generator) -> Drifted:
-    """Utilities in batches in which costs walk, and are learned only from rows that were kept.
-
-    In the middle all costs are permuted among a query's classes: cheap classes may become expensive. A batch's rows
-    teach what they cost; of the past, 0.9 is remembered, as in `core.control.forecast`, and each class keeps a
-    floor.
-    """
-    classes = given.classes
-    costs_s, seen = classes.costs_s.copy(), classes.rows.copy()
-    work_s = seen * costs_s
-    learned, exact = np.zeros((batches, QUERIES)), np.zeros((batches, QUERIES))
-    for batch in range(batches):
+    costs_s, found = given.classes.costs_s, []
+    work_s = float(given.classes.rows @ costs_s)
+    for second in range(seconds):
         costs_s = costs_s * np.exp(rng.normal(0.0, step, len(costs_s)))
-        if batch == batches // 2:
-            costs_s = np.concatenate([rng.permutation(part) for part in costs_s.reshape(QUERIES, -1)])
-        budget_s = CAPACITY * float(classes.rows @ costs_s)
-        true = replace(given, classes=replace(classes, costs_s=costs_s), budget_s=budget_s)
-        believed = replace(classes, costs_s=work_s / seen)
-
-        def keep(budget_s: float, true: Node = true, believed: Classes = believed) -> Floats:
-            return np.maximum(kept(policy, true, believed, budget_s), MIN_KEEP)
-
-        shares = _that_fits(true, keep)
-        learned[batch], exact[batch] = true.delivered(shares), true.delivered(kept(policy, true))
-        measured = shares * classes.rows
-        seen, work_s = REMEMBER * seen + measured, REMEMBER * work_s + measured * costs_s
-    return Drifted(learned, exact)
-
-
-def _that_fits(given: Node, keep: Callable[[float], Floats]) -> Floats:
-    """Shares whose true work fits, by the largest believed budget for which it does."""
-
-    def over_s(budget_s: float) -> float:
-        return given.work_s(keep(budget_s)) - given.budget_s
-
-    low, high = 0.0, given.budget_s
-    while over_s(high) < 0.0 and high < _MOST_TIMES * given.budget_s:
-        low, high = high, 2.0 * high
-    if over_s(low) >= 0.0 or over_s(high) <= 0.0:
-        return keep(low if over_s(low) >= 0.0 else high)
-    return keep(float(brentq(over_s, low, high, rtol=_PRECISION)))
+        if second == seconds // 2:
+            queries = costs_s.reshape(int(given.query.max()) + 1, -1)
+            costs_s = np.concatenate([rng.permutation(part) for part in queries])
+        costs_s = costs_s * work_s / float(given.classes.rows @ costs_s)
+        found.append(costs_s)
+    return np.array(found)
 
 
 def _in_order(by: Floats, known: Classes, budget_s: float) -> Floats:
