@@ -26,6 +26,7 @@ from penstock.spark.progress import Progress
 from penstock.store import retention
 from penstock.store.driver import Driver
 from penstock.store.logs import Entries, PlanLog
+from penstock.store.recent_reports import Recent, Totals
 from penstock.store.report_log import Alive, End, ReportSink
 
 #: The input has ended when there was no data for this long.
@@ -103,8 +104,6 @@ class Controller:
     """Watches one query and plans for it until it ends or the controller is stopped.
 
     Attributes:
-        reports: The last reports.
-        totals: The sums of all reports.
         alarms: Alarms that need an operator.
     """
 
@@ -146,11 +145,20 @@ class Controller:
         purge = partial(retention.purge, plans, bindings)
         self._driver = Driver(loop, plans, clock, purge, self._teller.tell)
         self._batches = Batches(query, reading, self._driver, bindings, self._teller, store=store, shed=shed)
-        self.reports, self.totals = self._batches.reports, self._batches.account.totals
         self._liveness = Liveness(query, clock())
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, args=(on_end,), name=f"penstock-{query.id}", daemon=True)
         self.alarms: tuple[str, ...] = ()
+
+    @property
+    def reports(self) -> Recent:
+        """The last reports."""
+        return self._batches.reports
+
+    @property
+    def totals(self) -> Totals:
+        """The sums of all reports."""
+        return self._batches.account.totals
 
     @property
     def errors(self) -> int:
