@@ -425,10 +425,13 @@ def test_a_query_that_never_answers_again_is_given_up(
     assert f"query {QUERY} has not answered {LOST_AFTER} times in a row; the guard stops watching it" in caplog.text
 
 
-def test_clocks_that_differ_by_more_than_a_lease_are_told(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("ahead_s", [2 * LEASE_S, -2 * LEASE_S])
+def test_clocks_that_differ_by_more_than_a_lease_are_told(
+    bench: Bench, caplog: pytest.LogCaptureFixture, ahead_s: float
+) -> None:
     bench.overload()
     number = len(bench.query.recentProgress)
-    bench.bindings.add(number, Binding(number, QUERY, bench.clock() + 2 * LEASE_S))
+    bench.bindings.add(number, Binding(number, QUERY, bench.clock() + ahead_s))
     with caplog.at_level(logging.WARNING, "penstock"):
         bench.batch(3000, plan=NO_PLAN)
     assert "synchronize the clocks of driver and executors" in caplog.text
