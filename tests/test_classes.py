@@ -11,7 +11,6 @@ SOURCE = Path(__file__).parents[1] / "src"
 MOST = 12
 #: Classes that have more, and why.
 EXCEPTIONS = {
-    "penstock.core.loop.machine.Loop": "to be taken apart",
     "penstock.core.network.planner.NetworkPlanner": "to be taken apart",
     "penstock.core.network.statistics.NetworkStatistics": "to be taken apart",
     "penstock.federation.exchange.Exchange": "to be taken apart",

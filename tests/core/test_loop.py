@@ -6,10 +6,11 @@ from dataclasses import replace
 import pytest
 
 from penstock.core.control.memory import from_text, to_text
-from penstock.core.loop.events import BatchEnded, Began, Event, Failed, Misread, Passed, Stopped, Stored, Taken
+from penstock.core.loop.events import BatchEnded, Began, Event, Failed, Misread, Passed, Renewed, Stopped, Stored, Taken
 from penstock.core.loop.instructions import Purge, Renew, Tell, Write
 from penstock.core.loop.leases import LEASE_S
-from penstock.core.loop.machine import PURGE_EVERY, Loop
+from penstock.core.loop.machine import PURGE_EVERY, Loop, PurgeSchedule
+from penstock.core.loop.versions import Versions
 from penstock.errors import PenstockError
 from penstock.messages.plan import Costs, Drop, Fits, KeepTable, Plan
 from penstock.messages.report import Report
@@ -227,3 +228,30 @@ def test_a_version_that_others_have_long_passed_is_not_used() -> None:
     (again,) = loop.handle(Taken(0, newest=7))
     assert isinstance(again, Write)
     assert again.plan.version == 8
+
+
+def test_an_answer_about_another_version_changes_nothing() -> None:
+    versions = Versions()
+    versions.follow(Plan.keep_all(3, "earlier", 0.0))
+    versions.unwritten = Plan.keep_all(versions.next, "by hand", 5.0)
+    for event in (Stored(3), Taken(3, newest=9), Failed(4), Renewed(4, 9.0)):
+        assert not versions.answer(event)
+        assert (versions.next, versions.unwritten.version, versions.in_force, versions.renewed_s) == (4, 4, None, 0.0)
+    versions.answer(Stored(4))
+    versions.answer(Renewed(3, 9.0))
+    assert (versions.unwritten, versions.renewed_s) == (None, 5.0)
+    versions.answer(Renewed(4, 9.0))
+    assert versions.renewed_s == 9.0
+
+
+def test_versions_never_go_back() -> None:
+    versions = Versions()
+    for version, following in ((3, 4), (1, 4), (4, 5)):
+        versions.follow(Plan.keep_all(version, "earlier", 0.0))
+        assert versions.next == following
+
+
+def test_a_schedule_purges_at_the_first_batch_and_after_every_so_many() -> None:
+    schedule = PurgeSchedule(3)
+    assert not schedule.is_due(7), "nothing was purged yet, so nothing is written again"
+    assert [batch for batch in (7, 8, 9, 10, 14, 16, 17) if schedule.purge(batch)] == [7, 10, 14, 17]

@@ -88,7 +88,7 @@ class ActsBeforeItIsDurable(Loop):
         found = super()._write(plan)
         for one in found:
             if isinstance(one, Write):
-                self.in_force = one.plan
+                self._versions.in_force = one.plan
         return found
 
 

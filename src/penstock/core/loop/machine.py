@@ -7,20 +7,10 @@ from typing import TYPE_CHECKING, Protocol
 
 from penstock.core.control.batch_size import OffsetRatio
 from penstock.core.control.policies import Recalling, memory_of, restore
-from penstock.core.loop.events import (
-    BatchEnded,
-    Began,
-    Event,
-    Failed,
-    Misread,
-    Passed,
-    Renewed,
-    Stopped,
-    Stored,
-    Taken,
-)
+from penstock.core.loop.events import BatchEnded, Began, Event, Misread, Passed, Stopped
 from penstock.core.loop.instructions import Instruction, Purge, Renew, Tell, Write
 from penstock.core.loop.leases import LEASE_S
+from penstock.core.loop.versions import Versions
 from penstock.messages.plan import Plan
 
 if TYPE_CHECKING:
@@ -45,15 +35,31 @@ class Decides(Protocol):
         """A plan that keeps everything, or None if none is needed."""
 
 
+class PurgeSchedule:
+    """When old plans and bindings are deleted: at the first batch, and periodically after it."""
+
+    def __init__(self, every: int | None = None) -> None:
+        """Purge once in `every` batches, by default `PURGE_EVERY`."""
+        self._every = every
+        self._last: int | None = None  # the batch of the last purge
+
+    def is_due(self, batch: int) -> bool:
+        """Whether enough batches have ended since the last purge."""
+        return self._last is not None and batch - self._last >= (self._every or PURGE_EVERY)
+
+    def purge(self, batch: int) -> bool:
+        """Whether to purge at the end of this batch; if so, it counts as the last purge."""
+        if self._last is not None and not self.is_due(batch):
+            return False
+        self._last = batch
+        return True
+
+
 class Loop:
     """The loop of one query.
 
     If in doubt, rows pass: the loop renews a plan that sheds only while it can interpret every batch, and the last plan
     of a stopped loop keeps every row.
-
-    Attributes:
-        in_force: The newest plan that is known to be in the store.
-        renewed_s: When that plan was decided or last renewed.
     """
 
     def __init__(
@@ -75,15 +81,25 @@ class Loop:
         self._planner, self._query, self._salt = planner, query, salt
         self._learner = planner if isinstance(planner, Recalling) else None
         self._costs, self._ratio = costs, OffsetRatio(None)
-        self._unwritten: Plan | None = None  # decided, and not known to be in the store
+        self._versions, self._purges = Versions(), PurgeSchedule(purge_every)
         self._held_since_s = 0.0 if held_at_start else None
-        self._purged: int | None = None
-        self._purge_every = purge_every
         self._understands = True
-        self._next = 0  # the version to try next
         self._stopped = False
-        self.in_force: Plan | None = None
-        self.renewed_s = 0.0
+
+    @property
+    def in_force(self) -> Plan | None:
+        """The newest plan that is known to be in the store."""
+        return self._versions.in_force
+
+    @property
+    def renewed_s(self) -> float:
+        """When that plan was decided or last renewed."""
+        return self._versions.renewed_s
+
+    @property
+    def newest(self) -> Plan | None:
+        """The plan that the planner decided last: the store may not have it yet."""
+        return self._versions.unwritten or self.in_force
 
     @property
     def alarms(self) -> tuple[str, ...]:
@@ -112,15 +128,15 @@ class Loop:
             case Stopped():
                 return self._stop(event)
             case _:
-                return self._answered(event)
+                again = self._versions.unwritten if self._versions.answer(event) else None
+                return [] if again is None else [Write(again)]
 
     def _begin(self, event: Began) -> list[Instruction]:
         if self._held_since_s is not None:
             self._held_since_s = event.now_s
-        if event.newest is not None:
-            self._next = max(self._next, event.newest.version + 1)
-            if event.newest.query == self._query:
-                self._ratio = OffsetRatio(event.newest.rows_per_offset)
+        self._versions.follow(event.newest)
+        if event.newest is not None and event.newest.query == self._query:
+            self._ratio = OffsetRatio(event.newest.rows_per_offset)
         if self.in_force is not None or self._learner is None:
             return []
         told = restore(self._learner, event.newest, self._query, event.now_s)
@@ -143,7 +159,7 @@ class Loop:
         if (
             decided is None
             and plan is not None
-            and self._is_due(event.batch)
+            and self._purges.is_due(event.batch)
             and plan.memory != memory_of(self._learner)
         ):
             decided = self._again(event.now_s, plan.note)  # An old plan, with the newly learned state.
@@ -153,20 +169,8 @@ class Loop:
         """The newest plan, decided again for other changes."""
         return replace(self.newest or Plan.keep_all(0, "by_cost", now_s), decided_s=now_s, note=note)
 
-    @property
-    def newest(self) -> Plan | None:
-        """The plan that the planner decided last: the store may not have it yet."""
-        return self._unwritten or self.in_force
-
-    def _is_due(self, batch: int) -> bool:
-        """Whether enough batches have ended since the last purge."""
-        return self._purged is not None and batch - self._purged >= (self._purge_every or PURGE_EVERY)
-
     def _purge(self, event: BatchEnded) -> list[Instruction]:
-        if self._purged is not None and not self._is_due(event.batch):
-            return []
-        self._purged = event.batch
-        return [Purge(event.batch, event.now_s)]
+        return [Purge(event.batch, event.now_s)] if self._purges.purge(event.batch) else []
 
     def _misread(self, event: Misread) -> list[Instruction]:
         """If in doubt, rows pass: a lease expires, and a plan with drops, which has none, is replaced."""
@@ -178,7 +182,7 @@ class Loop:
 
     def _try_again(self, now_s: float) -> list[Instruction]:
         """Write a plan that could not be written; one that sheds only while the loop can interpret every batch."""
-        plan = self._unwritten
+        plan = self._versions.unwritten
         if plan is None or (plan.sheds and not self._understands):
             return []
         return self._write(replace(plan, decided_s=now_s))
@@ -191,7 +195,7 @@ class Loop:
             released = self._planner.release(0, event.now_s, "no input")
             if released is not None:
                 return self._write(replace(released, costs=plan.costs))
-        if self._unwritten is not None:
+        if self._versions.unwritten is not None:
             return self._try_again(event.now_s)
         # In doubt the loop does not renew: the lease expires, and rows pass.
         if plan is None or not (
@@ -202,9 +206,8 @@ class Loop:
 
     def _stop(self, event: Stopped) -> list[Instruction]:
         """Keep every row from now on, regardless of the planner: planning has ended."""
-        self._stopped, self._unwritten = True, None
-        if event.newest is not None:
-            self._next = max(self._next, event.newest.version + 1)
+        self._stopped, self._versions.unwritten = True, None
+        self._versions.follow(event.newest)
         known = [plan for plan in (event.newest, self.in_force) if plan is not None]  # The store may be unreadable.
         newest = max(known, key=lambda plan: plan.version, default=Plan.keep_all(0, "start", 0.0))
         held = self._held_since_s is not None and newest.decided_s < self._held_since_s
@@ -217,30 +220,13 @@ class Loop:
     def _write(self, plan: Plan | None) -> list[Instruction]:
         if plan is None or (self._stopped and plan.sheds):
             return []
-        self._unwritten = replace(
+        written = self._versions.unwritten = replace(
             plan,
-            version=self._next,
+            version=self._versions.next,
             query=self._query,
             salt=plan.salt if self._salt is None else self._salt,
             costs=plan.costs if self._costs is None else (self._costs,),
             rows_per_offset=self._ratio.value,
             memory=memory_of(self._learner),
         )
-        return [Write(self._unwritten)]
-
-    def _answered(self, event: Stored | Taken | Failed | Renewed) -> list[Instruction]:
-        version = event.version
-        if isinstance(event, Renewed):
-            if self.in_force is not None and self.in_force.version == version:
-                self.renewed_s = event.now_s
-            return []
-        if self._unwritten is None or version != self._next or isinstance(event, Failed):
-            return []  # After a failure the loop tries again at a later event.
-        self._next = version + 1
-        if isinstance(event, Taken):
-            self._next = max(version, event.newest) + 1
-            self._unwritten = replace(self._unwritten, version=self._next)
-            return [Write(self._unwritten)]
-        self.in_force, self.renewed_s = self._unwritten, self._unwritten.decided_s
-        self._unwritten = None
-        return []
+        return [Write(written)]
