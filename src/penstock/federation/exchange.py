@@ -14,7 +14,7 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -161,6 +161,77 @@ EPOCH_AHEAD_S = 24 * 3600.0
 _PER_START = 2**32
 
 
+class PeerUpdates:
+    """What the site and its peers tell each other about the queries that they share."""
+
+    def __init__(
+        self, file: SiteFile, parts: Mapping[str, float], clock: Callable[[], float], epoch: int, sequence: int
+    ) -> None:
+        self._file, self._parts, self._clock = file, dict(parts), clock
+        self._epoch, self._sequence = epoch, sequence
+        self._peers = Peers(max(EXPIRY_S, EXPIRY_INTERVALS * file.interval_s), self._parts)
+        self._lock = threading.Lock()
+        self._give: dict[str, float] = {}
+        self._sic: dict[str, float] = {}
+        self._told_s = float("-inf")
+
+    def say(self, give: Mapping[str, float], sic: Mapping[str, float]) -> None:
+        """Set what the next updates say, and send them at once."""
+        with self._lock:
+            self._give, self._sic, self._told_s = dict(give), dict(sic), float("-inf")
+
+    def known(self) -> dict[str, Known]:
+        """What unexpired updates of peers say, by query."""
+        with self._lock:
+            now_s = self._clock()
+            return {query: self._peers.known(query, now_s) for query in self._file.queries}
+
+    def measured(self) -> dict[str, float]:
+        """The SIC of results, by query: measured here, or else at the site of the root."""
+        with self._lock:
+            now_s = self._clock()
+            told = {query: self._peers.sic(query, now_s) for query in self._file.queries}
+            return {query: sic for query, sic in told.items() if sic is not None} | self._sic
+
+    def due(self) -> Iterator[News]:
+        """Updates to be sent now: one for each query if the last ones are an interval old."""
+        with self._lock:
+            now_s = self._clock()
+            if not self._give or now_s - self._told_s < self._file.interval_s:
+                return
+            self._told_s = now_s
+            give, sic = self._give, self._sic
+        for query in self._file.queries:
+            self._sequence += 1
+            # A site with a root but no source of a query gives nothing, but reports its SIC.
+            yield News(
+                self._file.site,
+                query,
+                give.get(query, 0.0),
+                self._parts.get(query, 0.0),
+                sic.get(query),
+                self._epoch,
+                self._sequence,
+                time.time(),
+            )
+
+    def hear(self, channel: str, payload: bytes) -> str:
+        """Accept, ignore or refuse an update; returns the name under which it is counted."""
+        try:
+            news = News.from_json(payload.decode())
+        except UnicodeDecodeError:
+            raise PenstockError("the message is no text") from None
+        if _news_channel(news.site) != channel:
+            raise PenstockError.setting("site", news.site, "the site whose channel it is")
+        if news.query not in self._file.queries:
+            return "news refused: unknown query"
+        with self._lock:
+            verdict = self._peers.hear(news, self._clock())
+        if verdict == "too much":
+            raise PenstockError.setting("part", news.part, "no more of a query than there is")
+        return "news taken" if verdict == "taken" else "news ignored: old"
+
+
 class Exchange:
     """A site's side of the transport."""
 
@@ -179,41 +250,30 @@ class Exchange:
 
         The site was started `start` times before; `clock` measures the age of peer updates.
         """
-        self._file, self._bus, self._parts, self._clock = file, bus, dict(parts), clock
-        self._epoch, self._sequence = epoch, start * _PER_START
+        self._file, self._bus = file, bus
         #: By link, and by fragment.
         self.inboxes = {link: Inbox(folder / "inbox" / link.site / link.fragment) for link in file.links_in}
         self.outboxes = {
             link.fragment: Outbox(folder / "outbox" / link.fragment, file.site, link.fragment, epoch)
             for link in file.links_out
         }
-        self._peers = Peers(max(EXPIRY_S, EXPIRY_INTERVALS * file.interval_s), self._parts)
+        self._updates = PeerUpdates(file, parts, clock, epoch, start * _PER_START)
         self.counts: Counter[str] = Counter()  #: messages accepted, refused and ignored, by kind
-        self._lock = threading.Lock()
-        self._give: dict[str, float] = {}
-        self._sic: dict[str, float] = {}
-        self._told_s = float("-inf")
         self._listens = False
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
 
     def say(self, give: Mapping[str, float], sic: Mapping[str, float]) -> None:
         """Set the shares that the site gives its queries, and the SIC of results whose root is here."""
-        with self._lock:
-            self._give, self._sic, self._told_s = dict(give), dict(sic), float("-inf")
+        self._updates.say(give, sic)
 
     def known(self) -> dict[str, Known]:
         """What peers give, by query."""
-        with self._lock:
-            now_s = self._clock()
-            return {query: self._peers.known(query, now_s) for query in self._file.queries}
+        return self._updates.known()
 
     def measured(self) -> dict[str, float]:
         """The SIC measured on results, by query, as reported by the sites of their roots."""
-        with self._lock:
-            now_s = self._clock()
-            told = {query: self._peers.sic(query, now_s) for query in self._file.queries}
-            return {query: sic for query, sic in told.items() if sic is not None} | self._sic
+        return self._updates.measured()
 
     def start(self) -> None:
         """Serve in a thread, until `stop`."""
@@ -259,26 +319,8 @@ class Exchange:
                     self._over.wait(0.5)
 
     def _tell(self) -> None:
-        with self._lock:
-            now_s = self._clock()
-            if not self._give or now_s - self._told_s < self._file.interval_s:
-                return
-            self._told_s = now_s
-            give, sic = self._give, self._sic
-        for query in self._file.queries:
-            self._sequence += 1
-            # A site with a root but no source of a query gives nothing, but reports its SIC.
-            told = News(
-                self._file.site,
-                query,
-                give.get(query, 0.0),
-                self._parts.get(query, 0.0),
-                sic.get(query),
-                self._epoch,
-                self._sequence,
-                time.time(),
-            )
-            self._bus.tell(_news_channel(self._file.site), told.to_json().encode())
+        for news in self._updates.due():
+            self._bus.tell(_news_channel(self._file.site), news.to_json().encode())
             self.counts["news told"] += 1
 
     def _forward(self) -> None:
@@ -306,7 +348,7 @@ class Exchange:
         try:
             payload = _small(one.payload, NEWS_BYTES if link is None else MOST_BYTES)
             if link is None:
-                self._hear(one.channel, payload)
+                self.counts[self._updates.hear(one.channel, payload)] += 1
             else:
                 parcel, lines = opened(payload, link.site, link.fragment)
                 if parcel.epoch > time.time() + EPOCH_AHEAD_S:
@@ -320,22 +362,6 @@ class Exchange:
                 _logger.warning("site %s: a message on %s is refused: %s", self._file.site, one.channel, error)
         if link is not None:
             self.inboxes[link].read_up_to(one.position)
-
-    def _hear(self, channel: str, payload: bytes) -> None:
-        try:
-            news = News.from_json(payload.decode())
-        except UnicodeDecodeError:
-            raise PenstockError("the message is no text") from None
-        if _news_channel(news.site) != channel:
-            raise PenstockError.setting("site", news.site, "the site whose channel it is")
-        if news.query not in self._file.queries:
-            self.counts["news refused: unknown query"] += 1
-            return
-        with self._lock:
-            verdict = self._peers.hear(news, self._clock())
-        if verdict == "too much":
-            raise PenstockError.setting("part", news.part, "no more of a query than there is")
-        self.counts["news taken" if verdict == "taken" else "news ignored: old"] += 1
 
 
 def _small(payload: bytes | None, most_bytes: int) -> bytes:
