@@ -84,77 +84,39 @@ def share_slots(
             one.step(now_s, step_s, min(slots(now_s) / working, MOST_SLOTS) if working else 0.0)
 
 
-class _Running:
-    """A query while it runs; its rows are counted by class, that is by source or by bucket."""
+class _Batch:
+    """One batch of a query; its rows are counted by class, that is by source or by bucket."""
 
-    def __init__(self, query: SharedQuery, planner: FairPlanner, now_s: float, *, late: bool) -> None:
-        self.query, self._late = query, late
-        terms = Terms(tuple(query.rates), query.importance, query.prefer, query.worth)
-        planner.join(query.name, terms)
-        self._driver = Driver(MemberPlanner(planner, query.name, nullcontext()), now_s, query=query.name)
-        self._rng = np.random.default_rng([query.seed, *query.name.encode()])
-        rates = np.array(list(query.rates.values()))
-        spread = np.full(BUCKETS, 1.0 / BUCKETS) if query.spread is None else query.spread
-        self._rates = rates if np.ndim(query.cost_s) == 0 else rates.sum() * spread
-        self._costs_s = np.broadcast_to(np.asarray(query.cost_s, np.float64), self._rates.shape)
-        self._waiting = self._rates * 1.0  # a second's
-        self._start_s, self._number = now_s - 1.0, 0
-        self._begin(now_s)
+    def __init__(
+        self, query: SharedQuery, number: int, rows: Floats, kept: Floats, *, came_s: float, at_s: float, fixed_s: float
+    ) -> None:
+        """Begin with rows that came within `came_s`; `fixed_s` is the overhead that does not depend on them."""
+        self.number, self.start_s = number, at_s
+        self._query, self._came_s, self._rows, self._kept = query, came_s, rows, kept
+        self._costs_s = np.broadcast_to(np.asarray(query.cost_s, np.float64), rows.shape)
+        self._price = query.price(at_s)
+        self._outside_s = query.outside_s * float(kept.sum())
+        self._overhead_s = self.overhead_left_s = fixed_s + self._outside_s
+        self.work_left_s = self._work_s
 
     @property
-    def working(self) -> bool:
-        """Whether its batch is at work."""
-        return self._overhead_left_s <= 0.0 < self._left_s
+    def _work_s(self) -> float:
+        return float(self._kept @ self._costs_s) * self._price
 
-    def step(self, now_s: float, step_s: float, slots: float) -> None:
-        self._waiting += self.query.level(now_s) * self._rates * step_s
-        if self._overhead_left_s > 0.0:
-            self._overhead_left_s -= step_s
-        elif self._left_s > 0.0:
-            self._left_s -= slots * step_s
-        else:
-            self._end(now_s)
-            self._begin(now_s)
-
-    def _begin(self, now_s: float) -> None:
-        query = self.query
-        self._came_s, self._start_s = now_s - self._start_s, now_s
-        self._rows, self._waiting = self._waiting, np.zeros_like(self._rates)
-        plan, _ = self._driver.bind(self._number, Planned(None, now_s, None))
-        table = None if plan is None else plan.gate(SOURCE)
-        shares = np.ones(1) if table is None else np.asarray(table.keep)
-        shares = query.must_keep + (1.0 - query.must_keep) * shares[np.arange(len(self._rows)) % len(shares)]
-        self._kept = self._rows * shares
-        self._price = query.price(now_s)
-        self._work_s = self._left_s = float(self._kept @ self._costs_s) * self._price
-        self._fixed_s = query.overhead_s * (1.0 + query.noise * self._rng.uniform(-1.0, 1.0))
-        self._fixed_s += 0.0 if self._number else query.cold_s
-        self._overhead_left_s = self._fixed_s + query.outside_s * float(self._kept.sum())
-
-    def _end(self, now_s: float) -> None:
-        self._number += 1
-        self._driver.pass_time(now_s)
-        if self._late:
-            self._driver.look()
-        self.query.reports.append(self._report(now_s))
-        self._driver.handle(BatchEnded(now_s, self._number, self.query.reports[-1]))
-        if not self._late:
-            self._driver.look()
-
-    def _report(self, now_s: float) -> Report:
-        query, names = self.query, list(self.query.rates)
+    def ended(self, now_s: float) -> Report:
+        """Note the results with the query, its report among them."""
+        query, names = self._query, list(self._query.rates)
         rows, kept = ([round(n) for n in _by_source(one, len(names))] for one in (self._rows, self._kept))
         kept = [min(pair) for pair in zip(kept, rows, strict=True)]
-        outside_s = query.outside_s * float(self._kept.sum())
-        wait_s = (self._came_s + now_s - self._start_s - outside_s) / 2.0
+        wait_s = (self._came_s + now_s - self.start_s - self._outside_s) / 2.0
         query.done.append((now_s, float((self._kept / np.maximum(self._rows, 1e-9)).mean()), wait_s))
         if query.worth is not None:
             worth = query.worth.by_bucket()[: len(self._rows)]
             query.delivered.append((now_s, float(self._kept @ worth / max(float(self._rows @ worth), 1e-9))))
-        overhead_s = min(self._fixed_s + outside_s, now_s - self._start_s)
-        return Report(
-            sequence=self._number,
-            start_s=self._start_s,
+        overhead_s = min(self._overhead_s, now_s - self.start_s)
+        report = Report(
+            sequence=self.number + 1,
+            start_s=self.start_s,
             end_s=now_s,
             rows_in=sum(rows),
             rows_kept=sum(kept),
@@ -163,7 +125,7 @@ class _Running:
             busy_s=float(np.dot(kept, self._costs_s)) * self._price
             if len(kept) == len(self._costs_s)
             else self._work_s,
-            span_s=now_s - self._start_s - overhead_s,
+            span_s=now_s - self.start_s - overhead_s,
             overhead_s=overhead_s,
             cost_sketch=self._sketch() if query.measured else None,
             queuing=Latency(sum(kept), wait_s, 2.0 * wait_s),
@@ -171,6 +133,8 @@ class _Running:
                 name: BoxStatistics(came, passed, 0.0) for name, came, passed in zip(names, rows, kept, strict=True)
             },
         )
+        query.reports.append(report)
+        return report
 
     def _sketch(self) -> bytes:
         """What rows cost by bucket, if they are counted so; of classes by source nothing but that it was measured."""
@@ -181,6 +145,59 @@ class _Running:
         costs.weight += self._rows
         costs.work_s += self._kept * self._costs_s * self._price
         return costs.to_bytes()
+
+
+class _Running:
+    """A query while it runs: rows that wait, and the batch at work."""
+
+    def __init__(self, query: SharedQuery, planner: FairPlanner, now_s: float, *, late: bool) -> None:
+        self.query, self._late = query, late
+        terms = Terms(tuple(query.rates), query.importance, query.prefer, query.worth)
+        planner.join(query.name, terms)
+        self._driver = Driver(MemberPlanner(planner, query.name, nullcontext()), now_s, query=query.name)
+        self._rng = np.random.default_rng([query.seed, *query.name.encode()])
+        rates = np.array(list(query.rates.values()))
+        spread = np.full(BUCKETS, 1.0 / BUCKETS) if query.spread is None else query.spread
+        self._rates = rates if np.ndim(query.cost_s) == 0 else rates.sum() * spread
+        self._waiting = self._rates * 1.0  # a second's
+        self._batch = self._begun(0, now_s - 1.0, now_s)
+
+    @property
+    def working(self) -> bool:
+        """Whether its batch is at work."""
+        return self._batch.overhead_left_s <= 0.0 < self._batch.work_left_s
+
+    def step(self, now_s: float, step_s: float, slots: float) -> None:
+        self._waiting += self.query.level(now_s) * self._rates * step_s
+        batch = self._batch
+        if batch.overhead_left_s > 0.0:
+            batch.overhead_left_s -= step_s
+        elif batch.work_left_s > 0.0:
+            batch.work_left_s -= slots * step_s
+        else:
+            self._end(batch, now_s)
+            self._batch = self._begun(batch.number + 1, batch.start_s, now_s)
+
+    def _begun(self, number: int, since_s: float, now_s: float) -> _Batch:
+        """The batch of the rows that came since a time, judged by the newest plan."""
+        query = self.query
+        rows, self._waiting = self._waiting, np.zeros_like(self._rates)
+        plan, _ = self._driver.bind(number, Planned(None, now_s, None))
+        table = None if plan is None else plan.gate(SOURCE)
+        shares = np.ones(1) if table is None else np.asarray(table.keep)
+        shares = query.must_keep + (1.0 - query.must_keep) * shares[np.arange(len(rows)) % len(shares)]
+        fixed_s = query.overhead_s * (1.0 + query.noise * self._rng.uniform(-1.0, 1.0))
+        fixed_s += 0.0 if number else query.cold_s
+        return _Batch(query, number, rows, rows * shares, came_s=now_s - since_s, at_s=now_s, fixed_s=fixed_s)
+
+    def _end(self, batch: _Batch, now_s: float) -> None:
+        self._driver.pass_time(now_s)
+        if self._late:
+            self._driver.look()
+        report = batch.ended(now_s)
+        self._driver.handle(BatchEnded(now_s, report.sequence, report))
+        if not self._late:
+            self._driver.look()
 
 
 def _by_source(rows: Floats, sources: int) -> list[float]:
