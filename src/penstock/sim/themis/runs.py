@@ -99,20 +99,18 @@ class Federation:
 
     def __init__(self, layout: Layout, clock: Clock, make: MakeShedder, rng: np.random.Generator) -> None:
         """Start with nothing sent; sources and windows are out of step with each other."""
-        self._layout, self._clock, self._rng = layout, clock, rng
-        deployment = layout.deployment
+        self._layout, self._clock = layout, clock
         self._shedders: Sequence[Shedder] = [make(site) for site in range(len(layout.sites))]
         self._whole_batches = self._shedders[0].name == "random"
-        groups, fragments = len(layout.group_sources), len(deployment.fragment_query)
         self._sources = _Sources(layout, clock, rng)
-        self._sent = np.zeros((clock.stw, groups), np.int64)
-        self._in_window = np.zeros(groups, np.int64)
-        self._phase_s = rng.random(deployment.queries)[deployment.fragment_query] * WINDOW_S
-        self._data_delay = clock.intervals(deployment.data_delay_s, rng.random(fragments))
-        self._message_delay = clock.intervals(deployment.message_delay_s, rng.random(fragments))
-        self._on_the_way = np.zeros((int(self._data_delay.max(initial=1)) + 1, fragments))
-        self._open = np.zeros(fragments)
-        self._results = np.zeros((clock.stw, deployment.queries))
+        self._sent = _SentTuples(layout, clock)
+        self._fragments = _Fragments(layout.deployment, clock, rng)
+        self._coordinators = _Coordinators(layout.deployment, clock, rng)
+
+    @property
+    def sic(self) -> Floats:
+        """SIC by interval and query."""
+        return self._coordinators.sic
 
     def run(self, seconds: float) -> Floats:
         """Run from the start for this time."""
@@ -123,28 +121,16 @@ class Federation:
 
     def start(self, seconds: float) -> None:
         """Allocate memory for a run of this length."""
-        self.sic = np.zeros((round(seconds / self._clock.interval_s), self._layout.deployment.queries))
+        self._coordinators.start(round(seconds / self._clock.interval_s))
 
     def step(self, step: int) -> None:
         """Run one interval; the first is 0."""
         batches = self._sources.batches()
-        sic = self._sic_per_tuple(step, batches)
-        arrived = self._on_the_way[step % len(self._on_the_way)]
+        sic = self._sent.sic_per_tuple(step, batches)
+        arrived = self._fragments.arrived(step)
         for site in range(len(self._layout.sites)):
             self._shed(step, site, batches, sic, arrived)
-        arrived[:] = 0.0
-        self._close_windows(step)
-        self.sic[step] = self._results.sum(axis=0)
-
-    def _sic_per_tuple(self, step: int, batches: Ints) -> Floats:
-        """Equation 1, with the tuples of the last window, scaled up as long as a whole one has not passed."""
-        slot = step % self._clock.stw
-        self._in_window += batches - self._sent[slot]
-        self._sent[slot] = batches
-        deployment = self._layout.deployment
-        scale = self._clock.stw / min(step + 1, self._clock.stw)
-        each = np.maximum(self._in_window, 1) * scale * deployment.sources.tuples_per_batch / self._layout.group_sources
-        return 1.0 / (each * deployment.query_sources[self._layout.group_query])
+        self._coordinators.hear(step, self._fragments.close_windows(step))
 
     def _shed(self, step: int, number: int, batches: Ints, sic: Floats, arrived: Floats) -> None:
         """Call a site's shedder, and put the kept tuples into its fragments' windows."""
@@ -170,28 +156,88 @@ class Federation:
         )
         capacity = float(deployment.capacity[number]) * self._clock.interval_s
         now_s = (step + 1) * self._clock.interval_s
-        kept = self._shedders[number].select(buffer, capacity, self._known(step, site), now_s).kept
-        self._open[site.fragments] += np.bincount(owner, kept * buffer.sic, minlength=len(site.fragments))
+        known = self._coordinators.known(step, site.fragments)
+        kept = self._shedders[number].select(buffer, capacity, known, now_s).kept
+        self._fragments.take(site.fragments, owner, kept * buffer.sic)
 
-    def _known(self, step: int, site: Site) -> Known:
-        """The newest messages that have arrived by now."""
-        told = step - self._message_delay[site.fragments]
-        queries = self._layout.deployment.fragment_query[site.fragments]
-        sic = np.where(told >= 0, self.sic[np.maximum(told, 0), queries], np.nan)
-        return Known(sic, np.where(told >= 0, (told + 1) * self._clock.interval_s, np.nan))
 
-    def _close_windows(self, step: int) -> None:
-        """Fragments whose second is over send on what their window holds."""
-        deployment, interval_s = self._layout.deployment, self._clock.interval_s
-        before, now = step * interval_s + self._phase_s, (step + 1) * interval_s + self._phase_s
+class _SentTuples:
+    """What sources sent in the source time window, by group: tuples are worth their share of it."""
+
+    def __init__(self, layout: Layout, clock: Clock) -> None:
+        self._layout, self._stw = layout, clock.stw
+        self._sent = np.zeros((clock.stw, len(layout.group_sources)), np.int64)
+        self._in_window = np.zeros(len(layout.group_sources), np.int64)
+
+    def sic_per_tuple(self, step: int, batches: Ints) -> Floats:
+        """Equation 1, with the tuples of the last window, scaled up as long as a whole one has not passed."""
+        slot = step % self._stw
+        self._in_window += batches - self._sent[slot]
+        self._sent[slot] = batches
+        deployment = self._layout.deployment
+        scale = self._stw / min(step + 1, self._stw)
+        each = np.maximum(self._in_window, 1) * scale * deployment.sources.tuples_per_batch / self._layout.group_sources
+        return 1.0 / (each * deployment.query_sources[self._layout.group_query])
+
+
+class _Fragments:
+    """The open window of each fragment, and windows on their way to the fragments downstream."""
+
+    def __init__(self, deployment: Deployment, clock: Clock, rng: np.random.Generator) -> None:
+        fragments = len(deployment.fragment_query)
+        self._deployment, self._interval_s = deployment, clock.interval_s
+        self._phase_s = rng.random(deployment.queries)[deployment.fragment_query] * WINDOW_S
+        self._delay = clock.intervals(deployment.data_delay_s, rng.random(fragments))
+        self._on_the_way = np.zeros((int(self._delay.max(initial=1)) + 1, fragments))
+        self._open = np.zeros(fragments)
+
+    def arrived(self, step: int) -> Floats:
+        """The SIC that arrives in an interval, by the fragment that sent it."""
+        due = self._on_the_way[step % len(self._on_the_way)]
+        found: Floats = due.copy()
+        due[:] = 0.0
+        return found
+
+    def take(self, fragments: Ints, owner: Ints, sic: Floats) -> None:
+        """Add the SIC of kept tuples to the windows of their owners among the fragments."""
+        self._open[fragments] += np.bincount(owner, sic, minlength=len(fragments))
+
+    def close_windows(self, step: int) -> Floats:
+        """Fragments whose second is over send on what their window holds; returns the results by query."""
+        deployment = self._deployment
+        before, now = step * self._interval_s + self._phase_s, (step + 1) * self._interval_s + self._phase_s
         closing = np.floor(now / WINDOW_S + 1e-9) > np.floor(before / WINDOW_S + 1e-9)
         sends = np.flatnonzero(closing & (deployment.fragment_downstream >= 0))
-        due = (step + self._data_delay[sends]) % len(self._on_the_way)
+        due = (step + self._delay[sends]) % len(self._on_the_way)
         self._on_the_way[due, sends] += self._open[sends]
         roots = np.flatnonzero(closing & (deployment.fragment_downstream < 0))
-        self._results[step % self._clock.stw] = 0.0
-        self._results[step % self._clock.stw, deployment.fragment_query[roots]] = self._open[roots]
+        results = np.zeros(deployment.queries)
+        results[deployment.fragment_query[roots]] = self._open[roots]
         self._open[closing] = 0.0
+        return results
+
+
+class _Coordinators:
+    """One for each query: sums the SIC of its results over the source time window and tells the sites of the query."""
+
+    def __init__(self, deployment: Deployment, clock: Clock, rng: np.random.Generator) -> None:
+        self._queries, self._interval_s = deployment.fragment_query, clock.interval_s
+        self._delay = clock.intervals(deployment.message_delay_s, rng.random(len(self._queries)))
+        self._results = np.zeros((clock.stw, deployment.queries))
+        self.sic = np.zeros((0, deployment.queries))
+
+    def start(self, intervals: int) -> None:
+        self.sic = np.zeros((intervals, self._results.shape[1]))
+
+    def hear(self, step: int, results: Floats) -> None:
+        self._results[step % len(self._results)] = results
+        self.sic[step] = self._results.sum(axis=0)
+
+    def known(self, step: int, fragments: Ints) -> Known:
+        """The newest messages that have arrived by now, for fragments of a site."""
+        told = step - self._delay[fragments]
+        sic = np.where(told >= 0, self.sic[np.maximum(told, 0), self._queries[fragments]], np.nan)
+        return Known(sic, np.where(told >= 0, (told + 1) * self._interval_s, np.nan))
 
 
 class _Sources:
