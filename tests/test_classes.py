@@ -13,7 +13,6 @@ MOST = 12
 EXCEPTIONS = {
     "penstock.core.network.planner.NetworkPlanner": "to be taken apart",
     "penstock.core.network.statistics.NetworkStatistics": "to be taken apart",
-    "penstock.sim.themis.sites.SiteShedder": "to be taken apart",
     "penstock.spark.network.run.NetworkRun": "to be taken apart",
     "penstock.spark.site.run.SiteRun": "to be taken apart",
 }

@@ -50,6 +50,48 @@ class Links:
         return self._under_way.pop((step, site), [])
 
 
+class _PeerUpdates:
+    """What a site and the other hosts of its queries tell each other."""
+
+    def __init__(self, links: Links, site: int, queries: Sequence[int], parts: dict[str, float]) -> None:
+        self._links, self._site, self._queries, self._parts = links, site, queries, parts
+        self._peers, self._known = Peers(EXPIRY_S, parts), dict[str, Told]()
+
+    def known(self, step: int, now_s: float) -> dict[str, Told]:
+        """What other sites give, by query, with the updates that arrive in an interval."""
+        if heard := self._links.heard(step, self._site):
+            for news in heard:
+                self._peers.hear(news, now_s)
+            self._known = {query: self._peers.known(query, now_s) for query in map(str, self._queries)}
+        return self._known
+
+    def tell(self, step: int, given: Sequence[QueryShare], now_s: float) -> None:
+        """Send the site's shares to the other hosts."""
+        for query, one in zip(self._queries, given, strict=True):
+            news = News(str(self._site), one.query, one.give, self._parts[one.query], None, 1, step + 1, now_s)
+            self._links.send(step, self._site, query, news)
+
+
+class _WholeTuples:
+    """Rounds tuples to keep; what rounding leaves of an input counts in the next interval."""
+
+    def __init__(self, inputs: int) -> None:
+        self._left_over = np.zeros(inputs)
+
+    def of(self, wanted: Floats, number: Ints) -> Ints:
+        """Whole tuples to keep of each batch, which has the number of its input."""
+        order = np.argsort(number, kind="stable")
+        ends = np.cumsum(wanted[order])
+        firsts = np.flatnonzero(np.diff(number[order], prepend=-1))
+        lengths = np.diff(firsts, append=len(order))
+        ends += np.repeat(self._left_over[number[order][firsts]] - (ends - wanted[order])[firsts], lengths) + _ROUNDING
+        kept = np.empty(len(order), np.int64)
+        kept[order] = np.floor(ends) - np.floor(ends - wanted[order])
+        lasts = firsts + lengths - 1
+        self._left_over[number[order][lasts]] = np.maximum(ends[lasts] % 1.0 - _ROUNDING, 0.0)
+        return kept
+
+
 class SiteShedder:
     """One site of a federation."""
 
@@ -57,7 +99,7 @@ class SiteShedder:
 
     def __init__(self, layout: Layout, clock: Clock, links: Links, site: int) -> None:
         where, here = layout.deployment, layout.sites[site]
-        self._site, self._clock, self._links, self._grain = site, clock, links, where.sources.grain
+        self._clock, self._grain = clock, where.sources.grain
         self._queries = where.fragment_query[here.fragments].tolist()
         names = [str(query) for query in self._queries]
         # The inputs in the order of their numbers: groups of sources, then rows of other sites for each query.
@@ -75,17 +117,13 @@ class SiteShedder:
             window_s=clock.stw_s,
         )
         self._decisions = SiteDecisions(self.planner, "balance")
-        self._peers, self._known = Peers(EXPIRY_S, self.planner.parts), dict[str, Told]()
+        self._updates = _PeerUpdates(links, site, self._queries, self.planner.parts)
         self._seconds = where.query_cost[self._queries] / where.capacity[site]  # of work on a row, by fragment
-        self._left_over, self._worked = np.zeros(len(self._inputs)), np.zeros(len(names))
+        self._whole, self._worked = _WholeTuples(len(self._inputs)), np.zeros(len(names))
         self._step = 0
 
     def select(self, buffer: Buffer, capacity: float, known: Known, now_s: float) -> Decision:  # noqa: ARG002 - it has news
         """Keep of each input the share that the planner says, and no more than there is capacity."""
-        if heard := self._links.heard(self._step, self._site):
-            for news in heard:
-                self._peers.hear(news, now_s)
-            self._known = {query: self._peers.known(query, now_s) for query in map(str, self._queries)}
         grains = np.where(buffer.derived, 1, self._grain)
         first = len(self._inputs) - len(self._queries)
         number = np.where(buffer.derived, first + buffer.owner, buffer.place)
@@ -93,7 +131,7 @@ class SiteShedder:
         plan = self._decisions.decide(self._arrived(came, now_s), now_s)
         shares = {drop.place: drop.keep for drop in plan.drops}
         keep = np.array([shares.get(one, 1.0) for one in self._inputs])
-        kept = self._whole(keep[number] * buffer.tuples, number)
+        kept = self._whole.of(keep[number] * buffer.tuples, number)
         # A site on Spark would take longer over a batch that is too much for its interval; here its sources lose rows.
         derived = float((kept * buffer.work)[buffer.derived].sum())
         if derived < capacity:
@@ -101,10 +139,10 @@ class SiteShedder:
             kept = np.where(buffer.derived, kept, within(kept, replace(buffer, work=spared), capacity - derived))
         kept = within(kept, buffer, capacity)
         self._worked += np.bincount(buffer.owner, kept * grains, len(self._queries))
-        self._step += 1
         every = max(round(TELL_S / self._clock.interval_s), 1)
+        self._step += 1
         if self._step % every == 0:
-            self._tell(plan.queries, now_s)
+            self._updates.tell(self._step - 1, plan.queries, now_s)
             self._learn(self._worked / every)
             self._worked[:] = 0.0
         return Decision(kept)
@@ -120,14 +158,8 @@ class SiteShedder:
             rows_in=sum(came),
             rows_kept=sum(came),
             sources=rows,
-            peers=self._known,
+            peers=self._updates.known(self._step, now_s),
         )
-
-    def _tell(self, given: Sequence[QueryShare], now_s: float) -> None:
-        """Send the site's shares to the other hosts."""
-        for query, one in zip(self._queries, given, strict=True):
-            news = News(str(self._site), one.query, one.give, self.planner.parts[one.query], None, 1, self._step, now_s)
-            self._links.send(self._step - 1, self._site, query, news)
 
     def _learn(self, worked: Floats) -> None:
         """Send the planner the time of one batch since the last time; sending each would change little."""
@@ -137,16 +169,3 @@ class SiteShedder:
             for query, count, busy_s in zip(self._queries, rows, seconds, strict=True)
         }
         self.planner.learn(Report(sequence=self._step, start_s=0.0, end_s=0.0, rows_in=0, rows_kept=0, boxes=boxes))
-
-    def _whole(self, wanted: Floats, number: Ints) -> Ints:
-        """Whole tuples; what rounding leaves of an input counts in the next interval."""
-        order = np.argsort(number, kind="stable")
-        ends = np.cumsum(wanted[order])
-        firsts = np.flatnonzero(np.diff(number[order], prepend=-1))
-        lengths = np.diff(firsts, append=len(order))
-        ends += np.repeat(self._left_over[number[order][firsts]] - (ends - wanted[order])[firsts], lengths) + _ROUNDING
-        kept = np.empty(len(order), np.int64)
-        kept[order] = np.floor(ends) - np.floor(ends - wanted[order])
-        lasts = firsts + lengths - 1
-        self._left_over[number[order][lasts]] = np.maximum(ends[lasts] % 1.0 - _ROUNDING, 0.0)
-        return kept
