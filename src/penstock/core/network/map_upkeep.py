@@ -43,7 +43,7 @@ class Keeper(Generic[Map]):
         self._build = build
         #: How often a map has been built.
         self.built = 0
-        self._renew(network, network.rates)
+        self.renew(network, network.rates)
 
     def drift(self, network: Network, rates: Mapping[str, float]) -> float:
         """The drift since the map was built, from 0 to 1."""
@@ -53,7 +53,7 @@ class Keeper(Generic[Map]):
     def map(self, network: Network, rates: Mapping[str, float]) -> Map:
         """The map, rebuilt if necessary; a cheap call while the network is the same object."""
         if self.drift(network, rates) > LIMIT:
-            self._renew(network, rates)
+            self.renew(network, rates)
         return self._map
 
     def find(self, excess: float, network: Network, rates: Mapping[str, float], cursor: int = 0) -> int:
@@ -66,7 +66,8 @@ class Keeper(Generic[Map]):
         """Current work per unit of work at build time."""
         return self._shares_of(network).load(rates) / max(self._at_build.load(rates), _LEAST)
 
-    def _renew(self, network: Network, rates: Mapping[str, float]) -> None:
+    def renew(self, network: Network, rates: Mapping[str, float]) -> None:
+        """Build the map again, regardless of drift."""
         self._map = self._build(network, rates)
         self._known = network, _Shares(network)
         self._at_build = self._known[1]

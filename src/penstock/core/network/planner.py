@@ -9,14 +9,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from penstock.core.control.memory import Learned, restored, saved
-from penstock.core.network import roadmap
 from penstock.core.network.admission_control import evenly
-from penstock.core.network.by_value import roadmap as semantic
-from penstock.core.network.by_value.histograms import Histograms
+from penstock.core.network.current_map import CurrentMap
 from penstock.core.network.exact import Objective
-from penstock.core.network.map_upkeep import Keeper
 from penstock.core.network.model import Network
-from penstock.core.network.roadmap import Entry, RoadMap, Solver
+from penstock.core.network.roadmap import Entry, Solver
 from penstock.core.network.statistics import NetworkStatistics
 from penstock.messages.plan import Drop, Plan
 from penstock.messages.report import Report
@@ -80,11 +77,8 @@ class NetworkPlanner:
             shed: Whether rows are dropped when there are too many.
         """
         self.known = NetworkStatistics(network, trigger_s, pace, stages)
-        self.headroom, self._kind, self._solver, self._objective = headroom, kind, solver, objective
-        self._histograms = Histograms(network) if kind == "semantic" else None
-        self._keeper: Keeper[RoadMap] | None = None
-        self._before = 0  # maps made by keepers before this one
-        self._shed = shed
+        self.headroom, self._kind, self._shed = headroom, kind, shed
+        self._map = CurrentMap(network, solver, objective, by_value=kind == "semantic")
         self.start: tuple[Drop, ...] = ()
         self.last = Decision(nothing_dropped(network), 0, 0, 0.0, 0.0, changed=False)
         self.entry, self.entries = nothing_dropped(network), 0
@@ -92,7 +86,7 @@ class NetworkPlanner:
     @property
     def subjects(self) -> dict[str, str]:
         """The expressions to measure, by place."""
-        return self._histograms.subjects if self._histograms else {}
+        return self._map.subjects
 
     def decide(self, report: Report, now_s: float) -> Plan | None:
         """Learn from a batch; returns the plan for the next, or None to keep the current one."""
@@ -119,7 +113,7 @@ class NetworkPlanner:
 
     def save(self) -> dict[str, Any]:
         """The learned state, without distributions for drops by value, which are measured again."""
-        return {} if self._histograms else saved(self._kind, **self._parts)
+        return {} if self._kind == "semantic" else saved(self._kind, **self._parts)
 
     def restore(self, state: Mapping[str, Any], now_s: float) -> None:
         """Restore the state of `save`."""
@@ -133,8 +127,7 @@ class NetworkPlanner:
     def learn(self, report: Report) -> Decision:
         """Learn from a batch; returns the drops of the next."""
         self.known.learn(report)
-        if self._histograms:
-            self._histograms.learn({name: one.quantiles for name, one in report.places.items()})
+        self._map.learn(report)
         return self._choose()
 
     def _choose(self) -> Decision:
@@ -153,37 +146,20 @@ class NetworkPlanner:
 
     def _fits(self, network: Network, load: float, limit: float) -> bool:
         """Whether the plan in force is still right: Spark recompiles at every new plan."""
-        rates = network.rates
         if not self.last.index:
             return False
+        rates = network.rates
         saved = sum(rates[name] * saved for name, saved in self.last.entry.savings.items())
-        # The savings of an entry are in units of work at build time.
-        left = load - saved * (self._keeper.scale(network, rates) if self._keeper else 1.0)
+        left = load - saved * self._map.scale(network)
         return (1.0 - DEAD_BAND) * limit <= left <= limit
 
     def _chosen(self, network: Network, load: float, limit: float) -> tuple[int, int, Entry]:
-        rates, excess = network.rates, load - limit
+        excess = load - limit
         if excess <= 0.0:
             return 0, 0, nothing_dropped(network)
         if self._kind == "input_uniform":
             return 1, 2, _input_uniform(network, excess)
-        keeper = self._kept_fit(network)
-        road_map = keeper.map(network, rates)
-        index = keeper.find(excess, network, rates, min(self.last.index, len(road_map) - 1))
-        return index, len(road_map), road_map.entry(index)
-
-    def _kept_fit(self, network: Network) -> Keeper[RoadMap]:
-        """The keeper of the road map, which rebuilds it when the network has drifted."""
-        moved = self._histograms is not None and self._histograms.moved()
-        if self._keeper is None or moved:
-            self._before += self._keeper.built if self._keeper else 0
-            self._keeper = Keeper(self._build, network)
-        return self._keeper
-
-    def _build(self, network: Network, rates: Mapping[str, float]) -> RoadMap:
-        if self._histograms is None:
-            return roadmap.build(network, rates, solver=self._solver, objective=self._objective)
-        return semantic.build(network, rates, self._histograms.judged())
+        return self._map.find(excess, network, self.last.index)
 
     @property
     def alarms(self) -> tuple[str, ...]:
@@ -193,7 +169,7 @@ class NetworkPlanner:
     @property
     def rebuilt(self) -> int:
         """How often the road map was made."""
-        return self._before + (self._keeper.built if self._keeper else 0)
+        return self._map.built
 
 
 def nothing_dropped(network: Network) -> Entry:
