@@ -11,11 +11,12 @@ r"""Statistics of a network learned from batches: rates, selectivities, costs of
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from penstock.core.control.capacity import Capacity
 from penstock.core.control.memory import Learned
-from penstock.core.network.model import Box, Input, Network
+from penstock.core.network.model import Network
+from penstock.core.network.stages import LEAST_COST_S, StagedNetwork
 from penstock.messages.codec import Count, Flag, Name, Number, Record
 from penstock.messages.report import Report
 
@@ -25,8 +26,6 @@ RATE_BATCHES = 2
 MELT = 0.5
 #: The decay of counts from batch to batch.
 REMEMBER = 0.7
-#: The least cost of a box: a free box would never be worth a drop.
-LEAST_COST_S = 1e-8
 #: The cost of a row in a stateful box, until the stage's pace is known.
 STATEFUL_COST_S = 1e-4
 
@@ -40,7 +39,7 @@ class _Came(Record):
 class NetworkStatistics(Learned):
     """The statistics of a running network.
 
-    >>> from penstock.core.network.model import Output
+    >>> from penstock.core.network.model import Box, Input, Output
     >>> from penstock.core.network.qos import LossTolerance
     >>> from penstock.messages.report import BoxStatistics, PlaceRows
     >>> some = Network([Input("I", 1)], [Box("b", "filter", ("I",), 1.0, 0.5)],
@@ -71,16 +70,12 @@ class NetworkStatistics(Learned):
         stages: Sequence[tuple[str, frozenset[str]]] = (),
     ) -> None:
         """Begin with the network's own selectivities; arguments are those of `NetworkPlanner`."""
-        self._given, self._trigger_s = network, trigger_s
+        self._staged, self._trigger_s = StagedNetwork(network, stages), trigger_s
         self._recent, self._into, self._out, self._python = (), {}, {}, {}
         costs = dict.fromkeys([box.name for box in network.boxes], LEAST_COST_S)
         self._costs = costs | dict.fromkeys([name for name, _ in stages], STATEFUL_COST_S)
-        self._upstream = _upstream(network)
-        self._stages = dict(stages)
-        others = frozenset[str]().union(*self._stages.values())
-        self._first = frozenset(box.name for box in network.boxes) - others
         self._pace = Capacity(unit_s=1.0 / pace)
-        self.paces = {name: Capacity(unit_s=1.0 / pace) for name in self._stages}
+        self.paces = {name: Capacity(unit_s=1.0 / pace) for name in self._staged.further}
         self._calibrated = False
         self._last_s = 0.0
 
@@ -98,7 +93,7 @@ class NetworkStatistics(Learned):
             self._recent = (*self._recent, _Came(report.elapsed_s, came))[-RATE_BATCHES:]
         by_value = {name for name, one in report.places.items() if one.by_value}
         for name, box in report.boxes.items():
-            if box.rows_in and not by_value & self._upstream[name]:
+            if box.rows_in and not by_value & self._staged.upstream(name):
                 self._into = {**self._into, name: REMEMBER * self._into.get(name, 0.0) + box.rows_in}
                 self._out = {**self._out, name: REMEMBER * self._out.get(name, 0.0) + box.rows_out}
             if box.rows_in and box.busy_s:
@@ -107,13 +102,13 @@ class NetworkStatistics(Learned):
                 self._python = {**self._python, name: (rows, seconds)}
                 self._costs = {**self._costs, name: max(seconds / rows, LEAST_COST_S)}
         self._last_s = report.duration_s
-        work_s = self._work_s(report, self._first)
+        work_s = self._work_s(report, self._staged.first)
         if work_s and report.span_s:  # Without rows the pace is unknown.
             self._pace.learn(work_s, report.span_s)
 
     def learn_stage(self, stage: str, report: Report) -> None:
         """Process one batch of a further stage."""
-        self.paces[stage].learn(self._work_s(report, self._stages[stage]), report.span_s)
+        self.paces[stage].learn(self._work_s(report, self._staged.further[stage]), report.span_s)
 
     def _work_s(self, report: Report, boxes: frozenset[str]) -> float:
         return sum(one.rows_in * self._costs[name] for name, one in report.boxes.items() if name in boxes)
@@ -140,9 +135,9 @@ class NetworkStatistics(Learned):
         """Rows a second of each input."""
         span_s = sum(one.elapsed_s for one in self._recent)
         if not span_s:
-            return self._given.rates
-        came = {one.name: sum(batch.rows.get(one.name, 0) for batch in self._recent) for one in self._given.inputs}
-        return {name: rows / span_s for name, rows in came.items()}
+            return self._staged.given.rates
+        inputs = [one.name for one in self._staged.given.inputs]
+        return {name: sum(batch.rows.get(name, 0) for batch in self._recent) / span_s for name in inputs}
 
     @property
     def due(self) -> dict[str, float]:
@@ -165,33 +160,12 @@ class NetworkStatistics(Learned):
 
     def _bottleneck(self) -> tuple[frozenset[str], Capacity]:
         """The stage whose load is the largest share of its capacity."""
-        found = [(self._first, self._pace)]
-        found += [(boxes, self.paces[name]) for name, boxes in self._stages.items()]
+        found = [(self._staged.first, self._pace)]
+        found += [(boxes, self.paces[name]) for name, boxes in self._staged.further.items()]
         if len(found) == 1:
             return found[0]
         return max(found, key=lambda stage: self._learned(stage[0]).load() / stage[1].per_s(self._trigger_s))
 
-    def _learned(self, dear: frozenset[str]) -> Network:
-        rates = self.due
-        boxes = [
-            replace(
-                box,
-                cost=self._costs[box.name] if box.name in dear else LEAST_COST_S,
-                selectivity=self._selectivity(box),
-            )
-            for box in self._given.boxes
-        ]
-        return Network([Input(one.name, rates[one.name]) for one in self._given.inputs], boxes, self._given.outputs)
-
-    def _selectivity(self, box: Box) -> float | Mapping[str, float]:
-        return self._out[box.name] / self._into[box.name] if self._into.get(box.name) else box.selectivity
-
-
-def _upstream(network: Network) -> dict[str, frozenset[str]]:
-    """For each node, the places above it: inputs and arcs."""
-    found: dict[str, frozenset[str]] = {}
-    for name in network.order:
-        own = {name} if not network.into[name] else set()
-        above = [found[arc.source] | {arc.name} for arc in network.into[name]]
-        found[name] = frozenset(own.union(*above))
-    return found
+    def _learned(self, stage: frozenset[str]) -> Network:
+        selectivities = {name: self._out[name] / rows for name, rows in self._into.items() if rows}
+        return self._staged.measured(stage, self.due, self._costs, selectivities)
