@@ -11,7 +11,6 @@ SOURCE = Path(__file__).parents[1] / "src"
 MOST = 12
 #: Classes that have more, and why.
 EXCEPTIONS = {
-    "penstock.spark.network.run.NetworkRun": "to be taken apart",
     "penstock.spark.site.run.SiteRun": "to be taken apart",
 }
 

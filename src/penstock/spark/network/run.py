@@ -61,7 +61,6 @@ class NetworkRun:
         planner: What was learned, and what follows.
         queries: The streaming queries, those that feed others first.
         outputs: The sinks.
-        errors: Errors that were caught.
         plans_shown: Spark's plan of each arc at which rows leave a stage.
     """
 
@@ -116,13 +115,11 @@ class NetworkRun:
         _refuse_old_files(file, folder)
         _refuse_other_network(network, folder)
         names = {stage.name: file_name(stage.name) for stage in layout.stages}
-        self._plans = BoundPlans.below(folder, names, self.planner, tell=_logger.warning)
+        plans = BoundPlans.below(folder, names, self.planner, tell=_logger.warning)
         self.queries: list[StreamingQuery] = []
-        self._losses = Losses(network, self.queries)
-        self._learning = Learning(layout, self.planner, self._plans, self._losses.alarms)
+        losses = Losses(network, self.queries)
+        self._planning = SafePlanning(file.name, plans, losses, Learning(layout, self.planner, plans, losses.alarms))
         self.outputs = Outputs(file.sinks)
-        self.errors = 0
-        self._stopping = False
         self.plans_shown: dict[str, str] = {}
         self._streams = self._sources(spark, inputs)
 
@@ -134,7 +131,12 @@ class NetworkRun:
     @property
     def snapshots(self) -> History:
         """The state after each of the last 1,000 batches of the inputs, and the sums of all batches."""
-        return self._learning.snapshots
+        return self._planning.learning.snapshots
+
+    @property
+    def errors(self) -> int:
+        """Errors that were caught."""
+        return self._planning.errors
 
     def start(self, *, once: bool = False) -> None:
         """Start all queries; with `once`, process the available rows, stage after stage, and end."""
@@ -146,7 +148,7 @@ class NetworkRun:
                     query.awaitTermination()
                 self.refuse_failure()
         if once:
-            self._learning.settle()
+            self._planning.learning.settle()
 
     @property
     def active(self) -> bool:
@@ -155,10 +157,10 @@ class NetworkRun:
 
     def stop(self) -> None:
         """Stop all queries, those that feed others first."""
-        self._stopping = True
+        self._planning.stopping = True
         for query in self.queries:
             query.stop()
-        self._learning.settle()
+        self._planning.learning.settle()
 
     def refuse_failure(self) -> None:
         """Raise an error in one line if a query has failed."""
@@ -200,7 +202,7 @@ class NetworkRun:
         own_id = batch_id(layout.checkpoint(stage), number)
         if number % retention.PURGE_EVERY == 0:
             file_log.shorten(layout.checkpoint(stage))  # Spark waits for this batch.
-        plan = self._bound(stage, number, own_id)
+        plan = self._planning.bound(stage, number, own_id)
         batch = Batch(self.network, stage, rows, plan, self.planner.subjects, layout.schemas)
         snapshot = None
         try:
@@ -214,23 +216,33 @@ class NetworkRun:
                 else:
                     within = stage.name if layout.writers(arc.target) > 1 else ""
                     self.outputs.write(arc.target, df, number, within)
-            snapshot = self._learned(stage, batch, number, plan, begun_s)
+            snapshot = self._planning.learned(stage, batch, number, plan, begun_s)
         finally:
             batch.close()
         if snapshot is not None and self._on_snapshot is not None:
             self._on_snapshot(snapshot)
 
-    def _learned(self, stage: Stage, batch: Batch, number: int, plan: Plan, begun_s: float) -> Snapshot | None:
-        """The snapshot after a batch; failed planning loses no row."""
-        try:
-            return self._learning.learn(stage, batch, number, plan, begun_s)
-        except Exception as error:  # noqa: BLE001 - after any error the next rows must flow
-            if not self._stopping:
-                self._fail(error)
-            return None
 
-    def _bound(self, stage: Stage, number: int, own_id: str) -> Plan:
-        """The plan of a batch; if there is none, one that keeps every row."""
+class SafePlanning:
+    """Planning that stops no batch: if it fails, rows flow.
+
+    Attributes:
+        learning: What turns batches into plans.
+        errors: Errors that were caught.
+        stopping: Whether the queries are being stopped: what fails then is no error.
+    """
+
+    def __init__(self, network: str, plans: BoundPlans, losses: Losses, learning: Learning) -> None:
+        """Plan for the network of this name; `losses` counts batches without a plan."""
+        self._network, self._plans, self._losses = network, plans, losses
+        self.learning, self.errors, self.stopping = learning, 0, False
+
+    def bound(self, stage: Stage, number: int, own_id: str) -> Plan:
+        """The plan of a batch; if there is none, one that keeps every row.
+
+        Raises:
+            ReusedError: If the number was bound before, for another batch.
+        """
         try:
             return self._plans.of(stage.name, number, own_id)
         except ReusedError:
@@ -240,10 +252,19 @@ class NetworkRun:
             self._fail(error)
             return Plan.keep_all(0, "rows flow", 0.0)
 
+    def learned(self, stage: Stage, batch: Batch, number: int, plan: Plan, begun_s: float) -> Snapshot | None:
+        """Learn from a batch, and plan for the next; returns the snapshot after a batch of the inputs."""
+        try:
+            return self.learning.learn(stage, batch, number, plan, begun_s)
+        except Exception as error:  # noqa: BLE001 - after any error the next rows must flow
+            if not self.stopping:
+                self._fail(error)
+            return None
+
     def _fail(self, error: Exception) -> None:
         """Report an error, and keep every row from now on."""
         self.errors += 1
-        _logger.warning("the network %s caught an error and keeps every row: %s", self._file.name, line_of(error))
+        _logger.warning("the network %s caught an error and keeps every row: %s", self._network, line_of(error))
         try:
             self._plans.handle(Misread(time.time()))
         except (OSError, PenstockError) as again:
