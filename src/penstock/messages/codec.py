@@ -114,7 +114,7 @@ class _Several:
             value = tuple(value)
         if isinstance(self.item, Scalar):  # all at once, because a plan has a thousand; invalid ones are named below
             found = tuple(map(self.item.plain, value))
-            if None not in found and all(map(self.item.fits, found)):
+            if None not in found and all(map(self.item.fits, set(found))):  # most are equal
                 return found
         return tuple(self.item.accept(item, f"{name}[{number}]") for number, item in enumerate(value))
 

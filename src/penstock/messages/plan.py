@@ -40,6 +40,8 @@ class KeepTable(Record):
             raise refusal("keep", self.keep, "a share for at least one bucket")
         if len(self.reasons) not in (1, self.buckets):
             raise refusal("reasons", self.reasons, f"1 reason or one for each of the {self.buckets} buckets")
+        if all(self.reasons):
+            return
         reasons = self.reasons if len(self.reasons) > 1 else self.reasons * self.buckets
         for bucket, (share, reason) in enumerate(zip(self.keep, reasons, strict=True)):
             if share < 1 and not reason:

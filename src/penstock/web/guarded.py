@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from penstock.core.control.bucket_costs import BUCKETS, CHEAPEST_S, BucketCosts
+from penstock.core.control.bucket_costs import BUCKETS, CHEAPEST_S, BucketCosts, by_bucket
 from penstock.core.control.planner import SOURCE
 from penstock.errors import PenstockError
 from penstock.federation.account import ACCOUNT
@@ -75,7 +75,7 @@ def classes(costs: BucketCosts, table: KeepTable | None) -> list[dict[str, Any]]
         return []
     each_s, weight = costs.costs_s()[seen], costs.weight[seen]
     octaves = np.floor(np.log2(np.maximum(each_s, CHEAPEST_S) / CHEAPEST_S)).astype(np.int64)
-    keep = (np.ones(BUCKETS) if table is None else np.resize(np.asarray(table.keep, np.float64), BUCKETS))[seen]
+    keep = (np.ones(BUCKETS) if table is None else by_bucket(table.keep))[seen]
     work = weight * each_s
     found = []
     for octave in np.unique(octaves).tolist():

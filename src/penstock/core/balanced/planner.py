@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.balanced.policy import Balanced
-from penstock.core.control.bucket_costs import BUCKETS, pooled
+from penstock.core.control.bucket_costs import BUCKETS, by_bucket, pooled
 from penstock.core.control.density import Classes, allot
 from penstock.core.control.planner import DEAD_BAND, SOURCE
 from penstock.core.fairness.members import Choice, Member, told
@@ -113,7 +113,7 @@ def _differs(offer: Offer, old: KeepTable | None, new: KeepTable | None) -> bool
     """Whether a table keeps other work, or more utility, than the current one."""
     if old is None or new is None:
         return old is not new
-    before, after = (offer.rows * np.resize(np.asarray(one.keep), BUCKETS) for one in (old, new))
+    before, after = (offer.rows * by_bucket(one.keep) for one in (old, new))
     work_s, worth = float(after @ offer.costs_s), float(after @ offer.utilities)
     moved_s = abs(float(before @ offer.costs_s) - work_s)
     return moved_s > DEAD_BAND * work_s or worth > (1.0 + DEAD_BAND) * float(before @ offer.utilities)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from penstock.core.control.batch_size import TOO_MANY
-from penstock.core.control.bucket_costs import BUCKETS
+from penstock.core.control.bucket_costs import by_bucket
 from penstock.core.control.density import Classes, allot
 from penstock.messages.plan import KeepTable
 
@@ -128,7 +128,7 @@ class Forecast(NamedTuple):
 
     def let_through(self, table: KeepTable | None, utilities: NDArray[np.float64] | None = None) -> tuple[float, float]:
         """Work and rows that a table keeps; utility instead of rows if they differ in it."""
-        rows = self.rows if table is None else self.rows * np.resize(np.asarray(table.keep), BUCKETS)
+        rows = self.rows if table is None else self.rows * by_bucket(table.keep)
         return float(rows @ self.costs_s), float(rows.sum() if utilities is None else rows @ utilities)
 
     def without(self, share: float) -> "Forecast":

@@ -103,9 +103,10 @@ class Verdicts:
         by_table = self.buckets[~self.kept & ~self.aged]
         if self.too_many and len(by_table):
             shed[TOO_MANY], by_table = len(by_table), by_table[:0]
-        for number, rows in enumerate(np.bincount(by_table, minlength=table.buckets).tolist()):
-            if rows:
-                shed[table.reason(number)] = shed.get(table.reason(number), 0) + rows
+        rows = np.bincount(by_table)
+        for number in np.flatnonzero(rows).tolist():
+            reason = table.reason(number)
+            shed[reason] = shed.get(reason, 0) + int(rows[number])
         if too_old := int(np.sum(~self.kept & self.aged)):
             shed[TOO_OLD] = too_old
         return shed

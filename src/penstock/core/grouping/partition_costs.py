@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from penstock.core.control.bucket_costs import BUCKETS, BucketCosts
+from penstock.core.control.bucket_costs import BUCKETS, BucketCosts, by_bucket
 from penstock.messages.plan import Costs, OwnCost
 
 #: What is remembered of the shape from one batch to the next, and of the factors, which can be measured in one batch.
@@ -79,7 +79,7 @@ class PartitionCosts:
         shape = known._shape
         shape.rows += PRIME_ROWS
         shape.weight += PRIME_ROWS
-        shape.work_s += PRIME_ROWS * np.resize(np.asarray(costs.cost_s), BUCKETS)
+        shape.work_s += PRIME_ROWS * by_bucket(costs.cost_s)
         if costs.partitions == partitions:
             known._remember(costs)
         return known
