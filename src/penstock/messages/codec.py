@@ -10,7 +10,7 @@ import json
 import math
 import reprlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, Sequence, ValuesView
 from dataclasses import MISSING, dataclass
 from numbers import Integral, Real
 from types import UnionType
@@ -49,6 +49,22 @@ class FrozenMap(Mapping[K, V]):
     def __len__(self) -> int:
         """Count the keys."""
         return len(self._items)
+
+    def __contains__(self, key: object) -> bool:
+        """Whether there is a value under a key."""
+        return key in self._items
+
+    def keys(self) -> KeysView[K]:
+        """The keys. These views are those of a dictionary: a mapping's own look every key up."""
+        return self._items.keys()
+
+    def values(self) -> ValuesView[V]:
+        """The values."""
+        return self._items.values()
+
+    def items(self) -> ItemsView[K, V]:
+        """Keys with their values."""
+        return self._items.items()
 
     def __hash__(self) -> int:
         """Agree with equality: the order of items does not matter."""

@@ -6,6 +6,7 @@ follows the load and not the noise of a batch.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -190,7 +191,7 @@ class SharedKnowledge(Learned):
         return sum(values[-LEAST_BATCHES:]) / took_s if took_s > 0.0 else 0.0
 
     def _of_late(self, values: Sequence[float]) -> float:
-        return float(np.median(values[-LEAST_BATCHES:])) if values else 0.0
+        return float(median(values[-LEAST_BATCHES:])) if values else 0.0
 
 
 class Graded(Protocol):
