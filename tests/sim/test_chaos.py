@@ -75,7 +75,7 @@ EXERCISED = {
 
 
 def test_no_promise_is_broken_under_ten_thousand_schedules_of_faults() -> None:
-    found = chaos.run_all(SCHEDULES, seed=0)
+    found = chaos.run_all(SCHEDULES, seed=0, jobs=1)  # beside other tests there is no second core to gain
     assert found.broken == {}
     assert {what: found.counts[what] for what, least in EXERCISED.items() if found.counts[what] < least} == {}
 
