@@ -101,7 +101,9 @@ _ALL = BESIDE | QUIETLY
 #: Files that are run beside alone.
 NOT_HERE = tuple(file for name, (_, *files) in _ALL.items() if name not in ENGINES for file in files)
 #: Files whose tests hold a query to a target: they come last, when nothing but `QUIETLY` runs beside them.
-UNDISTURBED = tuple(f"tests/spark/test_{name}.py" for name in ("cluster", "network_overload", "fair_overload"))
+UNDISTURBED = tuple(
+    f"tests/spark/test_{name}.py" for name in ("killed", "cluster", "network_overload", "fair_overload")
+)
 LOWEST = 19
 
 

@@ -61,7 +61,7 @@ def reports(draw: st.DrawFn) -> Report:
     )
 
 
-LATER = {"elapsed_s", "sources", "links", "peers"}
+LATER = {"elapsed_s", "replayed_s", "sources", "links", "peers"}
 REST = {"by_value": False, "quantiles": [], "sender": "", "mark": ""}
 
 
@@ -115,7 +115,7 @@ def test_json_is_canonical() -> None:
         '{"backlog_age_s":0.0,"backlog_rows":0,"boxes":{},"busy_s":0.0,"control_s":0.0,'
         '"cost_sketch":{"base64":"AP8="},'
         '"delay_s":0.0,"elapsed_s":0.0,"end_s":3.0,"format":1,"lag_s":0.0,"links":{},"overhead_s":0.0,"peers":{},'
-        '"plan_version":null,"queuing":null,'
+        '"plan_version":null,"queuing":null,"replayed_s":0.0,'
         '"rows_in":5,"rows_kept":2,"rows_must_keep":0,"rows_shed":{"a":1,"b":2},"rows_untimed":0,'
         '"rows_would_shed":{},"sequence":1,"sic":{},"slots":1,"source_rows_behind":null,"sources":{},"span_s":0.0,'
         '"start_s":2.0}'

@@ -156,6 +156,24 @@ class Bench:
         assert self.share() < 0.5
 
 
+def test_rows_that_came_since_a_killed_run_planned_the_first_batch_are_expected_in_the_second(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.bindings.add(0, Binding(0, QUERY, bench.clock(), None))  # It is bound, and its run is killed.
+    bench.clock.advance(20.0)
+    bench.batch(100)
+    first_s = 0.3 + 100 * COST_S
+    (replayed,) = bench.reports
+    assert replayed.replayed_s == pytest.approx(20.0)
+    assert replayed.backlog_rows == pytest.approx(100 / 0.4 * (20.0 + first_s), rel=0.01), "250 rows come a second"
+    bench.batch(5000, 500)
+    bench.batch(200, 100)
+    waiting, last = bench.reports[1:]
+    assert waiting.replayed_s == last.replayed_s == 0.0
+    assert waiting.backlog_rows == pytest.approx(5000 / (20.0 + first_s) * waiting.duration_s, rel=0.01)
+    assert last.backlog_rows == pytest.approx(200 / waiting.duration_s * last.duration_s, rel=0.01)
+
+
+
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
     return Bench(tmp_path)

@@ -124,6 +124,7 @@ class Report(Message):
         sequence: Number of the interval or micro-batch.
         start_s: When the interval began.
         end_s: When it ended.
+        replayed_s: How long before that it began the first time, in a run that was killed; 0 if this is the first time.
         rows_in: Rows that arrived at the gate.
         rows_kept: Rows that the gate kept.
         rows_shed: Rows that the gate shed, by reason.
@@ -176,6 +177,7 @@ class Report(Message):
     boxes: Mapping[Name, BoxStatistics] = _NONE
     sic: Mapping[Name, Share] = _NONE
     elapsed_s: Seconds = 0.0
+    replayed_s: Seconds = 0.0
     sources: Mapping[Name, PlaceRows] = _NONE
     links: Mapping[Name, PlaceRows] = _NONE
     peers: Mapping[Name, Known] = _NONE
@@ -183,11 +185,16 @@ class Report(Message):
     @classmethod
     def _of_today(cls, document: dict[str, Any]) -> dict[str, Any]:
         """Earlier releases wrote reports without places."""
-        return {"elapsed_s": 0.0, "sources": {}, "links": {}, "peers": {}} | document
+        return {"elapsed_s": 0.0, "replayed_s": 0.0, "sources": {}, "links": {}, "peers": {}} | document
 
     def __repr__(self) -> str:
         """The fields, with the number of bytes instead of bytes; `to_json` has all of them."""
         return f"Report({', '.join(f'{name}={_shown(getattr(self, name))}' for name in self.kinds)})"
+
+    @property
+    def first_start_s(self) -> float:
+        """When the interval began the first time: it has no rows that arrived later."""
+        return self.start_s - self.replayed_s
 
     @property
     def shed_total(self) -> int:

@@ -19,11 +19,19 @@ from penstock.store.memory import MemoryStore
 PASS_S = LEASE_S / 2.0
 
 
-class Earlier(NamedTuple):
-    """What an earlier run of the query has left behind: its newest plan, and the reports that are kept."""
+class Unfinished(NamedTuple):
+    """The batch in which a query was killed: its next run replays it."""
 
-    newest: Plan | None = None
-    reports: Sequence[Report] = ()
+    bound: Binding
+    rows: int
+
+
+class Earlier(NamedTuple):
+    """What an earlier run of the query has left behind."""
+
+    newest: Plan | None = None  #: its newest plan
+    reports: Sequence[Report] = ()  #: the last ones, which are kept
+    unfinished: Unfinished | None = None  #: None if it was stopped between two batches
 
 
 class _Plans(PlanLog):
@@ -60,6 +68,8 @@ class Driver:
         if earlier.newest is not None:
             self._plans.add(earlier.newest.version, earlier.newest)
             self._plans.written.clear()  # That was not this run.
+        if earlier.unfinished is not None:
+            self._bindings.add(earlier.unfinished.bound.batch, earlier.unfinished.bound)
         purge = partial(retention.purge, self._plans, self._bindings)
         self._driver = LogDriver(Loop(planner, query), self._plans, lambda: now_s, purge, lambda _: None)
         self._driver.begin(earlier.reports)
@@ -95,6 +105,9 @@ class Driver:
 
     def bind(self, batch: int, planned: Planned) -> tuple[Plan | None, float]:
         """Bind a batch permanently: the plan that judges it, and the factor on its keep shares."""
+        bound = self._bindings.get(batch)
+        if bound is not None:
+            return None if bound.plan_version is None else self._plans.get(bound.plan_version), bound.share
         now_s, found = planned.planned_s, self._found
         newest = Newest(found, 0.0 if found is None else self._plans.renewed_s(found.version))
         plan, fits = newest.acting(now_s), share(self._start, self._query, newest, planned, now_s)

@@ -124,6 +124,7 @@ class _Batches:
         self._shed_alarms = ShedAlarms()
         self._out = Run(stream, np.full(stream.rows, np.nan), list(last), self._driver.written)
         self._machines: dict[int, Machines] = {}  # of each core, if there is a row gate
+        self._first, self._replay = len(last), earlier.unfinished  # its first batch, which may be a replay
 
     def run(self) -> Run:
         """Batch after batch until the stream is used up."""
@@ -133,9 +134,10 @@ class _Batches:
             if start_s > self._query.killed_s:
                 break
             arrived = int(np.searchsorted(self._stream.arrivals_s, start_s, side="right"))
-            end = min(arrived, done + (self._query.rows_per_batch or arrived))
+            most = self._replay.rows if self._replay else self._query.rows_per_batch or arrived
+            end = min(arrived, done + most)
             report = self._batch(start_s, slice(done, end))
-            start_s, done = report.end_s, end
+            start_s, done, self._replay = report.end_s, end, None
             self._ask(report)
         return self._out
 
@@ -154,7 +156,9 @@ class _Batches:
     def _batch(self, start_s: float, rows: slice) -> Report:
         kept, weights, shed = self._judge(start_s, rows)
         noise = 1.0 + self._query.noise * self._rng.uniform(-1.0, 1.0)
-        overhead_s = self._query.overhead_s * noise + (0.0 if self._out.reports else self._query.cold_s)
+        overhead_s = self._query.overhead_s * noise + (
+            self._query.cold_s if len(self._out.reports) == self._first else 0.0
+        )
         read_s = self._query.read_s * (rows.stop - rows.start)
         delay_s = self._query.delay_share * overhead_s + read_s
         overhead_s += read_s
@@ -192,6 +196,7 @@ class _Batches:
             lag_s=max(start_s - float(self._stream.arrivals_s[rows][kept][-1]), 0.0) if kept.any() else 0.0,
             queuing=Latency(len(waits_s), float(waits_s.mean()), float(waits_s.max())) if kept.any() else None,
             cost_sketch=measured.to_bytes(),
+            replayed_s=start_s - self._first_start_s(start_s),
         )
         return report if self._query.measured else _by_length(report, self._stream.arrivals_s[rows][kept])
 
@@ -216,8 +221,8 @@ class _Batches:
 
     def _planned(self, start_s: float, rows: int) -> Planned:
         reports = self._out.reports
-        before_s, done_s = (reports[-1].start_s, reports[-1].end_s) if reports else (None, None)
-        return Planned(rows, start_s, before_s, reports[-2].start_s if len(reports) > 1 else None, done_s)
+        before_s, done_s = (reports[-1].first_start_s, reports[-1].end_s) if reports else (None, None)
+        return Planned(rows, start_s, before_s, reports[-2].first_start_s if len(reports) > 1 else None, done_s)
 
     def _through_row_gate(self, numbers: NDArray[np.int64], start_s: float, slots: int) -> NDArray[np.bool_]:
         """The rows that the machine of their core admits."""
@@ -239,14 +244,18 @@ class _Batches:
                 now_s += cost_s
         return passed
 
+    def _first_start_s(self, start_s: float) -> float:
+        return self._replay.bound.bound_s if self._replay else start_s
+
     def _backlog_rows(self, start_s: float, end_s: float, rows: slice) -> int:
         if self._query.true_backlog:
             waiting: int = np.searchsorted(self._stream.arrivals_s, end_s, side="right") - rows.stop
             return int(waiting)
         arrivals_s = self._stream.arrivals_s[rows]
-        first_s = self._out.reports[-1].start_s if self._out.reports else float(arrivals_s[0])
-        came_in_s = (start_s if self._out.reports else float(arrivals_s[-1])) - first_s
-        return round(len(arrivals_s) * (end_s - start_s) / came_in_s) if came_in_s > 0.0 else 0
+        before = self._out.reports[-1] if self._out.reports and not self._replay else None
+        first_s = before.first_start_s if before else float(arrivals_s[0])
+        came_in_s = (start_s if before else float(arrivals_s[-1])) - first_s
+        return round(len(arrivals_s) * (end_s - self._first_start_s(start_s)) / came_in_s) if came_in_s > 0.0 else 0
 
     def _ask(self, report: Report) -> None:
         self._out.reports.append(report)

@@ -53,6 +53,7 @@ class Progress:
     late_rows: int = 0  #: rows that stateful operators dropped because they came behind the watermark
     #: Rows between the offsets of the one source; None if there are several, or offsets do not count rows.
     offsets: int | None = None
+    replayed_s: float = 0.0  #: how long before `start_s` it began in a run that was killed
 
     @classmethod
     def of(cls, given: Any) -> Self:  # noqa: ANN401 - a StreamingQueryProgress or a dictionary, by engine and version
@@ -239,11 +240,12 @@ def report_of(
         rows_must_keep=counts.get("rows_must_keep") or 0,
         plan_version=plan.version if plan else None,
         control_s=(counts.get("read_us") or 0) / 1e6,
-        backlog_rows=round(rows_in * progress.duration_s / interval_s) if interval_s > 0 else 0,
+        backlog_rows=round(rows_in * (progress.duration_s + progress.replayed_s) / interval_s) if interval_s > 0 else 0,
         backlog_age_s=progress.duration_s + work["lag_s"],
         source_rows_behind=progress.behind,
         overhead_s=max(progress.duration_s - work["span_s"], 0.0),
         rows_untimed=_untimed(tasks, ages, rows_in - shed_rows),
+        replayed_s=progress.replayed_s,
         **work,
     )
 
@@ -312,7 +314,7 @@ def _untimed(tasks: list[TaskSums], ages: Ages | None, kept: int) -> int:
 def _interval_s(tasks: list[TaskSums], ages: Ages | None, progress: Progress, before: Progress | None) -> float:
     """The time in which the batch's rows came in."""
     if before is not None and before.batch == progress.batch - 1:
-        return progress.start_s - before.start_s
+        return progress.start_s - (before.start_s - before.replayed_s)
     times = [(ages.oldest_s, ages.newest_s)] if ages else [(task.oldest_s, task.newest_s) for task in tasks]
     arrivals = [time_s for pair in times for time_s in pair if time_s is not None]
     return max(arrivals) - min(arrivals) if arrivals else 0.0

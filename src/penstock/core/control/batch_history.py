@@ -54,7 +54,7 @@ class BatchHistory(Learned):
         self.capped = (report.source_rows_behind or 0) > BEHIND * report.rows_in
         if before is None or self.again:
             return 0.0
-        came_in_s = report.start_s - before.start_s
+        came_in_s = report.start_s - before.first_start_s
         stood_still = report.start_s - before.end_s > min(STOOD_STILL * came_in_s, STOOD_STILL_S)
         self._intervals = (*self._intervals, came_in_s if stood_still else 0.0)[-PACE_BATCHES:]
         old = report.start_s - report.lag_s < self._begun_s

@@ -89,7 +89,8 @@ class Knowledge(Learned):
 
     def learn(self, report: Report) -> None:
         """Process the report of one batch."""
-        batch = replace(report, cost_sketch=None)  # costs are summed apart, and are most of its bytes
+        # Costs are summed apart, and are most of a report's bytes. Rows of a replay are as old as that is long ago.
+        batch = replace(report, cost_sketch=None, lag_s=max(report.lag_s - report.replayed_s, 0.0))
         came_in_s = self.history.learn(batch)
         if report.rows_in and not report.rows_kept:
             self.costs.scale_costs(0.5)  # Nothing was measured: trust the past less, or the gate may never open.
@@ -169,6 +170,12 @@ class Knowledge(Learned):
         length_s = steady.overhead_s + self.span_s(steady)
         cycle_s = (last_s + length_s) / 2.0 if length_s < np.inf else last_s
         return steady._replace(cycle_s=max(cycle_s, self.history.interval_s))
+
+    @property
+    def next_s(self) -> float:
+        """The time in which the rows of the next batch arrive: if the last was a replay, since it was first planned."""
+        last = self.history.last
+        return last.end_s - last.first_start_s if last and last.replayed_s else self.pace.cycle_s
 
     def _work_span_s(self, report: Report) -> float:
         """How much of a batch's time depended on its rows."""
@@ -251,7 +258,7 @@ class Knowledge(Learned):
             return np.zeros(BUCKETS)
         rows = float(last.rows_in if self.history.capped else last.backlog_rows)
         if last.duration_s > 0.0 and not self.history.capped:
-            rows *= self.pace.cycle_s / last.duration_s
+            rows *= self.next_s / (last.end_s - last.first_start_s)
         return rows * self.costs.frequencies()
 
 

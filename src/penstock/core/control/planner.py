@@ -125,7 +125,7 @@ class BatchPlanner:
         if self.target.fresh_s is None:
             return False
         known = self._known
-        load = forecast.work_s / max(known.capacity * known.pace.cycle_s, 1e-9)
+        load = forecast.work_s / max(known.capacity * known.next_s, 1e-9)
         if known.history.batches == 1:
             return load <= 1.0
         light = load <= (LIGHT_IN_DOUBT if known.in_doubt else LIGHT_LOAD)

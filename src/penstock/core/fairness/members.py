@@ -42,6 +42,7 @@ class _Batch(Record):
     wait_s: Number
     stood_still: Flag  #: whether the query had nothing to do for long before it
     waited_for_trigger_s: Number  #: the part of the wait before the trigger
+    replayed_s: Number  #: since it began in a run that was killed
 
 
 class SharedKnowledge(Learned):
@@ -75,9 +76,9 @@ class SharedKnowledge(Learned):
         before = self._batches[-1] if self._batches else None
         if before is not None and report.start_s <= before.start_s:
             return
-        came_s = 0.0 if before is None else report.start_s - before.start_s
+        came_s = 0.0 if before is None else report.start_s - before.start_s + before.replayed_s
         if before is None and report.backlog_rows:
-            came_s = report.rows_in * report.duration_s / report.backlog_rows
+            came_s = report.rows_in * (report.end_s - report.first_start_s) / report.backlog_rows
         pause_s = 0.0 if before is None else max(report.start_s - before.end_s, 0.0)
         wait_s = report.queuing.mean_s if report.queuing else (came_s + report.duration_s) / 2.0 + report.lag_s
         # Rows that come during idle time wait for half of it; their age at its end is bounded by it.
@@ -94,6 +95,7 @@ class SharedKnowledge(Learned):
             wait_s,
             before is not None and not self.present(report.start_s),
             min(pause_s / 2.0, age_s),
+            report.replayed_s,
         )
         batches = (*self._batches, new)
         old = sum(batch.end_s < new.end_s - self._window_s for batch in batches)

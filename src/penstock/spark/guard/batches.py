@@ -3,6 +3,7 @@
 import logging
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -80,6 +81,8 @@ class Batches:
         """A batch as a Report; None if it has no data."""
         if progress.empty:
             return None
+        if self.last is None:
+            progress = replace(progress, replayed_s=self._replayed_s(progress))
         before, self.last = self.last, progress
         if not self._reading.judged(progress):
             self._miss(progress)
@@ -100,6 +103,11 @@ class Batches:
             self._teller.keep(report)
             self.account.compare(progress, report)
         return report
+
+    def _replayed_s(self, progress: Progress) -> float:
+        """How long before its start the first batch of this run was bound: by a run that was killed."""
+        bound = self._bindings.get(progress.batch)
+        return 0.0 if bound is None else max(progress.start_s - bound.bound_s, 0.0)
 
     def _miss(self, progress: Progress) -> None:
         if self._reading.gated:
