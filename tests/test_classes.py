@@ -10,9 +10,7 @@ from pathlib import Path
 SOURCE = Path(__file__).parents[1] / "src"
 MOST = 12
 #: Classes that have more, and why.
-EXCEPTIONS = {
-    "penstock.spark.site.run.SiteRun": "to be taken apart",
-}
+EXCEPTIONS = {}
 
 
 def attributes(node: ast.ClassDef) -> set[str]:

@@ -102,13 +102,12 @@ class SiteRun:
             "fragments.{}.to",
             within="epoch",
         )
-        self._last_s: float | None = None
-        self._once = False
+        self._arrivals = Arrivals(file, self._plans.last_s, self._ledger.alarm)
         self.query: StreamingQuery | None = None
 
     def start(self, *, once: bool = False) -> None:
         """Start the query and the exchange; with `once`, process the available rows and end."""
-        self._once = once
+        self._arrivals.once = once
         for link, inbox in self.exchange.inboxes.items():
             inbox.forget(self._ledger.read_before(link.site, link.fragment))
         self._ledger.begin()
@@ -208,28 +207,7 @@ class SiteRun:
         )
 
     def _arrived(self, number: int, came: Mapping[str, int]) -> Report:
-        """What came since the last batch, also since the last one of an earlier run."""
-        now_s = time.time()
-        first, before_s = self._last_s is None, self._plans.last_s
-        if self._last_s is None:
-            self._last_s = now_s - self._file.interval_s if before_s is None else min(before_s, now_s)
-        elapsed_s = max(now_s - self._last_s, 1e-3)
-        self._last_s = now_s
-        waited = self._file.backlog == "keep" and (first or self._once)
-        if first and not waited and elapsed_s > self._file.window_s:
-            share = self._file.window_s / elapsed_s
-            self._ledger.alarm(
-                f"{sum(came.values())} rows have waited for {elapsed_s:.0f} s, and backlog = 'thin' keeps at most "
-                f"{share:.1%} of them"
-            )
-        timed = not (waited and (before_s is None or self._once))  # Otherwise the time over which they came is unknown.
-        report = site_report(number, now_s, elapsed_s, {name: PlaceRows(rows, rows) for name, rows in came.items()})
-        return replace(
-            report,
-            elapsed_s=elapsed_s if timed else 0.0,
-            backlog_rows=report.rows_in if waited else 0,
-            peers=self.exchange.known(),
-        )
+        return replace(self._arrivals.report(number, time.time(), came), peers=self.exchange.known())
 
     def _written(self, fragment: Fragment, rows: DataFrame | None, box: BoxStatistics, number: int) -> tuple[int, ...]:
         """Give a fragment's rows to its sink, or to its outbox: then, rows by part."""
@@ -252,6 +230,42 @@ class SiteRun:
                 self.exchange.inboxes[link].forget(one.mark)
         if number % retention.PURGE_EVERY == 0:
             file_log.shorten(self._checkpoint)  # Spark waits for this batch.
+
+
+class Arrivals:
+    """The rows that came since the last batch, also since the last one of an earlier run, and over what time.
+
+    Attributes:
+        once: Whether the run processes the available rows and ends, so that all of them have waited.
+    """
+
+    def __init__(self, file: SiteFile, before_s: float | None, alarm: Callable[[str], None]) -> None:
+        """Count for the site of a file; `before_s` is when an earlier run planned last, None if there was none."""
+        self._file, self._before_s, self._alarm = file, before_s, alarm
+        self._last_s: float | None = None
+        self.once = False
+
+    def report(self, number: int, now_s: float, came: Mapping[str, int]) -> Report:
+        """The report of a batch before it is planned, by rows of each input; `elapsed_s` is 0 if that is unknown."""
+        first, before_s = self._last_s is None, self._before_s
+        if self._last_s is None:
+            self._last_s = now_s - self._file.interval_s if before_s is None else min(before_s, now_s)
+        elapsed_s = max(now_s - self._last_s, 1e-3)
+        self._last_s = now_s
+        waited = self._file.backlog == "keep" and (first or self.once)
+        if first and not waited and elapsed_s > self._file.window_s:
+            share = self._file.window_s / elapsed_s
+            self._alarm(
+                f"{sum(came.values())} rows have waited for {elapsed_s:.0f} s, and backlog = 'thin' keeps at most "
+                f"{share:.1%} of them"
+            )
+        timed = not (waited and (before_s is None or self.once))  # Otherwise the time over which they came is unknown.
+        report = site_report(number, now_s, elapsed_s, {name: PlaceRows(rows, rows) for name, rows in came.items()})
+        return replace(
+            report,
+            elapsed_s=elapsed_s if timed else 0.0,
+            backlog_rows=report.rows_in if waited else 0,
+        )
 
 
 def _bus(file: SiteFile) -> Bus:

@@ -1,0 +1,59 @@
+"""The rows that came between two batches of a site, and the time over which they came."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from penstock.spark.site.run import Arrivals
+
+CAME = {"part.cpu": 30, "part.net": 10}
+
+
+def arrivals(told: list[str], before_s: float | None, backlog: str = "thin") -> Arrivals:
+    file: Any = SimpleNamespace(interval_s=2.0, window_s=10.0, backlog=backlog)
+    return Arrivals(file, before_s, told.append)
+
+
+def test_rows_came_since_the_last_batch_and_the_first_ones_within_an_interval() -> None:
+    told: list[str] = []
+    found = arrivals(told, None)
+    first, second = (found.report(number, now_s, CAME) for number, now_s in ((0, 100.0), (1, 103.5)))
+    assert (first.elapsed_s, second.elapsed_s) == (2.0, 3.5)
+    assert (first.sequence, first.end_s, first.rows_in, first.backlog_rows) == (0, 100.0, 40, 0)
+    assert {name: one.rows_kept for name, one in second.sources.items()} == CAME
+    assert told == []
+
+
+def test_after_a_long_outage_thinning_is_told_once_with_the_share_that_is_kept() -> None:
+    told: list[str] = []
+    found = arrivals(told, before_s=60.0)
+    assert [found.report(number, 100.0 + number, CAME).elapsed_s for number in range(2)] == [40.0, 1.0]
+    assert told == ["40 rows have waited for 40 s, and backlog = 'thin' keeps at most 25.0% of them"]
+
+
+def test_a_backlog_that_is_kept_is_counted_apart_in_the_first_batch_only() -> None:
+    told: list[str] = []
+    found = arrivals(told, before_s=60.0, backlog="keep")
+    first, second = (found.report(number, 100.0 + number, CAME) for number in range(2))
+    assert (first.elapsed_s, first.backlog_rows) == (40.0, 40)
+    assert (second.elapsed_s, second.backlog_rows) == (1.0, 0)
+    assert told == []
+
+
+@pytest.mark.parametrize(("before_s", "once", "waits"), [(None, False, [0.0, 1.0]), (60.0, True, [0.0, 0.0])])
+def test_the_time_over_which_a_kept_backlog_came_may_be_unknown(
+    before_s: float | None,
+    once: bool,  # noqa: FBT001 - of a parameter
+    waits: list[float],
+) -> None:
+    found = arrivals([], before_s, backlog="keep")
+    found.once = once
+    assert [found.report(number, 100.0 + number, CAME).elapsed_s for number in range(2)] == waits
+
+
+def test_a_clock_that_was_set_back_gives_a_short_time_and_never_a_negative_one() -> None:
+    found = arrivals([], before_s=200.0)
+    assert [found.report(number, now_s, CAME).elapsed_s for number, now_s in ((0, 100.0), (1, 90.0))] == [1e-3, 1e-3]
