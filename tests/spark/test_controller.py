@@ -173,7 +173,6 @@ def test_rows_that_came_since_a_killed_run_planned_the_first_batch_are_expected_
     assert last.backlog_rows == pytest.approx(200 / waiting.duration_s * last.duration_s, rel=0.01)
 
 
-
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
     return Bench(tmp_path)
