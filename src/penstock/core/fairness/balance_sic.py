@@ -45,8 +45,6 @@ class Selection(Generic[Query]):
 
     kept: dict[Query, list[int]]  #: by query, the tuples kept of each of its batches, in the order given
     sic: dict[Query, float]  #: by query, its SIC afterwards: the start and the kept tuples
-    #: Iterations of the algorithm; with much capacity, a jump to a common level counts as one per query.
-    steps: int
 
     @property
     def tuples(self) -> int:
@@ -92,12 +90,11 @@ def balance_sic(
     sic = np.array([value for _, _, value in flat], dtype=np.float64)
     known = np.array([told.get(query, np.nan) for query in queries], dtype=np.float64)
     start = start_levels(known, owner, tuples, sic) if project else np.nan_to_num(known)
-    kept, after, steps = climb(capacity, owner, tuples, sic, start, seed=seed, pick=pick)
+    kept, after = climb(capacity, owner, tuples, sic, start, seed=seed, pick=pick)
     shares = iter(kept.tolist())
     return Selection(
         {query: [next(shares) for _ in batches] for query, batches in queries.items()},
         dict(zip(queries, after.tolist(), strict=True)),
-        steps,
     )
 
 
@@ -128,8 +125,8 @@ def start_levels(known_sic: Floats, owner: Ints, tuples: Ints, sic: Floats) -> F
 
 def climb(
     capacity: float, owner: Ints, tuples: Ints, sic: Floats, start: Floats, *, seed: int = 0, pick: Pick = "valuable"
-) -> tuple[Ints, Floats, int]:
-    """Algorithm 1 on flat arrays: tuples kept of each batch, SIC of each query afterwards, iterations.
+) -> tuple[Ints, Floats]:
+    """Algorithm 1 on flat arrays: tuples kept of each batch, and SIC of each query afterwards.
 
     Batch i has `tuples[i]` tuples of `sic[i]` each and belongs to query `owner[i]`; a query starts from `start`.
     Tuples without SIC are kept only if capacity is left at the end.
@@ -146,16 +143,15 @@ def climb(
     if room > LEAP_ROOM and pick == "valuable":
         taken = _leap(room, start, owner[live], tuples[live], sic[live])
     after = start + np.bincount(owner[live], taken * sic[live], minlength=start.size)
-    leaps = np.unique(owner[live][taken > 0]).size
     climbing = (after, taken, first, tuples[live], sic[live], np.uint64(seed % 2**64), pick == "proportional")
-    steps, left = _climb(room - int(taken.sum()), *climbing)
+    left = _climb(room - int(taken.sum()), *climbing)
     kept = np.zeros(owner.size, dtype=np.int64)
     kept[live] = taken
     if left:
         worthless = np.flatnonzero(sic <= 0.0)
         sizes = tuples[worthless]
         kept[worthless] = np.clip(left - (np.cumsum(sizes) - sizes), 0, sizes)
-    return kept, after, leaps + int(steps)
+    return kept, after
 
 
 def _leap(room: int, start: Floats, owner: Ints, tuples: Ints, sic: Floats) -> Ints:
@@ -202,7 +198,7 @@ def _leap(room: int, start: Floats, owner: Ints, tuples: Ints, sic: Floats) -> I
 
 
 @compiled
-def _climb(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one loop, compiled: it takes neither keywords nor objects
+def _climb(  # noqa: C901, PLR0912, PLR0917 - one loop, compiled: it takes neither keywords nor objects
     room: int,
     level: Floats,
     kept: Ints,
@@ -211,8 +207,8 @@ def _climb(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one loop, compiled: it ta
     sic: Floats,
     seed: np.uint64,
     proportional: bool,  # noqa: FBT001 - same
-) -> tuple[int, int]:
-    """Raises `level` and `kept` until capacity or tuples end; returns iterations, and the capacity left."""
+) -> int:
+    """Raises `level` and `kept` until capacity or tuples end; returns the capacity left."""
     front = first[:-1].copy()  # the first batch of each query that is not yet all kept
     for query in range(level.size):
         while front[query] < first[query + 1] and kept[front[query]] == tuples[front[query]]:
@@ -228,7 +224,6 @@ def _climb(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one loop, compiled: it ta
             state = state + _GOLDEN
             tie[query] = _mixed(state)
             size = _push(heap, size, query, key, tie)
-    steps = 0
     while room > 0 and size > 0:
         lowest = key[heap[0]]
         tied = 0
@@ -240,7 +235,6 @@ def _climb(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one loop, compiled: it ta
         for query in poorest[:tied]:
             if room == 0:
                 break
-            steps += 1
             goal = level[query]
             if size > 0:
                 goal = key[heap[0]] * SAME_SIC
@@ -267,7 +261,7 @@ def _climb(  # noqa: C901, PLR0912, PLR0915, PLR0917 - one loop, compiled: it ta
                 state = state + _GOLDEN
                 tie[query] = _mixed(state)
                 size = _push(heap, size, query, key, tie)
-    return steps, room
+    return room
 
 
 @compiled

@@ -79,10 +79,9 @@ class Known:
 
 @dataclass(frozen=True)
 class Decision:
-    """A decision: kept tuples of each batch of the buffer, and the number of iterations."""
+    """A decision: kept tuples of each batch of the buffer."""
 
     kept: Ints
-    steps: int = 1
 
 
 def keep_in_order(order: Ints, buffer: Buffer, capacity: float) -> Ints:

@@ -72,8 +72,8 @@ class BalanceSicShedder:
         self._calls += 1
         count, total = int(buffer.tuples.sum()), buffer.total_work
         if total <= capacity:
-            return Decision(buffer.tuples.copy(), 0)
+            return Decision(buffer.tuples.copy())
         batches = buffer.owner, buffer.tuples, buffer.sic
         start, seed = start_levels(known.sic, *batches), self._seed + self._calls
-        kept, _, steps = climb(capacity * count / total, *batches, start, seed=seed, pick=self._pick)
-        return Decision(within(kept, buffer, capacity), steps)
+        kept, _ = climb(capacity * count / total, *batches, start, seed=seed, pick=self._pick)
+        return Decision(within(kept, buffer, capacity))
