@@ -140,13 +140,6 @@ def test_a_line_that_holds_no_message_is_none(text: str) -> None:
     assert line_of(text) is None
 
 
-def test_a_watch_of_a_release_that_wrote_no_salt_can_be_read() -> None:
-    watch = Watch(guard="g", query="q", began_s=1.0, mode="enforce")
-    text = f"watch {watch.to_json()}"
-    assert '"salt":null,' in text
-    assert line_of(text.replace('"salt":null,', "")) == watch
-
-
 def test_reasons_and_names_come_back_whatever_characters_they_have(path: Path) -> None:
     odd = "a\nb\rc\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029d"
     written = [

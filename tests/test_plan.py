@@ -18,13 +18,11 @@ from penstock.messages.plan import (
     Backlog,
     Binding,
     Costs,
-    Drop,
     Effect,
     Fits,
     KeepTable,
     OwnCost,
     Plan,
-    QueryShare,
     RowSic,
     Rules,
 )
@@ -131,17 +129,6 @@ def test_json_is_canonical() -> None:
         '"gates":[{"keep":[0.5],"place":"source","reasons":["over capacity"]}],"memory":"","note":"","policy":"p",'
         '"queries":[],"query":"","rows_per_offset":null,"salt":3,"sic":[],"version":1}'
     )
-
-
-def test_plans_that_networks_and_sites_wrote_before_are_read() -> None:
-    network = {"format": 1, "version": 3, "decided_s": 2.0, "drops": [{"place": "I", "keep": 0.5, "condition": ""}]}
-    found = Plan.from_json(json.dumps(network | {"entry": 2, "note": "start"}))
-    assert (found.version, found.drop("I"), found.entry, found.note) == (3, Drop("I", keep=0.5), 2, "start")
-    site = {"format": 1, "batch": 7, "decided_s": 2.0, "elapsed_s": 1.0, "keep": {"f.cpu": 0.5}, "sic": {"f.cpu": 0.01}}
-    site |= {"give": {"cov": 0.5}, "levels": {"cov": 0.75}, "note": "balance", "batch_id": "q:1"}
-    found = Plan.from_json(json.dumps(site))
-    assert (found.version, found.elapsed_s, found.drop("f.cpu")) == (7, 1.0, Drop("f.cpu", keep=0.5))
-    assert (found.sic_at("f.cpu"), found.queries) == (RowSic("f.cpu", (0.01,)), (QueryShare("cov", 0.5, 0.75),))
 
 
 def test_arrow_schema_is_typed() -> None:
@@ -296,24 +283,24 @@ def test_every_field_must_be_there(name: str) -> None:
     assert_refused(caught, name)
 
 
-def test_a_plan_of_before_there_was_sic_is_read() -> None:
+def test_sic_is_found_by_its_place() -> None:
     made = plan(sic=(RowSic("source", (0.5, 0.25)),))
     assert made.sic_at("source") == RowSic("source", (0.5, 0.25))
     assert made.sic_at("elsewhere") is None
-    old = json.loads(plan().to_json())
-    for name in LATER:
-        del old[name]
-    assert Plan.from_json(json.dumps(old)) == plan()
 
 
-def test_a_plan_of_before_there_were_costs_is_read() -> None:
-    plan = Plan(3, "uniform", 12.0, 42, gates=(KeepTable("source", (0.5,), ("busy",)),))
-    old = json.loads(plan.to_json())
-    old["assignments"] = old.pop("costs")
-    assert Plan.from_json(json.dumps(old)) == plan
-    old["assignments"] = [{"place": "a", "partitions": 1, "partition": [0]}]
+def test_a_plan_that_release_0_1_0_wrote_is_read() -> None:
+    """Its JSON, as that release wrote it; assignments have no successor, and none of its policies made any."""
+    text = (
+        '{"assignments":[],"decided_s":12.0,"expected":{"keep_share":0.75,"queuing_latency_s":0.5},"format":1,'
+        '"gates":[{"keep":[0.5,1.0],"place":"source","reasons":["busy",""]}],'
+        '"note":"n","policy":"uniform","salt":42,"version":3}'
+    )
+    gate, expected = KeepTable("source", (0.5, 1.0), ("busy", "")), Effect(0.75, 0.5)
+    assert Plan.from_json(text) == Plan(3, "uniform", 12.0, 42, gates=(gate,), expected=expected, note="n")
+    assigned = text.replace("[]", '[{"place":"a","partitions":1,"partition":[0]}]', 1)
     with pytest.raises(PenstockError, match="'assignments' is not a field"):
-        Plan.from_json(json.dumps(old))
+        Plan.from_json(assigned)
 
 
 @pytest.mark.parametrize("message", [Plan, Binding, Rules, Report, KeepTable, Backlog])

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-import xxhash
 
 from penstock.errors import PenstockError
 from penstock.federation.account import (
@@ -18,7 +16,6 @@ from penstock.federation.account import (
     site_report,
 )
 from penstock.federation.parcel import Parcel
-from penstock.messages.plan import QueryShare
 from penstock.messages.report import BoxStatistics, PlaceRows, added
 
 if TYPE_CHECKING:
@@ -112,62 +109,6 @@ def test_an_account_that_does_not_balance_cannot_be_written() -> None:
     report = site_report(0, 0.0, 1.0, {"a": PlaceRows(3, 1)})
     with pytest.raises(PenstockError, match=r"^rows_in = 4 is not usable: give rows_kept \+ rows_shed, 1 \+ 2$"):
         replace(report, rows_in=4)
-
-
-def test_accounts_of_a_release_before_reports_can_be_read_and_added_to(tmp_path: Path) -> None:
-    """As they were written: a sender's two batches, and a reader's one."""
-    fragment = {"part_rows": [], "query": "avg", "rows_out": 10, "seconds": 0.5, "sic": 0.25}
-    source = {"kept": 60, "link": "", "mark": "", "rows_in": 100, "shed": 40}
-    twice = {"kept": 120, "rows_in": 200, "shed": 80}
-    for number, rows in enumerate(([6, 4], [10])):
-        of_epoch = {"rows_out": 10 * (number + 1)}
-        text = earlier(
-            "west",
-            number,
-            inputs={"part.cpu": source},
-            fragments={"part": fragment | {"part_rows": rows}},
-            total_inputs={"part.cpu": source | (twice if number else {})},
-            total_fragments={"part": fragment | of_epoch},
-        )
-        put(tmp_path / "west", number, text)
-    link = {"kept": 6, "link": "west.part", "mark": key(0, 0, 2), "rows_in": 6, "shed": 0}
-    root = {"root": fragment | {"rows_out": 1}}
-    text = earlier(
-        "north", 0, inputs={"root.part": link}, fragments=root, total_inputs={"root.part": link}, total_fragments=root
-    )
-    put(tmp_path / "north", 0, text)
-
-    found = add_up([tmp_path / "west", tmp_path / "north"])
-    assert found.faults == []
-    assert found.inputs["west.part.cpu"] == PlaceRows(200, 120)
-    counts = found.links["west.part -> north.root.part"]
-    assert (counts.sent, counts.read, counts.under_way, counts.lost) == (20, 6, 14, 0)
-    assert found.results == {"avg": 1}
-
-    last = AccountLog(tmp_path / "west" / ACCOUNT / f"{1:018d}").latest()
-    assert last is not None
-    assert (last.batch, last.time_s, last.report.elapsed_s, last.report.shed_total) == (1, 100.0, 2.0, 40)
-    assert (dict(last.report.sic), last.queries) == ({"avg": 0.7}, (QueryShare("avg", 0.6, 0.65),))
-    assert last.report.boxes["part"].parts == (10,)
-    again = Ledger(tmp_path, "west")
-    again.last[1] = last
-    again.batch(2, {"part.cpu": PlaceRows(10, 10)}, sent=(3,))
-    assert again.last[1].total.boxes["part"].rows_out == 23
-    assert again.last[1].total.sources["part.cpu"] == PlaceRows(210, 130)
-
-
-def earlier(site: str, number: int, **counts: object) -> str:
-    """An account in the JSON of earlier releases."""
-    shares = {"give": {"avg": 0.6}, "sic": {"avg": 0.7}, "levels": {"avg": 0.65}}
-    head = {"format": 1, "site": site, "epoch": 1, "batch": number, "time_s": 100.0, "elapsed_s": 2.0}
-    return json.dumps(head | counts | shares, sort_keys=True, separators=(",", ":"))
-
-
-def put(folder: Path, number: int, text: str) -> None:
-    """Write an entry of a log: its checksum and its text."""
-    path = folder / ACCOUNT / f"{1:018d}" / f"{number:020d}.account"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"{xxhash.xxh64_hexdigest(text.encode())}\n{text}\n")
 
 
 def test_a_folder_without_a_site_is_told(tmp_path: Path) -> None:

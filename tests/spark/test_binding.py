@@ -413,13 +413,9 @@ def test_a_batch_has_the_rules_that_it_was_bound_under(folder: str) -> None:
     assert judged_by(GateOptions(folder, "source", rules=((8, 0),))) == (UNKNOWN_RULES, True, 0)
 
 
-def test_a_binding_of_before_there_were_rules_means_those_of_now(folder: str) -> None:
+def test_a_binding_without_rules_means_those_of_now(folder: str) -> None:
     shedding(folder)
-    old = json.loads(Binding(3, "query", 1.0, 0).to_json())
-    del old["rules"], old["offsets"], old["share"]
-    bound = Binding.from_json(json.dumps(old))
-    assert bound == Binding(3, "query", 1.0, 0)
-    bindings_of(folder, "query").add(3, bound)
+    bindings_of(folder, "query").add(3, Binding(3, "query", 1.0, 0))
     assert judged_by(GateOptions(folder, "source", rules=((8, 0),))) == (0, False, 0)
 
 

@@ -53,19 +53,6 @@ class BatchAccount(Message):
         """
         return replace(self.report, sic={**{one.query: one.level for one in self.queries}, **self.report.sic})
 
-    @classmethod
-    def _of_today(cls, document: dict[str, Any]) -> dict[str, Any]:
-        """Before accounts had reports, they had counts of their own."""
-        if "report" in document:
-            return document
-        give, levels = document["give"], document["levels"]
-        return {
-            **{name: document[name] for name in ("format", "site", "epoch")},
-            "report": _report_of(document, ""),
-            "total": _report_of(document, "total_"),
-            "queries": [QueryShare(name, share, levels.get(name, share)) for name, share in give.items()],
-        }
-
 
 def site_report(
     batch: int,
@@ -88,20 +75,6 @@ def site_report(
         links={name: one for name, one in places.items() if one.sender},
         boxes=boxes,
     )
-
-
-def _report_of(document: Mapping[str, Any], which: str) -> Report:
-    """Counts that an earlier release wrote."""
-    places = {
-        name: PlaceRows(one["rows_in"], one["kept"], sender=one["link"], mark=one["mark"])
-        for name, one in document[f"{which}inputs"].items()
-    }
-    boxes = {
-        name: BoxStatistics(0, one["rows_out"], one["seconds"], one["query"], one["sic"], tuple(one["part_rows"]))
-        for name, one in document[f"{which}fragments"].items()
-    }
-    report = site_report(document["batch"], document["time_s"], document["elapsed_s"], places, boxes)
-    return report if which else replace(report, sic=document["sic"])
 
 
 class AccountLog(Log[BatchAccount]):

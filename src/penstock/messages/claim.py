@@ -6,9 +6,6 @@ from typing import Any
 
 from penstock.errors import PenstockError
 
-#: Names of fields in claims of earlier releases, and their names now.
-_OLD_NAMES = {"salt": "seed"}
-
 
 @dataclass(frozen=True, slots=True)
 class Claim:
@@ -33,16 +30,16 @@ class Claim:
 
     @classmethod
     def from_json(cls, text: str) -> "Claim":
-        """What `to_json` wrote, now or in an earlier release.
+        """What `to_json` wrote.
 
-        >>> Claim.from_json('{"name": "clicks", "key": ["user"], "row": [], "cost_column": null, "salt": 7}').seed
+        >>> Claim.from_json('{"name": "clicks", "key": ["user"], "seed": 7}').seed
         7
 
         Raises:
             PenstockError: If it is no claim.
         """
         try:
-            found: dict[str, Any] = {_OLD_NAMES.get(name, name): value for name, value in json.loads(text).items()}
+            found: dict[str, Any] = json.loads(text)
             value = found.pop("value", None)
             found |= {name: tuple(found.get(name) or ()) for name in ("key", "row", "sources")}
             return cls(**found, value=value and (value[0], tuple(tuple(one) for one in value[1])))

@@ -5,9 +5,6 @@ from typing import Any, Self
 
 from penstock.messages.codec import Count, Factor, Int64, Message, Name, Record, Seconds, Share, Text, refusal
 
-#: The query of a plan that a site of an earlier release wrote: its version is the number of the batch it is for.
-BY_BATCH = "by batch"
-
 
 @dataclass(frozen=True, slots=True)
 class KeepTable(Record):
@@ -222,11 +219,7 @@ class Plan(Message):
 
     @classmethod
     def _of_today(cls, document: dict[str, Any]) -> dict[str, Any]:
-        """Earlier releases wrote plans of networks and sites in other forms, and assignments instead of costs."""
-        if "batch" in document:
-            document = _of_site(document)
-        elif document.keys() == {"format", "version", "decided_s", "drops", "entry", "note"}:
-            document = {"policy": "network", "salt": 0, "gates": [], "costs": [], "expected": None} | document
+        """Release 0.1.0 wrote assignments instead of costs, and fewer fields."""
         if document.get("assignments") == [] and "costs" not in document:
             document = {name: value for name, value in document.items() if name != "assignments"} | {"costs": []}
         later: dict[str, Any] = {"sic": [], "fits": None, "query": "", "rows_per_offset": None, "memory": ""}
@@ -288,14 +281,9 @@ class Binding(Message):
     note: Text = ""  #: why no plan is in force; empty if one is, or if there is none to follow
     #: Factor on the keep shares of all rows, below 1 if the batch is larger than what fits.
     share: Share = 1.0
-    #: Number of the `Rules` by which the batch is judged; `None` in bindings of earlier releases.
+    #: Number of the `Rules` by which the batch is judged; `None` in networks and sites.
     rules: Count | None = None
     offsets: Text = ""  #: hash of the offsets that the batch covers, by Spark's log; empty if that could not be read
-
-    @classmethod
-    def _of_today(cls, document: dict[str, Any]) -> dict[str, Any]:
-        """Earlier releases wrote neither share nor rules and offsets."""
-        return {"share": 1.0, "rules": None, "offsets": ""} | document
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,37 +305,10 @@ class Rules(Message):
     quarantine: Text = ""  #: folder for shed rows; empty if they are deleted
     reads: Count = 1  #: how often the query reads its source: twice if it began with a quarantine
 
-    @classmethod
-    def _of_today(cls, document: dict[str, Any]) -> dict[str, Any]:
-        """In earlier releases, a source was read twice if rows might go into quarantine."""
-        twice = document.get("quarantine") and document.get("mode") == "enforce"
-        return {"reads": 2 if twice else 1} | document
-
     def same_verdicts(self, other: "Rules") -> bool:
         """Whether each row gets the same verdict by the other rules."""
         own = replace(self, number=0, quarantine="", reads=1)
         return own == replace(other, number=0, quarantine="", reads=1)
-
-
-def _of_site(document: dict[str, Any]) -> dict[str, Any]:
-    """What a site wrote for a batch, as the plan of that version."""
-    keep, sic, give, levels = (document[name] for name in ("keep", "sic", "give", "levels"))
-    return {
-        "format": document["format"],
-        "version": document["batch"],
-        "policy": document["note"] or "balance",
-        "decided_s": document["decided_s"],
-        "elapsed_s": document["elapsed_s"],
-        "salt": 0,
-        "gates": [],
-        "costs": [],
-        "expected": None,
-        "note": document["note"],
-        "query": BY_BATCH,
-        "drops": [Drop(name, keep=share) for name, share in keep.items()],
-        "sic": [RowSic(name, (share,)) for name, share in sic.items()],
-        "queries": [QueryShare(name, share, levels.get(name, share)) for name, share in give.items()],
-    }
 
 
 def _check_unique(name: str, places: list[str]) -> None:

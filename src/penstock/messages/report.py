@@ -52,11 +52,6 @@ class BoxStatistics(Record):
         rows_in, rows_out = self.rows_in + more.rows_in, self.rows_out + more.rows_out
         return BoxStatistics(rows_in, rows_out, self.busy_s + more.busy_s, self.query, self.sic + more.sic)
 
-    @classmethod
-    def _of_today(cls, document: dict[str, Any]) -> dict[str, Any]:
-        """Earlier releases wrote the first three fields."""
-        return {"query": "", "sic": 0.0, "parts": ()} | document
-
     @property
     def selectivity(self) -> float | None:
         """Rows out for each row in; `None` without rows in."""
@@ -181,11 +176,6 @@ class Report(Message):
     sources: Mapping[Name, PlaceRows] = _NONE
     links: Mapping[Name, PlaceRows] = _NONE
     peers: Mapping[Name, Known] = _NONE
-
-    @classmethod
-    def _of_today(cls, document: dict[str, Any]) -> dict[str, Any]:
-        """Earlier releases wrote reports without places."""
-        return {"elapsed_s": 0.0, "replayed_s": 0.0, "sources": {}, "links": {}, "peers": {}} | document
 
     def __repr__(self) -> str:
         """The fields, with the number of bytes instead of bytes; `to_json` has all of them."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 from penstock.core.loop.events import BatchEnded
 from penstock.core.loop.machine import Loop
 from penstock.errors import PenstockError
-from penstock.messages.plan import BY_BATCH, Binding, Plan
+from penstock.messages.plan import Binding, Plan
 from penstock.store import retention
 from penstock.store.binder import Binder, is_another
 from penstock.store.driver import Driver
@@ -192,28 +192,20 @@ class SitePlans:
         return plan
 
     def bound(self, batch: int) -> bool:
-        """Whether a batch was bound before, or planned for by an earlier release."""
-        return self._bindings.taken(batch) or self._planned_by_number(batch)
-
-    def _planned_by_number(self, batch: int) -> bool:
-        """Whether an earlier release has planned for the batch: the plan of a batch had its number then."""
-        plan = self.plans.get(batch)
-        return plan is not None and plan.query == BY_BATCH
+        """Whether a batch was bound before."""
+        return self._bindings.taken(batch)
 
     def _new(
         self, batch: int, batch_id: str, came: Callable[[], Report], unplanned: Callable[[Exception], None]
     ) -> Binding:
         now_s, version, note = self._clock(), None, ""
-        if self._planned_by_number(batch):
-            version = batch
-        else:
-            arrivals = came()
-            try:
-                self._driver.handle(BatchEnded(now_s, batch, arrivals))
-                version = None if self._driver.loop.in_force is None else self._driver.loop.in_force.version
-            except Exception as error:  # noqa: BLE001 - after any error rows pass unless `unplanned` refuses that
-                unplanned(error)
-                note = " ".join(str(error).split()) or type(error).__name__
+        arrivals = came()
+        try:
+            self._driver.handle(BatchEnded(now_s, batch, arrivals))
+            version = None if self._driver.loop.in_force is None else self._driver.loop.in_force.version
+        except Exception as error:  # noqa: BLE001 - after any error rows pass unless `unplanned` refuses that
+            unplanned(error)
+            note = " ".join(str(error).split()) or type(error).__name__
         return Binding(batch, "", now_s, version, note=note, offsets=batch_id)
 
     def _purge(self, batch: int, now_s: float) -> None:

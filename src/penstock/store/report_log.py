@@ -9,7 +9,6 @@ Costs by class of keys are most of a report's bytes and change slowly, so only s
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from penstock.errors import PenstockError
 from penstock.messages.codec import Count, Int64, Message, Name, Seconds, Text
@@ -44,13 +43,7 @@ class Watch(Message):
     row: tuple[Name, ...] = ()  #: columns that identify rows, if given
     row_types: tuple[Name, ...] = ()  #: their types
     keep: Text = ""  #: which rows must be kept; empty if none
-    #: Seed of the hash by which its gate chooses rows; `None` if an older release wrote the record.
-    salt: Int64 | None = None
-
-    @classmethod
-    def _of_today(cls, document: dict[str, Any]) -> dict[str, Any]:
-        """The salt was not always written."""
-        return {"salt": None} | document
+    salt: Int64 | None = None  #: seed of the hash by which its gate chooses rows; `None` if its plans have it
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +71,6 @@ class Alive(Message):
 
     told_s: Seconds  #: when it looked
     batch: Count | None = None  #: the batch that ran without a row at the gate, if one has
-
-    @classmethod
-    def _of_today(cls, document: dict[str, Any]) -> dict[str, Any]:
-        """Lines of before there was a batch in them."""
-        return {"batch": None} | document
 
 
 @dataclass(frozen=True, slots=True)
