@@ -18,7 +18,7 @@ from penstock.core.row import cost_sketch
 from penstock.core.row.cost_sketch import CostSketch
 from penstock.core.row.machines import Arrived
 from penstock.sim.osg import compiled as fast_osg
-from penstock.sim.osg.compiled import Tuning, ready_time_loop
+from penstock.sim.osg.compiled_ready_time import Tuning, ready_time_loop
 from penstock.sim.osg.queueing import simulate
 from penstock.sim.workload import Stream, arrivals, draw_keys, item_costs
 

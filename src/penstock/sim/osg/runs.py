@@ -15,6 +15,7 @@ from penstock.core.hashing import HashFamily, xxhash64_ints
 from penstock.core.row.cost_sketch import CostSketch
 from penstock.errors import PenstockError
 from penstock.sim.osg import compiled as fast_osg
+from penstock.sim.osg.compiled_ready_time import Tuning, ready_time_loop
 from penstock.sim.workload import Stream, arrivals, draw_keys
 
 Floats = NDArray[np.float64]
@@ -150,8 +151,8 @@ class OsgRun:
             case "penstock":
                 family = HashFamily(SKETCH_ROWS, SKETCH_COLUMNS, self.hash_seed)
                 columns = family.columns_of_many(xxhash64_ints(np.arange(stream.items)))
-                finish_s, messages = fast_osg.ready_time_loop(
-                    stream.keys, *times, columns, setting.schedulers, setting.report_rows, delay_s, fast_osg.Tuning()
+                finish_s, messages = ready_time_loop(
+                    stream.keys, *times, columns, setting.schedulers, setting.report_rows, delay_s, Tuning()
                 )
                 return self._result(finish_s, messages=messages)
             case _:
