@@ -16,6 +16,7 @@ import pytest
 from penstock.sim.figure import Claim, Figure, Row, to_json
 from penstock.sim.osg import claims as osg_claims
 from penstock.sim.osg import figures as osg
+from penstock.sim.osg import own_claims, use_case_claims
 from penstock.sim.osg import plots as osg_plots
 from penstock.sim.osg.runs import ALGORITHMS
 from penstock.sim.osg.streams import MENTION, REACH, Application, KeyedStream, costs_by_key, recorded, synthetic
@@ -44,11 +45,11 @@ CLAIMS: dict[str, Callable[[list[Row]], list[Claim]]] = {
     "8": osg_claims.figure_8,
     "9": osg_claims.figure_9,
     "10": lambda rows: osg_claims.figure_10(rows, figure("10").parameters["osg_first_check"]),
-    "13": lambda rows: osg_claims.figure_13(rows, MESSAGES["13"]),
-    "14": lambda rows: osg_claims.figure_14(rows, MESSAGES["14"]),
-    "plus": lambda rows: osg_claims.figure_plus(rows, figure("plus").parameters["fewer_reports"]),
+    "13": lambda rows: use_case_claims.figure_13(rows, MESSAGES["13"]),
+    "14": lambda rows: use_case_claims.figure_14(rows, MESSAGES["14"]),
+    "plus": lambda rows: own_claims.figure_plus(rows, figure("plus").parameters["fewer_reports"]),
     "readings": osg_claims.figure_readings,
-    "batches": osg_claims.figure_batches,
+    "batches": own_claims.figure_batches,
 }
 
 
@@ -209,7 +210,7 @@ def test_claims_of_figure_10_tell_both_readings_apart() -> None:
 
 
 def test_few_messages_are_few() -> None:
-    for name, claims, few in (("13", osg_claims.figure_13, 1_000), ("14", osg_claims.figure_14, 10_000)):
+    for name, claims, few in (("13", use_case_claims.figure_13, 1_000), ("14", use_case_claims.figure_14, 10_000)):
         for most in (few - 1, few):
             told = claim(claims(figure(name).rows, [12, most]), "messages (")
             assert told.holds is (most < few)
@@ -227,7 +228,7 @@ def test_what_fewer_reports_cost_penstock_is_told() -> None:
     for speed_up, holds in ((1.75, True), (1.74, False)):
         reports[1]["speed_up_20_ms"]["mean"] = speed_up
         reports[1]["speed_up_500_ms"]["mean"] = 1.5
-        assert claim(osg_claims.figure_plus(figure("plus").rows, reports), words).holds is holds
+        assert claim(own_claims.figure_plus(figure("plus").rows, reports), words).holds is holds
 
 
 def put(column: str, value: float) -> Callable[[Row], None]:

@@ -14,6 +14,7 @@ import numpy as np
 from penstock.sim import parallel
 from penstock.sim.figure import Claim, Figure, Row, spread
 from penstock.sim.osg import claims as osg_claims
+from penstock.sim.osg import own_claims, use_case_claims
 from penstock.sim.osg.batches import DEALT, OVERHEAD_S, completion_ms
 from penstock.sim.osg.runs import ALGORITHMS, OsgRun, Setting
 from penstock.sim.osg.streams import MENTION, REACH, Application, KeyedStream, synthetic
@@ -194,7 +195,7 @@ def application(
         "rows_of_the_paper": stated.rows,
     }
     messages = [run["osg"].messages for run in measured.values()]
-    claims = {"13": osg_claims.figure_13, "14": osg_claims.figure_14}[figure]
+    claims = {"13": use_case_claims.figure_13, "14": use_case_claims.figure_14}[figure]
     return Figure("osg", figure, parameters, found, claims(found, messages))
 
 
@@ -219,7 +220,7 @@ def figure_plus(effort: Effort) -> Figure:
         "constant_cost_ms": PLUS_DISTRIBUTIONS["constant"].most_ms,
         "fewer_reports": reports,
     }
-    return Figure("osg", "plus", parameters, rows, osg_claims.figure_plus(rows, reports))
+    return Figure("osg", "plus", parameters, rows, own_claims.figure_plus(rows, reports))
 
 
 def _reports(effort: Effort, rows_a_report: int) -> Row:
@@ -254,7 +255,7 @@ def figure_batches(effort: Effort) -> Figure:
         "over_provisioning": BATCHED["zipf-1.0"].over_provisioning,
         "batch_overhead_s": OVERHEAD_S,
     }
-    return Figure("osg", "batches", parameters, rows, osg_claims.figure_batches(rows))
+    return Figure("osg", "batches", parameters, rows, own_claims.figure_batches(rows))
 
 
 def _batched(number: int, *, setting: Setting, seed: int) -> dict[str, float]:
