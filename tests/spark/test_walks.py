@@ -29,6 +29,7 @@ WALKS = {
     "Fair": ("fair", ROWS | FEEDBACK),
     "Site": ("site", ROWS | FEEDBACK | {"SiteFile", "BatchAccount", "Known"}),
 }
+FOLLOWED = sorted(set().union(*(kinds for _, kinds in WALKS.values())))
 MOST = {"A row": 10, "Feedback": 12, "`penstock run`": 18}
 MORE_THAN_A_GUARD = 5
 LONGEST_S = 900.0
@@ -41,7 +42,7 @@ def walks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     folder = tmp_path_factory.mktemp("walks")
     done = subprocess.run(
         [sys.executable, str(PROGRAM), str(folder)],
-        env={**os.environ, **quick_start(), "PENSTOCK_WALKS": str(folder)},
+        env={**os.environ, **quick_start(), "PENSTOCK_WALKS": str(folder), "PENSTOCK_WALK_KINDS": ",".join(FOLLOWED)},
         capture_output=True,
         text=True,
         check=False,
