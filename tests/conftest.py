@@ -17,7 +17,7 @@ import time
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from hypothesis import settings
@@ -133,11 +133,9 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
-@pytest.fixture(scope="session")
-def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    sql = pytest.importorskip("pyspark.sql")
-    folder = tmp_path_factory.mktemp("spark")
-    options = {
+def options(request: pytest.FixtureRequest, folder: Path) -> dict[str, str]:
+    """Settings of a session, or of a server, that keeps its files in this folder."""
+    return {
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.jars.ivy": str(folder / "ivy"),
@@ -151,19 +149,30 @@ def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         "spark.ui.showConsoleProgress": "false",
         **connector_jars(request),
     }
+
+
+@contextmanager
+def workers_of_this_environment() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         # Workers would otherwise start the system's python3, which lacks the packages of this environment.
         patch.setenv("PYSPARK_PYTHON", sys.executable)
         # Functions of test modules travel by name: executors look for them where this process does.
         patch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), *filter(None, sys.path)]))
-        if ENGINE == "connect":
-            with connect_server(options, folder) as address:
-                session = sql.SparkSession.builder.remote(address).getOrCreate()
-                yield session
-                session.stop()
-            return
+        yield
+
+
+@pytest.fixture(scope="session")
+def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    sql = pytest.importorskip("pyspark.sql")
+    if ENGINE == "connect":
+        session = sql.SparkSession.builder.remote(request.getfixturevalue("server").address).getOrCreate()
+        yield session
+        session.stop()
+        return
+    folder = tmp_path_factory.mktemp("spark")
+    with workers_of_this_environment():
         builder = sql.SparkSession.builder.master(MASTERS[ENGINE]).appName("penstock-tests")
-        for name, value in options.items():
+        for name, value in options(request, folder).items():
             builder = builder.config(name, value)
         with pytest.MonkeyPatch.context() as quick:
             for name, value in quick_start().items():
@@ -172,6 +181,21 @@ def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
             session = builder.getOrCreate()
         yield session
         session.stop()
+
+
+class Server(NamedTuple):
+    """A Spark Connect server."""
+
+    address: str
+    folder: Path  #: its working folder
+
+
+@pytest.fixture(scope="session")
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One Spark Connect server for the whole run."""
+    folder = tmp_path_factory.mktemp("server")
+    with workers_of_this_environment(), connect_server(options(request, folder), folder) as address:
+        yield Server(address, folder)
 
 
 @pytest.fixture(scope="session")
@@ -194,7 +218,7 @@ def connect_server(options: dict[str, str], folder: Path) -> Iterator[str]:
     command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
     command += [word for name, value in conf.items() for word in ("--conf", f"{name}={value}")]
     with (folder / "server.log").open("wb") as log:
-        environment = {**os.environ, "SPARK_HOME": str(home)}
+        environment = {**os.environ, **quick_start(), "SPARK_HOME": str(home)}
         server = subprocess.Popen([*command, "spark-internal"], cwd=folder, env=environment, stdout=log, stderr=log)
     try:
         deadline_s = time.monotonic() + 120.0

@@ -51,11 +51,12 @@ _ON_ENGINES = (
 )
 ON_ENGINES = " or ".join(_ON_ENGINES)
 _PROGRAMS = ("spark/test_exactly_once", "spark/test_demo", "spark/test_bench", "spark/test_walks")
-_NETWORKS = ("spark/test_network", "spark/test_grouping", "spark/test_site", "spark/test_tour", "spark/test_connect")
+_NETWORKS = ("spark/test_network", "spark/test_grouping", "spark/test_site", "spark/test_tour")
 _BEHIND = ("spark/test_behind_gate", "spark/test_misuse")
 _KAFKA = ("spark/test_kafka", "spark/test_site_kafka")
 _FAIR = ("spark/test_fair", "spark/test_balanced", "spark/test_quarantine", "spark/test_rules", "spark/test_answers")
 _GUARD = ("spark/test_guard", "spark/test_grouping")
+_CLIENT = "spark/test_connect"
 
 
 def _all_of(room: str, but: tuple[str, ...] = ()) -> tuple[str, ...]:
@@ -85,7 +86,8 @@ BESIDE = {
     "kafka": _run(*_KAFKA, *_FAIR),
     "networks": _run(*_NETWORKS, *_BEHIND),
     "programs": _run(*_PROGRAMS),
-    **{engine: _run(*_GUARD, engine=engine, only=ON_ENGINES) for engine in ENGINES},
+    "local-cluster": _run(*_GUARD, engine="local-cluster", only=ON_ENGINES),
+    "connect": _run(*_GUARD, _CLIENT, engine="connect", only=f"{ON_ENGINES} or test_connect"),
 }
 #: Those with the lowest priority, long ones first.
 QUIETLY = {
@@ -99,7 +101,7 @@ QUIETLY = {
 }
 _ALL = BESIDE | QUIETLY
 #: Files that are run beside alone.
-NOT_HERE = tuple(file for name, (_, *files) in _ALL.items() if name not in ENGINES for file in files)
+NOT_HERE = (f"tests/{_CLIENT}.py", *(one for name, (_, *files) in _ALL.items() if name not in ENGINES for one in files))
 #: Files whose tests hold a query to a target: they come last, when nothing but `QUIETLY` runs beside them.
 UNDISTURBED = tuple(
     f"tests/spark/test_{name}.py" for name in ("killed", "cluster", "network_overload", "fair_overload")

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
-import sys
 import tomllib
 import venv
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.components import pyspark_client
-from tests.conftest import ENGINE, connect_server
-from tests.engines import quick_start
 
 from penstock.store.logs import BindingLog, PlanLog
+
+if TYPE_CHECKING:
+    from tests.conftest import Server
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = Path(__file__).with_name("connect_client.py")
@@ -56,51 +55,33 @@ def client_python(folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+def folders(server: Server, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """The server's and the client's."""
-    return tmp_path_factory.mktemp("server"), tmp_path_factory.mktemp("client")
+    return server.folder, tmp_path_factory.mktemp("client")
 
 
 @pytest.fixture(scope="module")
-def found(folders: tuple[Path, Path]) -> dict[str, Any]:
+def found(server: Server, folders: tuple[Path, Path]) -> dict[str, Any]:
     """What the client saw."""
-    server, client = folders
+    _, client = folders
     python = client_python(client / "venv")
     work = client / "work"
     work.mkdir()
-    options = {
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
-        "spark.local.dir": str(server / "local"),
-        "spark.log.level": "ERROR",
-        "spark.python.unix.domain.socket.enabled": "true",
-        "spark.sql.warehouse.dir": str(server / "warehouse"),
-        "spark.ui.enabled": "false",
-    }
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYSPARK_PYTHON", sys.executable)
-        patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
-        for name, value in quick_start().items():
-            patch.setenv(name, value)
-        with connect_server(options, server) as address:
-            result = subprocess.run(
-                [python, SCRIPT, address, server],
-                cwd=work,
-                env={"PATH": str(python.parent), "HOME": str(work), "TMPDIR": str(work)},
-                capture_output=True,
-                text=True,
-                check=False,
-                timeout=300,
-            )
+    result = subprocess.run(
+        [python, SCRIPT, server.address, server.folder],
+        cwd=work,
+        env={"PATH": str(python.parent), "HOME": str(work), "TMPDIR": str(work)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
     assert result.returncode == 0, f"{result.stdout[-3000:]}\n{result.stderr[-3000:]}"
     seen: dict[str, Any] = json.loads(result.stdout)
     return seen
 
 
-pytestmark = [
-    pytest.mark.skipif(ENGINE != "classic", reason="it brings its own server"),
-    pytest.mark.usefixtures("java"),
-]
+pytestmark = pytest.mark.usefixtures("java")
 
 
 def test_the_client_has_no_spark_and_touches_no_file_of_the_server(
