@@ -15,9 +15,9 @@ def test_every_box_belongs_to_one_stage() -> None:
 
 def test_the_places_above_a_box_reach_back_to_the_inputs() -> None:
     into = figure_4().into
-    assert STAGED.upstream("b2") == {"I1", into["b1"][0].name, into["b2"][0].name}
-    assert {"I1", "I2", into["b4"][0].name, into["b5"][0].name} <= STAGED.upstream("b7")
-    assert into["b2"][0].name not in STAGED.upstream("b7")
+    assert STAGED.upstream["b2"] == {"I1", into["b1"][0].name, into["b2"][0].name}
+    assert {"I1", "I2", into["b4"][0].name, into["b5"][0].name} <= STAGED.upstream["b7"]
+    assert into["b2"][0].name not in STAGED.upstream["b7"]
 
 
 def test_only_the_boxes_of_the_measured_stage_cost_anything() -> None:

@@ -16,16 +16,13 @@ class StagedNetwork:
         given: The network.
         first: The boxes of the stage that reads the inputs.
         further: The boxes of every other stage, by the box that begins it.
+        upstream: The places above each node: inputs and arcs.
     """
 
     def __init__(self, network: Network, further: Sequence[tuple[str, frozenset[str]]]) -> None:
         self.given, self.further = network, dict(further)
         self.first = frozenset(box.name for box in network.boxes).difference(*self.further.values())
-        self._upstream = _upstream(network)
-
-    def upstream(self, name: str) -> frozenset[str]:
-        """The places above a node: inputs and arcs."""
-        return self._upstream[name]
+        self.upstream = _upstream(network)
 
     def measured(
         self,
@@ -50,7 +47,6 @@ class StagedNetwork:
 
 
 def _upstream(network: Network) -> dict[str, frozenset[str]]:
-    """For each node, the places above it."""
     found: dict[str, frozenset[str]] = {}
     for name in network.order:
         own = {name} if not network.into[name] else set()

@@ -93,7 +93,7 @@ class NetworkStatistics(Learned):
             self._recent = (*self._recent, _Came(report.elapsed_s, came))[-RATE_BATCHES:]
         by_value = {name for name, one in report.places.items() if one.by_value}
         for name, box in report.boxes.items():
-            if box.rows_in and not by_value & self._staged.upstream(name):
+            if box.rows_in and not by_value & self._staged.upstream[name]:
                 self._into = {**self._into, name: REMEMBER * self._into.get(name, 0.0) + box.rows_in}
                 self._out = {**self._out, name: REMEMBER * self._out.get(name, 0.0) + box.rows_out}
             if box.rows_in and box.busy_s:

@@ -261,11 +261,7 @@ class Arrivals:
             )
         timed = not (waited and (before_s is None or self.once))  # Otherwise the time over which they came is unknown.
         report = site_report(number, now_s, elapsed_s, {name: PlaceRows(rows, rows) for name, rows in came.items()})
-        return replace(
-            report,
-            elapsed_s=elapsed_s if timed else 0.0,
-            backlog_rows=report.rows_in if waited else 0,
-        )
+        return replace(report, elapsed_s=elapsed_s if timed else 0.0, backlog_rows=report.rows_in if waited else 0)
 
 
 def _bus(file: SiteFile) -> Bus:
