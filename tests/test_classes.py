@@ -9,8 +9,6 @@ from pathlib import Path
 
 SOURCE = Path(__file__).parents[1] / "src"
 MOST = 12
-#: Classes that have more, and why.
-EXCEPTIONS = {}
 
 
 def attributes(node: ast.ClassDef) -> set[str]:
@@ -35,8 +33,7 @@ def classes() -> Iterator[tuple[str, ast.ClassDef]]:
 
 def test_no_class_has_more_attributes_than_can_be_kept_in_mind() -> None:
     found = {name: sorted(held) for name, node in classes() if len(held := attributes(node)) > MOST}
-    assert {name: held for name, held in found.items() if name not in EXCEPTIONS} == {}
-    assert EXCEPTIONS.keys() <= found.keys(), "an exception that is no longer needed"
+    assert found == {}
 
 
 def test_attributes_are_counted_wherever_they_are_assigned() -> None:
