@@ -289,6 +289,13 @@ def test_wrong_json_is_refused_by_name(text: str, named: str) -> None:
     assert_refused(caught, named)
 
 
+def test_statistics_of_an_operator_need_only_the_fields_that_release_0_1_0_had() -> None:
+    box = {"rows_in": 4, "rows_out": 3, "busy_s": 0.5}
+    made = report(boxes={"a": BoxStatistics(4, 3, 0.5)})
+    assert report(boxes={"a": box}) == made
+    assert Report.from_json(document(boxes={"a": box})) == made
+
+
 def test_a_place_keeps_no_more_rows_than_come() -> None:
     assert PlaceRows(5, 3).rows_shed == 2
     with pytest.raises(PenstockError) as caught:

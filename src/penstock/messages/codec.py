@@ -163,6 +163,7 @@ class _Nested:
 
     def accept(self, value: object, name: str) -> object:
         if isinstance(value, dict):
+            value = self.record._of_today(value)  # noqa: SLF001 - a record reads its own fields
             check_names(value, self.record.kinds)
             return self.record(**value)
         if not isinstance(value, self.record):
@@ -275,6 +276,11 @@ class Record:
     def _check(self) -> None:
         """Refuse fields that contradict each other."""
 
+    @classmethod
+    def _of_today(cls, document: dict[str, Any]) -> dict[str, Any]:
+        """What an earlier release wrote, as this one writes it."""
+        return document
+
 
 class Message(Record):
     """A record that converts to JSON and Arrow and back without loss."""
@@ -323,11 +329,6 @@ class Message(Record):
         except KeyError as error:
             raise PenstockError(f"the table has a map with one key twice: {error.args[0]}") from None
         return [cls._from_document(row) for row in rows]
-
-    @classmethod
-    def _of_today(cls, document: dict[str, Any]) -> dict[str, Any]:
-        """What an earlier release wrote, as this one writes it."""
-        return document
 
     @classmethod
     def _from_document(cls, document: dict[str, Any]) -> Self:

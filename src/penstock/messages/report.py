@@ -52,6 +52,11 @@ class BoxStatistics(Record):
         rows_in, rows_out = self.rows_in + more.rows_in, self.rows_out + more.rows_out
         return BoxStatistics(rows_in, rows_out, self.busy_s + more.busy_s, self.query, self.sic + more.sic)
 
+    @classmethod
+    def _of_today(cls, document: dict[str, Any]) -> dict[str, Any]:
+        """Release 0.1.0 had the first three fields; reports are still made with them alone."""
+        return {"query": "", "sic": 0.0, "parts": ()} | document
+
     @property
     def selectivity(self) -> float | None:
         """Rows out for each row in; `None` without rows in."""
