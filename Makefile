@@ -3,7 +3,7 @@
 
 RUN = . scripts/env.sh &&
 
-PURE = tests/core tests/federation tests/test_dead_ends.py tests/test_extras.py tests/test_journal.py tests/test_log.py tests/test_moved.py tests/test_plan.py tests/test_report.py tests/test_retention.py tests/test_store.py tests/test_surface.py
+PURE = tests/core tests/federation tests/test_classes.py tests/test_dead_ends.py tests/test_driver.py tests/test_extras.py tests/test_journal.py tests/test_log.py tests/test_moved.py tests/test_one_runtime.py tests/test_plan.py tests/test_prose.py tests/test_report.py tests/test_retention.py tests/test_store.py tests/test_surface.py
 
 .PHONY: help setup maven demo kafka federation test check pure kills lint format tour docs results bench clean
 
@@ -28,10 +28,10 @@ federation: setup ## three sites that share queries, over a folder, and the acco
 test: maven ## every check: lint, types, layers, docs, examples, unit and Spark tests
 	@$(RUN) python -m pytest $(ARGS)
 
-check: setup ## the quick checks and every test without Spark, side by side: three minutes
+check: setup ## lint, types, layers and the quick tests without Spark, side by side: three minutes
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint pure
 
-pure: setup # every test without Spark
+pure: setup # the tests without Spark, but for the simulator's, which take minutes
 	@$(RUN) python -m pytest -q $(PURE) --ignore-glob='*spark*' $(ARGS)
 
 kills: setup ## kill the driver of a guarded query 30 times and hold its sink against the plans: six minutes

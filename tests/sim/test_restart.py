@@ -49,6 +49,7 @@ def waits_s(reports: list[Report]) -> list[float]:
 def test_the_target_is_held_from_the_second_batch_on(
     policy: str, outage_s: float, *, measured: bool, reports: bool, replay: bool
 ) -> None:
+    """Besides the replay: that batch was planned and bound by the killed run. The first new one has what waited."""
     query = Query(measured=measured, cold_s=5.0 if replay else 0.0)
     first_s, *others_s = waits_s(started_again(policy, query, outage_s, memory=True, reports=reports, replay=replay))
     assert len(others_s) > 10

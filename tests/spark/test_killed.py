@@ -49,7 +49,8 @@ def wait_s(report: Report) -> float:
 
 
 @pytest.mark.usefixtures("java")
-def test_a_query_killed_in_an_overload_holds_its_target_from_the_second_batch_on(tmp_path: Path) -> None:
+def test_a_query_killed_in_an_overload_holds_its_target_from_its_second_batch_on(tmp_path: Path) -> None:
+    """Besides the replay: that batch was planned and bound by the killed run. The first new one has what waited."""
     with running(tmp_path) as reports:
         before = list(islice(reports, BEFORE))[BEFORE // 2 :]
     assert all(report.shed_total for report in before)

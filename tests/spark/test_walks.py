@@ -31,6 +31,7 @@ WALKS = {
 }
 FOLLOWED = sorted(set().union(*(kinds for _, kinds in WALKS.values())))
 MOST = {"A row": 10, "Feedback": 12, "`penstock run`": 18}
+#: By count: a fair query or a site passes parts of its own instead of some of the guard's.
 MORE_THAN_A_GUARD = 5
 LONGEST_S = 900.0
 

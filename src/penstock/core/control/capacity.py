@@ -1,4 +1,4 @@
-r"""Capacity: how much work fits a batch, learned from batches; one model for guard, fair queries, networks and sites.
+r"""Capacity: how much work fits a batch; one model for guard, fair queries, networks and sites.
 
 A batch with work $W$ takes $T = o + W / p$: an overhead $o$, which shedding does not shorten, and a pace $p$. Work is
 in any unit: rows, or seconds of a task. Batches of length $T$ therefore complete
