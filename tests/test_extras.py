@@ -49,6 +49,7 @@ def imports(tree: ast.AST, *, late: bool) -> Iterator[str]:
 
 def needed(*modules: str, late: bool = False) -> set[str]:
     """The packages of others that some modules of ours need, by all that they import."""
+    assert [module for module in modules if path_of(module) is None] == []  # an unknown module needs nothing
     found, waiting = set[str](), list(modules)
     while waiting:
         module = waiting.pop()
@@ -114,12 +115,13 @@ def test_a_guard_needs_the_plain_package_and_spark() -> None:
         ("penstock.cli.site", {"cli", "network", "spark"}),
         ("penstock.cli.whatif", {"cli", "sim", "spark"}),
         ("penstock.demo.page", {"cli", "plot", "spark"}),
-        ("penstock.web.serve", {"web"}),
+        ("penstock.web.app", {"web"}),
     ],
 )
 def test_a_command_needs_the_extras_that_are_told_of_it(module: str, extras: set[str]) -> None:
-    brought = set().union(*(distributions(PROJECT["optional-dependencies"][one]) for one in extras))
-    assert needed(module) <= PLAIN | brought | ALONG
+    brought = {one: distributions(PROJECT["optional-dependencies"][one]) for one in extras}
+    assert needed(module) <= PLAIN.union(ALONG, *brought.values())
+    assert [one for one in extras if not needed(module, late=True) & brought[one]] == []  # none is named in vain
 
 
 def test_every_other_package_comes_with_an_extra() -> None:
