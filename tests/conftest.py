@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 ENGINE = os.environ.get("PENSTOCK_TEST_ENGINE", "classic")
+#: How Spark writes its own files of a checkpoint. By default it runs `readlink` and `chmod` for each of them, which is
+#: half of what a small batch costs. Other engines, and tests that start sessions of their own, use the default.
+CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 MASTERS = {"classic": "local[2]", "local-cluster": "local-cluster[2,1,1024]", "connect": "local[2]"}
 
 # No deadline, because the first call of a compiled loop takes about a second.
@@ -174,6 +177,8 @@ def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         builder = sql.SparkSession.builder.master(MASTERS[ENGINE]).appName("penstock-tests")
         for name, value in options(request, folder).items():
             builder = builder.config(name, value)
+        if ENGINE == "classic":
+            builder = builder.config("spark.sql.streaming.checkpointFileManagerClass", CHECKPOINTS)
         with pytest.MonkeyPatch.context() as quick:
             for name, value in quick_start().items():
                 quick.setenv(name, value)
