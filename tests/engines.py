@@ -65,10 +65,11 @@ def _all_of(room: str, but: tuple[str, ...] = ()) -> tuple[str, ...]:
     return tuple(name for name in found if "spark" not in name and name not in but)
 
 
-#: The compiled loops and their benchmark, which takes the time: they come last, when the machine is free.
-_LAS = ("sim/test_las_figures", "sim/test_bench", "sim/test_fast_osg", "sim/test_fast")
+_LAS = ("sim/test_las_figures", "sim/test_fast_osg", "sim/test_fast")
 _AURORA = ("sim/test_aurora_figures", "sim/test_plus_figures", "sim/test_coverage")
 _COMMANDS = ("test_osg_cli", "test_themis_cli", "test_whatif", "test_network_file")
+#: The benchmark of the compiled loops, which takes the time: it comes last, when the machine is free.
+_TIMED = ("sim/test_bench",)
 _HOUSE = ("test_quality", "test_docs", "test_setup")
 _RECORDS = ("test_journal", "test_log", "test_output", "test_plan", "test_report", "test_retention", "test_store")
 _ACCOUNTS = ("federation/test_account", "federation/test_exchange", "federation/test_site_file", "web/test_model")
@@ -91,13 +92,13 @@ BESIDE = {
 }
 #: Those with the lowest priority, long ones first.
 QUIETLY = {
-    "simulator": _run(*_all_of("sim", but=_AURORA + _LAS)),
+    "simulator": _run(*_all_of("sim", but=_AURORA + _LAS + _TIMED)),
     "core": _run(*_all_of("core")),
+    "las": _run(*_LAS),
     "aurora": _run(*_AURORA),
     "house": _run(*_HOUSE),
     "records": _run(*_RECORDS, *_ACCOUNTS, *_RULES, *_NO_SESSION, "federation/test_federation_results"),
-    "commands": _run(*_COMMANDS),
-    "las": _run(*_LAS),
+    "commands": _run(*_COMMANDS, *_TIMED),
 }
 _ALL = BESIDE | QUIETLY
 #: Files that are run beside alone.
