@@ -11,6 +11,7 @@ from types import ModuleType
 #: By the room that modules were in and the one that they are in (- is the package itself): names, with `:` the new one.
 _TABLE = """
 - config network_file
+network_file config load:network_file
 - messages message:codec plan report
 - store journal log:logs report_log
 core core profile:rate_profile
@@ -52,6 +53,36 @@ MOVED = {
     for old_room, room, *names in map(str.split, _TABLE.strip().splitlines())
     for name in names
 }
+#: Names that are neither in the module that theirs became nor called as before: old module, new module, names.
+_NAMES = """
+core.backlog core.control.gate TOO_OLD
+core.due core.fairness.service_debt Due:ServiceDebt
+core.fair_planner core.fairness.by_source ALIKE UNFAIR
+core.fair_planner core.fairness.members Choice Prefer
+core.network_planner core.network.map_upkeep Map
+core.others core.fairness.sites.peers Others:Peers
+core.planner core.control.allotment DEAR OVER_CAPACITY POOR
+core.planner core.control.out_of_reach SHORTER
+core.policy core.control.planner SOURCE
+log store.folder local_folder scheme_of
+spark.guard spark.lifecycle METRICS_PORT
+spark.network.plan store.bound_plans DropLog
+"""
+#: Old name to new module and name.
+RENAMED = {
+    f"penstock.{old}.{name.partition(':')[0]}": (f"penstock.{new}", name.rpartition(":")[2])
+    for old, new, *names in map(str.split, _NAMES.strip().splitlines())
+    for name in names
+}
+
+
+class OldModule(ModuleType):
+    """A module under its old name; a name in it stays what it was when a module of that name is imported."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Take what the import system sets, but for modules."""
+        if not isinstance(value, ModuleType):
+            super().__setattr__(name, value)
 
 
 class OldNames(MetaPathFinder, Loader):
@@ -62,7 +93,12 @@ class OldNames(MetaPathFinder, Loader):
     ) -> ModuleSpec | None:
         """The module, if it has moved."""
         del path, target
-        return spec_from_loader(fullname, self) if fullname in MOVED else None
+        room = any(name.startswith(f"{fullname}.") for name in MOVED)
+        return spec_from_loader(fullname, self, is_package=room) if fullname in MOVED else None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        """A module that keeps its names."""
+        return OldModule(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
         """Say where it is now."""
@@ -75,10 +111,12 @@ def names_of(old: str, new: str) -> Callable[[str], object]:
     def look_up(name: str) -> object:
         if name.startswith("__"):
             raise AttributeError(name)
-        found = getattr(import_module(new), name, None)
+        home, own = RENAMED.get(f"{old}.{name}", (new, name))
+        found = getattr(import_module(home), own, None)
         if found is None or isinstance(found, ModuleType):  # a module of this package is imported next
             raise AttributeError(f"module {old!r} has no attribute {name!r}")
-        warnings.warn(f"{old}.{name} is in {new} now", DeprecationWarning, stacklevel=2)
+        now = f"in {home}" if own == name else f"{home}.{own}"
+        warnings.warn(f"{old}.{name} is {now} now", DeprecationWarning, stacklevel=2)
         return found
 
     return look_up

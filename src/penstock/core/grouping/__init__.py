@@ -4,3 +4,7 @@
 deals the rows of a micro-batch to partitions by the costs that `partition_costs` has learned. `baselines` are for
 comparison.
 """
+
+from penstock.moved import names_of
+
+__getattr__ = names_of("penstock.core.grouping", "penstock.core.grouping.machines")  # what this name was before
