@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from types import FrameType
 
 FOLDER = os.environ.get("PENSTOCK_WALKS", "")
-#: The kinds of things that a walk follows; of others nothing is noted.
-KINDS = frozenset(os.environ.get("PENSTOCK_WALK_KINDS", "").split(","))
 PACKAGE = f"{os.sep}penstock{os.sep}"
 
 
@@ -36,12 +34,12 @@ class Recorder:
         if PACKAGE not in file or file == before:
             return  # it stays in the file
         if event == "return" and given is not None:
-            for kind in KINDS.intersection([type(one).__name__ for one in _parts(given)]):
+            for kind in {type(one).__name__ for one in _parts(given)}:
                 self._note(kind, file, "", frame)
         elif event == "call" and PACKAGE in before and not frame.f_lasti > 0:
             names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
             found = (frame.f_locals.get(name) for name in names if name != "self")
-            for kind in KINDS.intersection([type(one).__name__ for each in found for one in _parts(each)]):
+            for kind in {type(one).__name__ for each in found for one in _parts(each)}:
                 self._note(kind, before, file, frame)
 
     def _note(self, kind: str, file: str, to: str, frame: FrameType) -> None:
@@ -72,17 +70,12 @@ def _importing(frame: FrameType | None) -> bool:
     return False
 
 
-class Start:
-    """Notes calls from the first import of Penstock on: before it there are none, and workers import much else."""
-
-    def find_spec(self, name: str, *_: object) -> None:
-        """Begin, in this thread and in all that start from now on; others find the module."""
-        if name.partition(".")[0] == "penstock":
-            sys.meta_path.remove(self)
-            recorder = Recorder(Path(FOLDER))
-            threading.setprofile(recorder)
-            sys.setprofile(recorder)
+def start() -> None:
+    """Note calls from now on, in all threads that start from now on."""
+    recorder = Recorder(Path(FOLDER))
+    threading.setprofile(recorder)
+    sys.setprofile(recorder)
 
 
 if FOLDER:
-    sys.meta_path.insert(0, Start())
+    start()

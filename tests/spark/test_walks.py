@@ -29,7 +29,6 @@ WALKS = {
     "Fair": ("fair", ROWS | FEEDBACK),
     "Site": ("site", ROWS | FEEDBACK | {"SiteFile", "BatchAccount", "Known"}),
 }
-FOLLOWED = sorted(set().union(*(kinds for _, kinds in WALKS.values())))
 MOST = {"A row": 10, "Feedback": 12, "`penstock run`": 18}
 #: By count: a fair query or a site passes parts of its own instead of some of the guard's.
 MORE_THAN_A_GUARD = 5
@@ -43,7 +42,7 @@ def walks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     folder = tmp_path_factory.mktemp("walks")
     done = subprocess.run(
         [sys.executable, str(PROGRAM), str(folder)],
-        env={**os.environ, **quick_start(), "PENSTOCK_WALKS": str(folder), "PENSTOCK_WALK_KINDS": ",".join(FOLLOWED)},
+        env={**os.environ, **quick_start(), "PENSTOCK_WALKS": str(folder)},
         capture_output=True,
         text=True,
         check=False,
