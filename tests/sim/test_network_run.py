@@ -13,6 +13,7 @@ from penstock.core.network.model import Network
 from penstock.core.network.planner import Kind, NetworkPlanner
 from penstock.errors import PenstockError
 from penstock.messages.plan import Plan
+from penstock.messages.report import Report
 from penstock.sim.network_run import Batch, Machine, NetworkRun
 
 if TYPE_CHECKING:
@@ -169,3 +170,28 @@ def test_what_was_learned_survives_a_restart_and_the_first_batch_drops_as_the_la
     assert again.known.rates == run.planner.known.rates
     with pytest.raises(PenstockError, match="settings"):
         NetworkPlanner(in_ms(), trigger_s=TRIGGER_S, kind="input_uniform").restore(memory, 1.0)
+
+
+def test_with_drops_by_value_all_but_the_distributions_survives_exactly(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = NetworkRun(example_with_values(), "semantic")
+    rates = scaled(run.network, 3.0)
+    run.run(rates, 8)
+    again = NetworkPlanner(example_with_values(), trigger_s=TRIGGER_S, kind="semantic")
+    again.restore(from_text(to_text(run.planner.save())), 1.0)
+    assert again.known.rates == run.planner.known.rates
+    assert again.known.capacity == run.planner.known.capacity
+    assert again.known.network.boxes == run.planner.known.network.boxes
+    assert again.recall((), 1.0).drops == (), "no row is dropped by a value that was not measured"
+    plans, decide = list[Plan | None](), run.planner.decide
+
+    def both(report: Report, now_s: float) -> Plan | None:
+        plan = decide(report, now_s)
+        plans.append(again.decide(report, now_s))
+        assert again.save() == run.planner.save()
+        return plan
+
+    monkeypatch.setattr(run.planner, "decide", both)
+    run.run(rates, 8)
+    assert plans[0] is not None, "one batch is enough"
+    assert any(drop.condition for drop in plans[0].drops)
+    assert again.last.load == run.planner.last.load

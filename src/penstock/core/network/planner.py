@@ -105,15 +105,19 @@ class NetworkPlanner:
         return Plan(version, self._kind, now_s, 0, note=note)
 
     def recall(self, reports: Sequence[Report], now_s: float) -> Plan:
-        """The plan for the first batch of a run: the next plan of the last run, if its state is known."""
+        """The plan for the first batch of a run: the next plan of the last run, if its state is known.
+
+        The distributions for drops by value are not known: that batch measures them, and the next one has a plan.
+        """
         del reports
-        if self.start or not (self._shed and self.known.enough and self._choose().changed):
+        known = self._shed and self._kind != "semantic" and self.known.enough
+        if self.start or not (known and self._choose().changed):
             return Plan(0, self._kind, now_s, 0, drops=self.start, note="start")
         return self._plan(now_s, "goes on from the last run")
 
     def save(self) -> dict[str, Any]:
         """The learned state, without distributions for drops by value, which are measured again."""
-        return {} if self._kind == "semantic" else saved(self._kind, **self._parts)
+        return saved(self._kind, **self._parts)
 
     def restore(self, state: Mapping[str, Any], now_s: float) -> None:
         """Restore the state of `save`."""
