@@ -35,8 +35,8 @@ from penstock.core.loop.leases import LEASE_S  # noqa: E402 - needs Spark
 from penstock.spark import session  # noqa: E402
 from penstock.spark.plans.gate import in_parts  # noqa: E402
 from penstock.spark.quarantine import forwarded, replay, topic  # noqa: E402
-from penstock.spark.quarantine.replay import calm  # noqa: E402
-from penstock.spark.quarantine.rows import PART, PARTS, Sign  # noqa: E402
+from penstock.spark.quarantine.replay import INTO, MARK, _refuse_elsewhere, calm  # noqa: E402
+from penstock.spark.quarantine.rows import PART, PARTS, Place, Sign  # noqa: E402
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -114,6 +114,25 @@ def test_a_replay_makes_the_result_whole_and_happens_once(spark: SparkSession, s
     for elsewhere in (shed / "elsewhere", "table:elsewhere"):
         with pytest.raises(ps.PenstockError, match=r"again, into which this quarantine was replayed before.* delete "):
             ps.replay(spark, shed / "shed", elsewhere, pipeline)
+
+
+@pytest.mark.parametrize("before", ["folder:/first", "fold", None], ids=["whole", "torn by an earlier release", "none"])
+def test_where_a_replay_goes_is_decided_once_and_written_whole(tmp_path: Path, before: str | None) -> None:
+    mark = tmp_path / MARK / INTO
+    mark.parent.mkdir()
+    if before is not None:
+        mark.write_text(before)
+    for place in ("/second", "/third"):  # No batch is committed: the last place counts.
+        _refuse_elsewhere(tmp_path, Place("folder", place))
+        assert mark.read_bytes() == f"folder:{place}".encode()
+    (tmp_path / MARK / "commits").mkdir()
+    _refuse_elsewhere(tmp_path, Place("folder", "/third"))
+    with pytest.raises(ps.PenstockError, match="give /third, into which this quarantine was replayed before"):
+        _refuse_elsewhere(tmp_path, Place("folder", "/fourth"))
+    assert [one.name for one in mark.parent.iterdir() if one.is_file()] == [INTO]
+    mark.unlink()
+    _refuse_elsewhere(tmp_path, Place("folder", "/fifth"))
+    assert mark.read_bytes() == b"folder:/fifth"
 
 
 def test_the_command_replays_and_counts_every_row(

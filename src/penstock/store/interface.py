@@ -1,4 +1,9 @@
-"""The interface of stores. Everything that Penstock writes below a checkpoint goes through it."""
+"""The interface of stores. Everything that Penstock writes below a checkpoint goes through it, with three exceptions.
+
+- Spark writes rows as Parquet, and `spark.network.feeds` publishes them for the next stage by a rename.
+- `spark.file_log` shortens Spark's own log of the files that a stream has read.
+- A running replay (`spark.quarantine.replay`) holds a lock, which the system frees if that process dies.
+"""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ from penstock.spark.expected_errors import quiet
 from penstock.spark.quarantine.rows import ADDED, Place, Sign, stored_schema
 from penstock.spark.quarantine.topic import Topic, refuse_unreachable
 from penstock.spark.row_columns import WEIGHT, made_by, refuse_another
-from penstock.store.folder import local_folder
+from penstock.store.folder import FolderStore, local_folder
 from penstock.store.logs import PlanStore
 
 #: Longest wait for the last progress of a run that has ended.
@@ -276,13 +276,12 @@ def _filled_by_a_stream(spark: SparkSession, location: str) -> bool:
 
 def _refuse_elsewhere(folder: Path, place: Place | None) -> None:
     """Spark's file sink uses batch numbers, so batches of a replay that began elsewhere would be missing here."""
-    known = folder / MARK / INTO
+    store = FolderStore(folder / MARK)
     now = "" if place is None else f"{place.kind}:{place.name}"
-    if not (known.exists() and (folder / MARK / "commits").exists()):
-        known.parent.mkdir(exist_ok=True)
-        known.write_text(now, encoding="utf-8")
-        return
-    before = known.read_text(encoding="utf-8")
+    if not (folder / MARK / "commits").exists():
+        store.remove(INTO)  # No batch is in the other place yet.
+    store.create(INTO, now.encode())
+    before = (store.read(INTO) or b"").decode()
     if now != before and now.startswith(("folder:", "table:")):
         told = "a function" if not before else before.removeprefix("folder:")
         raise PenstockError.setting(
