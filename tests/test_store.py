@@ -3,13 +3,21 @@
 import errno
 import fcntl
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from penstock.errors import PenstockError
+from penstock.federation.account import STARTS, StartLog
+from penstock.federation.bus import BusError, FolderBus
+from penstock.federation.exchange import Outbox
 from penstock.messages.claim import Claim
+from penstock.messages.report import Report
 from penstock.spark.plans.claim import claim
+from penstock.spark.quarantine.rows import Sign
+from penstock.store import folder as folder_store
+from penstock.store.bound_plans import BoundPlans, SitePlanLog
 from penstock.store.folder import FolderStore
 from penstock.store.interface import Store, StoreError
 from penstock.store.memory import MemoryStore
@@ -58,7 +66,8 @@ def test_a_finished_file_is_adopted_once(tmp_path: Path) -> None:
 def test_what_the_system_refuses_is_one_line(tmp_path: Path) -> None:
     store = FolderStore(tmp_path / "store")
     (tmp_path / "store" / "a").mkdir()
-    with pytest.raises(StoreError, match=f"^the system says: {os.strerror(errno.EISDIR)}$"):
+    told = rf"give a folder that can be read; the system says: {os.strerror(errno.EISDIR)}"
+    with pytest.raises(StoreError, match=rf"^folder = '{tmp_path}/store' is not usable: {told}$"):
         store.read("a")
     gone = FolderStore(tmp_path / "none", make=False)
     for call in (lambda: gone.create("a", b""), lambda: gone.replace("a", b""), gone.names):
@@ -74,13 +83,87 @@ def no_links(*_: object) -> None:
     raise OSError(errno.EPERM, os.strerror(errno.EPERM))
 
 
-def test_a_claim_probes_whether_a_name_can_be_created_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "link", no_links)
-    claim(tmp_path / "locks hold" / "penstock", Claim("a"))
+SIGN = Sign("g", "w", '{"fields": [], "type": "struct"}')
+#: Everything that lets the first writer of a name decide, as it is opened in a folder.
+OPENED: dict[str, Callable[[Path], object]] = {
+    "guard": lambda folder: claim(folder, Claim("a")),
+    "quarantine": SIGN.put,
+    "network": lambda folder: BoundPlans.below(folder, {"inputs": "inputs"}, Releases()),
+    "site": lambda folder: StartLog(folder / STARTS),
+    "plans of a site": SitePlanLog,
+    "outbox": lambda folder: Outbox(folder, "here", "f", 1),
+    "transport": lambda folder: FolderBus(folder).send("a", b"1"),
+}
 
-    monkeypatch.setattr(fcntl, "flock", lambda *_: None)  # as on a mount that says yes to every lock
+
+class Releases:
+    """A planner that never plans."""
+
+    alarms = ()
+
+    def decide(self, report: Report, now_s: float) -> None:
+        """Nothing."""
+
+    def release(self, version: int, now_s: float, note: str) -> None:
+        """Nothing."""
+
+
+@pytest.fixture
+def no_lock_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mount without hard links that grants every lock, in a new process."""
+    monkeypatch.setattr(os, "link", no_links)
+    monkeypatch.setattr(fcntl, "flock", lambda *_: None)
+    monkeypatch.setattr(folder_store, "_probed", set())
+
+
+@pytest.mark.parametrize("kind", OPENED)
+def test_what_is_created_once_is_refused_where_that_does_not_hold(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    request.getfixturevalue("no_lock_holds")
+    refused = r"(^|: )folder = .* with hard links, or with locks that hold between processes; two drivers "
+    with pytest.raises((PenstockError, BusError), match=refused):
+        OPENED[kind](tmp_path / "a")
+    assert not [one for one in tmp_path.rglob("*") if one.is_file() and one.name != ".lock"]
+
+
+@pytest.mark.parametrize("kind", ["guard", "quarantine", "network", "site", "plans of a site", "outbox"])
+def test_a_folder_that_was_moved_there_is_refused_too(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    OPENED[kind](tmp_path / "a")
+    request.getfixturevalue("no_lock_holds")
     with pytest.raises(
         PenstockError, match=r"^folder = .* with hard links, or with locks that hold between processes;"
     ):
-        claim(tmp_path / "locks do not hold" / "penstock", Claim("a"))
-    assert not (tmp_path / "locks do not hold" / "penstock" / "guard.json").exists()
+        OPENED[kind](tmp_path / "a")
+
+
+def test_a_folder_is_probed_once_in_a_process_and_not_for_readers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    linked: list[object] = []
+    link = os.link
+    monkeypatch.setattr(os, "link", lambda *paths: (linked.append(paths), link(*paths)))
+    FolderStore(tmp_path, make=False)
+    assert not linked
+    for _ in range(3):
+        FolderStore(tmp_path)
+    assert len(linked) == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_without_links_a_lock_that_holds_is_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "link", no_links)
+    claim(tmp_path / "penstock", Claim("a"))
+
+
+def test_a_reader_may_open_a_folder_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    FolderStore(tmp_path).create("a", b"1")
+    monkeypatch.setattr(folder_store, "_probed", set())
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(Path, "touch", refuse)
+    assert FolderStore(tmp_path).read("a") == b"1"

@@ -111,7 +111,7 @@ class FolderBus:
         except OSError as error:
             raise BusError(f"transport folder {self._folder}: {error.strerror or error}") from None
         except StoreError as error:
-            raise BusError(f"transport folder {self._folder}: {error.why}") from None
+            raise BusError(f"transport folder {self._folder}: {error.why or error}") from None
 
     def _new(self, channel: str) -> list[Delivery]:
         position = self._positions[channel]

@@ -32,6 +32,8 @@ _TAKE_LOCK = "import fcntl, sys; fcntl.flock(open(sys.argv[1], 'ab'), fcntl.LOCK
 _NO_FOLDER_SYNC = {errno.EBADF, errno.EINVAL}
 #: The most bytes of a part, so that a poll of a long journal stays short.
 _PART_BYTES = 4 * 2**20
+#: Folders in which this process may create names: their file systems were probed.
+_probed: set[Path] = set()
 
 
 class FolderStore:
@@ -45,7 +47,9 @@ class FolderStore:
     def __init__(self, folder: str | os.PathLike[str], *, make: bool = True) -> None:
         """Open the store in this folder, which is made if it is missing; a `file:` address is a folder too.
 
-        With `make=False` no folder is made and nothing is deleted: for readers, and for other machines.
+        The folder is also probed, once a process: a file system on which two processes could both create a name is
+        refused. With `make=False` no folder is made or probed and nothing is deleted: for readers, and for other
+        machines.
         """
         self.folder = local_folder("folder", folder)
         if not make:
@@ -56,6 +60,8 @@ class FolderStore:
             for made in missing:
                 _sync_folder(made.parent)
             self._sweep()
+        if self.folder not in _probed:
+            self._probe()
 
     @property
     def where(self) -> str:
@@ -105,12 +111,9 @@ class FolderStore:
 
     def read(self, name: str) -> bytes | None:
         """The content of a name; `None` if it is not taken."""
-        try:
+        with self._telling("read"), suppress(FileNotFoundError):
             return (self.folder / name).read_bytes()
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise StoreError(f"the system says: {error.strerror}") from error
+        return None
 
     def has(self, name: str) -> bool:
         """Whether a name is taken."""
@@ -148,20 +151,24 @@ class FolderStore:
         except OSError:
             return None
 
-    def probe(self) -> None:
-        """Refuse a file system on which two processes could both create a name."""
+    def _probe(self) -> None:
         first, second = self.unfinished("probe"), self.unfinished("probe")
-        with self._telling("written"):
-            try:
-                first.touch()
-                os.link(first, second)
-            except OSError as error:
-                if error.errno not in _NO_HARD_LINKS:
-                    raise
+        try:
+            first.touch()
+        except OSError:  # It cannot be written now. The first write raises that, and a reader needs none.
+            return
+        try:
+            os.link(first, second)
+        except OSError as error:
+            if error.errno not in _NO_HARD_LINKS:
+                return
+            with self._telling("written"):
                 self._probe_lock()
-            finally:
+        finally:
+            with suppress(OSError):
                 first.unlink(missing_ok=True)
                 second.unlink(missing_ok=True)
+        _probed.add(self.folder)
 
     def _probe_lock(self) -> None:
         path = self.folder / _LOCK_NAME

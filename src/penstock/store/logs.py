@@ -210,7 +210,7 @@ class Log(Generic[_M]):
             content = self.store.read(name)
             return None if content is None else self._entry(name, content)
         except ValueError as error:  # it is damaged, or the store cannot read it
-            return Skipped(name, str(error))
+            return Skipped(name, getattr(error, "why", "") or str(error))
 
     def _content(self, entry: _M) -> bytes:
         return _sealed(entry.to_json().encode())

@@ -39,7 +39,9 @@ class Record:
         try:
             FolderStore(folder).replace("network.json", json.dumps(drawn(name, network)).encode())
         except StoreError as error:
-            _logger.warning("the drawing of %s cannot be written, so the dashboard lacks it: %s", name, error.why)
+            _logger.warning(
+                "the drawing of %s cannot be written, so the dashboard lacks it: %s", name, error.why or error
+            )
 
     def add(self, snapshot: Snapshot) -> None:
         """Write a snapshot if possible."""

@@ -23,11 +23,10 @@ def claim(folder: Path, own: Claim) -> str:
     try:
         store = FolderStore(folder)
         if not store.has(SIGN):
-            store.probe()
             store.create(SIGN, own.to_json().encode())
         found = Claim.from_json((store.read(SIGN) or b"").decode())
     except StoreError as error:
-        raise (_unwritable(folder, error.why) if error.why else error) from None
+        raise _unwritable(folder, error) from None
     except ValueError:
         raise _refusal(folder, f"{folder / SIGN} is damaged") from None
     if found != own:
@@ -50,7 +49,7 @@ def _made(folder: Path) -> str:
         if store_id(folder) is None:
             FolderStore(folder).create(IDENTITY, uuid.uuid4().hex.encode())
     except StoreError as error:
-        raise _unwritable(folder, error.why) from None
+        raise _unwritable(folder, error) from None
     return store_id(folder) or ""
 
 
@@ -60,5 +59,7 @@ def _refusal(folder: Path, why: str) -> PenstockError:
     )
 
 
-def _unwritable(folder: Path, why: str) -> PenstockError:
-    return PenstockError.setting("checkpoint", str(folder.parent), "a folder that can be written", why)
+def _unwritable(folder: Path, error: StoreError) -> PenstockError:
+    if not error.why:  # a file system that is refused, as its own line says
+        return error
+    return PenstockError.setting("checkpoint", str(folder.parent), "a folder that can be written", error.why)

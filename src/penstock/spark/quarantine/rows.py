@@ -117,7 +117,7 @@ class Sign:
         except OSError as error:
             raise _unwritable(folder, f"the system says: {error.strerror}") from None
         except StoreError as error:
-            raise _unwritable(folder, error.why) from None
+            raise (_unwritable(folder, error.why) if error.why else error) from None
         found = Sign.read(folder, "quarantine")
         if found != self:
             differs = [name for name, value in asdict(self).items() if getattr(found, name) != value]
