@@ -127,10 +127,15 @@ def test_sentences_of_docstrings_are_short() -> None:
     assert not parts
 
 
+def modules(room: Path) -> set[str]:
+    """The modules of a room and the rooms inside it."""
+    inside = {path.parent.name for path in room.glob("*/__init__.py")}
+    return inside | {path.stem for path in room.glob("*.py")} - {"__init__"}
+
+
 @pytest.mark.parametrize("room", ROOMS, ids=lambda room: str(room.relative_to(SOURCE)))
-def test_a_room_names_modules_that_it_has(room: Path) -> None:
+def test_a_room_names_each_of_its_modules_and_no_other(room: Path) -> None:
     told = ast.get_docstring(ast.parse((room / "__init__.py").read_text(encoding="utf-8"))) or ""
-    there = {path.stem for path in room.iterdir()}
     named = set(re.findall(r"`([a-z][a-z_]+)`", told)) - {"penstock"}
-    assert told, "say what lives in the room"
-    assert named <= there, "the docstring names modules that are elsewhere: update it"
+    assert not named - modules(room), "the docstring names modules that are elsewhere: update it"
+    assert not modules(room) - named, "say in a few words what these modules are for"

@@ -1,7 +1,8 @@
 """The `penstock` command.
 
-`main` has the commands and `options` their options; `bench*` and `reproduce` run benchmarks and the papers' figures,
-the other modules one command each.
+`main` has the commands, `options` their options, `printing` the screen and result files. `reproduce` makes the papers'
+figures, `bench` runs benchmarks, `bench_tables` prints them. One command each: `dashboard`, `replay`, `roadmap`,
+`run`, `site` and `whatif`.
 """
 
 from penstock.moved import names_of

@@ -1,5 +1,6 @@
 """The messages between parts of Penstock, as plain data.
 
-A `Plan` goes down to the gate, a `Report` comes back from a batch, a `Binding` says which plan judges a batch. Messages
+A `plan` goes down to the gate, a `report` comes back from a batch; a binding (in `plan`) says which plan judges it.
+A `claim` says which guard owns a folder, a peer update (`site_news`) goes from a site to its peers. Messages
 are checked when they are made and have one lossless way to JSON and Arrow and back (`codec`).
 """

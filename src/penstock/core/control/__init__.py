@@ -1,6 +1,12 @@
 """The control loop of a micro-batch query: from the report of one batch to the plan for the next.
 
-`targets`, the forecast of the next batch from reports (`forecast`), the `planner`, the user's `policies`, the keep
-shares (`allotment`, `density`), and the gate's arithmetic over NumPy arrays (`gate`). The control law follows LAS
-(Rivetti et al. 2016), moved from rows to micro-batches.
+The control law follows LAS (Rivetti et al. 2016), moved from rows to micro-batches.
+
+- Settings: `targets` for latency, the user's `policies`.
+- Learned from reports: `row_costs` by row, `bucket_costs` by key, `batch_history` (pauses, missed targets), and
+  `memory`, which saves it with the plans.
+- The next batch: its `forecast`, `batch_size`, `expected_costs`, and the `capacity` that fits the target.
+- The plan: the `planner`, keep shares (`allotment`, `density`), `backlog` (thinned by age), and the arithmetic of the
+  `gate` over NumPy arrays.
+- Alarms: `out_of_reach` for targets, `shed_alarms` for the amount of shedding.
 """

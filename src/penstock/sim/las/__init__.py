@@ -1,5 +1,5 @@
 """The experiments of LAS (Rivetti, Busnel, Querzoni, DEBS 2016).
 
-`runs` simulates the algorithms, `figures` makes each figure, `claims` checks what the paper says, `plots` draws.
-`compiled` has accelerators, equal to the machines of `core.row` to the bit.
+`queueing` is one shedder, queue and operator; `runs` simulates the algorithms, `figures` makes each figure, `claims`
+checks what the paper says, `plots` draws. `compiled` has accelerators, equal to the machines of `core.row` to the bit.
 """

@@ -1,4 +1,5 @@
 """A running network: in a terminal, as a drawing, as a page, and in numbers.
 
-`history` sums snapshots, `terminal` is the live view, `layout` and `drawing` make the picture, `page` the report.
+`snapshot` is its state after a batch, `history` sums snapshots. `terminal` is the live view, `layout` and `drawing`
+make the picture, `page` the report, `formatting` has numbers and names for all.
 """
