@@ -4,13 +4,14 @@ from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
-from penstock.core.loop.binding import Newest, Planned, Start, share
+from penstock.core.loop.binding import Planned, Start
 from penstock.core.loop.events import Event, Passed
 from penstock.core.loop.leases import LEASE_S
 from penstock.core.loop.machine import Decides, Loop
 from penstock.messages.plan import Binding, Plan
 from penstock.messages.report import Report
 from penstock.store import retention
+from penstock.store.binder import Binder
 from penstock.store.driver import Driver as LogDriver
 from penstock.store.logs import BindingLog, PlanLog
 from penstock.store.memory import MemoryStore
@@ -48,6 +49,29 @@ class _Plans(PlanLog):
         return added
 
 
+class _FoundPlans(PlanLog):
+    """A log of plans as a query sees it that has not found all of them yet: a plan that is late is hidden."""
+
+    def __init__(self, plans: PlanLog, newest: Plan | None) -> None:
+        super().__init__(plans.store)
+        self._newest = newest  # Kept, because most batches have the plan of the batch before.
+
+    def find(self, version: int) -> None:
+        """Find the plans up to this version."""
+        if self._newest is None or self._newest.version != version:
+            self._newest = super().get(version)
+
+    def taken(self, version: int) -> bool:
+        return self._newest is not None and version <= self._newest.version and super().taken(version)
+
+    def get(self, version: int) -> Plan | None:
+        found = self._newest is not None and self._newest.version == version
+        return self._newest if found else super().get(version)
+
+    def versions(self) -> list[int]:
+        return [version for version in super().versions() if self.taken(version)]
+
+
 class Driver:
     """A query's loop, its plans and its bindings."""
 
@@ -64,12 +88,13 @@ class Driver:
         self._plans, self._bindings = _Plans(), BindingLog(MemoryStore())
         self._query, self._start = query, Start(now_s, counted=counted)
         self._passed_s = now_s
-        self._found = earlier.newest  # the plan that batches are bound to
         if earlier.newest is not None:
             self._plans.add(earlier.newest.version, earlier.newest)
             self._plans.written.clear()  # That was not this run.
         if earlier.unfinished is not None:
             self._bindings.add(earlier.unfinished.bound.batch, earlier.unfinished.bound)
+        self._found = _FoundPlans(self._plans, earlier.newest)
+        self._binder = Binder(self._found, self._bindings)
         purge = partial(retention.purge, self._plans, self._bindings)
         self._driver = LogDriver(Loop(planner, query), self._plans, lambda: now_s, purge, lambda _: None)
         self._driver.begin(earlier.reports)
@@ -99,18 +124,15 @@ class Driver:
 
     def look(self) -> None:
         """Find the newest plan; until then, batches are bound to the one that was found before."""
-        newest = self.loop.in_force
-        if newest is not None and (self._found is None or newest.version != self._found.version):
-            self._found = self._plans.get(newest.version)
+        if self.loop.in_force is not None:
+            self._found.find(self.loop.in_force.version)
 
     def bind(self, batch: int, planned: Planned) -> tuple[Plan | None, float]:
-        """Bind a batch permanently: the plan that judges it, and the factor on its keep shares."""
-        bound = self._bindings.get(batch)
-        if bound is not None:
-            return None if bound.plan_version is None else self._plans.get(bound.plan_version), bound.share
-        now_s, found = planned.planned_s, self._found
-        newest = Newest(found, 0.0 if found is None else self._plans.renewed_s(found.version))
-        plan, fits = newest.acting(now_s), share(self._start, self._query, newest, planned, now_s)
-        version = None if plan is None else plan.version
-        self._bindings.add(batch, Binding(batch, self._query, now_s, version, share=fits))
-        return plan, fits
+        """Bind a batch permanently, as Spark does: the plan that judges it, and the factor on its keep shares."""
+        bound = self._binder.bound(
+            batch,
+            lambda: self._binder.new(batch, self._query, planned.planned_s, start=self._start, planned=lambda: planned),
+        )
+        if bound is None or bound.plan_version is None:
+            return None, 1.0 if bound is None else bound.share
+        return self._binder.plan(bound.plan_version), bound.share

@@ -15,16 +15,18 @@ from numpy.typing import NDArray
 from penstock.core.loop.binding import Planned
 from penstock.core.loop.events import BatchEnded
 from penstock.core.network.exact import Objective
+from penstock.core.network.expressions import narrowed
 from penstock.core.network.model import Box, Network
 from penstock.core.network.planner import Kind, NetworkPlanner
+from penstock.errors import PenstockError
 from penstock.messages.plan import Plan
 from penstock.messages.report import BoxStatistics, PlaceRows, Report
 from penstock.sim.driver import Driver
 
 Values = NDArray[np.float64]
 
-#: The highest value of a row, and the steps in which quantiles of values are measured.
-HIGHEST, STEPS = 100.0, 50
+#: The column that has the value of a row, its highest value, and the steps in which quantiles are measured.
+VALUE, HIGHEST, STEPS = "value", 100.0, 50
 
 
 @dataclass(frozen=True)
@@ -151,11 +153,13 @@ class NetworkRun:
         return given[self._rng.random(len(given)) < self.network.into[box.name][0].selectivity]
 
     def _dropped(self, place: str, given: Values, plan: Plan | None) -> Values:
-        """The rows that a plan keeps at a place; conditions are those of the road map's entry in force."""
+        """The rows that a plan keeps at a place."""
         drop = None if plan is None else plan.drop(place)
         if drop is None:
             return given
         if drop.condition:
-            (kept,) = set(self.planner.entry.predicates[place].kept.values())
-            return given[kept.has(given)]
+            kept = narrowed(drop.condition, VALUE)
+            if not kept.exact:
+                raise PenstockError(f"the drop at {place} must judge {VALUE} alone, not {drop.condition}")
+            return given[kept.values.has(given)]
         return given[self._rng.random(len(given)) < drop.keep]
