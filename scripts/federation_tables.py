@@ -35,7 +35,7 @@ def account(found: dict[str, Any]) -> str:
     """Where rows went."""
     return (
         f"{found['rows_in']:,} rows in, {found['shed']:,} shed, {found['under_way']:,} under way on links at the end, "
-        f"{found['lost']:,} lost; sources had produced {found['source_rows']['produced']:,} rows, and "
+        f"{found['lost']:,} lost. Sources had produced {found['source_rows']['produced']:,} rows, and "
         f"{found['source_rows']['taken']:,} were taken."
     )
 

@@ -96,8 +96,8 @@ def idle_line() -> str:
     spread, control = found["ratio_spread"], found["control_table_ms"]
     return (
         f"A guarded pipeline over the bare one, without overload: {found['ratio']:.3f} ({spread['min']:.3f} to "
-        f"{spread['max']:.3f}) with batches of 5 s, {found['short_batches']['ratio']:.3f} with batches of 2 s, "
-        f"no row shed. The gate adds {control['median']:.0f} ms to a micro-batch "
+        f"{spread['max']:.3f}) with batches of 5 s, and {found['short_batches']['ratio']:.3f} with batches of 2 s. "
+        f"No row was shed. The gate adds {control['median']:.0f} ms to a micro-batch "
         f"({control['min']:.0f} to {control['max']:.0f})."
     )
 
@@ -157,14 +157,12 @@ def figure_12_line() -> str:
     found = result("osg-figure-12")
     given = found["parameters"]
     (first, again), means_ms = found["run_at"], found["completion_mean_ms"]
-    halves = ", ".join(
-        f"{means_ms['by_cost'][half] / 1000.0:.2f} s by cost against {means_ms['round_robin'][half] / 1000.0:.2f} s "
-        f"with `repartition(k)` in the {name} half"
-        for half, name in enumerate(("first", "second"))
-    )
+    cost, even = ([f"{means_ms[way][half] / 1000.0:.2f} s" for half in (0, 1)] for way in ("by_cost", "round_robin"))
     return (
         f"Of {given['rows']:,} rows, costs are used from row {first:,} on, and after the change at row "
-        f"{given['rows'] // 2:,} again from row {again:,} on. Mean completion: {halves}."
+        f"{given['rows'] // 2:,} again from row {again:,} on. Mean completion: {cost[0]} by cost against "
+        f"{even[0]} with `repartition(k)` in the first half. In the second half it is {cost[1]} by cost "
+        f"against {even[1]}."
     )
 
 
@@ -295,8 +293,8 @@ def fair_ages_line() -> str:
     told = {way: f"{min(ages):.1f} to {max(ages):.1f} s" for way, ages in ages_s.items()}
     return (
         f"At the end of their batch, rows were {told['fair']} old on average with `Fair`. They were {told['random']} "
-        f"and {told['random_rows']} old with the two random alternatives, {told['alone']} with a guard for each query, "
-        f"and {told['pools']} with pools."
+        f"and {told['random_rows']} old with the two random alternatives. They were {told['alone']} old with a guard "
+        f"for each query, and {told['pools']} with pools."
     )
 
 
@@ -311,7 +309,7 @@ def federation_line() -> str:
     account, transport = rows["balance"]["account"], given["transport"]
     return (
         f"`penstock site`, {len(given['sites'])} sites over {transport.capitalize()}, one of which can take "
-        f"{scarce:.0%} of its rows: Jain's index of {len(given['queries'])} queries at each instant is {jain}. The SIC "
+        f"{scarce:.0%} of its rows. Jain's index of {len(given['queries'])} queries at each instant is {jain}. The SIC "
         f"of the poorest is {poorest}. Of {account['rows_in']:,} rows {account['shed']:,} were shed and "
         f"{account['lost']:,} lost (`examples/federation/run.py --bench --{transport}` on "
         f"{in_one_line(found['machine'])})."

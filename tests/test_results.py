@@ -138,7 +138,7 @@ def grouping_table() -> str:
     runs = figure["parameters"]["runs"]
     source = (
         f"*Speed-up of completion times against Round-Robin, means of {runs} runs with 5 instances at 105 percent, "
-        f"Zipf-1.0 keys where not said otherwise; `penstock reproduce osg --runs {runs}` on "
+        f"Zipf-1.0 keys where not said otherwise. `penstock reproduce osg --runs {runs}` on "
         f"{in_one_line(figure['machine'])}.*"
     )
     return "\n".join([*lines, "", source])
