@@ -2,13 +2,14 @@
 
 Four queries of THEMIS's kind (its table 1: AVG-all, TOP-5, COV and COUNT) with different rates, costs and numbers of
 sources bring twice the work that two cores can do. Each row keeps a task slot busy for a time that depends on its
-query; then the query's own operators compute a real result with its source information content and its quality. Each
+query. Then the query's own operators compute a real result with its source information content and its quality. Each
 alternative runs all four:
 
-- `fair`: equal shares of source information, `Fair`; - `random`: the same share for all, of whole batches as sources
-send them, as the paper's random shedder does; - `random_rows`: the same share for all, of rows; - `alone`: each query
-with its own guard, independent of the others; - `pools`: nothing is shed, and Spark's FAIR scheduler has a pool for
-each query.
+- `fair`: equal shares of source information, `Fair`;
+- `random`: the same share for all, of whole batches as sources send them, as the paper's random shedder does;
+- `random_rows`: the same share for all, of rows;
+- `alone`: each query with its own guard, independent of the others;
+- `pools`: nothing is shed, and Spark's FAIR scheduler has a pool for each query.
 
 The measure is the paper's: the share of a source's rows of the last source time window that have been processed. A
 query's SIC is the mean over its sources; it is taken once a second.

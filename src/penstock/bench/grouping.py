@@ -5,14 +5,14 @@ times a unit. Micro-batches have enough rows that a task of `repartition(k)` wor
 has its own query on the same rows, which continues from repeat to repeat; AQE is on.
 
 Of each row its operator writes down when it was taken up and when it was done. Stage time is that from the first row
-taken up to the last one done, so the slowest task's; a row's completion time is counted from the start of its batch,
+taken up to the last one done, so the slowest task's. A row's completion time is counted from the start of its batch,
 with all that is planned, read, dealt and shuffled in it.
 
 Most work here *waits*, as for the answer of a database: eight such tasks need no eight cores. Busy work is measured for
 two tasks, which need two. `full_knowledge` is our deal by true costs, in classes two percent wide.
 
 OSG's figure 12 is run as well: completion times as the stream unfolds, while the speed of every instance changes half
-way. The paper's prototype runs 150,000 tuples through five instances of Storm, whose costs are multiplied by 1.05 to
+way. The paper's prototype runs 150,000 tuples through five instances of Storm. Their costs are multiplied by 1.05 to
 0.95 in the first half and by 0.90 to 1.10 in the second. Here it is a tenth of the rows, in micro-batches, and work
 that waits, so that five instances need no five machines. As in the paper completion is counted from a row's arrival.
 The paper's rows come as fast as five instances can work; Spark also plans and commits each batch, so here they come at

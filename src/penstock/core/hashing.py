@@ -1,8 +1,8 @@
 """xxHash64 exactly as Spark computes it, so that Python and Catalyst judge the same row alike.
 
-A value is hashed from its bytes (see `xxhash64` for which bytes) with seed 42; a further column is hashed
-with the hash so far as its seed, and a null leaves the hash as it is. A hash is a signed 64-bit integer,
-Spark's `bigint`. Strings must have Spark's default collation, which compares bytes.
+A value is hashed from its bytes (see `xxhash64` for which bytes) with seed 42. A further column is hashed with the hash
+so far as its seed, and a null leaves the hash as it is. A hash is a signed 64-bit integer, Spark's `bigint`. Strings
+must have Spark's default collation, which compares bytes.
 """
 
 import math

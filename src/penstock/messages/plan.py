@@ -61,7 +61,7 @@ class Costs(Record):
     One entry in `cost_s` means the same for every row. A row costs `cost_s` times the factor of its partition; without
     factors partitions are alike. `own` has the exceptions.
 
-    The rest says what factors were drawn from, so that learning can go on: `ratios` are averages as measured, over
+    The rest says what factors were drawn from, so that learning can go on. `ratios` are averages as measured, over
     `batches`, and `deviation` is how far a partition's time is off from one batch to the next, as a share of it.
 
     >>> costs = Costs("enrich", partitions=2, cost_s=(0.1, 0.3), factors=(1.0, 1.5))

@@ -10,7 +10,7 @@ class News(Message):
     """What a site gives a query.
 
     The paper's coordinator sends the query's SIC, measured on results (section 6). On micro-batches results are many
-    seconds old, and sites that act on them overshoot. So a site also sends what it gives at this moment: the SIC that
+    seconds old, and sites that act on them overshoot. So a site also sends what it gives at this moment. The SIC that
     follows from it is `part * give`, and the sum over sites is the query's SIC, without the delay of its results.
     """
 

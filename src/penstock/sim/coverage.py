@@ -1,8 +1,8 @@
 """How often intervals of `penstock.core.answers.estimates` hold the true value: many groups, drawn and shed by chance.
 
-In each trial a group of rows is drawn, and each row is kept with the share of its stratum; then the answers' intervals
-are compared with the values of all rows of the group. Some questions are beyond the promise of the
-intervals, to show by how much.
+In each trial a group of rows is drawn, and each row is kept with the share of its stratum. Then the answers' intervals
+are compared with the values of all rows of the group. Some questions are beyond the promise of the intervals, to show
+by how much.
 """
 
 from collections.abc import Callable, Iterator

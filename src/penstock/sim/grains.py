@@ -1,8 +1,8 @@
 """What each grain of shedding contributes to a micro-batch query: the gate, the row-by-row machine, or both.
 
 The gate decides between batches, the machine inside the operator when it comes to a row, from what the rows before it
-have cost. Four overloads on virtual time, the same stream for each, from a source that does not say how many rows a
-batch has: from one that does, the gate cuts a burst itself (`core.control.batch_size`).
+have cost. Four overloads on virtual time have the same stream for each, from a source that does not say how many rows a
+batch has. From one that does, the gate cuts a burst itself (`core.control.batch_size`).
 """
 
 from collections.abc import Callable

@@ -189,10 +189,10 @@ def join(
 
     Joins that show rows without a partner are refused where the partner may have been shed.
 
-    A pair is there if both rows were kept, so its weight is the product, and estimates of counts and sums stay
-    unbiased, given guards with names of their own: if one name made both weights, a second warning says so. Pairs with
-    a common row share its coin: of their error nothing is known. With weights on one side only each row keeps its own;
-    if it meets several rows, name the columns that identify a row on its side as `row` in the answers.
+    A pair is there if both rows were kept, so its weight is the product. Estimates of counts and sums stay unbiased if
+    guards have names of their own. If one name made both weights, a second warning says so. Pairs with a common row
+    share its coin: of their error nothing is known. With weights on one side only each row keeps its own. If it meets
+    several rows, name the columns that identify a row on its side as `row` in the answers.
     """
     keys = [on] if isinstance(on, str) else on
     for side, df in (("left", left), ("right", right)):

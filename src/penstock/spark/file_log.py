@@ -1,8 +1,8 @@
 """Spark's log of the files that a stream has read, which Spark itself never shortens.
 
 A stream of files remembers each file by a line in its checkpoint, and copies all of them into a new file every ten
-batches: at two files a second that is 30 MB after a day, and takes seconds. Lines of files that are gone are of no
-use, because such a file cannot be read again.
+batches. At two files a second that is 30 MB after a day, and takes seconds. Lines of files that are gone are of no use,
+because such a file cannot be read again.
 """
 
 from __future__ import annotations

@@ -5,15 +5,16 @@ Everything in a row follows from the seed and the row's number, except that arri
 profile. An offset holds the number of rows so far and that start. So a query that resumes from its checkpoint
 continues with the same profile, and a range of offsets always gives the same rows in the same partitions.
 
-Columns: `row` (number from 0), `key` (from 0, the most frequent, to keys - 1; Zipf), `arrival`, `cost_ms` (what the row
-really costs, the same for all rows of a key) and `value` (from 0 to below 1).
+Columns: `row` (number from 0), `key` (Zipf; 0 is the most frequent, up to keys - 1), `arrival`, `cost_ms` and `value`
+(from 0 to below 1). `cost_ms` is what the row really costs, the same for all rows of a key.
 
 Options, with `rate = 1000` if no profile is named:
 
 - `rate`; or `rate`, `burst_rate`, `burst_every`, `burst_for`; or `phases`; or `csv` (a file the driver can read): see
   `RateProfile`. `repeat`: phases or the CSV repeat after the last, which otherwise continues.
-- `seed` (0), `keys` (1024), `skew` (1.0: the exponent; 0 is uniform), `cost_values` (64 costs at equal distance from
-  `min_cost_ms`, 0.1, to `max_cost_ms`, 6.4, each given to as many keys as the others, at random).
+- `seed` (0), `keys` (1024), `skew` (1.0: the exponent; 0 is uniform), `cost_values` (64), `min_cost_ms` (0.1),
+  `max_cost_ms` (6.4). Costs are at equal distance from the least to the largest. Each is given to as many keys as the
+  others, at random.
 - `start`: when the profile begins, in seconds since 1970; by default when the query first starts.
 - `available`: that many rows are there at once and no more come; a batch read needs it.
 - `rows_per_batch`: the maximum in one micro-batch. `partitions` (2): the number of tasks, which get rows in turn.

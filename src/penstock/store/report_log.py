@@ -1,8 +1,8 @@
 """A query's reports on disk, beside its plans: for the dashboard and for later analysis.
 
-One journal a query, under `reports` in the guard's folder. A line is a word and a message: `watch` when a guard began
-to plan for the query, `report` for each batch, `missing` for a batch without one, `alarms` when they change, `alive`
-after a while without a line, `end` when the guard ends.
+One journal a query, under `reports` in the guard's folder. A line is a word and a message. A guard writes `watch` when
+it began to plan for the query, `report` for each batch, and `missing` for a batch without one. It writes `alarms` when
+they change, `alive` after a while without a line, `end` when the guard ends.
 
 Costs by class of keys are most of a report's bytes and change slowly, so only some reports have them.
 """

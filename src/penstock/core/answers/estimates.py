@@ -11,9 +11,8 @@ is nearly unbiased; to first order its variance is
 $$\hat V(\hat R) = \left(\frac{n}{n - 1}\right)^2 \frac{\sum w (w - 1) (a - \hat R b)^2}{(\sum w b)^2}$$
 
 (one $n / (n - 1)$ because the ratio is estimated too, one because each row moves it towards itself, as in the
-jackknife).
-Rows of weight 1 add nothing to a variance. If only such rows are left, the error is unknown, not 0: a group may have
-lost every row that was left to chance, in one batch of several, and no row shows it.
+jackknife). Rows of weight 1 add nothing to a variance. If only such rows are left, the error is unknown, not 0. A group
+may have lost every row that was left to chance, in one batch of several, and no row shows it.
 
 **Intervals.** Where few rows are kept an estimate is skewed, and a symmetric interval lies too low. The variance of a
 total of numbers that are not negative grows in step with the total itself, so it contains all $\theta$ for which
@@ -30,18 +29,18 @@ For a condition that few rows meet, the weights of such rows are uncertain: stra
 seen. So `PRIOR` rows with the mean weight of the group are added.
 
 Where no row, or every row, of those left meets a condition, others may still differ. So the error of a count under a
-condition is at least that of one row that weighs what rows of the group do on average; that of a share at least what
-one row in $1 / \kappa$ more would give, $\hat R (1 - \hat R) \ge \kappa / (1 + \kappa)^2$.
+condition is at least that of one row that weighs what rows of the group do on average. The error of a share is at least
+what one row in $1 / \kappa$ more would give, $\hat R (1 - \hat R) \ge \kappa / (1 + \kappa)^2$.
 
 $q$ is the normal quantile for counts and shares, where only one number is unknown. For the rest it is that of Student's
-distribution, because the variance is estimated too, with as many degrees of freedom as rows would give that weigh the
-same (Kish): $n = (\sum g)^2 / \sum g^2$ with $g = w (w - 1)$; one less for a ratio.
+distribution, because the variance is estimated too. The degrees of freedom are those of rows that weigh the same
+(Kish): $n = (\sum g)^2 / \sum g^2$ with $g = w (w - 1)$; one less for a ratio.
 
 Equal rows, or a single one, do not show how others differ: errors are unknown then, not 0.
 
 **Rows that share a coin** stay or go together. Such a *cluster* counts like one row, with $\sum \sqrt{w (w - 1)} \, y$
-over its rows in the place of $\sqrt{w (w - 1)} \, y$; if weights differ within it and $y$ has one sign, that is an
-upper bound, since of two rows with a common coin the one with the lower weight is there whenever the other is.
+over its rows in the place of $\sqrt{w (w - 1)} \, y$. If weights differ within it and $y$ has one sign, that is an
+upper bound. Of two rows with a common coin the one with the lower weight is there whenever the other is.
 
 The equations are written once, over any kind of `Numbers`: arrays here, columns in `penstock.spark.answers`.
 

@@ -2,7 +2,7 @@ r"""The rule for sharing work if rows differ in cost and worth: the most utility
 
 `core.fairness.planner` shares an application by source information, all rows of a source alike. Here rows are
 distinguished by bucket, that is, by cost and worth. Of query $q$, $n_{qb}$ rows come a second to bucket $b$, each costs
-$\hat w_{qb}$ (`core.control.bucket_costs`) and is worth $u_{qb}$; within the work $B$ that fits
+$\hat w_{qb}$ (`core.control.bucket_costs`) and is worth $u_{qb}$. Within the work $B$ that fits
 (`core.fairness.work_budget`) `core.control.density` finds the shares that maximise
 
 $$\sum_q \omega_q \frac{U_q^{1-\alpha}}{1-\alpha}, \qquad U_q = \frac{\sum_b k_{qb}\,n_{qb} u_{qb}}

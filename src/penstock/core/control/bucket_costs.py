@@ -6,7 +6,7 @@ bucket sums up the rows that were executed, their weights and their work:
 $$\hat w_b = \frac{\text{work}_b}{\text{rows}_b}, \qquad f_b = \frac{\text{weight}_b}{\sum_b \text{weight}_b}$$
 
 A kept row represents `weight` incoming rows, so $f_b$ is the bucket's share of the *incoming* rows, independent of
-shedding. It is a sketch with one row of many cells: 1,024 cells of one hash know more than 4 hashes of 54 cells with
+shedding. It is a sketch with one row of many cells. 1,024 cells of one hash know more than 4 hashes of 54 cells with
 thousands of keys, and the gate needs a value for every bucket anyway.
 """
 
@@ -155,7 +155,7 @@ class Pooled(NamedTuple):
 def pooled(costs: BucketCosts, keys: int, grades: int, came: float | None = None) -> Pooled:
     r"""The expected rows and costs of each class: a grade of worth and a place for keys.
 
-    A class is a key's place in a grade of worth (`core.balanced.worth`), and there are up to 1,024 of them: a query of
+    A class is a key's place in a grade of worth (`core.balanced.worth`), and there are up to 1,024 of them. A query of
     some tens of rows a second takes minutes to see each. If unseen classes counted as free and empty, most of an
     overload would pass while its costs are learned. So the data of a class are pooled with those of its key in all
     grades, and these with those of all rows:

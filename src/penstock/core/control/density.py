@@ -6,14 +6,14 @@ of its sources' worth that is kept, each source counting alike as in THEMIS (sec
 $$U_q = \frac{1}{|S_q|} \sum_{s \in S_q} \frac{\sum_{i \in s} k_i\, n_i u_i}{\sum_{i \in s} n_i u_i}$$
 
 Of all keep shares $m \le k_i \le 1$ whose work $\sum k_i n_i w_i$ fits the budget, `allot` finds those that maximise
-$\sum_q \omega_q\, U_q^{1-\alpha} / (1-\alpha)$ (the logarithm for $\alpha = 1$): the sum of utilities for $\alpha = 0$,
-the lowest utility for $\alpha = \infty$, and compromises in between.
+$\sum_q \omega_q\, U_q^{1-\alpha} / (1-\alpha)$ (the logarithm for $\alpha = 1$). This is the sum of utilities for
+$\alpha = 0$, the lowest utility for $\alpha = \infty$, and compromises in between.
 
-Inside a query, work goes to the classes with the highest density $d_i$, utility per second of work. So its utility is
-a concave line with slopes $d_1 > d_2 > \dots$, and $\omega_q U_q^{-\alpha} d_i$, the gain of another second, falls
-along it. At the optimum that is one number $\lambda$ for all queries. With the water level $t = \lambda^{-1/\alpha}$
-and $g_i = (\omega_q d_i)^{1/\alpha}$, the class that begins at utility $a_i$ and ends at $b_i$ is filled until
-$\min(\max(t\,g_i, a_i), b_i)$; so the work is a line in $t$ between the knots $a_i / g_i$ and $b_i / g_i$. One sort by
+Inside a query, work goes to the classes with the highest density $d_i$, utility per second of work. So its utility is a
+concave line with slopes $d_1 > d_2 > \dots$, and $\omega_q U_q^{-\alpha} d_i$, the gain of another second, falls along
+it. At the optimum that is one number $\lambda$ for all queries. With the water level $t = \lambda^{-1/\alpha}$ and
+$g_i = (\omega_q d_i)^{1/\alpha}$, the class that begins at utility $a_i$ and ends at $b_i$ is filled until
+$\min(\max(t\,g_i, a_i), b_i)$. So the work is a line in $t$ between the knots $a_i / g_i$ and $b_i / g_i$. One sort by
 density and a search over knots find $t$ exactly. For $\alpha = \infty$, $g_i = \omega_q$; for $\alpha = 0$ all classes
 are filled by falling $\omega_q d_i$.
 

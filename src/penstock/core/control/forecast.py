@@ -5,10 +5,10 @@ r"""The learned state of a micro-batch query: costs of rows, capacity, and the f
 - A batch's time outside the measured operator, or all of it if nothing is measured, has a fixed part and a part for
   each row (`core.control.capacity`). Only the fixed part is overhead. The other part is work that the gate can
   shed.
-- While the fixed part is uncertain, a plan keeps at least half as many rows as the smallest recent batch: this shows
+- While the fixed part is uncertain, a plan keeps at least half as many rows as the smallest recent batch. This shows
   whether batches become shorter, and costs little if they do not.
-- A target is out of reach if rows would wait too long even in batches that work very little: because of the fixed part,
-  of a trigger, or of the age of rows on arrival. Shedding does not help then, so rows are kept up to the query's
+- A target is out of reach if rows would wait too long even in batches that work very little. The cause is the fixed
+  part, a trigger, or the age of rows on arrival. Shedding does not help then, so rows are kept up to the query's
   capacity.
 - The next batch contains the rows that arrive while this one runs, $C = T_n$, and a plan in time could rely on that.
   But a late plan acts on the batch after the next, whose rows depend on an unknown length. So the forecast is half way
@@ -16,8 +16,9 @@ r"""The learned state of a micro-batch query: costs of rows, capacity, and the f
 
 $$C = \tfrac{1}{2} (T_n + T^*), \qquad T^* = o + S$$
 
-  With $\varphi = S / T^*$ and a share $\beta$ of the last batch in $C$, a deviation shrinks by $\varphi (1 - \beta)$ a
-  batch if plans are in time and by $\sqrt{\varphi\beta}$ if all are late: $\beta = 1$ would oscillate for long.
+  Let $\varphi = S / T^*$, and let the last batch have a share $\beta$ in $C$. A deviation then shrinks by
+  $\varphi (1 - \beta)$ a batch if plans are in time, and by $\sqrt{\varphi\beta}$ if all are late. $\beta = 1$ would
+  oscillate for long.
 """
 
 import statistics

@@ -1,8 +1,8 @@
 r"""Planners: from the Report of one micro-batch to the Plan for the next.
 
-The target allows the next batch a work span $S$ (`core.control.targets`), tasks together complete $p$ seconds of work a
-second, $n_b$ rows are expected in each bucket, and each is expected to cost $\hat w_b$ (`core.control.forecast`). So
-the work of kept rows is limited to
+The target allows the next batch a work span $S$ (`core.control.targets`), and tasks together complete $p$ seconds of
+work a second. $n_b$ rows are expected in each bucket, and each is expected to cost $\hat w_b$
+(`core.control.forecast`). So the work of kept rows is limited to
 
 $$\sum_b s_b\, n_b\, \hat w_b \;\le\; p\,S$$
 

@@ -1,9 +1,9 @@
 r"""Targets in the user's terms, and the work of a micro-batch that meets them.
 
 A micro-batch works for $S$, the time that depends on its rows, and spends $o$ on everything else, the first $d$ of it
-before its first row. Rows start over a time $V = v + \sigma S$: all of the work, unless a part of it comes after the
-operator that starts them, and a fixed part $v$ if no operator measures it. Its rows arrive during $C$, the time
-from the start of the previous batch to its own start. They wait
+before its first row. Rows start over a time $V = v + \sigma S$. That is all of the work, unless a part of it comes
+after the operator that starts them, and a fixed part $v$ if no operator measures it. Its rows arrive during $C$, the
+time from the start of the previous batch to its own start. They wait
 
 $$\bar q = \tfrac{C}{2} + d + \tfrac{V}{2} + \ell \quad\text{on average,}\qquad
 q_{\max} = C + d + V + \ell \quad\text{at most}$$

@@ -80,8 +80,8 @@ def _raise(
 ) -> tuple[Floats, float, Ints]:
     """Raise the level of queries not yet fixed; returns shares, the level, and the queries that cannot get more.
 
-    A solver's tolerance is absolute. So the SIC of a query counts in units of all it has, the level in units of the
-    highest that the poorest query can reach, and work in units of a node's capacity.
+    A solver's tolerance is absolute. So the SIC of a query counts in units of all it has, and work in units of a node's
+    capacity. The level is in units of the highest that the poorest query can reach.
     """
     free = np.isnan(fixed)
     parts = gains.shape[1]

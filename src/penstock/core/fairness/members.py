@@ -1,6 +1,6 @@
 """The learned state of one of several queries that share an application: rates, cost, waits.
 
-Every value is a mean over the batches of the last source time window, and over at least the last three, so that a plan
+Every value is a mean over the batches of the last source time window, and over at least the last three. So a plan
 follows the load and not the noise of a batch.
 """
 

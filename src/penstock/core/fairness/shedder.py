@@ -1,8 +1,8 @@
 """The interface of a node's shedder, the same for every policy.
 
-A node calls `select` once every shedding interval with all that waits in its input buffer, the work it can do until the
-next call, and the SIC of its queries from coordinators. The answer says how many tuples of each batch are kept; the
-rest is shed. Everything is flat arrays, so that a node with thousands of batches decides in milliseconds:
+A node calls `select` once every shedding interval with all that waits in its input buffer. It also passes the work it
+can do until the next call, and the SIC of its queries from coordinators. The answer says how many tuples of each batch
+are kept; the rest is shed. Everything is flat arrays, so that a node with thousands of batches decides in milliseconds:
 
 - queries are numbers 0, 1, ... of this node, the same in every call: some shedders remember queries;
 - batches are rows of a `Buffer`; `Decision.kept` has one entry for each, in the same order;

@@ -2,7 +2,7 @@ r"""The work a second of an application with which the waits of all its queries 
 
 The capacity of an application is unknown. Its pace is the recent maximum of work done a second, or the pace of
 operators while they work if that is higher. The work that batches of length $T$ complete a second then gives the
-overhead $o$ of a batch, and the overhead gives the work of batches of length $T^*$, in which waits equal the target
+overhead $o$ of a batch. The overhead gives the work of batches of length $T^*$, in which waits equal the target
 (`core.control.capacity`). Queries share task slots, so a line through batches cannot separate pace and overhead: the
 length of each batch includes the work of others.
 

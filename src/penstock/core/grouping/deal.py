@@ -1,12 +1,12 @@
 r"""Dealing the rows of a micro-batch to partitions by expected cost.
 
 A task has all its rows before it returns the first, so the problem is offline. The most expensive rows come first, each
-to the partition that would complete it first (Graham's rule, which ends within $4/3 - 1/(3k)$ of the shortest makespan
-for equal partitions, against $2 - 1/k$ for rows in any order):
+to the partition that would complete it first. This is Graham's rule. For equal partitions it ends within $4/3 - 1/(3k)$
+of the shortest makespan, against $2 - 1/k$ for rows in any order:
 
 $$j = \mathrm{arg}\min_j \; C_j + \hat w_{b,j}, \qquad C_j \leftarrow C_j + \hat w_{b,j}$$
 
-All rows of a bucket have the same estimate. So they are dealt bucket by bucket: partition $j$ takes the next row at
+All rows of a bucket have the same estimate. So they are dealt bucket by bucket. Partition $j$ takes the next row at
 $C_j + m\,\hat w_{b,j}$, $m = 1, 2, \dots$, and a water level gives the $n_b$ smallest of these without a search row by
 row.
 

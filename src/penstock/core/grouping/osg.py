@@ -56,7 +56,7 @@ class SyncReply:
 class OsgInstance(StableSketch):
     """Learns the cost of rows here and sends the sketch when it is stable (Figure 2 and Listing 3.1).
 
-    The rule is that of LAS's operator, with two differences of the print: a row counts in the matrices before the check
+    The rule is that of LAS's operator, with two differences of the print. A row counts in the matrices before the check
     of its window, and a reply names the epoch it belongs to.
 
     >>> from penstock.core.row.cost_sketch import CostSketch

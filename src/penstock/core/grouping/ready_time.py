@@ -2,7 +2,7 @@ r"""Penstock's grouping: a row goes to the instance that is expected to be free 
 
 OSG sums its estimates of sent work and corrects the sum a few times per stream. Here instances acknowledge rows
 (`AcknowledgingInstance`), and the scheduler remembers those not yet acknowledged. Its view of an instance is then never
-older than one report delay: the last acknowledged row was done at $f$, and after it come the rows $1 \dots n$ in
+older than one report delay. The last acknowledged row was done at $f$, and after it come the rows $1 \dots n$ in
 transit, sent at $a_j$ and expected to cost $\hat w_j$:
 
 $$r_0 = f, \qquad r_j = \max(r_{j-1}, a_j) + \chi + \hat w_j, \qquad
@@ -20,9 +20,9 @@ nothing is sent but two numbers a row, and instances store nothing. A key never 
 serves all instances; each has a speed factor (`Pace`), which starts at 1. Until the first report rows are dealt
 round-robin, and count with the mean cost once it is known.
 
-It takes 16 KB for the table, 3.4 KB for the sketch, 80 bytes an instance and 64 a row on its way; OSG's scheduler
-takes 3.4 KB for each instance, and each instance 5.2 KB. It costs one message of 20 bytes a row, or fewer and larger
-ones (`AcknowledgingInstance`, `report_rows`), where OSG sends some hundred in all.
+It takes 16 KB for the table, 3.4 KB for the sketch, 80 bytes an instance and 64 a row on its way. OSG's scheduler takes
+3.4 KB for each instance, and each instance 5.2 KB. It costs one message of 20 bytes a row, or fewer and larger ones
+(`AcknowledgingInstance`, `report_rows`), where OSG sends some hundred in all.
 
 Unlike a sum of estimates, no error persists: it lasts until its row is acknowledged. With useless estimates (uniform
 keys) this becomes join-shortest-queue in units of mean work.
@@ -134,8 +134,8 @@ class ExpectedQueue:
     $$r_0 = f, \qquad r_j = \max(r_{j-1}, a_j) + e_j \qquad\Rightarrow\qquad
     r_n = P_n + \max\Bigl(f - P_0,\ \max_{1 \le j \le n} (a_j - P_{j-1})\Bigr), \quad P_j = P_0 + e_1 + \dots + e_j$$
 
-    With the running sum P and the largest $a_j - P_{j-1}$ (of rows that might still become the largest), a row
-    sent and a row done each take constant time, for any length of the queue.
+    The running sum P and the largest $a_j - P_{j-1}$ are kept, of rows that might still become the largest. A row sent
+    and a row done each take constant time, for any length of the queue.
 
     >>> queue = ExpectedQueue()
     >>> for number, sent_s in enumerate([0.0, 1.0, 9.0], start=1):

@@ -1,8 +1,8 @@
 r"""The load shedding road map: precomputed drop plans in ascending order of saved work.
 
 Each entry drops a little more than the last, where the next row costs the least utility per unit of saved work (Tatbul
-et al. 2003, 4.3). The savings at run time depend on the rates, so they are kept by input: a row of input $i$
-causes $L_i$ work without drops and $L_i'$ with them, and the entry saves $\sum_i r_i (L_i - L_i')$.
+et al. 2003, 4.3). The savings at run time depend on the rates, so they are kept by input. A row of input $i$ causes
+$L_i$ work without drops and $L_i'$ with them, and the entry saves $\sum_i r_i (L_i - L_i')$.
 
 An overload needs only a look-up: the first entry that saves enough, searched from the entry in force.
 

@@ -24,7 +24,7 @@ class HeavyHitters:
     """Mean cost of up to `places` frequent keys.
 
     A sketch mixes keys that share its cells. Most work comes from few keys, so the frequent ones get their own entries
-    (Space-Saving: a new key replaces the one with the lowest count and inherits its count, so that frequent keys stay).
+    (Space-Saving). A new key replaces the one with the lowest count and inherits its count, so that frequent keys stay.
     The mean covers the rows since the key entered, so it is exact.
 
     A. Metwally, D. Agrawal, A. El Abbadi: Efficient Computation of Frequent and Top-k Elements in Data Streams, ICDT

@@ -20,8 +20,8 @@ FORGOTTEN = 1e-12
 class CostSketch:
     """Estimates the cost of a row from its key with two count-min matrices that share their hash functions.
 
-    F counts rows and W sums their costs; a key is estimated from the row in which it shares its cell with
-    the fewest others (LAS, section 3, listings 3.1 and 3.2):
+    F counts rows and W sums their costs. A key is estimated from the row in which it shares its cell with the fewest
+    others (LAS, section 3, listings 3.1 and 3.2):
 
         w(x) = W[i, h_i(x)] / F[i, h_i(x)],  i = the first row of smallest F[i, h_i(x)].
 

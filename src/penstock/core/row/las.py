@@ -1,9 +1,8 @@
 r"""Load-Aware Shedding as published: two machines that keep the average queuing latency near a target.
 
-The operator tracks the cost of rows by key in a sketch, and sends the sketch whenever it is stable (Figure 2,
-Listing 3.1). The shedder sums the estimated cost of admitted rows. The time by which that sum is ahead of the clock
-is the estimated queuing latency of the next row, and a `Check` decides whether the row may pass (Figure 3,
-Listing 3.2).
+The operator tracks the cost of rows by key in a sketch, and sends the sketch whenever it is stable (Figure 2, Listing
+3.1). The shedder sums the estimated cost of admitted rows. The time by which that sum is ahead of the clock is the
+estimated queuing latency of the next row. A `Check` decides whether the row may pass (Figure 3, Listing 3.2).
 
 $$\hat q = \hat C - \text{elapsed}, \qquad \hat C \leftarrow \hat C + (1+\varepsilon)\,\hat w(t), \qquad
 \hat C \leftarrow \hat C + \Delta, \quad \Delta = C - \hat C$$

@@ -3,7 +3,7 @@ r"""The latency budget: a check that holds the average over every long stretch, 
 The paper's running average is unbounded slack $S = \sum (\tau - q)$: a row passes while $q \le \tau + S$. Three changes
 make it a guarantee for the present:
 
-- a limit, $S \le b\,\tau$: calm hours save at most b rows' worth of credit, so any n successive rows that the budget
+- a limit, $S \le b\,\tau$: calm hours save at most b rows' worth of credit. So any n successive rows that the budget
   admits while it is not in debt wait at most $(n + b)\,\tau$ in total;
 - patience: in debt, rows still pass while $q \le \varphi\,\tau\,D / (D - S)$. Each of them pays back. The deeper the
   debt, the shorter the waits that pass, but some always do: no state is stuck;

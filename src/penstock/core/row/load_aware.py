@@ -5,7 +5,7 @@ which is frequent and small instead of rare and complete:
 
 - every `SYNC_EVERY`-th row, and at least one per target interval, carries a request; the reply has the (key,
   cost) of the rows executed since the last one;
-- the reply says by how much clock and total waiting time differ from the shedder's own sums *at the request*: the
+- the reply says by how much clock and total waiting time differ from the shedder's own sums *at the request*. The
   operator's free time is the sum of estimated work plus the clock's error, and idle time belongs to the error. The
   difference replaces the previous one, so a late or repeated reply never corrects twice;
 - an unanswered request is information too: the operator has not finished that row, or had not when the last reply was

@@ -1,7 +1,7 @@
 r"""The price of work: under overload, refuse the rows that cost most per unit of weight.
 
 Refusing one row of 6 ms frees as much time as refusing sixty of 0.1 ms. A row passes while its cost per unit of weight
-stays under a price; the price falls while rows wait longer than a set share of the target and rises otherwise:
+stays under a price. The price falls while rows wait longer than a set share of the target and rises otherwise:
 
 $$\text{refuse if}\quad \hat w / \text{weight} > \pi\,\bar w\,e^{\beta (1 - q/\tau)}, \qquad
 \pi \leftarrow \pi\,e^{g\,(\sigma - q/\tau)}$$

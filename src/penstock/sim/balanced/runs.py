@@ -1,6 +1,6 @@
 """The scenarios of the four papers, each with the paper's algorithm and with `Balanced`, by the paper's own measure.
 
-A scenario leaves out most of what `Balanced` knows: LAS has one query whose rows are worth the same, Aurora has costs
+A scenario leaves out most of what `Balanced` knows. LAS has one query whose rows are worth the same. Aurora has costs
 that follow from a value's way through the network, THEMIS has rows that cost the same, OSG has no overload at all. What
 is left of the policy is then a simpler rule, and must do at least as well as the rule that the paper was written for.
 """

@@ -3,9 +3,9 @@ r"""The queries of THEMIS, Table 1, on the tuples of one second, and how far a d
 A fragment turns its tuples into a partial result; partial results of all fragments are merged, in any order, and give
 the result. With no tuples there is none, but a count of nothing is 0.
 
-The error of a number is $|\tilde r - r| / |r|$. That of a list of the top k is Kendall's distance: pairs that the two
-lists put in opposite order, where one that is in a list comes before one that is not. A pair that is in one list only
-counts 0 (penalty 0 of Fagin, Kumar and Sivakumar), so the most is $k^2$, by which it is divided.
+The error of a number is $|\tilde r - r| / |r|$. That of a list of the top k is Kendall's distance. It counts pairs that
+the two lists put in opposite order, where one that is in a list comes before one that is not. A pair that is in one
+list only counts 0 (penalty 0 of Fagin, Kumar and Sivakumar), so the most is $k^2$, by which it is divided.
 """
 
 import math

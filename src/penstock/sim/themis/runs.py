@@ -57,7 +57,7 @@ class Layout:
     """A deployment cut up by site, with sources that always send alike put together as groups.
 
     Batches of the same query, worth the same, are interchangeable, so the shedders that look at SIC get a group's
-    batches as one; steady sources of a fragment are one group, bursty sources a group each.
+    batches as one. Steady sources of a fragment are one group, bursty sources a group each.
     """
 
     def __init__(self, deployment: Deployment) -> None:

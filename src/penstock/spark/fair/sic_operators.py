@@ -103,7 +103,7 @@ def join(
 ) -> DataFrame:
     """Both sides joined by columns of the same name; the SIC of a result is the sum of its two rows'.
 
-    A row with several partners must share its SIC, but their number is not known beforehand: give it, or aggregate both
+    A row with several partners must share its SIC, but their number is not known beforehand. Give it, or aggregate both
     sides to one row for each key and window first, which is exact.
 
     If both sides have weights, a result's weight is their product: a pair exists if both gates kept their row, so

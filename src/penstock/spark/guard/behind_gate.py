@@ -1,7 +1,8 @@
 """Operators behind a gate that weights alone cannot correct: read from the query's plan and logged once.
 
-Rows that must stay together (two deliveries of one row, the rows of a session or of a state's key) stay together if the
-gate's coin is the same for all of them: if the guard's `row` is among the columns that the operator groups by.
+Some rows must stay together: two deliveries of one row, the rows of a session or of a state's key. They do if the
+gate's coin is the same for all of them. That is so if the guard's `row` is among the columns that the operator groups
+by.
 """
 
 import logging

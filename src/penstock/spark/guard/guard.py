@@ -135,8 +135,8 @@ class Guard(Watcher, Metered):
                 differ at a replay. For `MeanQueueLatency` and functions of `form="row"`.
             quarantine: Where shed rows go, each once, with reason, plan and batch: a folder, `table:NAME` or
                 `kafka:TOPIC@HOST:PORT`; `penstock.replay` replays them. If not given, they are not stored.
-            backlog: What happens to rows that waited while the query was stopped: `keep` treats them like all others;
-                with `thin` the first batch keeps fewer of them the older they are, so that it is short.
+            backlog: What happens to rows that waited while the query was stopped. `keep` treats them like all others.
+                With `thin` the first batch keeps fewer of them the older they are, so that it is short.
             fine: The old name of `row_gate`; deprecated.
         """
         super().__init__(checkpoint)

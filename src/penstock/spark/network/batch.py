@@ -58,7 +58,7 @@ class Batch:
         """Apply the boxes to tagged rows: `rows` has one struct column per root, and the hidden columns.
 
         `plan` has the drops in force, `subjects` at some places the expression whose distribution is to be measured,
-        `schemas` what leaves each node: a union has the columns of all its sources, also of those in other stages.
+        `schemas` what leaves each node. A union has the columns of all its sources, also of those in other stages.
         """
         self._network, self._stage, self._plan, self._subjects = network, stage, plan, subjects
         self._schemas = schemas or {}

@@ -79,9 +79,9 @@ def gated(
     rows in, rows shed by reason, the plan's version and the ages of rows; the query's progress has them under its
     metric. With `sic` rows also carry their source information content, which is summed there too. With a quarantine,
     shed rows of a stream go there; a batch that cannot be judged then fails with an error that names the guard's
-    folder. Tasks that write shed rows come first, unless the gate's `shed_first` is false: a sink that reads only a
-    part of a batch, by `limit` in `foreachBatch`, makes Spark run tasks in order until it has enough rows, and these
-    tasks return none.
+    folder. Tasks that write shed rows come first, unless the gate's `shed_first` is false. A sink may read only a part
+    of a batch, by `limit` in `foreachBatch`. Then Spark runs tasks in order until it has enough rows, and these tasks
+    return none.
     """
     columns = gate.columns
     bucket = columns.bucket(df) if sic is None or sic.by_class else sic.bucket(df)

@@ -1,10 +1,10 @@
 """Quarantine: the rows that a gate sheds, on disk, each once, with the reason, the plan and the batch.
 
 The gate's frame is split in two. Kept rows pass as without a quarantine. Shed rows are split into a few parts by their
-coin, and each part of a batch is one Parquet file, written by a Python function that returns no rows; so the union of
-both branches is the kept rows. A file's name says query, batch and part, and the first file of a name stays: a rerun
-task or a replayed batch finds exactly the rows that it would write. The file has a fingerprint of its rows; other rows
-belong to another batch with the same number, and are refused.
+coin. Each part of a batch is one Parquet file, written by a Python function that returns no rows. So the union of both
+branches is the kept rows. A file's name says query, batch and part, and the first file of a name stays. A rerun task or
+a replayed batch finds exactly the rows that it would write. The file has a fingerprint of its rows; other rows belong
+to another batch with the same number, and are refused.
 """
 
 import json

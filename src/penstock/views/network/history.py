@@ -147,8 +147,8 @@ def summary(network: Network, snapshots: Sequence[Snapshot]) -> Facts:
 
     Returns:
         `batches`, `seconds`, `batches_overloaded` (load without drops above headroom), `batches_above_headroom` (load
-        with drops above it), `highest_load` (batch, load and what was allowed), `road_maps_built`, `rows_in`,
-        `rows_shed`, `mean_utility` and `worst_utility` over outputs, `alarms` with how often each was raised; by name
+        with drops above it), `highest_load` (batch, load and what was allowed). `road_maps_built`, `rows_in`,
+        `rows_shed`, `mean_utility` and `worst_utility` over outputs, `alarms` with how often each was raised. By name
         `inputs`, `places` (rows in, kept, shed, batches in force, the last text of the drop) and `outputs`.
     """
     if isinstance(snapshots, History):

@@ -4,11 +4,10 @@ Keeping a share $g_q$ costs $g_q c_q$ of the site's budget $B$ and raises query 
 
 $$ \mathit{SIC}_q = k_q + g_q (1 - p_q) $$
 
-where others give it $k_q$ for the part $p_q$ of its sources. The site raises the lowest
-$\mathit{SIC}_q / w_q$ until its budget is spent: all its queries rise to one level, except those that others hold above
-it and those that have all their rows. The others do the same at the same time, so an addition to $g_q$ counts once for
-each of the $n_q$ sites of the query. Otherwise all of them would raise a poor query at once, and then all of them would
-lower it.
+where others give it $k_q$ for the part $p_q$ of its sources. The site raises the lowest $\mathit{SIC}_q / w_q$ until
+its budget is spent. All its queries rise to one level, except those that others hold above it and those that have all
+their rows. The others do the same at the same time, so an addition to $g_q$ counts once for each of the $n_q$ sites of
+the query. Otherwise all of them would raise a poor query at once, and then all of them would lower it.
 
 $$ \mathit{SIC}_q + n_q (1 - p_q)\,\Delta g_q = \lambda w_q $$
 

@@ -1,6 +1,6 @@
 r"""What the outputs and filters below a place say about the values of its rows.
 
-Each path from the place to an output constrains the shares of certain sets: a filter with selectivity $s$ stops $1 - s$
+Each path from the place to an output constrains the shares of certain sets. A filter with selectivity $s$ stops $1 - s$
 of its rows, and the rest follow the output's histogram. A least squares fit combines all paths; without constraints,
 values are spread evenly.
 """
