@@ -29,8 +29,8 @@ from penstock.core.balanced.worth import Worth
 from penstock.core.control.policies import LoadAware
 from penstock.core.control.targets import MeanQueueLatency
 from penstock.core.fairness.jain import jain
-from penstock.spark.fair.fair import Fair
-from penstock.spark.guard.guard import Guard
+from penstock.spark.fair.fair import Fair, FairQuery
+from penstock.spark.guard.guard import Guard, QueryGuard
 from penstock.spark.progress import Progress
 from penstock.spark.session import local_session
 
@@ -151,14 +151,15 @@ def run(spark: SparkSession, way: Way, effort: Effort, folder: Path) -> dict[str
 
 def _started(
     spark: SparkSession, way: Way, effort: Effort, folder: Path, stack: ExitStack
-) -> list[tuple[Shape, Guard, StreamingQuery]]:
+) -> list[tuple[Shape, QueryGuard, StreamingQuery]]:
     policies: dict[str, Any] = {"random": "random", "balance_sic": "balance_sic"}
     policies["balanced"] = Balanced(alpha=effort.alpha)
     fair = stack.enter_context(Fair(effort.target, policy=policies[way])) if way in policies else None
-    started = []
+    started: list[tuple[Shape, QueryGuard, StreamingQuery]] = []
     for shape in effort.shapes:
         checkpoint = folder / shape.name
         common: dict[str, Any] = {"row": "row", "checkpoint": checkpoint}
+        guard: Guard | FairQuery
         if way == "load_aware":
             guard = Guard(MeanQueueLatency(effort.target), LoadAware(), key="key", name=shape.name, **common)
         elif fair is None:

@@ -31,7 +31,7 @@ from penstock.core.control.policies import LoadAware
 from penstock.core.control.targets import MeanQueueLatency
 from penstock.core.fairness.jain import fairness
 from penstock.spark.fair import sic_operators as sic
-from penstock.spark.fair.fair import Fair
+from penstock.spark.fair.fair import Fair, FairQuery
 from penstock.spark.guard.guard import Guard
 from penstock.spark.probe.measured import unmeasured
 from penstock.spark.progress import Progress
@@ -200,7 +200,7 @@ def _started(spark: SparkSession, way: Way, effort: Effort, folder: Path, stack:
         if way == "pools":
             # A pool is chosen by a property of the thread that starts the query; only classic Spark has it.
             spark.sparkContext.setLocalProperty("spark.scheduler.pool", shape.name)
-        guard: Guard | None = None
+        guard: Guard | FairQuery | None = None
         member = None
         if fair is not None:
             row = ("of", "slot") if way == "random" else ("of", "row")

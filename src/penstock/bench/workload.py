@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from penstock.spark.guard.guard import Guard
+    from penstock.spark.guard.guard import QueryGuard
 
 Work = Literal["waiting", "busy"]
 #: Columns of the operator's results.
@@ -55,7 +55,7 @@ def stream(spark: SparkSession, options: Mapping[str, Any]) -> DataFrame:
 
 
 @contextmanager
-def running(df: DataFrame, guard: Guard, checkpoint: str | PathLike[str]) -> Iterator[StreamingQuery]:
+def running(df: DataFrame, guard: QueryGuard, checkpoint: str | PathLike[str]) -> Iterator[StreamingQuery]:
     """A query without a sink and its guard; at the end both are stopped, and an error of the query is raised."""
     query = df.writeStream.format("noop").option("checkpointLocation", str(checkpoint)).start()
     try:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from penstock.messages.plan import Costs
     from penstock.messages.report import Report
     from penstock.spark.guard.controller import Controller
-    from penstock.spark.guard.guard import Guard
+    from penstock.spark.guard.guard import QueryGuard
     from penstock.spark.plans.remote import Store
     from penstock.store.logs import PlanStore
 
@@ -57,7 +57,7 @@ class Metered(Stoppable):
     _metrics_server: WSGIServer | None = None
 
     @abstractmethod
-    def _measured_guards(self) -> list[Guard]:
+    def _measured_guards(self) -> list[QueryGuard]:
         """The guards whose metrics are served, as of now."""
 
     def serve_metrics(self, port: int = METRICS_PORT, address: str = "127.0.0.1") -> int:

@@ -17,6 +17,8 @@ from collections import deque
 
 from penstock.core.settings import duration_s, number, whole_number
 
+#: The column in which rows carry it.
+SIC = "sic"
 #: The paper's window and slide (section 7).
 STW_S, SLIDE_S = 10.0, 0.25
 #: Times this near to the end of a slide, in slides, lie on it: 1.1 / 0.1 is a little above 11.

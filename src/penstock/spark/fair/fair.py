@@ -24,21 +24,18 @@ from penstock.core.fairness.jain import jain
 from penstock.core.fairness.member_planner import MemberPlanner
 from penstock.core.fairness.members import Prefer, Terms
 from penstock.core.fairness.planner import FairPlanner
-from penstock.core.fairness.sic import STW_S
+from penstock.core.fairness.sic import SIC, STW_S
 from penstock.core.settings import duration_s, int64, one_of
 from penstock.errors import PenstockError
-from penstock.messages.claim import Claim
 from penstock.spark.fair.member import FairReading
-from penstock.spark.fair.sic_columns import SicOfRows
-from penstock.spark.fair.sic_functions import SIC
 from penstock.spark.fair.sic_operators import observed
-from penstock.spark.guard.batches import PROBE
-from penstock.spark.guard.guard import Backlog, Guard, Mode
+from penstock.spark.guard.checks import Control, columns_of
+from penstock.spark.guard.guard import Backlog, Mode, Parts, QueryGuard
 from penstock.spark.guard.misuse import GATE, ONE_GATE, check_frame
 from penstock.spark.guard.reading import Reading
 from penstock.spark.lifecycle import Metered
 from penstock.spark.plans.rules import new_number
-from penstock.store.report_log import Watch
+from penstock.spark.plans.sic_columns import SicOfRows
 
 #: The maximum number of sources of a query; the gate counts each.
 MOST_SOURCES = 64
@@ -216,7 +213,7 @@ class Fair(Metered):
             )
         return "\n".join(lines)
 
-    def _measured_guards(self) -> list[Guard]:
+    def _measured_guards(self) -> list[QueryGuard]:
         return [*self.queries.values()]
 
     def stop(self) -> None:
@@ -226,7 +223,7 @@ class Fair(Metered):
         self.stop_metrics()
 
 
-class FairQuery(Guard):
+class FairQuery(QueryGuard):
     """One of several queries: a guard whose planning is shared.
 
     `admit` is the gate of a source, `results` observes the SIC of results, `measured` runs and measures an expensive
@@ -243,25 +240,23 @@ class FairQuery(Guard):
         terms: Terms,
         policy: Balanced | LoadAware,
         *,
+        checkpoint: str | os.PathLike[str] | None,
         weight_column: str | None,
-        **settings: Any,  # noqa: ANN401 - those of a guard
+        **settings: Any,  # noqa: ANN401 - columns, as those of a guard
     ) -> None:
         """Made by `Fair.query`."""
-        super().__init__(fair.target, policy, mode=fair.mode, weight=weight_column, backlog=fair.backlog, **settings)
-        self._columns = replace(self._columns, weight_setting="weight_column")
-        self.name, self.terms = name, terms
-        if self._columns.weight.lower() == SIC:
+        columns = columns_of(policy, weight=weight_column, weight_setting="weight_column", **settings)
+        if columns.weight.lower() == SIC:
             raise PenstockError.setting(
                 "weight_column", weight_column, f"another name than {SIC}, which rows carry too"
             )
+        control = Control.of(fair.target, policy, fair.backlog, row_gate=False)
+        rule = fair.planner.rule.name
+        super().__init__(checkpoint, Parts(name, fair.mode, control, columns, f"{GATE}{name}", rule, terms.sources))
+        self.terms = terms
         self._fair = fair
         self._gates: dict[str, str | None] = {}
         self._only: tuple[SparkSession, Column] | None = None
-
-    @property
-    def _metrics(self) -> tuple[str, str]:
-        """What its gates begin with, and its probe."""
-        return f"{GATE}{self.name}", f"{PROBE}{self.name}"
 
     @property
     def worth(self) -> Worth | None:
@@ -302,11 +297,11 @@ class FairQuery(Guard):
         if source is not None:
             one_of("source", source, self.terms.sources)
         self._columns.refuse_own_weight(df)
-        check_frame(df, self.name, self._columns.decisive(df), self._metrics[0])
+        check_frame(df, self.name, self._columns.decisive(df), self._parts.gate)
         rows = SicOfRows(self.terms.sources, source, by, by_class=self._fair.balanced is not None, given=sic)
         rows.refuse_own(df)
         if self.mode == "off":
-            return rows.without_plan(super().admit(df))
+            return rows.without_plan(self._unjudged(df))
         gate = self._gate_of(source)
         self._number = self._number or new_number()
         admitted = self._gated(df, gate, self._number, rows)
@@ -321,7 +316,7 @@ class FairQuery(Guard):
 
     def _gate_of(self, source: str | None) -> str:
         """A name for another gate: Spark allows each only once in a query, and a source may have several streams."""
-        first = f"{self._metrics[0]}_{source}" if source is not None else self._metrics[0]
+        first = f"{self._parts.gate}_{source}" if source is not None else self._parts.gate
         earlier = sum(one == source for one in self._gates.values())
         return f"{first}.{earlier + 1}" if earlier else first  # No name of a source has a dot.
 
@@ -337,18 +332,12 @@ class FairQuery(Guard):
             )
         return df.transform(observed(self.name))
 
-    def _control_parts(self) -> tuple[Planner, Reading, Callable[[], None]]:
+    def _planning(self) -> tuple[Planner, Reading, Callable[[], None]]:
         planner = MemberPlanner(self._fair.planner, self.name, self._fair.lock)
         self._fair.join(self)  # Data of an earlier run does not apply to this one.
         dry = self.mode == "dry_run"
-        reading = FairReading(self.name, self._metrics[1], lambda: self._gates, window_s=self._fair.window_s, dry=dry)
+        reading = FairReading(self.name, self._probe, lambda: self._gates, window_s=self._fair.window_s, dry=dry)
         return planner, reading, planner.leave
-
-    def _sign(self, query: str) -> Watch:
-        return replace(super()._sign(query), policy=self._fair.planner.rule.name)
-
-    def _claim(self) -> Claim:
-        return replace(super()._claim(), sources=tuple(self.terms.sources))
 
 
 def _target(given: object) -> MeanQueueLatency:

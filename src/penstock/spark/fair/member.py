@@ -8,9 +8,9 @@ from typing import Any
 from penstock.core.fairness.sic import SourceTimeWindow
 from penstock.messages.plan import Plan
 from penstock.messages.report import BoxStatistics, Latency, Report
-from penstock.spark.fair.sic_columns import CAME, PASSED
 from penstock.spark.fair.sic_operators import delivered
 from penstock.spark.plans.control_row import WHY
+from penstock.spark.plans.sic_columns import CAME, PASSED
 from penstock.spark.progress import Progress, report_of
 
 

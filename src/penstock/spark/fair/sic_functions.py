@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as arrow_functions
 
+from penstock.core.fairness.sic import SIC
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-#: The column with the SIC of rows.
-SIC = "sic"
 
 
 @dataclass(frozen=True)

@@ -26,10 +26,10 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 
+from penstock.core.fairness.sic import SIC
 from penstock.core.settings import number
 from penstock.errors import PenstockError
 from penstock.spark.fair.sic_functions import (
-    SIC,
     PassOn,
     PassOnRow,
     arrow_sum,

@@ -27,7 +27,7 @@ from penstock.spark.grouping.dealing import dealer
 from penstock.spark.guard.batches import PROBE
 from penstock.spark.guard.checks import check_operator, column_name, column_names, guard_name
 from penstock.spark.guard.controller import Controller
-from penstock.spark.guard.guard import Guard
+from penstock.spark.guard.guard import QueryGuard
 from penstock.spark.guard.reading import Dealing, GuardReading
 from penstock.spark.lifecycle import Watcher
 from penstock.spark.plans.binding import GateOptions, costs_in_force
@@ -64,7 +64,7 @@ class Grouping(Watcher):
         checkpoint: str | os.PathLike[str] | None = None,
         row: str | Sequence[str] = (),
         name: str = "grouping",
-        guard: Guard | None = None,
+        guard: QueryGuard | None = None,
         cost: str | None = None,
         factors: Sequence[float] = (),
     ) -> None:
@@ -117,7 +117,7 @@ class Grouping(Watcher):
             raise PenstockError.setting("cost", cost, "it without a guard", "a guard learns costs by key")
         return Costs(self.name, self.partitions, tuple(class_costs_s().tolist()), factors)  # type: ignore[arg-type]  # it makes a tuple of them, or refuses
 
-    def _joined(self, guard: Guard, own: RowColumns, checkpoint: object) -> tuple[RowColumns, int]:
+    def _joined(self, guard: QueryGuard, own: RowColumns, checkpoint: object) -> tuple[RowColumns, int]:
         """The columns of the guard's, and its salt."""
         if not hasattr(guard, "dealt_by"):
             raise PenstockError.setting("guard", guard, "a Guard")

@@ -18,6 +18,7 @@ from penstock.spark.plan_text import Node
 from penstock.spark.plans.control_row import ANOTHERS, NO_PLAN, UNREADABLE, UNUSABLE, WHY
 from penstock.spark.plans.remote import Store
 from penstock.spark.progress import News, Progress, ProgressFeed, arrival_trouble
+from penstock.spark.quarantine.shed_account import ALARM_S
 from penstock.store.driver import Driver
 from penstock.store.logs import Entries
 from penstock.store.recent_reports import Recent, Totals
@@ -162,8 +163,8 @@ class Batches:
 NOT_RUN_AGAIN = "it was replayed and Spark counted no rows, as it does if the sink already had the batch"
 FORGOTTEN = "Spark had discarded its progress before the guard read it"
 NOT_WATCHED = "it ran while no guard watched the query, or its report was lost"
-#: The beginning of its alarms, and their duration after the last counted batch.
-ACCOUNT, ALARM_S = "the account of query", 3600.0
+#: The beginning of its alarms.
+ACCOUNT = "the account of query"
 #: Shed rows are looked up for at most this many batches.
 LOOKED_UP = 100
 #: Operators that may return more rows than they take, by the beginning of their names.

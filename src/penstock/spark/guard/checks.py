@@ -5,12 +5,15 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Self
 
+from pyspark.sql import Column
+
 from penstock.core.balanced.policy import Balanced
 from penstock.core.control.policies import BaseLine, FullKnowledge, LoadAware, Machines, Policy
 from penstock.core.control.targets import MeanQueueLatency, Target, Throughput
 from penstock.core.loop.binding import Start
 from penstock.core.settings import one_of
 from penstock.errors import PenstockError
+from penstock.spark.row_columns import WEIGHT, RowColumns
 
 
 class Control(NamedTuple):
@@ -119,6 +122,34 @@ def guard_key(key: str | Sequence[str], policy: Policy) -> tuple[str, ...]:
     if names and own and names != own:
         raise PenstockError.setting("key", ", ".join(names), f"it once, to the guard or to Balanced: {', '.join(own)}")
     return names or own
+
+
+def columns_of(
+    policy: Policy,
+    *,
+    key: str | Sequence[str] = (),
+    row: str | Sequence[str],
+    arrival: str | None,
+    keep: str | Column | None,
+    weight: str | None,
+    weight_setting: str = "weight",
+) -> RowColumns:
+    """The columns that gate and probe share, by a user's settings."""
+    if arrival is not None and not isinstance(arrival, str):
+        raise PenstockError.setting("arrival", arrival, "the name of a column")
+    columns = RowColumns(
+        key=guard_key(key, policy),
+        row=column_names("row", row),
+        arrival=arrival,
+        keep=condition(keep),
+        cost=policy.cost_column if isinstance(policy, FullKnowledge) else None,
+        weight=plain_column_name(weight_setting, WEIGHT if weight is None else weight),
+        weight_named=weight is not None,
+        weight_setting=weight_setting,
+        worth=policy.worth if isinstance(policy, Balanced) else None,
+    )
+    columns.refuse_overlap()
+    return columns
 
 
 def guard_name(given: object) -> str:

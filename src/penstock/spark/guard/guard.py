@@ -5,6 +5,7 @@ import os
 import time
 import uuid
 import warnings
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -16,28 +17,22 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
 from penstock.config.guard_file import read_guard
-from penstock.core.balanced.policy import Balanced
 from penstock.core.control.gate import gate_salt
 from penstock.core.control.planner import SOURCE
-from penstock.core.control.policies import FullKnowledge, Planner, Policy
+from penstock.core.control.policies import Planner, Policy
 from penstock.core.control.targets import Target, Throughput
 from penstock.core.settings import one_of
 from penstock.errors import PenstockError
 from penstock.messages.claim import Claim
 from penstock.messages.plan import Costs
 from penstock.messages.report import Report
-from penstock.spark.fair.sic_columns import SicOfRows
-from penstock.spark.guard.admission import Admission
 from penstock.spark.guard.batches import PROBE
 from penstock.spark.guard.behind_gate import LookBehind
 from penstock.spark.guard.checks import (
     Control,
     check_operator,
-    column_names,
-    condition,
-    guard_key,
+    columns_of,
     guard_name,
-    plain_column_name,
 )
 from penstock.spark.guard.controller import Controller
 from penstock.spark.guard.misuse import (
@@ -46,22 +41,25 @@ from penstock.spark.guard.misuse import (
     Gate,
     check_checkpoint,
     check_frame,
+    every_row_comes,
     refuse_choice,
     warn_of_temporary_folder,
 )
 from penstock.spark.guard.reading import Dealing, GuardReading, Reading
 from penstock.spark.lifecycle import Metered, Watcher
+from penstock.spark.plans.admission import Admission
 from penstock.spark.plans.binding import GateOptions, costs_in_force
 from penstock.spark.plans.places import on_connect
 from penstock.spark.plans.remote import Store
 from penstock.spark.plans.rules import new_number
+from penstock.spark.plans.sic_columns import SicOfRows
 from penstock.spark.probe.measured import Form, measured, unmeasured
 from penstock.spark.quarantine.forward import Quarantine
 from penstock.spark.quarantine.replay import calm
 from penstock.spark.quarantine.rows import Place, Writer
 from penstock.spark.quarantine.second_read import reads, second_read
 from penstock.spark.quarantine.shed_account import ShedAccount
-from penstock.spark.row_columns import WEIGHT, RowColumns, made_by, passed_on
+from penstock.spark.row_columns import RowColumns, made_by, passed_on
 from penstock.store.recent_reports import Totals
 from penstock.store.report_log import Watch
 
@@ -81,95 +79,29 @@ class Hashed(NamedTuple):
     types: tuple[tuple[str, ...], tuple[str, ...]]  #: those of the key's columns, and of these
 
 
-class Guard(Watcher, Metered):
-    """Holds a streaming query to a target by shedding rows.
+class Parts(NamedTuple):
+    """What a guard is made of; the same for each run of its query."""
 
-    A guard belongs to one query. `admit` is its gate, `measured` runs the expensive operator and measures it, `watch`
-    starts the loop that plans for the gate. Plans are kept under the query's checkpoint.
+    name: str
+    mode: Mode
+    control: Control
+    columns: RowColumns
+    gate: str  #: the name of its gate's counts; what those names begin with if it has several
+    policy: str  #: the name of the policy, for readers of its reports
+    sources: tuple[str, ...] = ()  #: by which rows are judged; none: by their keys
+    quarantine: Quarantine | None = None
 
-    Attributes:
-        name: Name of the guard, part of the names of its observations.
-        mode: `enforce`, `dry_run` (keep all, tag what would be shed) or `off`.
-    """
+
+class QueryGuard(Watcher, Metered):
+    """What a guard and each query of a `Fair` have in common: one gate or several, a probe, and a watching thread."""
 
     kind = "guard"
 
-    def __init__(  # noqa: PLR0913 - each is one setting of a user's
-        self,
-        target: Target,
-        policy: Policy | None = None,
-        *,
-        key: str | Sequence[str] = (),
-        arrival: str | None = None,
-        keep: str | Column | None = None,
-        mode: Mode = "enforce",
-        checkpoint: str | os.PathLike[str] | None = None,
-        row: str | Sequence[str] = (),
-        weight: str | None = None,
-        name: str = "guard",
-        row_gate: bool = False,
-        quarantine: str | os.PathLike[str] | None = None,
-        backlog: Backlog = "keep",
-        fine: bool | None = None,
-    ) -> None:
-        """Set the target, the policy and the columns.
-
-        Args:
-            target: What to hold: `MeanQueueLatency`, `MaxLag` or `Throughput`.
-            policy: How to choose the rows to shed; `LoadAware()` if not given.
-            key: Column or columns that determine a row's cost; a `Balanced` policy may name them instead. Without one,
-                all rows are alike.
-            arrival: Column with a row's time of arrival (timestamps, or seconds since 1970); if not given, `arrival` or
-                `timestamp`.
-            keep: Rows that are never shed: a condition in SQL or a column.
-            mode: `enforce`, `dry_run` or `off`.
-            checkpoint: The query's checkpoint folder, under which plans are kept; with Spark Connect, a path of the
-                server's. Without one they are in a temporary folder, deleted at the end of the program.
-            row: Column or columns that identify a row: their values determine which rows are shed. If not given,
-                Kafka's topic, partition and offset, or all columns.
-            weight: Name of the column with each kept row's weight; `weight` if not given. An existing weight is
-                multiplied: name its column here, unless its metadata shows that another guard made it.
-            name: Name of the guard. Guards of different names hash rows independently.
-            row_gate: Also shed rows inside the measured operator if they are too late within their batch. Holds the
-                target through bursts to which the gate responds one batch late. Verdicts depend on the clock and may
-                differ at a replay. For `MeanQueueLatency` and functions of `form="row"`.
-            quarantine: Where shed rows go, each once, with reason, plan and batch: a folder, `table:NAME` or
-                `kafka:TOPIC@HOST:PORT`; `penstock.replay` replays them. If not given, they are not stored.
-            backlog: What happens to rows that waited while the query was stopped. `keep` treats them like all others.
-                With `thin` the first batch keeps fewer of them the older they are, so that it is short.
-            fine: The old name of `row_gate`; deprecated.
-        """
+    def __init__(self, checkpoint: str | os.PathLike[str] | None, parts: Parts) -> None:
+        """Put the parts together; plans are kept under the checkpoint."""
         super().__init__(checkpoint)
-        if fine is not None:
-            warnings.warn("fine of Guard is called row_gate now", DeprecationWarning, stacklevel=2)
-            row_gate = fine
-        self.name = guard_name(name)
-        self.mode = one_of("mode", mode, ("enforce", "dry_run", "off"))
-        self._control = Control.of(target, policy, backlog, row_gate=row_gate)
-        if arrival is not None and not isinstance(arrival, str):
-            raise PenstockError.setting("arrival", arrival, "the name of a column")
-        own = self._control.policy
-        cost = own.cost_column if isinstance(own, FullKnowledge) else None
-        self._columns = RowColumns(
-            key=guard_key(key, own),
-            row=column_names("row", row),
-            arrival=arrival,
-            keep=condition(keep),
-            cost=cost,
-            weight=plain_column_name("weight", WEIGHT if weight is None else weight),
-            weight_named=weight is not None,
-            worth=own.worth if isinstance(own, Balanced) else None,
-        )
-        self._columns.refuse_overlap()
-        self._quarantine: Quarantine | None = None
-        if quarantine is not None:
-            place = Place.of(quarantine)
-            place.refuse_inside(checkpoint)
-            if row_gate:
-                raise PenstockError(
-                    "quarantine cannot be combined with row_gate=True: it does not catch what the row gate sheds"
-                )
-            self._quarantine = Quarantine(place)
+        self.name, self.mode = parts.name, parts.mode
+        self._parts = parts
         self._hashed: Hashed | None = None  # of the last stream that was admitted
         self._grouped: tuple[str, int] | None = None
         self._shed: ShedAccount | None = None
@@ -177,50 +109,40 @@ class Guard(Watcher, Metered):
         self._number: int | None = None  # of the rules of a gate behind a grouping
         self._token = uuid.uuid4().hex  # identifies this guard's state on a worker
 
-    @classmethod
-    def from_yaml(cls, path: str | os.PathLike[str]) -> "Guard":
-        """A guard with the settings of a YAML file."""
-        return read_guard(path, cls)
+    @property
+    def _columns(self) -> RowColumns:
+        return self._parts.columns
+
+    @property
+    def _probe(self) -> str:
+        """The name of the counts of its probe."""
+        return f"{PROBE}{self.name}"
 
     @property
     def target(self) -> Target:
         """Its target."""
-        return self._control.target
+        return self._parts.control.target
 
     @property
     def backlog(self) -> str:
         """What happens to rows that waited while the query was stopped: `keep` or `thin`."""
-        return self._control.backlog
-
-    @property
-    def _metrics(self) -> tuple[str, str]:
-        """The names of the counts of its gate and its probe."""
-        return ONE_GATE, f"{PROBE}{self.name}"
+        return self._parts.control.backlog
 
     @property
     def _salt(self) -> int:
         """The salt of the gate's hash."""
-        return gate_salt(self._control.seed, self.name) if self._hashed is None else self._hashed.salt
+        return gate_salt(self._parts.control.seed, self.name) if self._hashed is None else self._hashed.salt
 
-    def admit(self, df: DataFrame) -> DataFrame:
-        """The gate, for `DataFrame.transform`: rows that pass, with their weights."""
-        self._columns.refuse_own_weight(df)
-        if self.mode == "off" and not self._to_finish(df):
-            weighed = df if self._columns.has_weight(df) else df.withColumn(self._columns.weight, F.lit(1.0))
-            made = made_by(weighed, self._columns.weight, self.name)
-            return second_read(made, df) if self._reads(df) > 1 else made
-        check_frame(df, self.name, self._columns.decisive(df))
-        if not isinstance(self.target, Throughput) and self._columns.arrival_s(df) is None:
-            raise PenstockError(
-                "arrival is missing: a latency target needs the column with a row's time of arrival; name one of "
-                f"{', '.join(df.columns)}, or add one right behind the source with current_timestamp()"
-            )
-        return self._gated(df, self._metrics[0], self._number or new_number())
+    def _unjudged(self, df: DataFrame) -> DataFrame:
+        """The rows of a gate that is off, each with its weight."""
+        weighed = df if self._columns.has_weight(df) else df.withColumn(self._columns.weight, F.lit(1.0))
+        made = made_by(weighed, self._columns.weight, self.name)
+        return second_read(made, df) if self._reads(df) > 1 else made
 
     def _gated(self, df: DataFrame, metric: str, number: int, sic: SicOfRows | None = None) -> DataFrame:
         """The gate of a stream, whose rules have this number."""
         store, columns = self._stored(df.sparkSession), self._columns
-        salt = gate_salt(self._control.seed, self.name, weighted=columns.has_weight(df))
+        salt = gate_salt(self._parts.control.seed, self.name, weighted=columns.has_weight(df))
         admission = Admission(
             name=self.name,
             columns=columns,
@@ -228,7 +150,7 @@ class Guard(Watcher, Metered):
             mode=self.mode,
             number=number,
             metric=metric,
-            start=self._control.start(),
+            start=self._parts.control.start()._replace(counted=df.isStreaming and every_row_comes(df)),
             claim=self._claim_folder,
             quarantine=str(self._shed_folder() or ""),
             writer=lambda: self._quarantine_writer(df),
@@ -256,7 +178,7 @@ class Guard(Watcher, Metered):
             form: `arrow`, `pandas` or `row`: which of these it is.
         """
         check_operator(function, form)
-        if self._control.row_gate and form != "row":
+        if self._parts.control.row_gate and form != "row":
             raise PenstockError.setting("form", form, "'row' together with row_gate=True", "it sheds row by row")
 
         def transform(df: DataFrame) -> DataFrame:
@@ -269,8 +191,8 @@ class Guard(Watcher, Metered):
                 form,
                 columns=self._columns,
                 guard=self._token,
-                metric=self._metrics[1],
-                row_gate=self._control.row_gate if self.mode == "enforce" else None,
+                metric=self._probe,
+                row_gate=self._parts.control.row_gate if self.mode == "enforce" else None,
                 apart=self._grouped is not None,
             )
             return passed_on(results, df, self._columns.weight)
@@ -339,14 +261,14 @@ class Guard(Watcher, Metered):
         store, identity = self._stored(), str(query.id)
         plans, reports = store.plans(), store.reports(identity)
         reports.write(self._sign(identity))
-        planner, reading, on_end = self._control_parts()
+        planner, reading, on_end = self._planning()
         return Controller(
             query,
             planner,
             plans,
             store.bindings(identity),
             reading,
-            by_length=self._control.by_length,
+            by_length=self._parts.control.by_length,
             clock=time.time,
             on_report=on_report,
             on_end=on_end,
@@ -357,15 +279,14 @@ class Guard(Watcher, Metered):
             shed=shed.rows,
         )
 
-    def _control_parts(self) -> tuple[Planner, Reading, Callable[[], None]]:
-        """The planner, the reading of batches, and a function to call at the end."""
-        reading = GuardReading(*self._metrics, self.name, dry=self.mode == "dry_run")
-        return self._control.policy.planner(self.target), reading, lambda: None
+    @abstractmethod
+    def _planning(self) -> tuple[Planner, Reading, Callable[[], None]]:
+        """The planner of one run, the reading of its batches, and a function to call at the end."""
 
     @property
     def alarms(self) -> tuple[str, ...]:
         """Alarms that need an operator, such as a target that cannot be held. As of the last batch."""
-        parts = self._quarantine, self._shed
+        parts = self._parts.quarantine, self._shed
         own = [part.alarm for part in parts if part is not None and part.alarm is not None]
         return (*(self._controller.alarms if self._controller else ()), *own)
 
@@ -374,7 +295,7 @@ class Guard(Watcher, Metered):
         """Whether there is capacity for rows from quarantine: the guard has shed nothing for a while."""
         return calm(self._stored().plans(), time.time())
 
-    def _measured_guards(self) -> list["Guard"]:
+    def _measured_guards(self) -> list["QueryGuard"]:
         return [self]
 
     @property
@@ -388,25 +309,26 @@ class Guard(Watcher, Metered):
         Rows in quarantine for a table or a topic are forwarded first, for up to half a minute.
         """
         super().stop()
-        if self._quarantine is not None:
-            self._quarantine.stop()
+        if self._parts.quarantine is not None:
+            self._parts.quarantine.stop()
         self.stop_metrics()
 
     def _quarantine_writer(self, df: DataFrame) -> Writer | None:
         """The writer of shed rows, for a checked place."""
-        if self._quarantine is None or (self.mode != "enforce" and not self._to_finish(df)):
+        if self._parts.quarantine is None or (self.mode != "enforce" and not self._to_finish(df)):
             return None
         refuse_choice(df, self.name, self._columns.identity(df), self._columns.decisive(df))
-        return self._quarantine.writer(df, self._stored(df.sparkSession), self._columns.weight, self.name)
+        return self._parts.quarantine.writer(df, self._stored(df.sparkSession), self._columns.weight, self.name)
 
     def _forward(self) -> None:
-        if self._quarantine is not None:
-            self._quarantine.start(self._stored())
+        if self._parts.quarantine is not None:
+            self._parts.quarantine.start(self._stored())
 
     def _ungated(self, store: Store) -> GateOptions:
         """The options of a grouping in front of the gate: it binds batches under the rules of the later gate."""
         self._number = self._number or new_number()
-        return GateOptions(str(store.folder), SOURCE, self._claim_folder(), ((self._number, 0),), self._control.start())
+        start = self._parts.control.start()
+        return GateOptions(str(store.folder), SOURCE, self._claim_folder(), ((self._number, 0),), start)
 
     def _sign(self, query: str) -> Watch:
         """The record of this guard for readers of its reports."""
@@ -416,7 +338,7 @@ class Guard(Watcher, Metered):
             query=query,
             began_s=time.time(),
             mode=self.mode,
-            policy=type(self._control.policy).__name__,
+            policy=self._parts.policy,
             target=type(self.target).__name__,
             target_s=getattr(self.target, "limit_s", getattr(self.target, "age_s", None)),
             target_rows_per_s=getattr(self.target, "rows_per_s", None),
@@ -430,9 +352,9 @@ class Guard(Watcher, Metered):
 
     def _to_finish(self, df: DataFrame) -> bool:
         """Whether Spark may replay a batch that sheds rows into quarantine, although this guard no longer sheds."""
-        if self._quarantine is None:
+        if self._parts.quarantine is None:
             return False
-        return self._quarantine.to_finish(df, self._stored(df.sparkSession), self._metrics[0])
+        return self._parts.quarantine.to_finish(df, self._stored(df.sparkSession), self._parts.gate)
 
     def _reads(self, df: DataFrame) -> int:
         """How often the query reads its source."""
@@ -440,15 +362,110 @@ class Guard(Watcher, Metered):
             return 1
         folder, quarantine = self._stored(df.sparkSession).folder, self._shed_folder()
         sheds = self.mode == "enforce" or self._to_finish(df)
-        return reads(folder, self._metrics[0], str(quarantine or ""), sheds=sheds)
+        return reads(folder, self._parts.gate, str(quarantine or ""), sheds=sheds)
 
     def _shed_folder(self) -> Path | None:
-        return None if self._quarantine is None else self._quarantine.folder(self._stored())
+        return None if self._parts.quarantine is None else self._parts.quarantine.folder(self._stored())
 
     def _claim_folder(self) -> str:
         return self._stored().claim(self._claim())
 
     def _claim(self) -> Claim:
-        columns = self._columns
+        columns, seed = self._columns, self._parts.control.seed
         value = columns.worth.as_data if columns.worth else None
-        return Claim(self.name, columns.key, columns.row, columns.cost, self._control.seed, value=value)
+        return Claim(self.name, columns.key, columns.row, columns.cost, seed, self._parts.sources, value)
+
+
+class Guard(QueryGuard):
+    """Holds a streaming query to a target by shedding rows.
+
+    A guard belongs to one query. `admit` is its gate, `measured` runs the expensive operator and measures it, `watch`
+    starts the loop that plans for the gate. Plans are kept under the query's checkpoint.
+
+    Attributes:
+        name: Name of the guard, part of the names of its observations.
+        mode: `enforce`, `dry_run` (keep all, tag what would be shed) or `off`.
+    """
+
+    def __init__(  # noqa: PLR0913 - each is one setting of a user's
+        self,
+        target: Target,
+        policy: Policy | None = None,
+        *,
+        key: str | Sequence[str] = (),
+        arrival: str | None = None,
+        keep: str | Column | None = None,
+        mode: Mode = "enforce",
+        checkpoint: str | os.PathLike[str] | None = None,
+        row: str | Sequence[str] = (),
+        weight: str | None = None,
+        name: str = "guard",
+        row_gate: bool = False,
+        quarantine: str | os.PathLike[str] | None = None,
+        backlog: Backlog = "keep",
+        fine: bool | None = None,
+    ) -> None:
+        """Set the target, the policy and the columns.
+
+        Args:
+            target: What to hold: `MeanQueueLatency`, `MaxLag` or `Throughput`.
+            policy: How to choose the rows to shed; `LoadAware()` if not given.
+            key: Column or columns that determine a row's cost; a `Balanced` policy may name them instead. Without one,
+                all rows are alike.
+            arrival: Column with a row's time of arrival (timestamps, or seconds since 1970); if not given, `arrival` or
+                `timestamp`.
+            keep: Rows that are never shed: a condition in SQL or a column.
+            mode: `enforce`, `dry_run` or `off`.
+            checkpoint: The query's checkpoint folder, under which plans are kept; with Spark Connect, a path of the
+                server's. Without one they are in a temporary folder, deleted at the end of the program.
+            row: Column or columns that identify a row: their values determine which rows are shed. If not given,
+                Kafka's topic, partition and offset, or all columns.
+            weight: Name of the column with each kept row's weight; `weight` if not given. An existing weight is
+                multiplied: name its column here, unless its metadata shows that another guard made it.
+            name: Name of the guard. Guards of different names hash rows independently.
+            row_gate: Also shed rows inside the measured operator if they are too late within their batch. Holds the
+                target through bursts to which the gate responds one batch late. Verdicts depend on the clock and may
+                differ at a replay. For `MeanQueueLatency` and functions of `form="row"`.
+            quarantine: Where shed rows go, each once, with reason, plan and batch: a folder, `table:NAME` or
+                `kafka:TOPIC@HOST:PORT`; `penstock.replay` replays them. If not given, they are not stored.
+            backlog: What happens to rows that waited while the query was stopped. `keep` treats them like all others.
+                With `thin` the first batch keeps fewer of them the older they are, so that it is short.
+            fine: The old name of `row_gate`; deprecated.
+        """
+        if fine is not None:
+            warnings.warn("fine of Guard is called row_gate now", DeprecationWarning, stacklevel=2)
+            row_gate = fine
+        one_of("mode", mode, ("enforce", "dry_run", "off"))
+        control = Control.of(target, policy, backlog, row_gate=row_gate)
+        columns = columns_of(control.policy, key=key, row=row, arrival=arrival, keep=keep, weight=weight)
+        place = None if quarantine is None else Place.of(quarantine)
+        if place is not None:
+            place.refuse_inside(checkpoint)
+            if row_gate:
+                raise PenstockError(
+                    "quarantine cannot be combined with row_gate=True: it does not catch what the row gate sheds"
+                )
+        told, kept = type(control.policy).__name__, place and Quarantine(place)
+        super().__init__(checkpoint, Parts(guard_name(name), mode, control, columns, ONE_GATE, told, quarantine=kept))
+
+    @classmethod
+    def from_yaml(cls, path: str | os.PathLike[str]) -> "Guard":
+        """A guard with the settings of a YAML file."""
+        return read_guard(path, cls)
+
+    def admit(self, df: DataFrame) -> DataFrame:
+        """The gate, for `DataFrame.transform`: rows that pass, with their weights."""
+        self._columns.refuse_own_weight(df)
+        if self.mode == "off" and not self._to_finish(df):
+            return self._unjudged(df)
+        check_frame(df, self.name, self._columns.decisive(df))
+        if not isinstance(self.target, Throughput) and self._columns.arrival_s(df) is None:
+            raise PenstockError(
+                "arrival is missing: a latency target needs the column with a row's time of arrival; name one of "
+                f"{', '.join(df.columns)}, or add one right behind the source with current_timestamp()"
+            )
+        return self._gated(df, ONE_GATE, self._number or new_number())
+
+    def _planning(self) -> tuple[Planner, Reading, Callable[[], None]]:
+        reading = GuardReading(ONE_GATE, self._probe, self.name, dry=self.mode == "dry_run")
+        return self._parts.control.policy.planner(self.target), reading, lambda: None

@@ -15,7 +15,7 @@ from prometheus_client.registry import Collector
 
 from penstock.errors import PenstockError
 from penstock.messages.report import Report
-from penstock.spark.guard.guard import Guard
+from penstock.spark.guard.guard import QueryGuard
 
 _PORTS = range(2**16)
 
@@ -44,7 +44,7 @@ class Sample(NamedTuple):
 class GuardMetrics(Collector):
     """The metrics of guards, to be registered in a `CollectorRegistry`: each family once, with the values of all."""
 
-    def __init__(self, guards: Callable[[], Sequence[Guard]]) -> None:
+    def __init__(self, guards: Callable[[], Sequence[QueryGuard]]) -> None:
         self._guards = guards
 
     def describe(self) -> list[Metric]:
@@ -63,7 +63,7 @@ class GuardMetrics(Collector):
         yield from families.values()
 
 
-def _samples(guard: Guard) -> Iterator[Sample]:
+def _samples(guard: QueryGuard) -> Iterator[Sample]:
     totals, last = guard.totals, guard.report()
     for name, text, field in _TOTALS:
         yield Sample(CounterMetricFamily, name, text, (getattr(totals, field),))
@@ -82,7 +82,7 @@ def _samples(guard: Guard) -> Iterator[Sample]:
             yield Sample(GaugeMetricFamily, name, text, (value,))
 
 
-def _gauges(guard: Guard, last: Report | None) -> Iterator[tuple[str, str, float | None]]:
+def _gauges(guard: QueryGuard, last: Report | None) -> Iterator[tuple[str, str, float | None]]:
     """Gauges; None is omitted: 0 is a version, so a missing plan is an absent value."""
     yield "watching", "1 while the guard plans for its query.", guard.watching
     yield "alarms", "Alarms, as of the last batch.", len(guard.alarms)
@@ -100,7 +100,7 @@ def _gauges(guard: Guard, last: Report | None) -> Iterator[tuple[str, str, float
     yield "plan_version", "Plan that judged the last batch.", last.plan_version
 
 
-def serve(guards: Callable[[], Sequence[Guard]], port: int, address: str) -> WSGIServer:
+def serve(guards: Callable[[], Sequence[QueryGuard]], port: int, address: str) -> WSGIServer:
     """Serve `http://address:port/metrics` from a separate thread until the server is shut down."""
     if type(port) is not int or port not in _PORTS:
         raise PenstockError.setting("port", port, "a port from 1 to 65535, or 0 for any that is free")

@@ -1,14 +1,37 @@
 """How the progress of a query is read: which gates and probes it has, and what they counted."""
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from penstock.core.grouping.partition_costs import PartitionCosts
 from penstock.messages.plan import Costs, Plan
 from penstock.messages.report import Report
-from penstock.spark.fair.member import FairReading
 from penstock.spark.guard.misuse import is_gate_of
 from penstock.spark.progress import Progress, partition_costs, report_of
+
+
+class Reading(Protocol):
+    """What a controller asks about a batch that has ended, of a guard or of one of several queries."""
+
+    @property
+    def gated(self) -> bool:
+        """Whether it has a gate."""
+
+    @property
+    def probe(self) -> str:
+        """The name of its measurements."""
+
+    def gates(self) -> Iterable[str]:
+        """The names of the gates' counts."""
+
+    def judged(self, progress: Progress) -> bool:
+        """Whether the batch was judged by one of its gates."""
+
+    def version(self, progress: Progress) -> int | None:
+        """The version of the plan that judged the batch."""
+
+    def report(self, progress: Progress, before: Progress | None, plan: Plan | None) -> Report | None:
+        """The batch as a Report."""
 
 
 class GuardReading(NamedTuple):
@@ -41,10 +64,6 @@ class GuardReading(NamedTuple):
     def report(self, progress: Progress, before: Progress | None, plan: Plan | None) -> Report | None:
         """The batch as a Report."""
         return report_of(progress, before, gate=self.gate, probe=self.probe, plan=plan, dry=self.dry)
-
-
-#: What a controller asks about a batch that has ended, of a guard or of one of several queries.
-Reading = GuardReading | FairReading
 
 
 class Dealing:

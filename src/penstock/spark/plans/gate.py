@@ -16,10 +16,10 @@ from penstock.core.control.gate import (
     MOST_REASONS,
     REASON_BITS,
 )
-from penstock.spark.fair.sic_columns import marked_sic
-from penstock.spark.fair.sic_functions import SIC
+from penstock.core.fairness.sic import SIC
 from penstock.spark.plans.control_row import NO_PLAN, UNJUDGED, WHY, ControlColumns
 from penstock.spark.plans.control_table import FORMAT, PlanTable
+from penstock.spark.plans.sic_columns import SicOfRows, marked_sic
 from penstock.spark.probe import ages
 from penstock.spark.quarantine.rows import COIN, PART, PARTS, PLAN_VERSION, REASON_NUMBER
 from penstock.spark.quarantine.second_read import second_read
@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
 
-    from penstock.spark.fair.sic_columns import SicOfRows
-    from penstock.spark.guard.admission import Admission, Judging
+    from penstock.spark.plans.admission import Admission, Judging
     from penstock.spark.plans.binding import GateOptions
     from penstock.spark.plans.remote import Store
     from penstock.spark.quarantine.rows import Writer

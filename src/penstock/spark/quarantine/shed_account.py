@@ -5,11 +5,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from penstock.messages.report import Report
-from penstock.spark.guard.batches import ALARM_S
 from penstock.spark.quarantine import forwarded
 from penstock.spark.quarantine.rows import file_names
 
 _logger = logging.getLogger("penstock")
+
+#: How long an alarm about an account lasts after the last counted batch.
+ALARM_S = 3600.0
 
 
 class ShedAccount:

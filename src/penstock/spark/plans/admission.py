@@ -12,13 +12,12 @@ from penstock.core.control.planner import SOURCE
 from penstock.core.loop.binding import Start
 from penstock.errors import PenstockError
 from penstock.messages.plan import Rules
-from penstock.spark.fair.sic_columns import SicOfRows
-from penstock.spark.guard.misuse import every_row_comes
 from penstock.spark.plans.binding import GateOptions
 from penstock.spark.plans.control_row import ControlColumns
 from penstock.spark.plans.gate import control, gated
 from penstock.spark.plans.remote import Store
 from penstock.spark.plans.rules import Open
+from penstock.spark.plans.sic_columns import SicOfRows
 from penstock.spark.quarantine.rows import Writer
 from penstock.spark.row_columns import RowColumns
 
@@ -67,8 +66,7 @@ class Admission(NamedTuple):
             elif again := self._again(df, old, rules):
                 places[old.number] = len(made)
                 made.append(again)
-        start = self.start and self.start._replace(counted=df.isStreaming and every_row_comes(df))
-        options = GateOptions(str(store.folder), SOURCE, identity, tuple(places.items()), start)
+        options = GateOptions(str(store.folder), SOURCE, identity, tuple(places.items()), self.start)
         found = gated(df, control(df, store, options), self, made, sic=sic, quarantine=writer, folder=options.folder)
         return found, options
 

@@ -15,8 +15,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 from pyspark.sql.types import NumericType
 
+from penstock.core.fairness.sic import SIC
 from penstock.errors import PenstockError
-from penstock.spark.fair.sic_functions import SIC
 from penstock.spark.plans.control_row import ControlColumns
 
 #: Prefixes of a gate's sums: incoming rows of each source, and kept rows.
