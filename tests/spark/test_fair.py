@@ -23,7 +23,9 @@ from penstock.store.report_log import Watch, line_of
 
 functions = pytest.importorskip("pyspark.sql.functions")
 from penstock.core.fairness.member_planner import MemberPlanner  # noqa: E402
+from penstock.spark.fair.fair import FairQuery  # noqa: E402
 from penstock.spark.fair.member import FairReading  # noqa: E402
+from penstock.spark.guard.guard import QueryGuard  # noqa: E402
 from penstock.spark.plans.control_row import NO_PLAN, UNREADABLE  # noqa: E402 - only where Spark is installed
 
 if TYPE_CHECKING:
@@ -32,8 +34,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
-
-    from penstock.spark.fair.fair import FairQuery
 
 ROWS, BATCH = 800, 400
 
@@ -235,6 +235,8 @@ def test_joins_and_batches_conserve_what_their_rows_carry(spark: SparkSession) -
         (lambda: ps.Fair("2 s").query("a", importance="2"), "importance = '2' is not usable: give a number above 0"),
         (lambda: ps.Fair("2 s").query("a", sources=5), "sources = 5 is not usable: give the names"),
         (lambda: ps.Fair("2 s").query("a", weight_column="sic"), "weight_column = 'sic' is not usable: give another"),
+        (lambda: ps.Fair("2 s").query("a", weight_column="a.b"), "weight_column = 'a.b' is not usable: give a name"),
+        (lambda: ps.Fair("2 s").query("a", row="weight"), "weight_column = 'weight' is not usable: give a column of"),
         (lambda: ps.Fair("2 s")[["b"]], "query = ['b'] is not usable: give the name of one of the queries"),
         (lambda: ps.Fair("2 s").query("a", sources=()), "sources = () is not usable: give the names"),
         (
@@ -250,6 +252,12 @@ def test_a_mistake_is_told_in_one_line(make: Any, line: str) -> None:
         make()
     assert line in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", [ps.Guard, FairQuery])
+def test_a_guard_and_a_query_replace_nothing_of_what_they_share(kind: type[QueryGuard]) -> None:
+    own = {name for name in vars(kind) if not name.startswith("__")} - {"_abc_impl"} - QueryGuard.__abstractmethods__
+    assert sorted(name for name in own if hasattr(QueryGuard, name)) == []
 
 
 def test_the_importance_of_a_query_was_called_weight() -> None:

@@ -63,7 +63,8 @@ class RowColumns:
             ("value", (self.worth.column if self.worth else None,)),
         ):
             if self.weight in names:
-                raise PenstockError.setting("weight", self.weight, f"a column of its own, not that of {setting}")
+                given = f"a column of its own, not that of {setting}"
+                raise PenstockError.setting(self.weight_setting, self.weight, given)
 
     def bucket(self, df: DataFrame) -> Column:
         """The row's place in the gate's table."""

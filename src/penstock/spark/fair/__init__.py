@@ -1,7 +1,7 @@
 """Several streaming queries of one application that share its capacity fairly (THEMIS).
 
-`fair` and `member` are the user's classes; rows carry source information content: `sic_columns` at the gate,
-`sic_operators` and `sic_functions` through operators.
+`fair` has the user's classes, `member` reads the batches of one query. `sic_operators` and `sic_functions` carry source
+information content through operators; rows get it at the gate (`spark.plans.sic_columns`).
 """
 
 from penstock.moved import names_of

@@ -1,8 +1,8 @@
 """The guard of one streaming query.
 
-`guard` is the user's class, `checks` its settings, `admission` makes the gate. `controller` turns progress into events,
-`reading` finds gates and probes in it, `batches` turns it into reports. `misuse` and `behind_gate` refuse mistakes or
-log them, `teller` writes log and journal, `metrics` serves Prometheus.
+`guard` is the user's class, `checks` its settings. `controller` turns progress into events, `reading` finds gates and
+probes in it, `batches` turns it into reports. `misuse` and `behind_gate` refuse mistakes or log them, `teller` writes
+log and journal, `metrics` serves Prometheus.
 """
 
 from penstock.moved import names_of
