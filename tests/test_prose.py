@@ -62,8 +62,8 @@ BANNED = {
     "whoever": "the reader, the writer",
     "worked off": "processed",
 }
-#: The most words of a sentence.
-LONGEST_ON_A_PAGE, LONGEST_IN_A_DOCSTRING = 25, 30
+#: The most words of a sentence, on a page or in a docstring.
+LONGEST = 25
 PAGES = [
     ROOT / "README.md",
     *(ROOT / "docs").glob("*.md"),
@@ -105,7 +105,7 @@ def test_sentences_are_counted_without_code_tables_and_links() -> None:
 @pytest.mark.parametrize("page", PROSE, ids=lambda page: str(page.relative_to(ROOT)))
 def test_sentences_of_pages_are_short(page: Path) -> None:
     found = sentences(page.read_text(encoding="utf-8"))
-    assert not [one for one in found if words(one) > LONGEST_ON_A_PAGE]
+    assert not [one for one in found if words(one) > LONGEST]
 
 
 def docstrings(path: Path) -> list[str]:
@@ -122,7 +122,7 @@ def test_sentences_of_docstrings_are_short() -> None:
         for path in sorted(SOURCE.rglob("*.py"))
         for text in docstrings(path)
         for one in sentences(text)
-        if words(one) > LONGEST_IN_A_DOCSTRING
+        if words(one) > LONGEST
     ]
     assert not found
 

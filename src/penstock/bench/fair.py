@@ -1,7 +1,7 @@
 """Fairness of results when queries share an overloaded application: `Fair` against the alternatives, in turn.
 
-Four queries of THEMIS's kind (its table 1: AVG-all, TOP-5, COV and COUNT) with different rates, costs and numbers of
-sources bring twice the work that two cores can do. Each row keeps a task slot busy for a time that depends on its
+Four queries of THEMIS's kind (its table 1: AVG-all, TOP-5, COV and COUNT) differ in rates, costs and numbers of
+sources. They bring twice the work that two cores can do. Each row keeps a task slot busy for a time that depends on its
 query. Then the query's own operators compute a real result with its source information content and its quality. Each
 alternative runs all four:
 

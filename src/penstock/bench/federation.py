@@ -4,7 +4,7 @@ Queries of two and three fragments form chains and a tree. Site `east` can take 
 `cnt` have no fragment there; they feel it only through the sites that they share with queries that have.
 
 SIC is what the roots of the queries measure on their results. It is read from the sites' accounts at every second of
-the measured time; Jain's index is taken over the queries' means, as in the paper, and at each instant.
+the measured time. Jain's index is taken over the queries' means, as in the paper, and at each instant.
 """
 
 from __future__ import annotations

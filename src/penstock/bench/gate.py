@@ -1,8 +1,8 @@
 """How fast the gate is: `guard.admit` against `DataFrame.sample` on the same rows.
 
 Both keep half of the rows and write them to Spark's `noop` sink. The guard's plan is a load-aware table: every bucket
-has a share of its own. These are batch queries, in which the gate takes the plan in force as a literal; what reading
-the control table adds to a micro-batch is measured by `penstock bench idle`.
+has a share of its own. These are batch queries, in which the gate takes the plan in force as a literal.
+`penstock bench idle` measures what reading the control table adds to a micro-batch.
 """
 
 from __future__ import annotations

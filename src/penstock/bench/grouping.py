@@ -1,6 +1,6 @@
 """What grouping by cost gains: `grouping.by_cost` against `repartition(k)` and against knowing every cost, in turn.
 
-The paper's stream (OSG, section 5.1): 4,096 items by Zipf's law with exponent 1, each with one of 64 costs from 1 to 64
+The paper's stream (OSG, section 5.1): 4,096 items by Zipf's law with exponent 1. Each has one of 64 costs from 1 to 64
 times a unit. Micro-batches have enough rows that a task of `repartition(k)` works about a second. Each way of dealing
 has its own query on the same rows, which continues from repeat to repeat; AQE is on.
 
@@ -15,7 +15,7 @@ OSG's figure 12 is run as well: completion times as the stream unfolds, while th
 way. The paper's prototype runs 150,000 tuples through five instances of Storm. Their costs are multiplied by 1.05 to
 0.95 in the first half and by 0.90 to 1.10 in the second. Here it is a tenth of the rows, in micro-batches, and work
 that waits, so that five instances need no five machines. As in the paper completion is counted from a row's arrival.
-The paper's rows come as fast as five instances can work; Spark also plans and commits each batch, so here they come at
+The paper's rows come as fast as five instances can work. Spark also plans and commits each batch, so here they come at
 nine tenths of that. A batch contains the rows that came during the previous one: uneven tasks make it longer, and so
 the next ones.
 """

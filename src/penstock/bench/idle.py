@@ -1,9 +1,8 @@
 """The cost of a guard without overload: a guarded pipeline against the bare one.
 
-Both read the same rows in batches of the same size from Spark's own `rate-micro-batch` source, as fast as they can, and
-run the same operator. The guard's target is high, so it sheds nothing. Also the time that the gate adds to a
-micro-batch, measured on tiny batches. A guard has a fixed cost per batch, so throughput is measured with batches of 5 s
-and of 2 s.
+Both read the same rows in equal batches from Spark's own `rate-micro-batch` source and run the same operator, as fast
+as they can. The guard's target is high, so it sheds nothing. Also the time that the gate adds to a micro-batch,
+measured on tiny batches. A guard has a fixed cost per batch, so throughput is measured with batches of 5 s and of 2 s.
 
 Both are measured warm: hundreds of small batches come first, so that the JVM has compiled its code.
 """

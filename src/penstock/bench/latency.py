@@ -1,8 +1,8 @@
 """Latency under overload: each policy on the same overloaded stream, in turn.
 
 A stream brings 25, 50 and 100 percent more work than two cores can do. Each policy gets its own query, 20 s to learn,
-and is measured for 60 s: mean queuing latency in every window of 10 s, and rows kept. All of that is repeated, round by
-round.
+and is measured for 60 s. Measures are mean queuing latency in every window of 10 s, and rows kept. All of that is
+repeated, round by round.
 """
 
 from __future__ import annotations

@@ -269,8 +269,8 @@ def load(path: str | Path, *, complete: bool = True, runnable: bool = False) -> 
 
     Args:
         path: The file.
-        complete: Whether rates, costs, selectivities and histograms must all be there. If not, placeholders stand in
-            for them: a rate and cost of 1, a selectivity of 0.5 for a filter and 1 for others, equal frequencies.
+        complete: Whether rates, costs, selectivities and histograms must all be there. If not, placeholders
+            are used: a rate and cost of 1, a selectivity of 0.5 for a filter and 1 for others, equal frequencies.
         runnable: Whether it must have everything that Spark needs, such as formats of inputs and conditions of filters.
     """
     document = read(path, "network file", "inputs, boxes and outputs")

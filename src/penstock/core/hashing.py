@@ -34,9 +34,9 @@ PRIME_5 = np.uint64(0x27D4EB2F165667C5)
 def xxhash64(*values: object, seed: int = SPARK_SEED) -> int:
     """Hash one row of values as Spark's `xxhash64(...)` does.
 
-    h_0 = seed, h_k = xxh64(bytes(value_k), seed = h_(k-1)). The bytes are little-endian: 8 of an `int` or
-    `numpy.int64` (bigint), 4 of a narrower NumPy integer (int, smallint and tinyint hash alike) or a boolean
-    (0 or 1). A float has 8 and a `numpy.float32` 4 (-0.0 as 0.0, every NaN as one); a `str` is UTF-8.
+    h_0 = seed, h_k = xxh64(bytes(value_k), seed = h_(k-1)). The bytes are little-endian: 8 of an `int` or `numpy.int64`
+    (bigint), 4 of a narrower NumPy integer or a boolean (0 or 1). Int, smallint and tinyint hash alike. A float has 8
+    and a `numpy.float32` 4 (-0.0 as 0.0, every NaN as one); a `str` is UTF-8.
 
     >>> xxhash64("Spark", 7), xxhash64(None), xxhash64(np.int32(1)) == xxhash64(True)
     (7081094736886788433, 42, True)

@@ -1,7 +1,7 @@
 """The account of every row: at each site, batch by batch, and over all sites.
 
 At a site, rows in = kept + shed for each input. On a link, rows that the sender has sent up to the part that the reader
-has read last = rows in at the reader; later parts are in transit. Different processes count both independently, so a
+has read last = rows in at the reader. Later parts are in transit. Different processes count both independently, so a
 difference means lost or duplicated rows and is reported.
 """
 

@@ -62,7 +62,7 @@ class Costs(Record):
     factors partitions are alike. `own` has the exceptions.
 
     The rest says what factors were drawn from, so that learning can go on. `ratios` are averages as measured, over
-    `batches`, and `deviation` is how far a partition's time is off from one batch to the next, as a share of it.
+    `batches`. `deviation` is how far a partition's time is off from one batch to the next, as a share of it.
 
     >>> costs = Costs("enrich", partitions=2, cost_s=(0.1, 0.3), factors=(1.0, 1.5))
     >>> costs.buckets, costs.factors[1]
@@ -290,8 +290,8 @@ class Binding(Message):
 class Rules(Message):
     """The settings that decide a gate's verdict beside the plan; written whenever a gate is made.
 
-    A batch that is replayed is judged by the rules that it was bound under, however the guard's settings, or the
-    columns of the stream, have changed since.
+    A batch that is replayed is judged by the rules that it was bound under, even if settings or columns have changed
+    since.
     """
 
     number: Count  #: number of the rules, higher than that of rules before them

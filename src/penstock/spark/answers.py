@@ -1,9 +1,9 @@
 """Answers over weighted rows as Spark columns: plain aggregates for `groupBy(...).agg`, in streams and in batches.
 
-Each is a struct: `estimate`, `error` (standard error), `low` and `high` (its confidence interval), `rows` (rows it was
-made of) and `effective_rows` (the equivalent number of rows of one weight). Unknown values are null. Without an alias
-an answer is called as Spark calls its own aggregates: `count`, `sum(amount)`. The equations are in
-`penstock.core.answers.estimates`.
+Each is a struct: `estimate`, `error` (standard error), `low` and `high` (its confidence interval), `rows` and
+`effective_rows`. These are the rows it was made of, and the equivalent number of rows of one weight. Unknown values are
+null. Without an alias an answer is called as Spark calls its own aggregates: `count`, `sum(amount)`. The equations are
+in `penstock.core.answers.estimates`.
 """
 
 import warnings
@@ -65,7 +65,7 @@ class Columns:
     def given(self, found: Any, body: Callable[[Any], Any]) -> Column:  # noqa: ANN401 - any named tuple of columns
         """What the body makes of them, as a struct.
 
-        They go through a list of one, so that the body has names for them: written out wherever they are used, they
+        They go through a list of one, so that the body has names for them. Written out wherever they are used, they
         would take Spark's optimizer many times as long.
         """
         kind = type(found)

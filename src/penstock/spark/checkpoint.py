@@ -79,7 +79,7 @@ def _newest(folder: Path) -> int:
 def planned(checkpoint: Path, batch: int) -> Planned | None:
     """A batch in Spark's checkpoint; None if it cannot be read here, or is missing.
 
-    How many rows a batch has is known only for a query of one source: of several, it is unknown which one the gate is
+    How many rows a batch has is known only for a query of one source. Of several, it is unknown which one the gate is
     behind.
     """
     entry = _entry(checkpoint, batch)

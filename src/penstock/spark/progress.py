@@ -289,7 +289,7 @@ def _work(progress: Progress, probe: str, tasks: list[TaskSums], ages: Ages | No
 def _union_s(tasks: list[TaskSums]) -> float:
     """How long any of the tasks worked.
 
-    A pause between two rounds of tasks is overhead: as lost capacity it would shed rows, and the shorter the work, the
+    A pause between two rounds of tasks is overhead. As lost capacity it would shed rows, and the shorter the work, the
     more it would seem to lose.
     """
     total_s, until_s = 0.0, -math.inf

@@ -1,6 +1,6 @@
 """Recorded progress of a streaming query, read from a file: JSON lines, a JSON array, or Spark's event log.
 
-A recording may hold the progress of several queries, and much else if it is an event log: of its lines only those of
+A recording may hold the progress of several queries, and much else if it is an event log. Of its lines only those of
 progress events are parsed. Files may be compressed with gzip or zstd, as Spark compresses its event logs. Unreadable
 lines are skipped and reported: a writer killed while writing leaves a torn line.
 """

@@ -2,8 +2,8 @@
 """The embedded source, `format("penstock")`: a rate profile replayed with skewed keys and arrival times.
 
 Everything in a row follows from the seed and the row's number, except that arrival times count from the start of the
-profile. An offset holds the number of rows so far and that start. So a query that resumes from its checkpoint
-continues with the same profile, and a range of offsets always gives the same rows in the same partitions.
+profile. An offset holds the number of rows so far and that start. So a query that resumes from its checkpoint continues
+with the same profile. A range of offsets always gives the same rows in the same partitions.
 
 Columns: `row` (number from 0), `key` (Zipf; 0 is the most frequent, up to keys - 1), `arrival`, `cost_ms` and `value`
 (from 0 to below 1). `cost_ms` is what the row really costs, the same for all rows of a key.
@@ -247,8 +247,8 @@ class PenstockSource(DataSource):
     def __reduce__(self) -> tuple[Callable[..., PenstockSource], tuple[object, ...]]:
         """Travel with the archive that this package came in, if it did: `spark-submit --py-files` brings one.
 
-        Spark asks a stream reader for offsets in a process of the driver's that it shows the wrong folder for such
-        archives (`writeSparkFiles(Some("streaming_job"), ...)` in its PythonStreamingSourceRunner, seen in 4.3).
+        Spark asks a stream reader for offsets in a process of the driver's. It shows this process the wrong folder for
+        such archives (`writeSparkFiles(Some("streaming_job"), ...)` in its PythonStreamingSourceRunner, seen in 4.3).
         """
         archive: str | None = getattr(__spec__ and __spec__.loader, "archive", None)
         if archive is None:

@@ -31,7 +31,7 @@ class Store(Protocol):
 
     A piece is whole or absent, whenever its writer dies. `create` is the one operation that decides races: of several
     writers of a name, in threads, processes or on machines, exactly one gets `True`. Each operation raises
-    `StoreError`, in one line, if the store cannot do it; a `create` that raised may or may not have succeeded; calling
+    `StoreError`, in one line, if the store cannot do it. A `create` that raised may or may not have succeeded; calling
     it again shows which.
     """
 

@@ -1,6 +1,6 @@
 """The dashboard: one live page over the logs of queries, read only from disk.
 
-`app` and `access` are the server, `board` finds logs, `followed` is the base of `guarded` and `network`; `sentences`
+`app` and `access` are the server, `board` finds logs, `followed` is the base of `guarded` and `network`. `sentences`
 has the texts, and `why` answers why a row was dropped.
 """
 

@@ -29,8 +29,8 @@ For a condition that few rows meet, the weights of such rows are uncertain: stra
 seen. So `PRIOR` rows with the mean weight of the group are added.
 
 Where no row, or every row, of those left meets a condition, others may still differ. So the error of a count under a
-condition is at least that of one row that weighs what rows of the group do on average. The error of a share is at least
-what one row in $1 / \kappa$ more would give, $\hat R (1 - \hat R) \ge \kappa / (1 + \kappa)^2$.
+condition is at least that of one row with the mean weight of the group. The error of a share is at least what one row
+in $1 / \kappa$ more would give, $\hat R (1 - \hat R) \ge \kappa / (1 + \kappa)^2$.
 
 $q$ is the normal quantile for counts and shares, where only one number is unknown. For the rest it is that of Student's
 distribution, because the variance is estimated too. The degrees of freedom are those of rows that weigh the same

@@ -4,7 +4,7 @@ Three rules spend the same budget $W$ on rows that come with frequencies $n_b$ a
 
 - `alike`: one share for all, $s = \min(1, W / \sum_b n_b w_b)$. No key is favoured.
 - `cheapest_first`: whole buckets by rising cost until the budget is spent, the last one in part. No other choice keeps
-  more rows (it is the fractional knapsack); the other buckets keep a floor, so that their weights stay finite and their
+  more rows (it is the fractional knapsack). The other buckets keep a floor, so that their weights stay finite and their
   costs known.
 - `densest_first`: the same by utility per cost, for rows that differ in worth (`core.control.density`).
 """

@@ -92,7 +92,7 @@ class BatchHistory(Learned):
     def lateness_s(self) -> float:
         """The age of rows when they reach the source, which faster processing does not reduce.
 
-        Some sources report that nothing is left. Otherwise it is the lowest age of the newest row of any batch: rows
+        Some sources report that nothing is left. Otherwise it is the lowest age of the newest row of any batch. Rows
         beyond that age have waited, and would be read sooner if fewer were kept.
         """
         if self.last is None or self.last.source_rows_behind:

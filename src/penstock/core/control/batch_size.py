@@ -8,7 +8,7 @@ because more rows come, and not because the previous batch took long, is thinned
 $$\text{share} = \begin{cases} R / N & N > R \text{ and } N > r D \\ 1 & \text{otherwise} \end{cases}$$
 
 A plan that holds a rate has no $R$. There the share is $\min(1, r D / N)$. Idle time of the query counts up to the time
-between the two previous batches, or 10 s: a rate is not saved up through a lull.
+between the two previous batches, or 10 s. A rate is not saved up through a lull.
 
 Offsets need not count the rows of the gate. There may be filters in between, and a Kafka topic that is compacted, or
 written in transactions, has offsets without rows. The rows per offset are learned from recent batches.

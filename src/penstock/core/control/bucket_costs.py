@@ -7,7 +7,7 @@ $$\hat w_b = \frac{\text{work}_b}{\text{rows}_b}, \qquad f_b = \frac{\text{weigh
 
 A kept row represents `weight` incoming rows, so $f_b$ is the bucket's share of the *incoming* rows, independent of
 shedding. It is a sketch with one row of many cells. 1,024 cells of one hash know more than 4 hashes of 54 cells with
-thousands of keys, and the gate needs a value for every bucket anyway.
+thousands of keys. The gate needs a value for every bucket anyway.
 """
 
 from collections.abc import Sequence

@@ -2,9 +2,8 @@ r"""The learned state of a micro-batch query: costs of rows, capacity, and the f
 
 - Costs have a shape and a level (`core.control.row_costs`).
 - Capacity is work done per second of span in the last batch, all tasks together.
-- A batch's time outside the measured operator, or all of it if nothing is measured, has a fixed part and a part for
-  each row (`core.control.capacity`). Only the fixed part is overhead. The other part is work that the gate can
-  shed.
+- A batch's time outside the measured operator (all of it if none is measured) has a fixed part and a part for each row
+  (`core.control.capacity`). Only the fixed part is overhead. The other part is work that the gate can shed.
 - While the fixed part is uncertain, a plan keeps at least half as many rows as the smallest recent batch. This shows
   whether batches become shorter, and costs little if they do not.
 - A target is out of reach if rows would wait too long even in batches that work very little. The cause is the fixed

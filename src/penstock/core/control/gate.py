@@ -1,9 +1,9 @@
 r"""The gate: a plan's keep table applied to rows, here over NumPy arrays.
 
 A row passes when its coin, a hash of the gate's salt and its identity, is at most the threshold of its key's bucket.
-The same row under the same plan always gets the same verdict, and a lower share keeps a subset of the rows of a higher
-one. A kept row's weight is multiplied by 1 / share, which is just above 1 for a row kept with certainty beside others
-that are not.
+The same row under the same plan always gets the same verdict. A lower share keeps a subset of the rows of a higher one.
+A kept row's weight is multiplied by 1 / share, which is just above 1 for a row kept with certainty beside others that
+are not.
 
 Weights of a row that passes two gates may be multiplied only if their coins are independent. So a gate's salt is drawn
 from its name as well as from the seed (`gate_salt`).
@@ -12,14 +12,14 @@ $$\text{keep} \iff u \le \theta_b, \quad u = \mathrm{xxhash64}(\text{salt}, \tex
 \theta_b = \lfloor 2^{63} s_b \rfloor - 1, \quad b = \mathrm{pmod}(\mathrm{xxhash64}(\text{key}), B)$$
 
 Thresholds are integers because Spark compares integers about twice as fast as it converts a hash to a fraction. The
-lowest three bits of a threshold hold one of eight reasons for shedding the bucket's rows: they change the share by less
+lowest three bits of a threshold hold one of eight reasons for shedding the bucket's rows. They change the share by less
 than $2^{-59}$ and save a second look-up. Six reasons are the table's own; the others are the size of a batch
 (`core.control.batch_size`) and the age of a row (`core.control.backlog`).
 
-A table that sheds some rows keeps others with certainty, and a weight of 1 would not distinguish these from rows of a
-batch without shedding. If a group has only such rows left, it would be unknown whether there were others. So a bucket
-that is kept whole beside others that are not has the threshold `CERTAIN`, which keeps every row and makes its weight
-the next number above 1.
+A table that sheds some rows keeps others with certainty. A weight of 1 would not distinguish these from rows of a batch
+without shedding. If a group has only such rows left, it would be unknown whether there were others. So a bucket that is
+kept whole beside others that are not has the threshold `CERTAIN`. It keeps every row and makes its weight the next
+number above 1.
 """
 
 from dataclasses import dataclass

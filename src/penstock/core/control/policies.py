@@ -1,8 +1,8 @@
 r"""Policies: the user's choice, as plain settings from which planners and machines are built.
 
 A policy may work at two grains. Interval by interval, its planner turns a Report into a Plan for the gate in front of
-the whole query, or into `None` when the current plan is right. Row by row, its machines shed in front of one operator,
-in the simulator and inside a measured operator. Both are pure: time and seed come from outside.
+the whole query. It returns `None` when the current plan is right. Row by row, its machines shed in front of one
+operator, in the simulator and inside a measured operator. Both are pure: time and seed come from outside.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,16 +1,16 @@
 r"""Targets in the user's terms, and the work of a micro-batch that meets them.
 
-A micro-batch works for $S$, the time that depends on its rows, and spends $o$ on everything else, the first $d$ of it
+A micro-batch works for $S$, the time that depends on its rows. It spends $o$ on everything else, the first $d$ of it
 before its first row. Rows start over a time $V = v + \sigma S$. That is all of the work, unless a part of it comes
-after the operator that starts them, and a fixed part $v$ if no operator measures it. Its rows arrive during $C$, the
-time from the start of the previous batch to its own start. They wait
+after the operator that starts them. A fixed part $v$ is added if no operator measures it. Its rows arrive during $C$,
+the time from the start of the previous batch to its own start. They wait
 
 $$\bar q = \tfrac{C}{2} + d + \tfrac{V}{2} + \ell \quad\text{on average,}\qquad
 q_{\max} = C + d + V + \ell \quad\text{at most}$$
 
 where $\ell$ is the age of the newest row when the batch starts, above 0 if a limited source holds rows back. A target
-solves this for $S$ twice and takes the minimum: for the next batch, whose $C$ is known, and for the steady state, in
-which $C = o + S$.
+solves this for $S$ twice and takes the minimum. It does so for the next batch, whose $C$ is known, and for the steady
+state, in which $C = o + S$.
 """
 
 import math
@@ -217,7 +217,7 @@ def _taking_up_s(pace: Pace, span_s: float) -> float:
 def _lesser(room_s: float, pace: Pace) -> Allowance:
     """The work that fits when a cycle and the work in which its rows are taken up may take `room_s` together.
 
-    By how much the next batch would be too long is taken off as far as rows wait for work: the rest of their wait is
+    By how much the next batch would be too long is taken off as far as rows wait for work. The rest of their wait is
     behind them.
     """
     steady_s = (room_s - pace.overhead_s) / (1.0 + pace.within)

@@ -1,9 +1,9 @@
 r"""BALANCE-SIC: an overloaded node keeps the tuples that raise the poorest query to the next one.
 
-While capacity is left, the query $q'$ with the least SIC takes tuples until it reaches the next higher SIC $q''$ of any
-query, at least one. If all are equal, it takes one. Ties among the poorest are broken at random. It takes its most
-valuable tuples first, and a query whose tuples are all kept leaves (THEMIS, section 5, Algorithm 1). Line 14 is read as
-"the next different SIC", line 18 as "no more than $c$".
+While capacity is left, the query $q'$ with the least SIC takes tuples, at least one, until it reaches the next higher
+SIC $q''$. If all are equal, it takes one. Ties among the poorest are broken at random. It takes its most valuable
+tuples first, and a query whose tuples are all kept leaves (THEMIS, section 5, Algorithm 1). Line 14 is read as "the
+next different SIC", line 18 as "no more than $c$".
 
 A query's SIC is known from its coordinator, late. So before it selects, a node assumes that everything in its input
 buffer is lost, and adds the SIC of kept tuples (section 6):

@@ -7,9 +7,9 @@ $$\min_q \frac{1}{w_q}\Bigl(e_q + \sum_{b \in q} x_b n_b s_b\Bigr)
 \quad\text{subject to}\quad \sum_b x_b n_b c_b \le B, \qquad 0 \le x_b \le 1$$
 
 and, with the poorest fixed, the next poorest and so on. Inside a query the batches with the most SIC for their work
-come first; equals get equal shares. The work to raise all queries to level $\lambda$ is then a sum of linear pieces,
-each from the level where a batch begins to the level where it ends. Sort these ends, sum the slopes, and find the level
-at which the budget is spent. A weight of 2 asks for twice the SIC.
+come first; equals get equal shares. The work to raise all queries to level $\lambda$ is then a sum of linear pieces.
+Each lies between the levels where a batch begins and ends. Sort these ends, sum the slopes, and find the level at which
+the budget is spent. A weight of 2 asks for twice the SIC.
 
 Tuples without work are always kept, tuples without SIC only if work is left when all others are kept.
 """

@@ -1,10 +1,10 @@
 r"""A planner for queries that share one application, so that results are based on equal shares of their sources.
 
 Of query $q$ with importance $w_q$, the gate keeps a share $x_{qs}$ of the rows of source $s$. Its source information
-content (`core.fairness.sic`) is then $\frac{1}{|S_q|}\sum_s x_{qs}$, and with rates $r_{qs}$ and a cost of $c_q$ a row
-it takes $c_q \sum_s r_{qs} x_{qs}$ of work a second. Within the work that fits (`core.fairness.work_budget`) the
-planner maximizes the poorest query, then the next (THEMIS, section 5; `core.fairness.max_min` solves it exactly, by
-work instead of tuples):
+content (`core.fairness.sic`) is then $\frac{1}{|S_q|}\sum_s x_{qs}$. With rates $r_{qs}$ and a cost of $c_q$ a row it
+takes $c_q \sum_s r_{qs} x_{qs}$ of work a second. Within the work that fits (`core.fairness.work_budget`) the planner
+maximizes the poorest query, then the next (THEMIS, section 5). `core.fairness.max_min` solves it exactly, by work
+instead of tuples:
 
 $$\max \min_q \frac{1}{w_q |S_q|} \sum_s x_{qs} \qquad\text{subject to}\qquad
 \sum_q c_q \sum_s r_{qs}\,x_{qs} \le B$$
@@ -12,8 +12,8 @@ $$\max \min_q \frac{1}{w_q |S_q|} \sum_s x_{qs} \qquad\text{subject to}\qquad
 Must-keep rows are paid for first, and count. Importance is not in the paper: a query of importance 2 gets twice the
 share, up to all of it.
 
-Inside a query either all sources have the same keep share, or those with the most SIC for their work come first, as in
-the paper. The second gives the most SIC, but sheds the busy side of a join.
+Inside a query all sources have the same keep share, or those with the most SIC for their work come first (the paper's
+rule). The second gives the most SIC, but sheds the busy side of a join.
 """
 
 import copy

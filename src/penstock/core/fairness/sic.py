@@ -8,7 +8,7 @@ $$t^s_{SIC} = \frac{1}{|T_s|\,|S|}, \qquad
 t^{out}_{SIC} = \frac{\sum_{t \in T_{in}} t_{SIC}}{|T_{out}|}, \qquad
 q_{SIC} = \sum_{t \in T^R} t_{SIC}$$
 
-A query that lost nothing has SIC 1, one that lost everything 0. The window slides (section 6): sums and counts are kept
+A query that lost nothing has SIC 1, one that lost everything 0. The window slides (section 6). Sums and counts are kept
 by slide, and of the slide that is half out of the window half is counted.
 """
 

@@ -7,13 +7,13 @@ overhead $o$ of a batch. The overhead gives the work of batches of length $T^*$,
 length of each batch includes the work of others.
 
 The budget moves half of the way, once a cycle. At $T = T^*$ it stays, even with a wrong pace. If nearly all of the pace
-is used, hardly any overhead shows, so while rows wait too long the budget is at most $W \sqrt{T^* / T}$, for the work
-$W$ done. Plans may keep more work than the budget, because they select the rows that seem cheapest: the recent ratio of
+is used, hardly any overhead shows. So while rows wait too long the budget is at most $W \sqrt{T^* / T}$, for the work
+$W$ done. Plans may keep more work than the budget, because they select the rows that seem cheapest. The recent ratio of
 done to planned work corrects for it.
 
 After a batch that was too long, too many rows wait for the next one. So until batches are short again less is kept: the
 share $T^* / T$ of the budget. Otherwise a single long batch would affect many. But if the overhead alone takes longer
-than the target, more shedding gains little: half of the capacity is always used, which makes batches twice as long as
+than the target, more shedding gains little. Half of the capacity is always used, which makes batches twice as long as
 their overhead. While earlier rows still wait, for a few cycles, it may be half of that.
 
 While no wait exceeds the target there is no budget, and it ends when it covers all incoming work.

@@ -1,14 +1,14 @@
 r"""Online Shuffle Grouping as published: rows go where the estimated cumulated time is least.
 
 Every instance tracks the cost of rows by key, and sends its matrices when they are stable (`OsgInstance`). The
-scheduler sums the estimated cost of the rows sent to each instance and sends the next row to the one with the least
-(Listing 3.2):
+scheduler sums the estimated cost of rows sent to each instance, and sends the next to the one with the least (Listing
+3.2):
 
 $$o = \mathrm{arg}\min_{i} \hat C_i, \qquad \hat C_o \leftarrow \hat C_o + \hat w_{t,o}, \qquad
 \hat C_i \leftarrow \hat C_i + \Delta_i, \quad \Delta_i = C_i - \hat C_i$$
 
-The last is the synchronisation that follows all new matrices: one request to each instance, one reply from each, and
-the differences are added when all are in (Figure 3).
+The last is the synchronisation that follows all new matrices. There is one request to each instance, one reply from
+each, and the differences are added when all are in (Figure 3).
 
 Where the paper is silent or contradicts itself:
 
@@ -16,7 +16,7 @@ Where the paper is silent or contradicts itself:
   catch up after every synchronisation, and completion times are worse than Round-Robin's.
 - An idle instance does not raise $\hat C$ to the current time. With `clamp` it does; each reading fits other numbers of
   the paper.
-- New matrices that come while requests are out begin a new epoch; a reply of another epoch, or a second one of the same
+- New matrices that come while requests are out begin a new epoch. A reply of another epoch, or a second one of the same
   instance, changes nothing.
 - Several schedulers (section 4.1) each use their own sums, but C contains the rows of all of them. So each of s
   schedulers corrects the whole of a difference, and together they overshoot s times: harmless for two, ruinous for ten.

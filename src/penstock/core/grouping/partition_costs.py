@@ -5,9 +5,9 @@ One shape is learned from all partitions together, as in `BucketCosts`, and a re
 $$\hat w_{b,j} = f_j\,\hat w_b$$
 
 - A batch gives one ratio for each partition, of the work that was done there to the work expected there. Its logarithm
-  is averaged over batches, and the average counts only as far as it exceeds its own error, so that equal
-  partitions get equal factors: $\log f_j = \max(0, 1 - 2\sigma^2 / (n\,m^2))\, m$. The scatter of ratios is learned
-  too, and assumed to be large until then; one batch alone changes nothing.
+  is averaged over batches. The average counts only as far as it exceeds its own error, so that equal partitions get
+  equal factors: $\log f_j = \max(0, 1 - 2\sigma^2 / (n\,m^2))\, m$. The scatter of ratios is learned too, and assumed
+  to be large until then; one batch alone changes nothing.
 - If the last two batches deviate from that average by three deviations, the past is forgotten.
 - A bucket measured often on a partition whose cost there differs from factor times shape gets its own cost, shrunk
   towards theirs.

@@ -15,8 +15,8 @@ The last term covers silence: a report takes at most $d$, so the oldest row on i
 d$. A stalled instance shows its true load, even with wrong estimates. Among instances free at the same time the
 least recently used is chosen, so equal rows are dealt round-robin.
 
-Costs are learned from every acknowledged row: exactly for `HEAVY_PLACES` frequent keys, from a sketch for the others;
-nothing is sent but two numbers a row, and instances store nothing. A key never seen costs the mean. One cost model
+Costs are learned from every acknowledged row: exactly for `HEAVY_PLACES` frequent keys, from a sketch for the others.
+Nothing is sent but two numbers a row, and instances store nothing. A key never seen costs the mean. One cost model
 serves all instances; each has a speed factor (`Pace`), which starts at 1. Until the first report rows are dealt
 round-robin, and count with the mean cost once it is known.
 
@@ -73,7 +73,7 @@ class AcknowledgingInstance:
     """Reports every `report_rows` executed rows of a scheduler, and all unreported rows when it becomes idle.
 
     A row carries a `Ticket`: its scheduler and its number among that scheduler's rows at that instance. Rows are
-    executed in the order they were sent, so a later number implies that all earlier ones are done; lost, late and
+    executed in the order they were sent, so a later number implies that all earlier ones are done. Lost, late and
     repeated reports are harmless. Only lengths of time are reported, so instances and schedulers need no common clock.
 
     >>> instance = AcknowledgingInstance(report_rows=2)

@@ -58,7 +58,7 @@ class PurgeSchedule:
 class Loop:
     """The loop of one query.
 
-    If in doubt, rows pass: the loop renews a plan that sheds only while it can interpret every batch, and the last plan
+    If in doubt, rows pass: the loop renews a plan that sheds only while it can interpret every batch. The last plan
     of a stopped loop keeps every row.
     """
 

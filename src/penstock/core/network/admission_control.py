@@ -2,7 +2,7 @@ r"""Admission control, the baseline of networks: rows are shed at the inputs, re
 
 Two rules, from Tatbul et al. 2003, 5.3, each with two orders. Inputs are shed completely, one after the other, until
 the excess is shed: at random (Input-Random), or the one with the highest load first (Input-Cost-Top). Or all inputs
-shed load at once: the same amount each (Input-Uniform), or in proportion to their load (Input-Cost-Uniform); the others
+shed load at once: the same amount each (Input-Uniform), or in proportion to their load (Input-Cost-Uniform). The others
 shed what one input lacks.
 """
 

@@ -1,8 +1,8 @@
 r"""Drops in a query network: their possible places, the rows they cost and the work they save.
 
-Candidates are the inputs and the arcs behind a split (Tatbul et al. 2003, 4.3.1): a drop elsewhere is better
-placed further upstream. So a network reduces to its `Skeleton`: how many of the rows that pass a place reach each split
-and output next, and the work they cause on the way.
+Candidates are the inputs and the arcs behind a split (Tatbul et al. 2003, 4.3.1): a drop elsewhere is better placed
+further upstream. So a network reduces to its `Skeleton`. It says how many of the rows that pass a place reach each
+split and output next, and the work they cause on the way.
 
 `Shedding` holds the rows that pass every place and reduces them. A branch that carries less than its box returns has a
 drop. Removing rows upstream removes none from such a branch while it needs fewer than remain: so a drop inserted above
@@ -10,8 +10,8 @@ others makes them smaller (4.3.3). The next row removed at a place costs and sav
 
 $$\text{loss} = \sum_{o} \frac{-U_o'(x_o)}{F_o}\, w_o, \qquad \text{gain} = L$$
 
-with $w_o$ rows less at output $o$, of $F_o$ without drops, and $L$ the work saved, both counted only along arcs that
-the row would have passed.
+with $w_o$ rows less at output $o$, of $F_o$ without drops, and $L$ the work saved. Both are counted only along arcs
+that the row would have passed.
 """
 
 import math

@@ -14,8 +14,8 @@ $$\max \sum_o \sum_k u_{ok} z_{ok} \quad\text{subject to}\quad \sum_p c_p x_p \l
 logarithm, so that the program stays linear.
 
 A solver's tolerance is absolute. So the program is written in shares. $x_p$ is a share of the rows that pass place $p$
-without drops, or of the rows that the budget allows there if that is less. Rows at a split or output are in units of
-their arrivals, work in units of the budget. Rates and costs of any size then give the same program.
+without drops, or of those in the budget if there are fewer. Rows at a split or output are in units of their arrivals,
+work in units of the budget. Rates and costs of any size then give the same program.
 
 The reachable utility is concave in $B$, and any mixture of two solutions is feasible. So a road map needs only enough
 solutions that the tangents, given by the program's prices, exclude a much better one in between.

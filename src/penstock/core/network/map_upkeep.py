@@ -1,14 +1,14 @@
 r"""A road map that is rebuilt when the network has drifted.
 
-A map depends on the proportions at build time, not on absolute rates: the utility and the work of each place determine
+A map depends on the proportions at build time, not on absolute rates. The utility and the work of each place determine
 which place sheds next. So for each place $p$ two shares are kept, of all work and of all delivered rows,
 
 $$a_p = \frac{x_p L_p}{\sum_{p'} x_{p'} L_{p'}}, \qquad b_p = \frac1n \sum_o \frac{x_p w_{po}}{F_o}$$
 
-with $x_p$ rows that pass it, $L_p$ its load coefficient, and $w_{po}$ of its rows coming to output $o$, which gets
-$F_o$ and is one of $n$. The map is rebuilt when either has moved by more than a limit in total, half the sum of
-absolute differences, or when the graphs of utility have, on average. If all costs change by one factor the map stays
-valid; its savings, and the excess in a search, are then in units of work at build time.
+with $x_p$ rows that pass it, $L_p$ its load coefficient, and $w_{po}$ of its rows coming to output $o$. The output gets
+$F_o$ and is one of $n$. The map is rebuilt when either has moved by more than a limit in total (half the sum of
+absolute differences). It is also rebuilt when the graphs of utility have, on average. If all costs change by one factor
+the map stays valid. Its savings, and the excess in a search, are then in units of work at build time.
 """
 
 from collections.abc import Callable, Mapping

@@ -3,11 +3,11 @@ r"""Statistics of a network learned from batches: rates, selectivities, costs of
 - A rate is incoming rows over time, of the last few batches. Rows that came while the last batch took too long wait for
   the next one, which must also process a part of them.
 - A selectivity is rows out over rows in, with less weight for older batches. Where rows are dropped by value upstream,
-  a filter on that value sees other rows than without drops, so such a batch is not used for it.
+  a filter on that value sees other rows than without drops. So such a batch is not used for it.
 - A cost is in seconds of a task per row: measured for a Python box, calibrated for others. A stateful box begins a
   stage and has an arbitrary cost, because the stage's pace compensates for it.
-- A stage is a query, and queries run side by side. Each must keep up alone, so load and capacity are those of the
-  stage whose load is the largest share of its capacity; boxes of other stages cost nothing then.
+- A stage is a query, and queries run side by side. Each must keep up alone, so load and capacity are those of the stage
+  whose load is the largest share of its capacity. Boxes of other stages cost nothing then.
 """
 
 from collections.abc import Mapping, Sequence

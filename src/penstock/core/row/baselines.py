@@ -1,6 +1,6 @@
 r"""The baselines of LAS (section 5.1): random drops, a mean cost, and an oracle.
 
-Straw-Man and Full Knowledge shed exactly as LAS does; only the cost they add for a row differs: the mean cost of the
+Straw-Man and Full Knowledge shed exactly as LAS does. Only the cost they add for a row differs: the mean cost of the
 stream, or the row's true cost. Base Line knows the overload and drops that share at random.
 """
 

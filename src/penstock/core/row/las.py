@@ -9,7 +9,7 @@ $$\hat q = \hat C - \text{elapsed}, \qquad \hat C \leftarrow \hat C + (1+\vareps
 
 Here $\hat C$ is kept as the time at which the operator is expected to be free (`free_s`), so $\hat q$ is
 `free_s - now`. Where the paper is silent: an idle operator raises `free_s` to the current time, and C is the operator's
-own clock, busy or idle; without both the estimate diverges.
+own clock, busy or idle. Without both the estimate diverges.
 
 N. Rivetti, Y. Busnel, L. Querzoni: Load-Aware Shedding in Stream Processing Systems, DEBS 2016, section 3.
 """

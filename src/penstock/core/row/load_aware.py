@@ -3,8 +3,8 @@
 Like LAS it predicts how long a row will wait from the estimated cost of the rows before it. It differs in its feedback,
 which is frequent and small instead of rare and complete:
 
-- every `SYNC_EVERY`-th row, and at least one per target interval, carries a request; the reply has the (key,
-  cost) of the rows executed since the last one;
+- every `SYNC_EVERY`-th row, and at least one per target interval, carries a request. The reply has the (key, cost) of
+  the rows executed since the last one;
 - the reply says by how much clock and total waiting time differ from the shedder's own sums *at the request*. The
   operator's free time is the sum of estimated work plus the clock's error, and idle time belongs to the error. The
   difference replaces the previous one, so a late or repeated reply never corrects twice;

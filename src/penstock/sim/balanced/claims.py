@@ -1,8 +1,8 @@
 """What is promised of one policy for cost, worth and fairness, held against the rows measured.
 
 `holds` is computed, never written down. "The study" is the calculation with exact knowledge that the policy was
-conceived by. It gives numbers of one draw of queries, and not the queries: so the mean of our draws should come near,
-and their range should hold them. Figures queries, alpha, noise and drift run the planner of Spark on virtual time; the
+conceived by. It gives numbers of one draw of queries, and not the queries. So the mean of our draws should come near,
+and their range should hold them. Figures queries, alpha, noise and drift run the planner of Spark on virtual time. The
 policies that it is compared with have exact knowledge, the strongest reading of each.
 
 A table compares runs in pairs, the same rows for both: the mean must be at least as good, and nine runs in ten.

@@ -2,7 +2,7 @@
 
 A scenario leaves out most of what `Balanced` knows. LAS has one query whose rows are worth the same. Aurora has costs
 that follow from a value's way through the network, THEMIS has rows that cost the same, OSG has no overload at all. What
-is left of the policy is then a simpler rule, and must do at least as well as the rule that the paper was written for.
+is left of the policy is then a simpler rule. It must do at least as well as the rule that the paper was written for.
 """
 
 import math

@@ -1,7 +1,7 @@
 """The fast path of the paper's groupings: the machines of `penstock.core.grouping`, one compiled loop each.
 
 As in `penstock.sim.las.compiled`, the results equal those of the readable machines row for row (a test compares them),
-and every constant is an argument. An instance executes rows in the order of assignment, so its queue is a linked list:
+and every constant is an argument. An instance executes rows in the order of assignment, so its queue is a linked list.
 `after` leads from each row to the next one of the same instance. A report reaches the scheduler `delay_s` after its row
 is done. At the same moment messages precede arrivals, and lower instances come first.
 

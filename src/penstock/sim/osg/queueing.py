@@ -1,6 +1,6 @@
 """Schedulers, queues and instances on virtual time: the readable simulation that every grouping runs in.
 
-Row r arrives at scheduler r mod s, which puts it into the queue of one of k instances; each instance executes its rows
+Row r arrives at scheduler r mod s, which puts it into the queue of one of k instances. Each instance executes its rows
 one after the other. Messages of an instance reach the schedulers after a fixed delay. At the same moment messages
 precede completions, and completions precede arrivals; those of a lower instance come first.
 """

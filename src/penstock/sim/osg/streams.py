@@ -1,8 +1,8 @@
 """The streams of OSG's two applications (section 5.3): synthetic with the stated statistics, or recorded.
 
 A stream has the statistics that the paper states: rows, keys, the share of the most frequent key, and minimum, maximum
-and mean cost. Chosen here: keys follow Zipf's law; costs are exponential between minimum and maximum, independent of
-the frequency of a key; a row has the cost of its key.
+and mean cost. Chosen here: keys follow Zipf's law. Costs are exponential between minimum and maximum, independent of
+the frequency of a key. A row has the cost of its key.
 """
 
 from dataclasses import dataclass

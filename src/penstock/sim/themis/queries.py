@@ -5,7 +5,7 @@ the result. With no tuples there is none, but a count of nothing is 0.
 
 The error of a number is $|\tilde r - r| / |r|$. That of a list of the top k is Kendall's distance. It counts pairs that
 the two lists put in opposite order, where one that is in a list comes before one that is not. A pair that is in one
-list only counts 0 (penalty 0 of Fagin, Kumar and Sivakumar), so the most is $k^2$, by which it is divided.
+list only counts 0 (penalty 0 of Fagin, Kumar and Sivakumar). So the most is $k^2$, by which it is divided.
 """
 
 import math

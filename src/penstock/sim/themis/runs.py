@@ -3,7 +3,7 @@
 Time advances in shedding intervals. In each, sources send batches, and tuples from links join them in the sites' input
 buffers. Every site's shedder selects the tuples to keep. Once a second a fragment sends its window: the SIC of all kept
 tuples. A root's output is the query's result. Its coordinator sums its SIC over the source time window and sends it to
-the sites of the query, which receive it after the delay of their links. Penstock's sites are in
+the sites of the query. They receive it after the delay of their links. Penstock's sites are in
 `penstock.sim.themis.sites`: they run the planner of sites on Spark.
 """
 

@@ -1,6 +1,6 @@
 """What each policy would have done to a recorded query: the same arrivals and the same work, on virtual time.
 
-A guard costs time of its own, and its quarantine more: each batch takes longer, and with a quarantine each row that
+A guard costs time of its own, and its quarantine more. Each batch takes longer, and with a quarantine each row that
 comes is read a second time. Rows that had come before the first batch are replayed and not counted: they waited for the
 query to start.
 """

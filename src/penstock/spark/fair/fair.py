@@ -124,7 +124,7 @@ class Fair(Metered):
             name: Its name, under which reports and metrics know it.
             importance: A query of importance 2 gets twice the share of its sources.
             sources: Names of its sources; each contributes equally to its source information.
-            prefer: `any`: all sources are thinned alike; `sic`, with `balance_sic`: those with the least SIC for their
+            prefer: `any`: all sources are thinned alike. `sic`, with `balance_sic`: those with the least SIC for their
                 work first, as in THEMIS, for queries that do not join their sources.
             arrival: Column with a row's time of arrival; if not given, `arrival` or `timestamp`, if there is one.
             keep: Rows that are never shed: a condition in SQL or a column.

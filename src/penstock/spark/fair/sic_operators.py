@@ -106,7 +106,7 @@ def join(
     A row with several partners must share its SIC, but their number is not known beforehand. Give it, or aggregate both
     sides to one row for each key and window first, which is exact.
 
-    If both sides have weights, a result's weight is their product: a pair exists if both gates kept their row, so
+    If both sides have weights, a result's weight is their product. A pair exists if both gates kept their row, so
     counts and sums of results are unbiased. This holds for gates that decide independently. Rows that are equal in the
     query's `row` columns have the same coin. So if all of these are among `on`, partners are kept together: give
     `one_coin=True`, and the weight is the larger of the two.
@@ -167,7 +167,7 @@ def spread(results: DataFrame, rows: DataFrame) -> DataFrame:
 def pass_on(function: Callable[..., Any], form: str = "arrow") -> Callable[..., Any]:
     """A function of Python whose results carry on what its rows carry; give its schema a column `sic double`.
 
-    A function of one row shares out its row's SIC over the results; one of batches shares out over each batch of
+    A function of one row shares out its row's SIC over the results. One of batches shares out over each batch of
     results what came in since the last.
 
     Args:

@@ -1,7 +1,7 @@
 """Dealing rows to partitions inside a task: the function that Spark runs on a worker.
 
-It gets two numbers per row, the hash of its key and of its identity, and returns the number of its partition; all
-other columns stay in the JVM. It reads all of its task's rows before it returns the first.
+It gets two numbers per row, the hash of its key and of its identity, and returns the number of its partition. All other
+columns stay in the JVM. It reads all of its task's rows before it returns the first.
 
 This module is imported by workers, so it imports little.
 """

@@ -188,8 +188,7 @@ class Account:
     ) -> None:
         """Keep the account of this query.
 
-        `plan` gives the plan of a batch that has run, `shed` how many rows of a batch are in quarantine, None if that
-        is not known.
+        `plan` gives the plan of a batch that has run. `shed` counts its rows in quarantine, None if that is not known.
         """
         self.totals = Totals()
         self._query, self._bindings, self._teller, self._plan, self._shed = query, bindings, teller, plan, shed

@@ -172,7 +172,7 @@ class QueryGuard(Watcher, Metered):
         """The user's operator with a probe around it, for `DataFrame.transform`; its results stay as they are.
 
         Args:
-            function: What to run: like that of `mapInArrow` or `mapInPandas`, or a function that takes one row as a
+            function: What to run, like that of `mapInArrow` or `mapInPandas`. Or a function that takes one row as a
                 dictionary and returns a row, several, or None.
             schema: Schema of its results, as in `mapInArrow`.
             form: `arrow`, `pandas` or `row`: which of these it is.

@@ -1,6 +1,6 @@
 """How drops act on a data frame.
 
-A drop by chance keeps a row if a hash of the row and the place lies below a limit, so a replay drops the same rows.
+A drop by chance keeps a row if a hash of the row and the place lies below a limit. So a replay drops the same rows.
 Kept rows get a larger weight. A drop by value keeps rows that meet a condition, and those without a value.
 """
 

@@ -2,7 +2,7 @@
 
 All files of a stage lie in one folder, and Spark deletes each after the batch that has read it. So listing the folder
 takes no longer after a million batches than after one. A batch is written aside and appears atomically, when its folder
-is renamed; then its files are moved to where they are read, and the batch is noted.
+is renamed. Then its files are moved to where they are read, and the batch is noted.
 
 Spark reruns only the newest batch. A number reused for another batch is an error, because its rows would not be
 written.

@@ -2,8 +2,8 @@
 
 A box with a state begins a stage, and everything behind it up to the next is part of it. A stage is one streaming
 query. Its stateless boxes run in `foreachBatch`, where a plan can change from batch to batch and a shared box is
-computed once. What goes to a box with a state, a join or an aggregate, is written to a folder, from which that box's
-own query reads, so its state is Spark's.
+computed once. What goes to a box with a state, a join or an aggregate, is written to a folder. That box's own query
+reads from it, so its state is Spark's.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A network as streaming queries: each stage a query, and one planner that all of them report to.
 
 The planner runs between two batches of the inputs, in the same thread, so the next batch finds its plan. A plan is in
-the log before it acts, and a batch is bound to it before it runs, so a replay drops the same rows. If planning fails,
+the log before it acts, and a batch is bound to it before it runs. So a replay drops the same rows. If planning fails,
 every row is kept.
 """
 

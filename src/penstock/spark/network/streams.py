@@ -90,7 +90,7 @@ def stateful(
 ) -> DataFrame:
     """The rows of a box with a state, from the folders that its rows are written to.
 
-    `feeds` say for each of its sources where the rows are and what they look like; by the columns `judged` of its
+    `feeds` say for each of its sources where the rows are and what they look like. By the columns `judged` of its
     result rows are judged by value further down.
     """
     # Earlier releases wrote a folder for each batch, hence the look below.

@@ -1,6 +1,6 @@
 r"""Aggregates over rows of which some were dropped at random: each kept row represents several.
 
-A row that was kept with probability $p$ has weight $w = 1/p$, so $\sum w$ estimates a count and $\sum w x$ a sum
+A row that was kept with probability $p$ has weight $w = 1/p$. So $\sum w$ estimates a count and $\sum w x$ a sum
 without bias, and their ratio is a mean. Of other aggregates, such as a maximum or a count of distinct values, nothing
 can be corrected by weights: they stay as they are.
 """

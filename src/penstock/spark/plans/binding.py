@@ -1,8 +1,8 @@
 """Which plan judges a batch: bound put-if-absent when the batch starts, and the same at every replay.
 
 Runs on an executor, once per micro-batch. After an error here the batch keeps every row, and the control row has the
-reason. Where that would duplicate or lose rows, the batch fails in one line instead: with a quarantine, in the gate,
-and where rows are dealt to partitions.
+reason. Where that would duplicate or lose rows, the batch fails in one line instead. That is so with a quarantine, in
+the gate, and where rows are dealt to partitions.
 """
 
 import json

@@ -75,9 +75,9 @@ def gated(
     """The rows that pass, with their weights; in a dry run all rows, tagged.
 
     The first of the rules applies, except to a replayed batch that was bound under another. In a stream the gate counts
-    rows in, rows shed by reason, the plan's version and the ages of rows; the query's progress has them under its
+    rows in, rows shed by reason, the plan's version and the ages of rows. The query's progress has them under its
     metric. With `sic` rows also carry their source information content, which is summed there too. With a quarantine,
-    shed rows of a stream go there; a batch that cannot be judged then fails with an error that names the guard's
+    shed rows of a stream go there. A batch that cannot be judged then fails with an error that names the guard's
     folder. Tasks that write shed rows come first, unless the gate's `shed_first` is false. A sink may read only a part
     of a batch, by `limit` in `foreachBatch`. Then Spark runs tasks in order until it has enough rows, and these tasks
     return none.
@@ -189,7 +189,7 @@ def _quarantined(shed: DataFrame, names: list[str], coin: Column, quarantine: Wr
     """Write the shed rows to the quarantine; returns no rows.
 
     A row's coin alone determines its part, and one task gets all rows of a part, independent of the source's
-    partitions: also at a replay with another number of cores.
+    partitions. This holds at a replay with another number of cores too.
     """
     reason = F.col(_THRESHOLD).bitwiseAND(F.lit(REASON_BITS)).cast("int")
     marked = shed.select(

@@ -1,7 +1,7 @@
 """The rules that batches were bound under, in a guard's folder: written when a gate is made, read for a replayed batch.
 
 Spark reruns the newest planned batch if it was not done. If the settings or the columns of the stream have changed
-since, that batch is still judged by its own rules, and the next one by the new ones.
+since, that batch is still judged by its own rules. The next one is judged by the new ones.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def begin(folder: Path, gate: str, own: Rules) -> list[Open]:
     reused.
 
     Raises:
-        PenstockError: If rows of such a batch, or of one that may be run again, are in quarantine, where they would be
+        PenstockError: If rows of such a batch, or of one that may be run again, are in quarantine. They would be
             duplicated or go elsewhere.
     """
     log = RulesLog(folder / "rules" / gate)

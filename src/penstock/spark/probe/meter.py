@@ -132,7 +132,7 @@ class Meter:
     def text(self, partition: int = -1, *, apart: bool = True) -> str | None:
         """The sums as text; None if there was nothing to do.
 
-        Unless `apart` is true, costs by bucket follow on a separate line for Spark to sum: a hundred tasks would make
+        Unless `apart` is true, costs by bucket follow on a separate line for Spark to sum. A hundred tasks would make
         the progress a hundred times as long.
         """
         if not self._began and not self._sums.late:

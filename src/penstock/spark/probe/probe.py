@@ -1,7 +1,7 @@
 """The probe: runs a user's function unchanged and measures cost and wait of each row.
 
 The function gets its rows in slices, is timed between one slice and the next, and its results pass through untouched.
-At the end of a task one more row carries the sums, in a separate column; `observe` collects it into the query's
+At the end of a task one more row carries the sums, in a separate column. `observe` collects it into the query's
 progress, and a filter removes the row.
 
 This module is imported by workers, so it imports little.

@@ -1,7 +1,7 @@
 """The second read of a source: with a quarantine Spark reads it once for kept rows and once for shed rows.
 
 Spark's checkpoint lists the source twice then, and Spark resumes a query only with as many sources as it began with. So
-a query that began with a quarantine always reads twice, even if its guard no longer sheds or has no quarantine; the
+a query that began with a quarantine always reads twice, even if its guard no longer sheds or has no quarantine. The
 second read is then dropped.
 """
 

@@ -1,6 +1,6 @@
 """The capacity of a site: given as rows a second, or learned from the times of batches.
 
-Each fragment has a capacity model (`core.control.capacity`), and so has the rest of a batch: the time per row is its
+Each fragment has a capacity model (`core.control.capacity`), and so has the rest of a batch. The time per row is its
 cost, and the overheads reduce the work that fits.
 """
 

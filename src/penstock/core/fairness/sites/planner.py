@@ -2,7 +2,7 @@
 
 Rows from other sites have already cost work and are few: they are kept while capacity is left. `fair_shares` divides
 the rest among the site's own queries. Shares move only part of the way at each batch, because several sites respond to
-the same updates at the same time. The rows of a batch differ from the mean, so a batch is kept by the service debt of
+the same updates at the same time. The rows of a batch differ from the mean. So a batch is kept by the service debt of
 its queries (`core.fairness.service_debt`), within the work that fits.
 
 A source in a burst brings many rows of little SIC. Within a query, sources that currently send less than usual are

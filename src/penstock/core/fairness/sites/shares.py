@@ -12,7 +12,7 @@ the query. Otherwise all of them would raise a poor query at once, and then all 
 $$ \mathit{SIC}_q + n_q (1 - p_q)\,\Delta g_q = \lambda w_q $$
 
 At one level the change is 0 for any $n_q$. This is also the condition for the max-min of the whole federation, because
-budgets are never shared: no site can move work from a richer query to a poorer one. (THEMIS, sections 5 and 6, with the
+budgets are never shared. No site can move work from a richer query to a poorer one. (THEMIS, sections 5 and 6, with the
 SIC that others give instead of the SIC of results.)
 """
 
@@ -38,7 +38,7 @@ class Demand(NamedTuple):
 def fair_shares(demands: Mapping[str, Demand], budget: float) -> dict[str, float]:
     """The share of each query, of a budget of work a second.
 
-    Without peers, queries get equal shares; a query that already has half of its rows at another site waits until the
+    Without peers, queries get equal shares. A query that already has half of its rows at another site waits until the
     others have reached its level.
 
     >>> fair_shares({"a": Demand(100.0), "b": Demand(300.0)}, budget=100.0)

@@ -1,7 +1,7 @@
 r"""The places of a network from which rows are judged by value.
 
 Rows are judged from the first place on at which all outputs below judge them by one expression, their subject. That is
-an input, or a branch below one whose outputs disagree. Further down, branches can drop by value too: what is kept there
+an input, or a branch below one whose outputs disagree. Further down, branches can drop by value too. What is kept there
 is expressed at the place where judging began, and by the input of a row.
 """
 

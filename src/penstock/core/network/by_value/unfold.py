@@ -1,13 +1,13 @@
 r"""A network unfolded by the cells of its rows' values.
 
-Where judging begins, each cell gets its own arc, which carries its share of the rows; every box below is copied for
+Where judging begins, each cell gets its own arc, which carries its share of the rows. Every box below is copied for
 each cell that reaches it. A filter passes all of a cell or nothing, so each copy is exact. An output gets a copy for
 each cell too, with utility in proportion to the rows delivered:
 
 $$U_o = \frac{\sum_k u_{ok} f'_{ok}}{\sum_k u_{ok} f_{ok}}$$
 
 with $f_{ok}$ rows of cell $k$, each worth $u_{ok}$, of which $f'_{ok}$ are delivered. A drop by value on the network is
-then a random drop on the copy, and the road map of the copy is that of drops by value.
+then a random drop on the copy. The road map of the copy is that of drops by value.
 """
 
 from collections.abc import Mapping
