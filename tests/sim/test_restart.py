@@ -1,10 +1,14 @@
 """A guarded query is killed in the middle of an overload and started again: loop and planner on virtual time."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from tests.sim.test_microbatch import LIMIT_S, POLICIES, TARGET, stream
 
+from penstock.core.control.policies import LoadAware, Planner
+from penstock.core.control.targets import Target, Throughput
 from penstock.messages.plan import Binding
 from penstock.messages.report import Report
 from penstock.sim.driver import Earlier, Unfinished
@@ -19,21 +23,36 @@ REPORTS = 20
 def started_again(
     policy: str, query: Query, outage_s: float, *, memory: bool, reports: bool = True, replay: bool = False
 ) -> list[Report]:
-    """The batches after a kill: between two batches, or in the middle of one, which is the first that is left out."""
-    rows = stream((KILLED_S + outage_s + 30.0, 2.0))
-    before = simulate(POLICIES[policy].planner(TARGET), rows, replace(query, killed_s=KILLED_S))
+    """The batches after a kill in an overload: between two batches, or in the middle of one, which is left out."""
+    rows, planner = stream((KILLED_S + outage_s + 30.0, 2.0)), lambda: POLICIES[policy].planner(TARGET)
+    found = killed(planner, rows, query, outage_s, memory=memory, reports=reports, replay=replay)
+    return found[replay:]
+
+
+def killed(
+    planner: Callable[[], Planner],
+    rows: Stream,
+    query: Query,
+    outage_s: float,
+    *,
+    memory: bool = True,
+    reports: bool = True,
+    replay: bool = True,
+    next_query: Query | None = None,
+) -> list[Report]:
+    """The batches of the next run, if a run is killed between two batches or, to `replay` it, in the middle of one."""
+    before = simulate(planner(), rows, replace(query, killed_s=KILLED_S))
     unfinished = before.reports.pop() if replay else None
     plans = [plan for plan in before.plans if not unfinished or plan.version <= (unfinished.plan_version or 0)]
     newest, done = plans[-1], sum(report.rows_in for report in before.reports)
-    assert newest.gates
     earlier = Earlier(newest if memory else replace(newest, memory=""), before.reports[-REPORTS:] if reports else [])
     last = before.reports[-1:]
     if unfinished:
         bound = Binding(len(last), "simulated", unfinished.start_s, newest.version)
         earlier = earlier._replace(unfinished=Unfinished(bound, unfinished.rows_in))
-    query = replace(query, first_start_s=(unfinished or last[0]).end_s + outage_s)
+    query = replace(next_query or query, first_start_s=(unfinished or last[0]).end_s + outage_s)
     rest = Stream(rows.keys[done:], rows.costs_s[done:], rows.arrivals_s[done:], rows.items)
-    return simulate(POLICIES[policy].planner(TARGET), rest, query, earlier=earlier, last=last).reports[1 + replay :]
+    return simulate(planner(), rest, query, earlier=earlier, last=last).reports[1:]
 
 
 def waits_s(reports: list[Report]) -> list[float]:
@@ -65,3 +84,41 @@ def test_without_its_memory_a_query_misses_the_target_for_long(policy: str, *, m
     after = started_again(policy, Query(measured=measured), 60.0, memory=False, reports=reports)
     assert after[1].queuing is not None
     assert after[1].queuing.mean_s > 20.0 * LIMIT_S
+
+
+def even(rows_per_s: float, burst: int, cost_s: float, end_s: float = 150.0) -> Stream:
+    """Rows of one cost, in bursts of this many."""
+    bursts = int(end_s * rows_per_s / burst)
+    arrivals_s = (np.arange(bursts)[:, None] * (burst / rows_per_s) + np.linspace(0.0, 0.01, burst)).ravel()
+    keys = np.arange(len(arrivals_s)) % 64
+    return Stream(keys, np.full(len(keys), cost_s), arrivals_s, 64)
+
+
+@pytest.mark.parametrize("replay", [True, False], ids=["replay", "stop"])
+@pytest.mark.parametrize("burst", [1, 50])
+@pytest.mark.parametrize("target", [TARGET, Throughput(500)], ids=["wait", "rate"])
+def test_what_waits_after_an_outage_is_kept_if_there_is_no_overload(
+    target: Target, burst: int, *, replay: bool
+) -> None:
+    rows = even(rows_per_s=50.0, burst=burst, cost_s=0.004)
+    after = killed(lambda: LoadAware().planner(target), rows, Query(), 60.0, replay=replay)
+    assert max(report.rows_in for report in after) > 2_500
+    assert sum(report.shed_total for report in after) == 0
+
+
+@pytest.mark.parametrize("replay", [True, False], ids=["replay", "stop"])
+def test_rows_that_waited_for_the_start_at_a_source_with_a_limit_are_not_taken_for_rows_that_come_late(
+    *, replay: bool
+) -> None:
+    rows = stream((KILLED_S + 200.0, 1.3))
+    query = Query(rows_per_batch=2_000, counted=False)
+    after = killed(lambda: LoadAware().planner(TARGET), rows, query, 30.0, replay=replay)
+    assert waits_s(after)[0] > 10.0 * LIMIT_S
+    assert min(waits_s(after)[-5:]) <= LIMIT_S
+
+
+def test_a_trigger_of_the_run_before_is_forgotten() -> None:
+    rows, query = stream((KILLED_S + 60.0, 2.0)), Query(trigger_s=10.0)
+    planner = lambda: LoadAware().planner(TARGET)  # noqa: E731 - one of two arguments
+    after = killed(planner, rows, query, 5.0, replay=False, next_query=replace(query, trigger_s=0.5))
+    assert max(waits_s(after)[3:]) <= LIMIT_S

@@ -156,7 +156,7 @@ class Bench:
         assert self.share() < 0.5
 
 
-def test_rows_that_came_since_a_killed_run_planned_the_first_batch_are_expected_in_the_second(tmp_path: Path) -> None:
+def test_the_batch_after_a_replay_has_the_rows_since_a_killed_run_planned_that(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     bench.bindings.add(0, Binding(0, QUERY, bench.clock(), None))  # It is bound, and its run is killed.
     bench.clock.advance(20.0)
@@ -164,7 +164,6 @@ def test_rows_that_came_since_a_killed_run_planned_the_first_batch_are_expected_
     first_s = 0.3 + 100 * COST_S
     (replayed,) = bench.reports
     assert replayed.replayed_s == pytest.approx(20.0)
-    assert replayed.backlog_rows == pytest.approx(100 / 0.4 * (20.0 + first_s), rel=0.01), "250 rows come a second"
     bench.batch(5000, 500)
     bench.batch(200, 100)
     waiting, last = bench.reports[1:]

@@ -255,7 +255,7 @@ class _Batches:
         before = self._out.reports[-1] if self._out.reports and not self._replay else None
         first_s = before.first_start_s if before else float(arrivals_s[0])
         came_in_s = (start_s if before else float(arrivals_s[-1])) - first_s
-        return round(len(arrivals_s) * (end_s - self._first_start_s(start_s)) / came_in_s) if came_in_s > 0.0 else 0
+        return round(len(arrivals_s) * (end_s - start_s) / came_in_s) if came_in_s > 0.0 else 0
 
     def _ask(self, report: Report) -> None:
         self._out.reports.append(report)

@@ -240,7 +240,7 @@ def report_of(
         rows_must_keep=counts.get("rows_must_keep") or 0,
         plan_version=plan.version if plan else None,
         control_s=(counts.get("read_us") or 0) / 1e6,
-        backlog_rows=round(rows_in * (progress.duration_s + progress.replayed_s) / interval_s) if interval_s > 0 else 0,
+        backlog_rows=round(rows_in * progress.duration_s / interval_s) if interval_s > 0 else 0,
         backlog_age_s=progress.duration_s + work["lag_s"],
         source_rows_behind=progress.behind,
         overhead_s=max(progress.duration_s - work["span_s"], 0.0),

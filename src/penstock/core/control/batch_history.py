@@ -23,32 +23,30 @@ BEHIND = 0.1
 class BatchHistory(Learned):
     """The batches of this run of the query."""
 
-    batches: Count  #: with rows or without
+    batches: Count  #: with rows or without, but for one that an earlier run began
     last: Report | None
     again: Flag  #: whether the last one was reported before
-    until_s: Number  #: when the last batch ended, of this run or an earlier one
     catching_up: Flag  #: whether waiting rows become younger, with all kept or from before this run
     capped: Flag  #: whether the source returns fewer rows than it has
     misses: Count  #: batches in a row that missed the target
     _missed_s: Number  # when the first of them started
-    _resumed: Flag  # whether an earlier run was learned from
+    _earlier: Report | None  # the last batch of the run before, if it was learned from
     _begun_s: Number  # when this run's first batch started
     _least_lag_s: Number
     _intervals: tuple[Number, ...]
 
     def __init__(self) -> None:
-        self.batches, self.last, self.again, self.until_s = 0, None, False, -np.inf
-        self.catching_up = self.capped = self._resumed = False
+        self.batches, self.last, self.again, self._earlier = 0, None, False, None
+        self.catching_up = self.capped = False
         self.misses, self._missed_s = 0, 0.0
         self._begun_s, self._least_lag_s, self._intervals = 0.0, np.inf, ()
 
     def learn(self, report: Report) -> float:
         """Process a batch; returns the time in which its rows arrived, 0 if the previous batch is unknown."""
         self.again = self.last is not None and report.start_s <= self.last.start_s
-        self.batches += not self.again
-        self.until_s = report.end_s
-        self._begun_s = report.start_s if self.batches == 1 else self._begun_s
+        self.batches += not self.again and not report.replayed_s
         before, self.last = self.last, report
+        self._begun_s = report.start_s if before is None else self._begun_s
         self.catching_up = False
         self._least_lag_s = min(self._least_lag_s, report.lag_s)
         self.capped = (report.source_rows_behind or 0) > BEHIND * report.rows_in
@@ -65,10 +63,9 @@ class BatchHistory(Learned):
 
     def pause(self) -> None:
         """The query was idle for an unknown time: its next batch does not follow the last one."""
-        self._resumed = self._resumed or self.batches > 0
+        self._earlier = self.last or self._earlier
         self.last, self.capped, self.catching_up, self.batches = None, False, False, 0
-        self.misses = 0
-        self._least_lag_s = np.inf
+        self.misses, self._intervals = 0, ()  # The next run may have another trigger.
 
     def count_misses(self, report: Report, ratio: float | None) -> None:
         """Process the factor by which waits exceeded the target."""
@@ -81,7 +78,25 @@ class BatchHistory(Learned):
     @property
     def resumes(self) -> bool:
         """Whether the last batch is the first of this run, planned by an earlier one; its rows waited for the start."""
-        return self._resumed and self.batches == 1
+        return self._earlier is not None and self.batches <= 1
+
+    @property
+    def until_s(self) -> float:
+        """When the last batch ended, of this run or the one before."""
+        newest = self.last or self._earlier
+        return -np.inf if newest is None else newest.end_s
+
+    @property
+    def waiting_since_s(self) -> float | None:
+        """If the last batch is a replay, when the first of the rows behind it came; None if that is unknown."""
+        last = self.last
+        return last.first_start_s if last and last.replayed_s and self._earlier else None
+
+    @property
+    def rows_per_s(self) -> float:
+        """Rows that came a second in the run before: the arrivals of one batch say little, as it may be a burst."""
+        earlier = self._earlier
+        return earlier.backlog_rows / earlier.duration_s if earlier and earlier.duration_s > 0.0 else 0.0
 
     @property
     def misses_for_long(self) -> bool:

@@ -173,9 +173,11 @@ class Knowledge(Learned):
 
     @property
     def next_s(self) -> float:
-        """The time in which the rows of the next batch arrive: if the last was a replay, since it was first planned."""
-        last = self.history.last
-        return last.end_s - last.first_start_s if last and last.replayed_s else self.pace.cycle_s
+        """The time in which the rows of the next batch come: behind a replay, since the killed run planned that."""
+        since_s, last = self.history.waiting_since_s, self.history.last
+        if last is None or since_s is None or self._target.fresh_s is None:
+            return self.pace.cycle_s
+        return last.end_s - since_s
 
     def _work_span_s(self, report: Report) -> float:
         """How much of a batch's time depended on its rows."""
@@ -256,9 +258,11 @@ class Knowledge(Learned):
         last = self.history.last
         if last is None:
             return np.zeros(BUCKETS)
-        rows = float(last.rows_in if self.history.capped else last.backlog_rows)
-        if last.duration_s > 0.0 and not self.history.capped:
-            rows *= self.next_s / (last.end_s - last.first_start_s)
+        rows, next_s = float(last.rows_in if self.history.capped else last.backlog_rows), self.next_s
+        if self.history.waiting_since_s is not None and not self.history.capped:
+            rows = self.history.rows_per_s * next_s
+        elif last.duration_s > 0.0 and not self.history.capped:
+            rows *= next_s / last.duration_s
         return rows * self.costs.frequencies()
 
 

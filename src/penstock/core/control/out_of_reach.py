@@ -55,7 +55,8 @@ def why_out_of_reach(target: Target, known: Knowledge) -> str:
             f"{known.history.interval_s:.1f} s, and rows wait {wait_s:.2f} s even if few are kept; give a "
             "longer target or a shorter trigger"
         )
-    fewest, most = (choose(known.recent, key=lambda one: one.rows_kept) for choose in (min, max))
+    seen = known.recent or tuple(one for one in (known.history.last,) if one)
+    fewest, most = (choose(seen, key=lambda one: one.rows_kept) for choose in (min, max))
     return (
         f"target = {target} is out of reach, so no rows are shed: a batch takes {known.fixed_s:.2f} s without any rows "
         f"({fewest.rows_kept} rows took {fewest.duration_s:.2f} s, {most.rows_kept} rows {most.duration_s:.2f} s), and "

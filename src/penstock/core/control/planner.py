@@ -126,7 +126,7 @@ class BatchPlanner:
             return False
         known = self._known
         load = forecast.work_s / max(known.capacity * known.next_s, 1e-9)
-        if known.history.batches == 1:
+        if known.history.batches <= 1:
             return load <= 1.0
         light = load <= (LIGHT_IN_DOUBT if known.in_doubt else LIGHT_LOAD)
         return known.history.catching_up or known.shrinking or light

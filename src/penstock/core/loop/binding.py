@@ -118,7 +118,7 @@ def _fits(start: Start, query: str, newest: Newest, now_s: float, *, first: bool
             if plan.decided_s >= start.since_s:
                 return None  # The guard has made a plan, or was stopped.
         elif first:
-            return None if plan.fits.rows is None else _without_gates(plan, in_lease=in_lease)
+            return None if plan.fits.rows is None else _since_an_outage(plan, in_lease=in_lease)
         elif in_lease:
             return plan.fits
     return Fits(start.rows_per_s) if start.rows_per_s is not None and now_s - start.since_s <= START_S else None
@@ -135,10 +135,14 @@ def _over_s(batch: Planned, since_s: float, *, held: bool) -> float:
     return saved_up_s(done_s - before_s, batch.planned_s - done_s, usual_s)
 
 
-def _without_gates(plan: Plan, *, in_lease: bool) -> Fits | None:
-    """How many rows fit if the plan's lease, and with it its gates, may have expired: each row is more work then."""
-    if plan.fits is None or in_lease or not plan.gates:
+def _since_an_outage(plan: Plan, *, in_lease: bool) -> Fits | None:
+    """How many rows fit the first batch that a run plans.
+
+    Its rows came while nothing ran. So the sustainable rate is the one without gates: a plan that sheds more would let
+    a longer outage pass whole. The gates themselves shed only in their lease; each row is more work after it.
+    """
+    if plan.fits is None or not plan.gates:
         return plan.fits
     kept = plan.expected.keep_share if plan.expected else 1.0
-    rows = None if plan.fits.rows is None else kept * plan.fits.rows
+    rows = plan.fits.rows if plan.fits.rows is None or in_lease else kept * plan.fits.rows
     return Fits(kept * plan.fits.rows_per_s, rows)
