@@ -89,7 +89,7 @@ def test_without_its_memory_a_query_misses_the_target_for_long(policy: str, *, m
 def even(rows_per_s: float, burst: int, cost_s: float, end_s: float = 150.0) -> Stream:
     """Rows of one cost, in bursts of this many."""
     bursts = int(end_s * rows_per_s / burst)
-    arrivals_s = (np.arange(bursts)[:, None] * (burst / rows_per_s) + np.linspace(0.0, 0.01, burst)).ravel()
+    arrivals_s = ((np.arange(bursts)[:, None] + 0.5) * (burst / rows_per_s) + np.linspace(0.0, 0.01, burst)).ravel()
     keys = np.arange(len(arrivals_s)) % 64
     return Stream(keys, np.full(len(keys), cost_s), arrivals_s, 64)
 
