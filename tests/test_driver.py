@@ -1,16 +1,23 @@
 """The driver of a loop, and the plans of networks and sites, over a store that fails."""
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 
+from penstock.core.control.memory import from_text
+from penstock.core.control.policies import memory_of
+from penstock.core.fairness.sites.decisions import SiteDecisions
+from penstock.core.fairness.sites.planner import SiteInput, SitePlanner, SiteQuery
 from penstock.core.loop.binding import Newest
 from penstock.core.loop.events import BatchEnded, Misread, Passed
 from penstock.core.loop.leases import LEASE_S
 from penstock.core.loop.machine import Loop
 from penstock.errors import PenstockError
+from penstock.federation.account import site_report
 from penstock.messages.plan import Drop, KeepTable, Plan
+from penstock.messages.report import BoxStatistics, PlaceRows
 from penstock.store.bound_plans import BoundPlans, SitePlans
 from penstock.store.driver import Driver
 from penstock.store.interface import StoreError
@@ -138,6 +145,70 @@ def test_in_doubt_a_network_keeps_every_row_even_if_that_plan_cannot_be_written(
     with pytest.raises(StoreError):
         plans.handle(Misread(2.0))
     assert not plans.of("inputs", 2).drops
+
+
+def test_an_error_that_cannot_be_written_either_is_logged_and_no_batch_stops() -> None:
+    store, told = Moody(), list[str]()
+    loop = Loop(Sheds(drops=(Drop("I", keep=0.5),)), "")
+    plans = BoundPlans(PlanLog(store), {"inputs": BindingLog(MemoryStore())}, loop, clock=lambda: 1.0, tell=told.append)
+    plans.handle(BatchEnded(1.0, 0, "report"))
+    store.refuses_writes = True
+    plans.note(Misread(2.0))
+    plans.stop()
+    assert told == ["a plan cannot be made or written: full"] * 2
+    assert not plans.of("inputs", 1).drops
+
+
+def test_the_last_plan_of_a_stopped_network_keeps_every_row() -> None:
+    stores = {name: MemoryStore() for name in ("plans", "inputs")}
+    planner = Sheds(drops=(Drop("I", keep=0.5),))
+    plans = bound_plans(stores, planner)
+    plans.handle(BatchEnded(1.0, 0, "report"))
+    first = plans.of("inputs", 1)
+    assert first.sheds
+    plans.stop()
+    last = PlanLog(stores["plans"]).latest()
+    assert last is not None
+    assert (last.sheds, last.note) == (False, "stopped")
+    plans.note(BatchEnded(3.0, 1, "report"))  # The end of a batch that a stop has interrupted.
+    assert PlanLog(stores["plans"]).latest() == last
+    again = bound_plans(stores, planner)
+    assert again.of("inputs", 1) == first, "a batch that was bound is judged as before"
+    assert not again.of("inputs", 2).sheds
+
+
+def site_plans(stores: Sequence[MemoryStore], planner: SiteDecisions, now_s: float) -> SitePlans:
+    logs = PlanLog(stores[0]), BindingLog(stores[1]), BindingLog(stores[2])
+    return SitePlans(*logs, Loop(planner, ""), clock=lambda: now_s, tell=lambda _: None)
+
+
+def test_a_site_learns_through_its_loop_and_its_last_plan_keeps_every_row_and_has_what_was_learned() -> None:
+    def decisions() -> SiteDecisions:
+        inputs = {"f.I": SiteInput("f", "q", source=True)}
+        return SiteDecisions(SitePlanner(inputs, {"q": SiteQuery(sources=1)}, busy_share=0.1), "balance")
+
+    stores = [MemoryStore() for _ in range(3)]
+    planner, refused = decisions(), list[Exception]()
+    plans = site_plans(stores, planner, 10.0)
+    for batch in range(3):
+        came = site_report(batch, 10.0, 2.0, {"f.I": PlaceRows(400, 400)})
+        plan = plans.of(batch, "", lambda came=came: came, refused.append)  # type: ignore[misc]
+        kept = round(400 * plan.drops[0].keep)
+        plans.learn(replace(came, boxes={"f": BoxStatistics(kept, kept, 0.01 * kept)}))
+    assert PlanLog(stores[0]).versions() == [0, 1, 2], "what a batch measured is no plan"
+    assert plan.sheds
+    assert plan.memory != memory_of(planner), "the last batch is learned after its plan"
+    plans.stop()
+    last = PlanLog(stores[0]).latest()
+    assert last is not None
+    assert (last.sheds, last.note, last.memory) == (False, "stopped", memory_of(planner))
+
+    planner = decisions()
+    again = site_plans(stores, planner, 60.0)
+    assert from_text(memory_of(planner)) == from_text(last.memory)
+    assert again.last_s == 10.0, "the plan of a stop is for no batch"
+    assert again.of(2, "", lambda: came, refused.append) == plan
+    assert not refused
 
 
 @pytest.mark.parametrize("fault", [ZeroDivisionError("division by zero"), PenstockError("no such input")])

@@ -152,23 +152,7 @@ def test_a_batch_that_was_cut_off_is_not_taken_for_another_of_its_number(
     assert found(tmp_path) == ["7"] * 2
 
 
-def test_a_batch_that_an_earlier_release_has_fed_is_not_fed_again(tmp_path: Path) -> None:
-    stage = tmp_path / "inputs"
-    for number in range(4):
-        Rows(number).parquet(str(stage / f"batch-{number:020d}"))
-        for path in stage.glob("*/*.parquet") if number < 3 else []:
-            path.unlink()
-    feeds.tidy(tmp_path)
-    assert [path.name for path in stage.iterdir()] == [f"batch-{3:020d}"]
-    feeds.feed(Rows(3), stage, 3)  # type: ignore[arg-type]
-    assert found(stage) == ["3"] * 2
-    feeds.feed(Rows(4), stage, 4)  # type: ignore[arg-type]
-    assert found(stage) == ["3"] * 2 + ["4"] * 2
-
-
-def test_spark_reads_the_files_of_both_releases_once_and_none_that_is_unfinished(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_spark_reads_each_file_once_and_none_that_is_unfinished(spark: SparkSession, tmp_path: Path) -> None:
     hidden = pa.table(
         {
             streams.INPUT: ["I1"],
@@ -178,7 +162,7 @@ def test_spark_reads_the_files_of_both_releases_once_and_none_that_is_unfinished
         }
     )
     stage = tmp_path / "feed" / "inputs"
-    for name in (f"batch-{0:020d}/part-0.parquet", f"batch-{1:020d}-part-0.parquet", "_whole-2/part-0.parquet"):
+    for name in (f"batch-{0:020d}-part-0.parquet", f"batch-{1:020d}-part-0.parquet", "_whole-2/part-0.parquet"):
         (stage / name).parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(hidden, stage / name)
     schema = spark.read.parquet(str(stage / f"batch-{1:020d}-part-0.parquet")).schema

@@ -6,7 +6,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Self
 
-from penstock.core.loop.events import BatchEnded
+from penstock.core.loop.events import BatchEnded, Stopped
 from penstock.core.loop.machine import Loop
 from penstock.errors import PenstockError
 from penstock.messages.plan import Binding, Plan
@@ -45,7 +45,35 @@ class ReusedError(PenstockError):
         )
 
 
-class BoundPlans:
+class OwnPlans:
+    """The loop of a process that plans and runs batches itself. Drops have no lease, so it sends no `Passed`."""
+
+    def __init__(self, driver: Driver, tell: Callable[[str], None], clock: Callable[[], float]) -> None:
+        self._driver, self._tell, self._clock = driver, tell, clock
+        driver.begin(())
+
+    @property
+    def newest(self) -> Plan | None:
+        """The plan in force."""
+        return self._driver.loop.in_force
+
+    def handle(self, event: Event) -> None:
+        """Carry out what follows from an event."""
+        self._driver.handle(event)
+
+    def note(self, event: Event) -> None:
+        """Carry out what follows from an event; an error is logged, because it must not stop a batch."""
+        try:
+            self._driver.handle(event)
+        except Exception as error:  # noqa: BLE001 - after any error rows pass
+            self._tell(f"a plan cannot be made or written: {_line(error)}")
+
+    def stop(self) -> None:
+        """Write a last plan that keeps every row, with what was learned."""
+        self.note(Stopped(self._clock(), "stopped"))
+
+
+class BoundPlans(OwnPlans):
     """The loop of a network, and the bindings of its stages: a batch is bound before it runs."""
 
     def __init__(
@@ -59,13 +87,12 @@ class BoundPlans:
         keep: Keep | None = None,
     ) -> None:
         """Continue with the plans and the bindings, by stage, of these logs; `tell` logs a warning."""
-        self._plans, self._bindings, self._clock, self._keep = plans, bindings, clock, keep
+        self._plans, self._bindings, self._keep = plans, bindings, keep
         self._binders = {name: Binder(plans, log) for name, log in bindings.items()}
         #: By stage: the version of the plan that each batch is bound to, as far as it was read.
         self._versions: dict[str, dict[int, int | None]] = {name: {} for name in bindings}
         self._lock = threading.Lock()
-        self._driver = Driver(loop, plans, clock, self._purge, tell)
-        self._driver.begin(())
+        super().__init__(Driver(loop, plans, clock, self._purge, tell), tell, clock)
 
     @classmethod
     def below(
@@ -80,15 +107,6 @@ class BoundPlans:
         """Continue with the plans in this folder; `stages` have names of files."""
         bindings = {name: BindingLog(folder / "bindings" / file) for name, file in stages.items()}
         return cls(DropLog(folder / "plans"), bindings, Loop(planner, ""), tell=tell, clock=clock)
-
-    @property
-    def newest(self) -> Plan | None:
-        """The plan in force."""
-        return self._driver.loop.in_force
-
-    def handle(self, event: Event) -> None:
-        """Carry out what follows from an event."""
-        self._driver.handle(event)
 
     def of(self, stage: str, batch: int, batch_id: str = "") -> Plan:
         """The plan of a batch: that of its binding if it was run before, else the newest, bound before it acts.
@@ -144,7 +162,7 @@ class SitePlanLog(PlanLog):
     _word = "siteplan"
 
 
-class SitePlans:
+class SitePlans(OwnPlans):
     """The loop of a site, and the bindings of its batches: each has its own plan, so a replay keeps the same rows."""
 
     def __init__(
@@ -159,14 +177,12 @@ class SitePlans:
         keep: Keep | None = None,
     ) -> None:
         """Continue with the plans, bindings and accounts of these logs; `tell` logs a warning."""
-        self.plans, self._bindings, self._accounts = plans, bindings, accounts
-        self._clock, self._keep = clock, keep
+        self._plans, self._bindings, self._accounts, self._keep = plans, bindings, accounts, keep
         self._binder = Binder(plans, bindings)
-        self._driver = Driver(loop, plans, clock, self._purge, tell)
-        self._driver.begin(())
-        newest = plans.latest()
-        #: When the last plan of an earlier run was decided; None if there is none.
-        self.last_s = None if newest is None else newest.decided_s
+        super().__init__(Driver(loop, plans, clock, self._purge, tell), tell, clock)
+        found = (plans.get(version) for version in reversed(plans.versions()))
+        #: When an earlier run planned a batch last; None if it planned none. The plan of a stop is for no batch.
+        self.last_s = next((plan.decided_s for plan in found if plan is not None and plan.elapsed_s), None)
 
     def of(self, batch: int, batch_id: str, came: Callable[[], Report], unplanned: Callable[[Exception], None]) -> Plan:
         """The plan of a batch: the one of its first attempt, or a new one by what `came`; both are durable.
@@ -186,7 +202,7 @@ class SitePlans:
         plan = None if bound is None else _judging(bound, self._driver)
         if plan is None:
             raise PenstockError(
-                f"the plan of batch {batch} in {self.plans.folder} cannot be read, and rows already sent under it "
+                f"the plan of batch {batch} in {self._plans.folder} cannot be read, and rows already sent under it "
                 "could differ: delete its file there, and its binding, to plan the batch again"
             )
         return plan
@@ -194,6 +210,10 @@ class SitePlans:
     def bound(self, batch: int) -> bool:
         """Whether a batch was bound before."""
         return self._bindings.taken(batch)
+
+    def learn(self, report: Report) -> None:
+        """Learn from a batch that has run; an error is logged."""
+        self.note(BatchEnded(self._clock(), report.sequence, report))
 
     def _new(
         self, batch: int, batch_id: str, came: Callable[[], Report], unplanned: Callable[[Exception], None]
@@ -205,12 +225,12 @@ class SitePlans:
             version = None if self._driver.loop.in_force is None else self._driver.loop.in_force.version
         except Exception as error:  # noqa: BLE001 - after any error rows pass unless `unplanned` refuses that
             unplanned(error)
-            note = " ".join(str(error).split()) or type(error).__name__
+            note = _line(error)
         return Binding(batch, "", now_s, version, note=note, offsets=batch_id)
 
     def _purge(self, batch: int, now_s: float) -> None:
         """Delete old plans, bindings and accounts."""
-        retention.purge(self.plans, self._bindings, batch, now_s, self._keep)
+        retention.purge(self._plans, self._bindings, batch, now_s, self._keep)
         most = ACCOUNTS if self._keep is None else self._keep.batches
         self._accounts.purge(retention.oldest_kept(self._accounts, batch, now_s, most, self._keep))
 
@@ -220,3 +240,7 @@ def _judging(bound: Binding, driver: Driver) -> Plan | None:
     if bound.plan_version is None:
         return Plan.keep_all(0, "rows flow", bound.bound_s)
     return driver.plan(bound.plan_version)
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

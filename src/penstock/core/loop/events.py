@@ -22,7 +22,7 @@ class Began(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BatchEnded:
-    """A batch has ended; at a site, which plans by the rows that came, it is about to run."""
+    """A batch has ended; a site, which plans by the rows that came, also says so before a batch runs."""
 
     now_s: float  #: the time
     batch: int  #: its number

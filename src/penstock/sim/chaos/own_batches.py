@@ -16,7 +16,7 @@ from penstock.errors import PenstockError
 from penstock.federation.account import AccountLog, BatchAccount, site_report
 from penstock.federation.exchange import Inbox, Outbox
 from penstock.federation.parcel import Parcel
-from penstock.messages.report import PlaceRows, added
+from penstock.messages.report import BoxStatistics, PlaceRows, added
 from penstock.messages.site_news import News
 from penstock.sim.chaos.faults import FaultyStore, remembering, require
 from penstock.sim.chaos.query import KEEP, MOST_BATCHES, PURGE_EVERY, ROWS, Fickle, Kinds, Query
@@ -102,7 +102,6 @@ class _Site(NamedTuple):
     """A running site."""
 
     plans: SitePlans
-    planner: SitePlanner
     inbox: Inbox
     outbox: Outbox
     peers: Peers
@@ -132,7 +131,7 @@ class Site(OwnBatches[_Site]):
         logs = self._query.plans, self._query.bindings, self._accounts
         plans = self.kinds.site(*logs, loop, clock=lambda: self.now_s, tell=lambda _: None, keep=KEEP)
         inbox, outbox = self.kinds.inbox(self._boxes[0]), Outbox(self._boxes[1], "here", "f", 1)
-        return _Site(plans, planner, inbox, outbox, Peers(10.0, {"q": 1.0 - PART}))
+        return _Site(plans, inbox, outbox, Peers(10.0, {"q": 1.0 - PART}))
 
     def step(self) -> None:
         """The other site sends a batch, in one part or two, and this one runs a batch."""
@@ -162,7 +161,7 @@ class Site(OwnBatches[_Site]):
         if self._sends:
             lines = [json.dumps({"row": row}) for row, one in enumerate(kept) if one]
             require(process.outbox.put(batch, lines, 0.5) == [sum(kept)], "a replay sends the same rows")
-        process.planner.learn(report)
+        process.plans.learn(replace(report, boxes={"f": BoxStatistics(sum(kept), sum(kept), 0.1)}))
         self.committed(self._query, batch)
 
     def _deliver(self, inbox: Inbox) -> None:

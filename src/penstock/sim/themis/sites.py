@@ -128,7 +128,7 @@ class SiteShedder:
         first = len(self._inputs) - len(self._queries)
         number = np.where(buffer.derived, first + buffer.owner, buffer.place)
         came = np.bincount(number, buffer.tuples * grains, minlength=len(self._inputs)).astype(int).tolist()
-        plan = self._decisions.decide(self._arrived(came, now_s), now_s)
+        plan = self._decisions.plan(self._arrived(came, now_s), now_s)
         shares = {drop.place: drop.keep for drop in plan.drops}
         keep = np.array([shares.get(one, 1.0) for one in self._inputs])
         kept = self._whole.of(keep[number] * buffer.tuples, number)

@@ -60,8 +60,8 @@ def feed(
         PenstockError: If rows are missing in what was written.
     """
     _refuse_reused(folder, batch, batch_id)
-    whole = _whole(folder, batch, batch_id)
-    if whole.exists() or _is_fed(folder, batch):
+    whole, fed = _whole(folder, batch, batch_id), _Fed.of(folder)
+    if whole.exists() or (fed is not None and batch == fed.number):
         # Not written again, because they may have been read; but the counts must run.
         df.write.format("noop").mode("overwrite").save()
     else:
@@ -73,15 +73,8 @@ def feed(
         _move(whole, folder, _Fed(batch, batch_id))
 
 
-def tidy(folder: Path) -> None:
-    """Delete what earlier releases left: a folder per batch, empty after reading."""
-    for old in folder.glob("*/batch-*/"):
-        if not any(old.glob("*.parquet")) and not _is_newest(old):
-            shutil.rmtree(old, ignore_errors=True)
-
-
 def _whole(folder: Path, batch: int, batch_id: str) -> Path:
-    """The folder of a batch that is written whole, as an earlier release has named it if it has."""
+    """The folder of a batch that is written whole; its identity may have been unknown when it was written."""
     unnamed = folder / f"{_WHOLE}{batch:020d}"
     if unnamed.exists() or not batch_id:
         return unnamed
@@ -106,19 +99,8 @@ def _refuse_missing(unfinished: Path, rows: int | None) -> None:
         )
 
 
-def _is_fed(folder: Path, batch: int) -> bool:
-    fed = _Fed.of(folder)
-    # An earlier release has left a folder for each batch, and no mark.
-    return (folder / f"batch-{batch:020d}").exists() if fed is None else batch == fed.number
-
-
 def _move(whole: Path, folder: Path, fed: _Fed) -> None:
     for path in sorted(whole.glob("part-*.parquet")):
         path.rename(folder / f"batch-{fed.number:020d}-{path.name}")
     FolderStore(folder, make=False).replace(_FED, f"{fed.number} {fed.batch_id}".strip().encode(), durable=True)
     shutil.rmtree(whole, ignore_errors=True)
-
-
-def _is_newest(old: Path) -> bool:
-    """Whether the last batch, which may be rerun, was written."""
-    return old.name == max(one.name for one in old.parent.glob("batch-*/"))

@@ -28,7 +28,7 @@ from penstock.spark.network import streams
 from penstock.spark.network.batch import Batch, counted
 from penstock.spark.network.drops import HIDDEN
 from penstock.spark.network.failures import SPARK_ERRORS, line_of
-from penstock.spark.network.feeds import feed, tidy
+from penstock.spark.network.feeds import feed
 from penstock.spark.network.layout import INPUTS, Layout, Stage, check_subjects, file_name, schemas, stages
 from penstock.spark.network.learning import Learning
 from penstock.spark.network.sinks import Outputs
@@ -115,7 +115,7 @@ class NetworkRun:
         _refuse_old_files(file, folder)
         _refuse_other_network(network, folder)
         names = {stage.name: file_name(stage.name) for stage in layout.stages}
-        plans = BoundPlans.below(folder, names, self.planner, tell=_logger.warning)
+        self._plans = plans = BoundPlans.below(folder, names, self.planner, tell=_logger.warning)
         self.queries: list[StreamingQuery] = []
         losses = Losses(network, self.queries)
         self._planning = SafePlanning(file.name, plans, losses, Learning(layout, self.planner, plans, losses.alarms))
@@ -156,11 +156,12 @@ class NetworkRun:
         return all(query.isActive for query in self.queries)
 
     def stop(self) -> None:
-        """Stop all queries, those that feed others first."""
+        """Stop all queries, those that feed others first, and write a last plan that keeps every row."""
         self._planning.stopping = True
         for query in self.queries:
             query.stop()
         self._planning.learning.settle()
+        self._plans.stop()
 
     def refuse_failure(self) -> None:
         """Raise an error in one line if a query has failed."""
@@ -183,8 +184,6 @@ class NetworkRun:
                 continue
             box = boxes[stage.name]
             feeds = [(layout.feed(arc.name), layout.schemas[arc.source]) for arc in self.network.into[box.name]]
-            for folder, _ in feeds:
-                tidy(folder)
             found[stage.name] = streams.stateful(spark, box, feeds, judged=judged_columns(self.network, box.name))
         return found
 
@@ -265,10 +264,7 @@ class SafePlanning:
         """Report an error, and keep every row from now on."""
         self.errors += 1
         _logger.warning("the network %s caught an error and keeps every row: %s", self._network, line_of(error))
-        try:
-            self._plans.handle(Misread(time.time()))
-        except (OSError, PenstockError) as again:
-            _logger.warning("that error cannot be written to its log either: %s", line_of(again))
+        self._plans.note(Misread(time.time()))
 
 
 class Losses:

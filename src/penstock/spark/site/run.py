@@ -146,9 +146,10 @@ class SiteRun:
             raise PenstockError(f"site {self._file.site} failed: {line_of(error)}")
 
     def stop(self) -> None:
-        """Stop the query, send what is left, and disconnect."""
+        """Stop the query, write a last plan that keeps every row, send what is left, and disconnect."""
         if self.query is not None:
             self.query.stop()
+            self._plans.stop()
             self._ledger.end()
         self.exchange.stop()
 
@@ -173,7 +174,7 @@ class SiteRun:
         finally:
             batch.close()
         took_s = time.monotonic() - begun_s
-        self.planner.learn(replace(report, overhead_s=max(took_s - report.busy_s, 0.0)))
+        self._plans.learn(replace(report, overhead_s=max(took_s - report.busy_s, 0.0)))
         self.exchange.say({one.query: one.give for one in account.queries}, account.report.sic)
         self._ledger.close(account, self.planner.alarms)
         if self._on_batch is not None:

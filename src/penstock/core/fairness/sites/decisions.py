@@ -10,7 +10,7 @@ from penstock.messages.report import Known, Report
 
 
 class SiteDecisions:
-    """A plan for each batch, by the report of what is about to run.
+    """A plan for each batch, by the report of what is about to run; a report with boxes is of a batch that has run.
 
     Rows that waited because the site was stopped, and are not to be thinned for their age, are its `backlog_rows`.
 
@@ -20,7 +20,7 @@ class SiteDecisions:
     >>> planner = SitePlanner(inputs, {"cov": SiteQuery(sources=2)}, rows_per_s=100.0)
     >>> came = Report(sequence=0, start_s=8.0, end_s=10.0, elapsed_s=2.0, rows_in=400, rows_kept=400,
     ...               sources={"cpu": PlaceRows(400, 400)})
-    >>> plan = SiteDecisions(planner, "balance").decide(came, 10.0)
+    >>> plan = SiteDecisions(planner, "balance").plan(came, 10.0)
     >>> plan.drop("cpu").keep, plan.sic_at("cpu").sic, plan.queries[0].give
     (0.5, (0.00025,), 0.5)
     """
@@ -33,7 +33,11 @@ class SiteDecisions:
         """What needs an operator."""
         return self._planner.alarms
 
-    def decide(self, report: Report, now_s: float) -> Plan:
+    def decide(self, report: Report, now_s: float) -> Plan | None:
+        """The plan of a batch that is about to run; None after one that has run, from which the planner learns."""
+        return self._planner.learn(report) if report.boxes else self.plan(report, now_s)
+
+    def plan(self, report: Report, now_s: float) -> Plan:
         """Keep shares of a batch."""
         rows = {name: one.rows_in for name, one in report.places.items()}
         if report.elapsed_s:
