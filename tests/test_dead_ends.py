@@ -44,7 +44,6 @@ REFERENCES = (
     "penstock.core.grouping.ready_time.ReadyTimeScheduler",
     "penstock.sim.las.queueing.simulate",
     "penstock.sim.osg.queueing.simulate",
-    "penstock.spark.plans.control_row.ControlRow.from_numbers",  # the Python form of what Catalyst reads
 )
 #: Not reached yet: drops that follow measured delays are wired in a later release.
 LATER = ("penstock.core.network.delay_shedding.DynamicShedder",)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.spark.control_rows import from_numbers
 
 import penstock as ps
 from penstock.core.control.batch_size import SAVED_UP_S
@@ -35,7 +36,6 @@ from penstock.spark.plans.control_row import (
     UNKNOWN_RULES,
     UNREADABLE,
     UNUSABLE,
-    ControlRow,
 )
 from penstock.store.logs import BindingLog, PlanLog
 
@@ -164,7 +164,7 @@ class Stream:
         start = start and start._replace(counted=counted)
         self._monkeypatch.setattr(binding, "_batch", lambda: Batch(batch, query))
         folder = str(self.checkpoint / "penstock")
-        row = ControlRow.from_numbers(control_row(GateOptions(folder, "source", start=start)))
+        row = from_numbers(control_row(GateOptions(folder, "source", start=start)))
         bound = bindings_of(folder, query).get(batch)
         assert bound is not None
         version = bound.plan_version
@@ -345,7 +345,7 @@ def shedding(folder: str, query: str = "") -> None:
 
 def judged_by(options: GateOptions) -> tuple[int, bool, int]:
     """What the control row has in place of a version, whether it keeps everything, and the place of the rules."""
-    row = ControlRow.from_numbers(control_row(options))
+    row = from_numbers(control_row(options))
     return row.version, set(row.limits) == {KEEP_ALL}, row.rules
 
 

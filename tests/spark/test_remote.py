@@ -13,13 +13,13 @@ import pytest
 pytest.importorskip("pyspark")
 
 from pyspark.errors import AnalysisException, PySparkException
+from tests.spark.control_rows import from_numbers
 
 import penstock as ps
 from penstock.core.control.planner import SOURCE
 from penstock.messages.claim import Claim
 from penstock.messages.plan import Binding, KeepTable, Plan, Rules
 from penstock.spark.plans.binding import GateOptions, control_row
-from penstock.spark.plans.control_row import ControlRow
 from penstock.spark.plans.remote import FORMAT, Errands, RemoteStore, connect_session
 from penstock.spark.plans.rules import Open
 from penstock.store.logs import BindingLog, PlanLog
@@ -89,7 +89,7 @@ def test_plans_sent_are_the_plans_that_an_executor_reads(store: RemoteStore, tmp
     assert list(local.plans()) == list(store.plans().plans()) == [plan(0), plan(1, HALF)]
     assert (plans.next_version(), plans.latest(), plans.versions()) == (2, plan(1, HALF), [0, 1])
     sent, read = store.control_row(SOURCE), control_row(GateOptions(str(store.folder), SOURCE))
-    assert ControlRow.from_numbers(sent) == ControlRow.from_numbers(read)
+    assert from_numbers(sent) == from_numbers(read)
     (local.folder / "notes.txt").touch()
     assert plans.skipped() == local.skipped() != []
     plans.purge(1)

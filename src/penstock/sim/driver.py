@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
+from penstock.core.control.policies import Planner
 from penstock.core.loop.binding import Planned, Start
 from penstock.core.loop.events import Event, Passed
 from penstock.core.loop.leases import LEASE_S
-from penstock.core.loop.machine import Decides, Loop
+from penstock.core.loop.machine import Loop
 from penstock.messages.plan import Binding, Plan
 from penstock.messages.report import Report
 from penstock.store import retention
@@ -77,7 +78,7 @@ class Driver:
 
     def __init__(
         self,
-        planner: Decides,
+        planner: Planner,
         now_s: float,
         *,
         counted: bool = False,

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from penstock.core.control.policies import Planner
     from penstock.core.loop.events import Event
-    from penstock.core.loop.machine import Decides
     from penstock.messages.report import Report
     from penstock.store.logs import Entries
     from penstock.store.retention import Keep
@@ -99,7 +99,7 @@ class BoundPlans(OwnPlans):
         cls,
         folder: Path,
         stages: Mapping[str, str],
-        planner: Decides,
+        planner: Planner,
         *,
         tell: Callable[[str], None] = lambda _: None,
         clock: Callable[[], float] = time.time,

@@ -34,9 +34,9 @@ _SOME_TARGET = MeanQueueLatency(1.0)
 
 
 class Planner(Protocol):
-    """Decides for the intervals of one query."""
+    """Decides for the intervals of one query, a network or a site."""
 
-    def decide(self, report: Report, now_s: float) -> Plan | None:
+    def decide(self, report: Report, now_s: float, /) -> Plan | None:
         """The plan for the interval after the report, or None to keep the current one."""
 
     def release(self, version: int, now_s: float, note: str) -> Plan | None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from penstock.core.control.batch_size import OffsetRatio
-from penstock.core.control.policies import Recalling, memory_of, restore
+from penstock.core.control.policies import Planner, Recalling, memory_of, restore
 from penstock.core.loop.events import BatchEnded, Began, Event, Misread, Passed, Stopped
 from penstock.core.loop.instructions import Instruction, Purge, Renew, Tell, Write
 from penstock.core.loop.leases import LEASE_S
@@ -15,24 +15,9 @@ from penstock.messages.plan import Plan
 
 if TYPE_CHECKING:
     from penstock.messages.plan import Costs
-    from penstock.messages.report import Report
 
 #: Every this many batches old plans and bindings are deleted, and a plan is written again with what was learned since.
 PURGE_EVERY = 50
-
-
-class Decides(Protocol):
-    """The planner interface of the loop."""
-
-    @property
-    def alarms(self) -> tuple[str, ...]:
-        """What needs an operator, one line each, as of the last report."""
-
-    def decide(self, report: Report, now_s: float, /) -> Plan | None:
-        """The plan from now on, or None to keep the current one."""
-
-    def release(self, version: int, now_s: float, note: str) -> Plan | None:
-        """A plan that keeps everything, or None if none is needed."""
 
 
 class PurgeSchedule:
@@ -64,7 +49,7 @@ class Loop:
 
     def __init__(
         self,
-        planner: Decides,
+        planner: Planner,
         query: str,
         *,
         salt: int | None = None,

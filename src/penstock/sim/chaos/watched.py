@@ -24,8 +24,8 @@ from penstock.store.interface import StoreError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from penstock.core.control.policies import Planner
     from penstock.core.fairness.planner import FairPlanner
-    from penstock.core.loop.machine import Decides
     from penstock.messages.plan import Binding, Plan
     from penstock.sim.chaos.faults import Chance
     from penstock.store.driver import Driver
@@ -96,7 +96,7 @@ class Watched(World):
         watcher.members[name] = Member(driver)
         self._survives(watcher, name, lambda: driver.begin(()))
 
-    def _planner(self, watcher: Watcher, name: str) -> Decides:
+    def _planner(self, watcher: Watcher, name: str) -> Planner:
         if watcher.fair is not None:
             return self.kinds.member(watcher.fair, name, nullcontext())
         return LoadAware().planner(TARGET) if self._learns else Fickle(self.chance, drops=False)

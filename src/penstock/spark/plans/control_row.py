@@ -1,11 +1,9 @@
 """The control row: the plan of a micro-batch as the integers that its gate reads.
 
-`ControlRow` writes the numbers and reads them in Python; `ControlColumns` reads them in Catalyst. No other module knows
-the layout of the row.
+`ControlRow` writes the numbers, `ControlColumns` reads them in Catalyst. No other module knows the layout of the row.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
@@ -53,15 +51,6 @@ class ControlRow(NamedTuple):
         """The row as it reaches the gate, with the time to make it."""
         sic = (round(one / _SIC_UNIT) for one in self.sic)
         return [*self.limits, self.version, microseconds(read_s), *map(microseconds, self.backlog_s), self.rules, *sic]
-
-    @classmethod
-    def from_numbers(cls, numbers: Sequence[int]) -> Self:
-        """The row that `to_numbers` wrote, without the time to make it."""
-        bound_s, grace_s, fresh_s = (number / 1e6 for number in numbers[_BOUND:_RULES])
-        sic = tuple(number * _SIC_UNIT for number in numbers[_SIC:])
-        return cls(
-            numbers[_VERSION], tuple(numbers[:BUCKETS]), (bound_s, grace_s, fresh_s), rules=numbers[_RULES], sic=sic
-        )
 
 
 class ControlColumns(NamedTuple):
