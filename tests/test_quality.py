@@ -56,16 +56,24 @@ def test_layers_hold() -> None:
     assert_passes(LINT_IMPORTS, "--no-logo", "--no-cache")
 
 
-@pytest.mark.parametrize("line", ["from penstock import sim", "import time"])
-def test_core_may_import_neither_a_higher_layer_nor_a_clock(line: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("room", "line"),
+    [
+        ("core.control", "from penstock import sim"),
+        ("core.control", "import time"),
+        ("core.network", "from penstock.core.fairness import jain"),
+        ("spark.plans", "from penstock.spark.guard import checks"),
+    ],
+)
+def test_a_room_may_import_neither_a_higher_one_nor_core_a_clock(room: str, line: str, tmp_path: Path) -> None:
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     package = shutil.copytree(ROOT / "src", tmp_path / "src") / "penstock"
-    (package / "core" / "intruder.py").write_text(f"{line}\n")
+    (package / room.replace(".", "/") / "intruder.py").write_text(f"{line}\n")
 
     result = run(LINT_IMPORTS, "--no-logo", "--no-cache", cwd=tmp_path, PYTHONPATH=str(package.parent))
 
     assert result.returncode == 1
-    assert "penstock.core.intruder" in result.stdout
+    assert f"penstock.{room}.intruder" in result.stdout
 
 
 def test_the_version_is_the_same_everywhere() -> None:
