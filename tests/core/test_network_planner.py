@@ -25,3 +25,12 @@ def test_a_batch_without_rows_says_nothing_about_the_pace() -> None:
     planner.known.calibrate({box.name: 0.001 for box in in_ms().boxes}, 0.3)
     planner.learn(report(TRIGGER_S, 0.6, 0))
     assert planner.known.capacity == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize(("pause_s", "drops"), [(30.0, True), (7 * 86_400.0, False)])
+def test_the_first_batch_of_a_run_is_cut_by_recent_rates_alone(pause_s: float, *, drops: bool) -> None:
+    planner, again = (NetworkPlanner(in_ms(), trigger_s=TRIGGER_S) for _ in range(2))
+    planner.known.calibrate({box.name: 0.001 for box in in_ms().boxes}, 0.3)
+    planner.learn(report(TRIGGER_S, 50.0, 10**5))
+    again.restore(planner.save(), 50.0 + pause_s)
+    assert bool(again.recall((), 50.0 + pause_s).drops) is drops

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pytest
+from tests.core.networks import in_ms
 
-from penstock.core.loop.events import Misread
+from penstock.core.loop.events import BatchEnded, Event, Misread
+from penstock.core.network.planner import NetworkPlanner
 from penstock.messages.plan import Plan
+from penstock.messages.report import Report
 
 pytest.importorskip("pyspark")
 
+from penstock.spark.network.learning import Learning
 from penstock.spark.network.run import Losses, SafePlanning
 from penstock.store.bound_plans import ReusedError
-
-if TYPE_CHECKING:
-    from penstock.core.loop.events import Event
 
 STAGE: Any = SimpleNamespace(name="inputs")
 PLAN = Plan.keep_all(4, "by hand", 1.0)
@@ -87,3 +88,23 @@ def test_learning_that_fails_costs_a_snapshot_and_is_no_error_during_a_stop(stop
     found.stopping = stopping
     assert found.learned(STAGE, cast("Any", None), 7, PLAN, 0.0) is None
     assert (found.errors, len(failing.handled)) == (errors, errors)
+
+
+@pytest.mark.parametrize(("bound_s", "elapsed_s"), [(40.0, 62.0), (100.1, 2.0), (None, 2.0)])
+def test_rows_behind_a_replay_came_since_it_was_bound(bound_s: float | None, elapsed_s: float) -> None:
+    ended = list[Event]()
+    plans = SimpleNamespace(bound_s=lambda *_: bound_s, handle=ended.append)
+    layout = SimpleNamespace(begins_with_inputs=lambda _: True)
+    planner = NetworkPlanner(in_ms(), trigger_s=2.0)
+    learning = Learning(layout, planner, plans, lambda: ())  # type: ignore[arg-type]
+    for number, begun_s in enumerate((100.0, 102.0)):
+        batch: Any = SimpleNamespace(
+            report=lambda number, begun_s: Report(
+                sequence=number, start_s=begun_s, end_s=begun_s + 1.0, rows_in=0, rows_kept=0
+            )
+        )
+        learning.learn(SimpleNamespace(name="inputs", ends=()), batch, number, PLAN, begun_s)  # type: ignore[arg-type]
+    first, second = (event.report for event in ended if isinstance(event, BatchEnded))
+    assert first is not None
+    assert second is not None
+    assert (first.elapsed_s, second.elapsed_s) == (0.0, pytest.approx(elapsed_s))

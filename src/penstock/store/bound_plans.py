@@ -132,6 +132,11 @@ class BoundPlans(OwnPlans):
             raise PenstockError(f"plan {bound.plan_version} is missing, so batch {batch} keeps every row")
         return plan
 
+    def bound_s(self, stage: str, batch: int) -> float | None:
+        """When a batch was bound, which may be in an earlier run; None if that is unknown."""
+        bound = self._bindings[stage].get(batch)
+        return None if bound is None else bound.bound_s
+
     def _purge(self, batch: int, now_s: float) -> None:
         """Delete old bindings, and plans that no binding of any stage needs."""
         del batch  # Each stage has its own numbers.

@@ -105,11 +105,12 @@ class NetworkPlanner:
         return Plan(version, self._kind, now_s, 0, note=note)
 
     def recall(self, reports: Sequence[Report], now_s: float) -> Plan:
-        """The plan for the first batch of a run: the next plan of the last run, if its state is known.
+        """The plan for the first batch of a run: the next plan of the last run, if its state is known and recent.
 
         The distributions for drops by value are not known: that batch measures them, and the next one has a plan.
         """
         del reports
+        self.known.forget_old_rates(now_s)
         known = self._shed and self._kind != "semantic" and self.known.enough
         if self.start or not (known and self._choose().changed):
             return Plan(0, self._kind, now_s, 0, drops=self.start, note="start")

@@ -22,6 +22,8 @@ from penstock.messages.report import Report
 
 #: Batches over which a rate is taken.
 RATE_BATCHES = 2
+#: Rates of an earlier run count for this long after its end.
+RATES_LAST_S = 60.0
 #: The share of waiting rows that the next batch should catch up on: all at once would drop too many.
 MELT = 0.5
 #: The decay of counts from batch to batch.
@@ -61,6 +63,7 @@ class NetworkStatistics(Learned):
     _pace: Capacity
     _calibrated: Flag
     _last_s: Number
+    _until_s: Number  # when the last batch ended
 
     def __init__(
         self,
@@ -77,7 +80,7 @@ class NetworkStatistics(Learned):
         self._pace = Capacity(unit_s=1.0 / pace)
         self.paces = {name: Capacity(unit_s=1.0 / pace) for name in self._staged.further}
         self._calibrated = False
-        self._last_s = 0.0
+        self._last_s = self._until_s = 0.0
 
     def calibrate(self, costs_s: Mapping[str, float], overhead_s: float | None = None) -> None:
         """Use costs measured outside of batches, and the time of a batch without rows."""
@@ -86,8 +89,14 @@ class NetworkStatistics(Learned):
             self._pace.calibrate(overhead_s)
             self._calibrated = True
 
+    def forget_old_rates(self, now_s: float) -> None:
+        """Forget rates of rows that are too old to say what comes now."""
+        if now_s - self._until_s > RATES_LAST_S:
+            self._recent = ()
+
     def learn(self, report: Report) -> None:
         """Process one batch of the inputs. A `span_s` of 0 says that its length is not representative."""
+        self._until_s = report.end_s
         if report.elapsed_s > 0.0:
             came = {name: one.rows_in for name, one in report.sources.items()}
             self._recent = (*self._recent, _Came(report.elapsed_s, came))[-RATE_BATCHES:]

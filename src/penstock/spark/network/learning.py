@@ -144,7 +144,9 @@ class Learning:
         report = laid.report(number, begun_s)
         with self._lock:
             before_s = self._begun_s.get(stage.name)
-            self._begun_s[stage.name] = begun_s
+            # The first batch may be a replay: rows behind it have come since an earlier run bound it.
+            bound_s = self._plans.bound_s(stage.name, number) if before_s is None else None
+            self._begun_s[stage.name] = min(begun_s, begun_s if bound_s is None else bound_s)
             for arc in stage.ends:
                 if self._layout.feeds(arc):
                     self._fed[arc.name] = self._fed.get(arc.name, 0) + report.links[arc.name].rows_kept
