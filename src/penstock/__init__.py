@@ -45,7 +45,7 @@ __all__ = [
     "whole",
 ]
 
-# Names are looked up when they are first used: a Spark worker that reads a plan at every micro-batch must not wait for
+# Names are looked up when they are first used. A Spark worker that reads a plan at every micro-batch must not wait for
 # a compiler to load, and a user without Spark can still use the rest.
 _HOMES = {
     "penstock.core.balanced.policy": ("Balanced",),

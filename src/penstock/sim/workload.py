@@ -170,7 +170,7 @@ MENTION_COSTS_S = (0.001, 0.005, 0.025)
 MENTION_SHARES = (0.632, 0.213, 0.155)
 #: Stated of the stream: distinct entities, share of the most frequent one, costliest tweet.
 MENTION_ENTITIES, MENTION_TOP_SHARE, MENTION_DEAREST_S = 35_000, 0.065, 0.152
-#: Tweets with one mention, and the chance of each mention beyond the second: with these the stated mean (9.7 ms) and
+#: Tweets with one mention, and the chance of each mention beyond the second. With these the stated mean (9.7 ms) and
 #: share of 1 ms tweets (36 percent) come out.
 _SINGLE_SHARE, _ANOTHER = 0.57, 0.42
 

@@ -98,7 +98,7 @@ def _offsets(source: Mapping[str, Any]) -> tuple[int, bool] | None:
     end, latest = _by_partition(source.get("endOffset")), _by_partition(source.get("latestOffset"))
     if not end or not latest:
         return None
-    # Looked up when the batch was planned. Only in real-time mode does a batch read on from there; what is behind then
+    # Looked up when the batch was planned. Only in real-time mode does a batch read on from there. What is behind then
     # stands in the metrics alone, as a mean over the partitions.
     real_time = any(end.get(partition, 0) > offset for partition, offset in latest.items())
     mean = (source.get("metrics") or {}).get("avgOffsetsBehindLatest")

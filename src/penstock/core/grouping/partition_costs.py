@@ -25,7 +25,7 @@ from penstock.messages.plan import Costs, OwnCost
 
 #: What is remembered of the shape from one batch to the next, and of the factors, which can be measured in one batch.
 REMEMBER, REMEMBER_FACTORS = 0.95, 0.9
-#: The deviation of a partition's ratio that is expected before any is known, which counts for one batch; and what is
+#: The deviation of a partition's ratio that is expected before any is known, which counts for one batch. And what is
 #: remembered of it from one batch to the next.
 DEVIATION, REMEMBER_DEVIATION = 0.2, 0.95
 #: The most extreme of several partitions is often so by chance, so its average counts less than it would alone.
@@ -35,7 +35,7 @@ CHANGE = 3.0
 #: A bucket's own cost on a partition: rows that it takes, rows that shape and factor count for, and how far off they
 #: must be. Costs of keys that share a bucket scatter, and a deal would follow random low costs.
 OWN_ROWS, OWN_APART = 64.0, 0.3
-#: Batches that factors from a plan count for, which is as many as are ever remembered; and how many times `OWN_ROWS` a
+#: Batches that factors from a plan count for, which is as many as are ever remembered. And how many times `OWN_ROWS` a
 #: bucket's own cost does, at least.
 MOST_BATCHES, REMEMBERED_OWN = 1.0 / (1.0 - REMEMBER_FACTORS), 4.0
 #: The deviation that goes with factors that were given and not learned.

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 #: How long a gate uses the settings it was made with. A guard should watch its query by then.
 START_S = 120.0
-#: If a rate is held, the first batch of a run may hold the rows since its gate was made, of at most this many seconds.
+#: If a rate is held, the first batch of a run may hold the rows since its gate was made, up to this many seconds.
 FIRST_S = 10.0
 
 

@@ -57,7 +57,7 @@ class _Sweep(NamedTuple):
 
 
 #: Losses of tuple and of value utility against the excess load. Then how much more random drops lose than drops by
-#: value, against the skew of utilities; and Input-Uniform than random drops, where 20 queries share an operator.
+#: value, against the skew of utilities. Then Input-Uniform than random drops, where 20 queries share an operator.
 _SWEEPS = {
     "9": _Sweep(aurora_claims.figure_9),
     "10": _Sweep(aurora_claims.figure_10),

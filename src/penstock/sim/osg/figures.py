@@ -111,8 +111,8 @@ class Sweep(NamedTuple):
         return found
 
 
-#: Completion time and throughput by distribution of keys, speed-up by over-provisioning and by the highest cost,
-#: completion time by number of costs, speed-up by number of instances.
+#: Completion time and throughput by distribution of keys, speed-up by over-provisioning and by the highest cost.
+#: Completion time by number of costs, speed-up by number of instances.
 _SWEEPS = {
     "4": Sweep("distribution", DISTRIBUTIONS, osg_claims.figure_4),
     "5": Sweep("distribution", DISTRIBUTIONS, osg_claims.figure_5),

@@ -55,7 +55,7 @@ class Sources:
 
 #: Table 2.
 LOCAL, EMULAB = Sources(5.0, 80), Sources(3.0, 50)
-#: Section 7.4: ten times the rate for a tenth of the time, on top of the usual rate, or with the mean left as it was.
+#: Section 7.4: ten times the rate for a tenth of the time, on top of the usual rate, or with the same mean.
 BURSTY = replace(EMULAB, burst=10.0)
 BURSTY_SAME_MEAN = replace(EMULAB, burst=10.0 / 1.9, rest=1.0 / 1.9)
 

@@ -158,7 +158,7 @@ class Batches:
             )
 
 
-#: Why a batch has no report. A sink that keeps its own account, such as that of files, may have a batch although the
+#: Why a batch has no report. A sink with its own account, such as that of files, may have a batch although the
 #: query was killed before Spark noted its end. Spark then ends it without running it, and nothing is counted.
 NOT_RUN_AGAIN = "it was replayed and Spark counted no rows, as it does if the sink already had the batch"
 FORGOTTEN = "Spark had discarded its progress before the guard read it"

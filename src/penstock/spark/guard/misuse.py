@@ -22,7 +22,7 @@ from penstock.spark.row_columns import MADE_BY
 _logger = logging.getLogger("penstock")
 
 #: What the names of gates' observed metrics begin with. Spark refuses a query in which two metrics share a name, so all
-#: guards share one: two guards in one query are refused before it runs, and Spark's error has the reason in it.
+#: guards share one. Two guards in one query are refused before it runs, and Spark's error has the reason in it.
 GATE = "penstock_gate_"
 ONE_GATE = f"{GATE}one_guard_per_query"
 #: Operators that turn rows into results, by how their names begin.

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from penstock.views.network.snapshot import Snapshot
 
 #: How much work a sample should be, roughly: less is lost in the noise of short jobs. The first try uses the length of
-#: the batch, most of which may be overhead; if it was far too little, the next is this many times as large.
+#: the batch, most of which may be overhead. If it was far too little, the next is this many times as large.
 WORTH_S, FAR_TOO_LITTLE, TIMES_AS_LARGE = 1.0, 0.3, 8.0
 #: How many times a box is run; the quickest counts.
 TIMES = 2

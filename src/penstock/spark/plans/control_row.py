@@ -11,9 +11,9 @@ from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code u
 from penstock.core.control.bucket_costs import BUCKETS
 from penstock.core.control.gate import KEEP_ALL
 
-#: The position of each number, after the thresholds of all buckets: the plan's version or a code below; the
-#: microseconds to make the row; the time of the binding, grace and freshness for thinning a backlog, in microseconds,
-#: or zeros; the gate's rules that apply; then the SIC of a row of each source.
+#: The position of each number, after the thresholds of all buckets. First the plan's version or a code below, and the
+#: microseconds to make the row. Then the time of the binding, grace and freshness for thinning a backlog, in
+#: microseconds, or zeros. Then the gate's rules that apply, and the SIC of a row of each source.
 _VERSION, _READ, _BOUND, _GRACE, _FRESH, _RULES, _SIC = range(BUCKETS, BUCKETS + 7)
 #: The unit of SIC in the row: 1 is 10**18 of it.
 _SIC_UNIT = 1e-18

@@ -177,7 +177,7 @@ class Measured:
         for result in self.function(slices()):
             paused = clock()
             held.append(self.form.plain(result))
-            # Batch by batch, as without a probe: a reader of only the first rows closes the connection, and a worker
+            # Batch by batch, as without a probe. A reader of only the first rows closes the connection, and a worker
             # with more slices to write would print a traceback.
             if ends or sum(map(len, held)) >= _FULL:
                 yield from self.form.together(held)

@@ -26,7 +26,7 @@ from penstock.messages.report import Known
 Policy = Literal["balance", "random"]
 
 #: The maximum step of shares towards their goal per batch, and the minimum time of the whole way as a share of the
-#: window, or short batches would respond to updates from before the last step.
+#: window. Otherwise short batches would respond to updates from before the last step.
 STEP, SETTLE = 0.5, 0.25
 #: The usual rate of a source is its mean over about this many windows. Rates differ from it by powers of this factor:
 #: within half a power, a source sends as usual.
