@@ -79,5 +79,5 @@ def _calm(checkpoint: Path) -> Callable[[], bool]:
         raise PenstockError.setting(
             "--when-calm", str(checkpoint), "the checkpoint of a guarded query", "there are no plans in it"
         )
-    log = PlanLog(plans)
+    log = PlanLog(plans, make=False)
     return lambda: calm(log, time.time())

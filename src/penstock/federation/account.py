@@ -144,7 +144,7 @@ class SiteAccount:
         path = folder / ACCOUNT
         found = path.iterdir() if path.is_dir() else ()
         names = sorted(one.name for one in found if re.fullmatch(r"[0-9]{18}", one.name))
-        self.logs = {int(name): AccountLog(path / name) for name in names}
+        self.logs = {int(name): AccountLog(path / name, make=False) for name in names}
         self.last = {epoch: entry for epoch, log in self.logs.items() if (entry := log.latest())}
         if not self.last:
             raise PenstockError.setting("--account", str(folder), "the folder of a site that has run a batch")
