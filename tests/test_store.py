@@ -3,6 +3,7 @@
 import errno
 import fcntl
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -125,6 +126,20 @@ def test_what_is_created_once_is_refused_where_that_does_not_hold(
     with pytest.raises((PenstockError, BusError), match=refused):
         OPENED[kind](tmp_path / "a")
     assert not [one for one in tmp_path.rglob("*") if one.is_file() and one.name != ".lock"]
+
+
+def test_a_probe_that_cannot_run_shows_no_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "link", no_links)
+    monkeypatch.setattr(folder_store, "_probed", set())
+    FolderStore(tmp_path / "a")
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    with pytest.raises(StoreError, match="two drivers could both decide"):
+        FolderStore(tmp_path / "b")
+
+
+def test_a_name_that_cannot_be_looked_up_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"^folder = .*; the system says: File name too long$"):
+        FolderStore(tmp_path).has("n" * 300)
 
 
 @pytest.mark.parametrize("kind", ["guard", "quarantine", "network", "site", "plans of a site", "outbox"])

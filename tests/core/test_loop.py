@@ -160,6 +160,17 @@ def test_a_plan_that_stays_in_force_is_written_again_with_what_was_learned_since
     assert writes == [(0, 200, SHEDDING), (PURGE_EVERY, 150, SHEDDING), (2 * PURGE_EVERY, 100, SHEDDING)]
 
 
+def test_batches_without_rows_do_not_keep_a_plan_from_being_written_again() -> None:
+    loop = Loop(Scripted(plan(sheds=True), *[None] * 200), "query")
+    writes = 0
+    for batch in range(3 * PURGE_EVERY):
+        for one in loop.handle(BatchEnded(1.0 + batch, batch, REPORT if batch % 2 else None)):
+            if isinstance(one, Write):
+                writes += 1
+                loop.handle(Stored(one.plan.version))
+    assert writes == 3
+
+
 def test_old_plans_are_purged_now_and_then() -> None:
     loop = Loop(Scripted(), "query")
     purged = [batch for batch in range(3 * PURGE_EVERY) if loop.handle(BatchEnded(1.0, batch, REPORT))]

@@ -156,6 +156,19 @@ class Bench:
         assert self.share() < 0.5
 
 
+def test_a_query_that_is_watched_again_is_not_read_twice(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    for _ in range(5):
+        bench.batch(100)
+    again = Bench(tmp_path, query=bench.query, clock=bench.clock)
+    again.controller.begin()
+    again.controller.step()
+    assert again.reports == []
+    again.batch(100)
+    assert [report.sequence for report in again.reports] == [5]
+    assert [report.sequence for report in ReportLog(tmp_path, QUERY).recent()] == [0, 1, 2, 3, 4, 5]
+
+
 def test_the_batch_after_a_replay_has_the_rows_since_a_killed_run_planned_that(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     bench.bindings.add(0, Binding(0, QUERY, bench.clock(), None))  # It is bound, and its run is killed.

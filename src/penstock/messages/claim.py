@@ -41,9 +41,12 @@ class Claim:
         try:
             found: dict[str, Any] = json.loads(text)
             value = found.pop("value", None)
-            found |= {name: tuple(found.get(name) or ()) for name in ("key", "row", "sources")}
+            lists = {name: found.get(name) or [] for name in ("key", "row", "sources")}
+            if not all(isinstance(one, list) for one in lists.values()):
+                raise TypeError  # noqa: TRY301 - it is damaged like the others
+            found |= {name: tuple(one) for name, one in lists.items()}
             return cls(**found, value=value and (value[0], tuple(tuple(one) for one in value[1])))
-        except (ValueError, TypeError, AttributeError, LookupError):
+        except (ValueError, TypeError, AttributeError, LookupError, RecursionError):
             raise PenstockError("it is damaged") from None
 
     def differences(self, here: "Claim") -> list[str]:

@@ -27,8 +27,13 @@ _LOCK_NAME = ".lock"
 #: After this time an unpublished file is assumed to be left by a dead writer.
 STALE_S = 3600.0
 _NO_HARD_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
-#: Succeeds if it gets the lock that another process holds.
-_TAKE_LOCK = "import fcntl, sys; fcntl.flock(open(sys.argv[1], 'ab'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
+#: What a process exits with if it does not get the lock that another one holds; anything else shows no such lock.
+_HELD = 17
+_TAKE_LOCK = f"""import fcntl, sys
+try:
+    fcntl.flock(open(sys.argv[1], 'ab'), fcntl.LOCK_EX | fcntl.LOCK_NB)
+except BlockingIOError:
+    sys.exit({_HELD})"""
 _NO_FOLDER_SYNC = {errno.EBADF, errno.EINVAL}
 #: The most bytes of a part, so that a poll of a long journal stays short.
 _PART_BYTES = 4 * 2**20
@@ -117,7 +122,8 @@ class FolderStore:
 
     def has(self, name: str) -> bool:
         """Whether a name is taken."""
-        return (self.folder / name).exists()
+        with self._telling("read"):
+            return (self.folder / name).exists()
 
     def names(self) -> list[str]:
         """Every name that is taken, ascending."""
@@ -174,9 +180,9 @@ class FolderStore:
         path = self.folder / _LOCK_NAME
         with path.open("ab") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            command = [sys.executable, "-I", "-S", "-c", _TAKE_LOCK, str(path)]
+            command = [sys.executable or "python3", "-I", "-S", "-c", _TAKE_LOCK, str(path)]
             other = subprocess.run(command, check=False, capture_output=True)  # noqa: S603 - our own code
-        if other.returncode == 0:
+        if other.returncode != _HELD:
             raise StoreError.setting(
                 "folder",
                 self.where,

@@ -191,7 +191,8 @@ class Log(Generic[_M]):
 
     def _is_entry(self, name: str) -> bool:
         number, _, word = name.partition(".")
-        return word == self._word and len(number) == _DIGITS and number.isascii() and number.isdigit()
+        named = word == self._word and len(number) == _DIGITS and number.isascii() and number.isdigit()
+        return named and int(number) < 2**63
 
     def _look(self, name: str) -> _M | Skipped | None:
         """What is kept under this name; `None` for nothing at all."""

@@ -128,12 +128,11 @@ class Loop:
         return [*([Tell(told)] if told else []), *self._write(self._learner.recall(event.reports, event.now_s))]
 
     def _plan(self, event: BatchEnded) -> list[Instruction]:
-        if event.report is None:
-            self._understands = True
-            return []
-        self._understands = False
-        self._ratio.learn(event.rows, event.offsets)
-        decided = self._planner.decide(event.report, event.now_s)
+        decided = None
+        if event.report is not None:
+            self._understands = False
+            self._ratio.learn(event.rows, event.offsets)
+            decided = self._planner.decide(event.report, event.now_s)
         self._understands = True
         if event.costs is not None:
             self._costs = event.costs

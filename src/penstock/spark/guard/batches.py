@@ -1,6 +1,7 @@
 """The batches of a query, read one after the other: each becomes a Report, and one that cannot is accounted for."""
 
 import logging
+import math
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
@@ -63,7 +64,7 @@ class Batches:
     def look(self) -> Progress | None:
         """Find the batches that have ended since the last look; the newest trigger."""
         news = self._feed.news()
-        self._pending.extend(news.batches)
+        self._pending.extend(one for one in news.batches if not self.account.has(one))
         self.account.check(news)
         return news.newest
 
@@ -193,9 +194,15 @@ class Account:
         self.totals = Totals()
         self._query, self._bindings, self._teller, self._plan, self._shed = query, bindings, teller, plan, shed
         self._accounted = teller.kept_in.accounted()  # the newest batch in the journal; None if there is no journal
+        self._until_s = max((report.end_s for report in teller.kept_in.recent()), default=-math.inf)
         self._missed_s: float | None = None  # when a batch was last found to have no report
         self._counted_s: float | None = None  # when the gate last counted more rows than Spark had read
         self._multiplies: bool | None = None  # whether steps in front of the gate may add rows, once it matters
+
+    def has(self, progress: Progress) -> bool:
+        """Whether the journal has this batch, because the query was watched before; a replay ends later."""
+        accounted = -1 if self._accounted is None else self._accounted
+        return progress.batch <= accounted and progress.start_s + progress.duration_s <= self._until_s
 
     @property
     def alarms(self) -> list[str]:
