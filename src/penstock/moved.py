@@ -47,13 +47,7 @@ spark.network spark.network calibration:learning stages:layout
 spark.network views.network snapshot
 web web by_age:why costs:guarded plan_tail:guarded serve:app site:guarded typed_value:why
 """
-#: Old name to new name.
-MOVED = {
-    f"penstock.{old_room}.{name.partition(':')[0]}".replace(".-.", "."): f"penstock.{room}.{name.rpartition(':')[2]}"
-    for old_room, room, *names in map(str.split, _TABLE.strip().splitlines())
-    for name in names
-}
-#: Names that are neither in the module that theirs became nor called as before: old module, new module, names.
+#: Names that are not in the module that theirs became, or are called otherwise there: old module, new module, names.
 _NAMES = """
 core.backlog core.control.gate TOO_OLD
 core.due core.fairness.service_debt Due:ServiceDebt
@@ -68,12 +62,18 @@ log store.folder local_folder scheme_of
 spark.guard spark.lifecycle METRICS_PORT
 spark.network.plan store.bound_plans DropLog
 """
-#: Old name to new module and name.
-RENAMED = {
-    f"penstock.{old}.{name.partition(':')[0]}": (f"penstock.{new}", name.rpartition(":")[2])
-    for old, new, *names in map(str.split, _NAMES.strip().splitlines())
-    for name in names
-}
+
+
+def _names(table: str) -> dict[str, str]:
+    """Old name to new name."""
+    return {
+        f"penstock.{old}.{name.partition(':')[0]}".replace(".-.", "."): f"penstock.{new}.{name.rpartition(':')[2]}"
+        for old, new, *names in map(str.split, table.strip().splitlines())
+        for name in names
+    }
+
+
+MOVED, RENAMED = _names(_TABLE), _names(_NAMES)
 
 
 class OldModule(ModuleType):
@@ -111,7 +111,7 @@ def names_of(old: str, new: str) -> Callable[[str], object]:
     def look_up(name: str) -> object:
         if name.startswith("__"):
             raise AttributeError(name)
-        home, own = RENAMED.get(f"{old}.{name}", (new, name))
+        home, _, own = RENAMED.get(f"{old}.{name}", f"{new}.{name}").rpartition(".")
         found = getattr(import_module(home), own, None)
         if found is None or isinstance(found, ModuleType):  # a module of this package is imported next
             raise AttributeError(f"module {old!r} has no attribute {name!r}")

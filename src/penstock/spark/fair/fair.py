@@ -79,7 +79,7 @@ class Fair(Metered):
             seed: Seed of the hash that selects rows, with the name of the query.
             backlog: The treatment of rows that waited while a query was stopped: `keep` or `thin`, as for a guard.
         """
-        self.target = target if isinstance(target, MeanQueueLatency) else _target(target)
+        self.target = target if isinstance(target, MeanQueueLatency) else MeanQueueLatency(duration_s("target", target))
         self.window_s = duration_s("window", window)
         self.mode = one_of("mode", mode, ("enforce", "dry_run", "off"))
         self.salt = int64("seed", seed)
@@ -338,10 +338,6 @@ class FairQuery(QueryGuard):
         dry = self.mode == "dry_run"
         reading = FairReading(self.name, self._probe, lambda: self._gates, window_s=self._fair.window_s, dry=dry)
         return planner, reading, planner.leave
-
-
-def _target(given: object) -> MeanQueueLatency:
-    return MeanQueueLatency(duration_s("target", given))
 
 
 def _name(setting: str, given: object) -> str:

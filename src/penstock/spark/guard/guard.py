@@ -259,13 +259,13 @@ class QueryGuard(Watcher, Metered):
         self, query: StreamingQuery, on_report: Callable[[Report], None], shed: ShedAccount
     ) -> Controller:
         store, identity = self._stored(), str(query.id)
-        plans, reports = store.plans(), store.reports(identity)
+        reports = store.reports(identity)
         reports.write(self._sign(identity))
         planner, reading, on_end = self._planning()
         return Controller(
             query,
             planner,
-            plans,
+            store.plans(),
             store.bindings(identity),
             reading,
             by_length=self._parts.control.by_length,
@@ -368,12 +368,11 @@ class QueryGuard(Watcher, Metered):
         return None if self._parts.quarantine is None else self._parts.quarantine.folder(self._stored())
 
     def _claim_folder(self) -> str:
-        return self._stored().claim(self._claim())
-
-    def _claim(self) -> Claim:
+        """Sign the folder of plans; returns its identity."""
         columns, seed = self._columns, self._parts.control.seed
         value = columns.worth.as_data if columns.worth else None
-        return Claim(self.name, columns.key, columns.row, columns.cost, seed, self._parts.sources, value)
+        claim = Claim(self.name, columns.key, columns.row, columns.cost, seed, self._parts.sources, value)
+        return self._stored().claim(claim)
 
 
 class Guard(QueryGuard):
