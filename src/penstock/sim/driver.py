@@ -36,18 +36,23 @@ class Earlier(NamedTuple):
     unfinished: Unfinished | None = None  #: None if it was stopped between two batches
 
 
-class _Plans(PlanLog):
-    """Plans in memory, which remembers all that were ever stored."""
+class Plans(PlanLog):
+    """Plans in memory; the one that was written last is not decoded again."""
 
     def __init__(self) -> None:
         super().__init__(MemoryStore())
-        self.written: list[Plan] = []
+        self._last: Plan | None = None
 
     def add(self, version: int, entry: Plan) -> bool:
+        """Store the plan and return true; false if that version is taken."""
         added = super().add(version, entry)
-        if added:
-            self.written.append(entry)
+        self._last = entry if added else self._last
         return added
+
+    def get(self, version: int) -> Plan | None:
+        """The plan of that version; `None` if it is absent."""
+        last = self._last is not None and self._last.version == version
+        return self._last if last else super().get(version)
 
 
 class _FoundPlans(PlanLog):
@@ -86,12 +91,12 @@ class Driver:
         earlier: Earlier = Earlier(),  # noqa: B008 - immutable
     ) -> None:
         """Begin; `counted` says that the source reports the rows of a batch before it runs."""
-        self._plans, self._bindings = _Plans(), BindingLog(MemoryStore())
+        self._plans, self._bindings = Plans(), BindingLog(MemoryStore())
+        self.written: list[Plan] = []  #: every plan that was stored, in order
         self._query, self._start = query, Start(now_s, counted=counted)
         self._passed_s = now_s
         if earlier.newest is not None:
             self._plans.add(earlier.newest.version, earlier.newest)
-            self._plans.written.clear()  # That was not this run.
         if earlier.unfinished is not None:
             self._bindings.add(earlier.unfinished.bound.batch, earlier.unfinished.bound)
         self._found = _FoundPlans(self._plans, earlier.newest)
@@ -99,6 +104,7 @@ class Driver:
         purge = partial(retention.purge, self._plans, self._bindings)
         self._driver = LogDriver(Loop(planner, query), self._plans, lambda: now_s, purge, lambda _: None)
         self._driver.begin(earlier.reports)
+        self._note()
         self.look()
 
     @property
@@ -106,16 +112,18 @@ class Driver:
         """The loop."""
         return self._driver.loop
 
-    @property
-    def written(self) -> list[Plan]:
-        """Every plan that was stored, in order."""
-        return self._plans.written
-
     def handle(self, event: Event) -> int:
         """Carry out what follows from an event; how many plans were stored."""
-        before = len(self.written)
         self._driver.handle(event)
-        return len(self.written) - before
+        return self._note()
+
+    def _note(self) -> int:
+        """Note a plan that is new; how many there are."""
+        newest = self.loop.in_force
+        if newest is None or (self.written and self.written[-1].version == newest.version):
+            return 0
+        self.written.append(newest)
+        return 1
 
     def pass_time(self, until_s: float) -> None:
         """Let time pass, in which the loop renews its plan."""

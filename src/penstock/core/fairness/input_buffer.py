@@ -82,6 +82,7 @@ class Decision:
     """A decision: kept tuples of each batch of the buffer."""
 
     kept: Ints
+    waits: bool = False  #: whether nothing is decided, and all tuples wait for the next interval
 
 
 def keep_in_order(order: Ints, buffer: Buffer, capacity: float) -> Ints:

@@ -4,11 +4,12 @@ Time advances in shedding intervals. In each, sources send batches, and tuples f
 buffers. Every site's shedder selects the tuples to keep. Once a second a fragment sends its window: the SIC of all kept
 tuples. A root's output is the query's result. Its coordinator sums its SIC over the source time window and sends it to
 the sites of the query. They receive it after the delay of their links. Penstock's sites are in
-`penstock.sim.themis.sites`: they run the planner of sites on Spark.
+`penstock.sim.themis.sites`: they run the loop and the planner of sites on Spark. Where a batch takes longer than its
+interval, the tuples of the next one wait.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -106,6 +107,7 @@ class Federation:
         self._sent = _SentTuples(layout, clock)
         self._fragments = _Fragments(layout.deployment, clock, rng)
         self._coordinators = _Coordinators(layout.deployment, clock, rng)
+        self._waiting: dict[int, Buffer] = {}  # at sites whose last batch still runs
 
     @property
     def sic(self) -> Floats:
@@ -154,11 +156,18 @@ class Federation:
             derived,
             np.concatenate([groups, senders]),
         )
+        if (waiting := self._waiting.pop(number, None)) is not None:
+            buffer = Buffer(
+                *(np.concatenate([getattr(one, of.name) for one in (waiting, buffer)]) for of in fields(Buffer))
+            )
         capacity = float(deployment.capacity[number]) * self._clock.interval_s
         now_s = (step + 1) * self._clock.interval_s
         known = self._coordinators.known(step, site.fragments)
-        kept = self._shedders[number].select(buffer, capacity, known, now_s).kept
-        self._fragments.take(site.fragments, owner, kept * buffer.sic)
+        decision = self._shedders[number].select(buffer, capacity, known, now_s)
+        if decision.waits:
+            self._waiting[number] = buffer
+        else:
+            self._fragments.take(site.fragments, buffer.owner, decision.kept * buffer.sic)
 
 
 class _SentTuples:
