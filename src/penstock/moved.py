@@ -96,12 +96,9 @@ class OldNames(MetaPathFinder, Loader):
         room = any(name.startswith(f"{fullname}.") for name in MOVED)
         return spec_from_loader(fullname, self, is_package=room) if fullname in MOVED else None
 
-    def create_module(self, spec: ModuleSpec) -> ModuleType:
-        """A module that keeps its names."""
-        return OldModule(spec.name)
-
     def exec_module(self, module: ModuleType) -> None:
         """Say where it is now."""
+        module.__class__ = OldModule
         module.__dict__["__getattr__"] = names_of(module.__name__, MOVED[module.__name__])
 
 

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 from pyspark.sql import Column
 
@@ -101,27 +101,10 @@ def column_name(setting: str, given: object) -> str:
     return given
 
 
-def plain_column_name(setting: str, given: object) -> str:
-    """The name of a column to be made: one that needs no backticks."""
-    name = column_name(setting, given)
-    if "." in name or "`" in name:
-        raise PenstockError.setting(setting, given, "a name without dots and backticks")
-    return name
-
-
 def column_names(setting: str, given: str | Sequence[str]) -> tuple[str, ...]:
     """The names of columns, given as one or as several."""
     names = tuple(given) if isinstance(given, list | tuple) else (given,)
     return tuple(column_name(setting, name) for name in names)
-
-
-def guard_key(key: str | Sequence[str], policy: Policy) -> tuple[str, ...]:
-    """The columns that determine a row's cost: the guard's, or those of its policy."""
-    names = column_names("key", key)
-    own = column_names("key", policy.key) if isinstance(policy, Balanced) else ()
-    if names and own and names != own:
-        raise PenstockError.setting("key", ", ".join(names), f"it once, to the guard or to Balanced: {', '.join(own)}")
-    return names or own
 
 
 def columns_of(
@@ -134,16 +117,25 @@ def columns_of(
     weight: str | None,
     weight_setting: str = "weight",
 ) -> RowColumns:
-    """The columns that gate and probe share, by a user's settings."""
+    """The columns that gate and probe share, by a user's settings; a `Balanced` policy may name the key instead."""
+    names, by_policy = column_names("key", key), isinstance(policy, Balanced) and column_names("key", policy.key)
+    if names and by_policy and names != by_policy:
+        other = f"it once, to the guard or to Balanced: {', '.join(by_policy)}"
+        raise PenstockError.setting("key", ", ".join(names), other)
     if arrival is not None and not isinstance(arrival, str):
         raise PenstockError.setting("arrival", arrival, "the name of a column")
+    if not (keep is None or (isinstance(keep, str) and keep.strip()) or hasattr(keep, "alias")):
+        raise PenstockError.setting("keep", keep, "a condition in SQL such as \"tier = 'gold'\", or a column")
+    made = column_name(weight_setting, WEIGHT if weight is None else weight)
+    if "." in made or "`" in made:
+        raise PenstockError.setting(weight_setting, made, "a name without dots and backticks")
     columns = RowColumns(
-        key=guard_key(key, policy),
+        key=names or by_policy or (),
         row=column_names("row", row),
         arrival=arrival,
-        keep=condition(keep),
+        keep=keep,
         cost=policy.cost_column if isinstance(policy, FullKnowledge) else None,
-        weight=plain_column_name(weight_setting, WEIGHT if weight is None else weight),
+        weight=made,
         weight_named=weight is not None,
         weight_setting=weight_setting,
         worth=policy.worth if isinstance(policy, Balanced) else None,
@@ -164,10 +156,3 @@ def check_operator(function: object, form: object) -> None:
     one_of("form", form, ("arrow", "pandas", "row"))
     if not callable(function):
         raise PenstockError.setting("function", function, "a function over record batches, data frames or rows")
-
-
-def condition(keep: Any) -> Any:  # noqa: ANN401 - text or a column, of classic Spark or of Connect
-    """A condition in SQL, or a column, or none."""
-    if keep is None or (isinstance(keep, str) and keep.strip()) or hasattr(keep, "alias"):
-        return keep
-    raise PenstockError.setting("keep", keep, "a condition in SQL such as \"tier = 'gold'\", or a column")
