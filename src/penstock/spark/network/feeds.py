@@ -39,11 +39,9 @@ class _Fed(NamedTuple):
     batch_id: str
 
     @classmethod
-    def of(cls, folder: Path) -> _Fed | None:
-        mark = folder / _FED
-        if not mark.exists():
-            return None
-        number, _, batch_id = mark.read_text().partition(" ")
+    def of(cls, folder: Path) -> _Fed:
+        """The one of a folder; its number is -1 if there is none."""
+        number, _, batch_id = (FolderStore(folder, make=False).read(_FED) or b"-1").decode().partition(" ")
         return cls(int(number), batch_id)
 
 
@@ -60,8 +58,8 @@ def feed(
         PenstockError: If rows are missing in what was written.
     """
     _refuse_reused(folder, batch, batch_id)
-    whole, fed = _whole(folder, batch, batch_id), _Fed.of(folder)
-    if whole.exists() or (fed is not None and batch == fed.number):
+    whole = _whole(folder, batch, batch_id)
+    if whole.exists() or batch == _Fed.of(folder).number:
         # Not written again, because they may have been read; but the counts must run.
         df.write.format("noop").mode("overwrite").save()
     else:
@@ -83,9 +81,8 @@ def _whole(folder: Path, batch: int, batch_id: str) -> Path:
 
 def _refuse_reused(folder: Path, batch: int, batch_id: str) -> None:
     fed, whole = _Fed.of(folder), _whole(folder, batch, batch_id)
-    later = fed is not None and batch < fed.number
-    other = fed is not None and batch == fed.number and is_another(fed.batch_id, batch_id)
-    if later or other or (batch_id and any(one != whole for one in folder.glob(f"{_WHOLE}{batch:020d}*"))):
+    other = batch == fed.number and is_another(fed.batch_id, batch_id)
+    if batch < fed.number or other or (batch_id and any(one != whole for one in folder.glob(f"{_WHOLE}{batch:020d}*"))):
         raise ReusedError(f"stage {folder.name}", batch)
 
 

@@ -9,7 +9,6 @@ to another batch with the same number, and are refused.
 
 import json
 import os
-import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -105,15 +104,12 @@ class Sign:
         """Make the folder a quarantine; refuse a non-empty folder that is not one, or has other columns."""
         try:
             store = FolderStore(folder)
-            with tempfile.NamedTemporaryFile(dir=folder, prefix=".penstock-", suffix=".tmp"):
-                pass
             there = next((one.name for one in folder.iterdir() if not one.name.startswith((".", "_"))), None)
             if there is not None and not (folder / SIGN).exists():
                 raise PenstockError.setting(
                     "quarantine", str(folder), "an empty folder, or a quarantine", f"there is {there}"
                 )
-            if not (folder / SIGN).exists():
-                store.create(SIGN, json.dumps(asdict(self)).encode())
+            store.create(SIGN, json.dumps(asdict(self)).encode())  # Fails if nothing can be written.
         except OSError as error:
             raise _unwritable(folder, f"the system says: {error.strerror}") from None
         except StoreError as error:
