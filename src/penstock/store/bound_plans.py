@@ -147,9 +147,8 @@ class BoundPlans(OwnPlans):
                     log.purge(first)
                     self._versions[stage] = {one: self._version(stage, one) for one in taken if one >= first}
             needed = {version or 0 for bound in self._versions.values() for version in bound.values()}
-        if self.newest is not None:
-            most = retention.NEWEST_PLANS if self._keep is None else self._keep.newest_plans
-            self._plans.retain(needed, self.newest.version - most)
+        most = retention.NEWEST_PLANS if self._keep is None else self._keep.newest_plans
+        self._plans.retain(needed, self._plans.next_version() - 1 - most)
 
     def _version(self, stage: str, batch: int) -> int | None:
         """The version that a batch is bound to; raises if that cannot be read, because its plan may be needed."""

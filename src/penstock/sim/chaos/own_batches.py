@@ -11,15 +11,15 @@ from penstock.core.control.planner import SOURCE
 from penstock.core.fairness.sites.decisions import SiteDecisions
 from penstock.core.fairness.sites.peers import Peers
 from penstock.core.fairness.sites.planner import SiteInput, SitePlanner, SiteQuery
-from penstock.core.loop.events import BatchEnded, Misread
+from penstock.core.loop.events import BatchEnded, Began, Misread
 from penstock.errors import PenstockError
 from penstock.federation.account import AccountLog, BatchAccount, site_report
 from penstock.federation.exchange import Inbox, Outbox
 from penstock.federation.parcel import Parcel
 from penstock.messages.report import BoxStatistics, PlaceRows, added
 from penstock.messages.site_news import News
-from penstock.sim.chaos.faults import FaultyStore, remembering, require
-from penstock.sim.chaos.query import KEEP, MOST_BATCHES, PURGE_EVERY, ROWS, Fickle, Kinds, Query
+from penstock.sim.chaos.faults import FaultyStore, clumsy, remembering, require
+from penstock.sim.chaos.query import KEEP, MOST_BATCHES, PURGE_EVERY, ROWS, Fickle, Kinds, Query, check_start
 from penstock.sim.chaos.world import OwnBatches
 from penstock.store.bound_plans import BoundPlans, SitePlans
 from penstock.store.interface import StoreError
@@ -49,9 +49,19 @@ class Stages(OwnBatches[BoundPlans]):
     def start(self) -> BoundPlans:
         """The plans of a network that starts."""
         self._in_doubt = False
-        loop = self.kinds.loop(Fickle(self.chance, drops=True), "", purge_every=PURGE_EVERY)
+        planner, plans = Fickle(self.chance, drops=True), self.queries["inputs"].plans
+        began = None if self.chance.faulty else Began(self.now_s, plans.latest())
+        self._loop = self.kinds.loop(planner, "", purge_every=PURGE_EVERY)
         logs = {name: query.bindings for name, query in self.queries.items()}
-        return self.kinds.stages(self.queries["inputs"].plans, logs, loop, clock=lambda: self.now_s, keep=KEEP)
+        process = self.kinds.stages(plans, logs, self._loop, clock=lambda: self.now_s, keep=KEEP)
+        clumsy(process._driver, self.chance)  # noqa: SLF001 - the faults lie between loop and driver
+        if began is not None:
+            check_start(planner, Fickle(self.chance, drops=True), "", began)
+        return process
+
+    def settle(self) -> None:
+        """What is decided is written."""
+        require(self._loop.newest is self._loop.in_force, "what is decided is written")
 
     def run(self, process: BoundPlans) -> None:
         """Run a batch of a stage; a stage behind the others gets rows rarely, and its batches are replayed late."""
@@ -78,7 +88,7 @@ class Stages(OwnBatches[BoundPlans]):
         return plan
 
     def _plan(self, plans: BoundPlans, batch: int) -> None:
-        if self.chance.happens(0.1, "progress unreadable"):
+        if not self.chance.calmed and self.chance.happens(0.1, "progress unreadable"):
             self._in_doubt = True
         else:
             try:
@@ -130,8 +140,12 @@ class Site(OwnBatches[_Site]):
         loop = self.kinds.loop(SiteDecisions(planner, "balance"), "", purge_every=PURGE_EVERY)
         logs = self._query.plans, self._query.bindings, self._accounts
         plans = self.kinds.site(*logs, loop, clock=lambda: self.now_s, tell=lambda _: None, keep=KEEP)
+        clumsy(plans._driver, self.chance)  # noqa: SLF001 - the faults lie between loop and driver
         inbox, outbox = self.kinds.inbox(self._boxes[0]), Outbox(self._boxes[1], "here", "f", 1)
         return _Site(plans, inbox, outbox, Peers(10.0, {"q": 1.0 - PART}))
+
+    def settle(self) -> None:
+        """Every batch has a plan of its own, so nothing is left to be written."""
 
     def step(self) -> None:
         """The other site sends a batch, in one part or two, and this one runs a batch."""

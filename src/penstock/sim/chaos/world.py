@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from penstock.errors import PenstockError
 from penstock.sim.chaos.faults import Died, require
-from penstock.sim.chaos.query import MOST_BATCHES, PURGE_EVERY
+from penstock.sim.chaos.query import MOST_BATCHES, MOST_PLANS, PURGE_EVERY
 
 if TYPE_CHECKING:
     from penstock.sim.chaos.faults import Chance
@@ -40,6 +40,10 @@ class World(ABC):
     def check(self) -> None:
         """What holds after every step."""
 
+    @abstractmethod
+    def settle(self) -> None:
+        """What holds once nothing has failed for a while."""
+
     def stop(self) -> list[str]:
         """Processes that plan apart from their queries stop; the queries that were planned for."""
         return [*self.queries]
@@ -67,9 +71,19 @@ class World(ABC):
             self.now_s += 1.0
             self.calm_step()
             self.check()
+        self.settle()
         for name in self.stop():
-            entries = len(self.queries[name].bindings.versions())
-            require(entries <= MOST_BATCHES, "bindings do not grow with batches")
+            query = self.queries[name]
+            require(len(query.bindings.versions()) <= MOST_BATCHES, "bindings do not grow with batches")
+            require(self._unneeded(query) <= MOST_PLANS, "plans do not grow with batches")
+
+    def _unneeded(self, query: Query) -> int:
+        """How many plans are older than every plan that a batch is bound to."""
+        logs = [one.bindings for one in self.queries.values() if one.plans.store is query.plans.store]
+        bound = (entry.plan_version for log in logs for entry in log.entries())
+        versions = query.plans.versions()
+        oldest = min((version for version in bound if version is not None), default=max(versions, default=0))
+        return sum(version < oldest for version in versions)
 
 
 class OwnBatches(World, Generic[_P]):
