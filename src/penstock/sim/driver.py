@@ -37,10 +37,10 @@ class Earlier(NamedTuple):
 
 
 class Plans(PlanLog):
-    """Plans in memory; the one that was written last is not decoded again."""
+    """Plans in memory; the last one is not decoded again."""
 
-    def __init__(self) -> None:
-        super().__init__(MemoryStore())
+    def __init__(self, store: MemoryStore | None = None) -> None:
+        super().__init__(store or MemoryStore())
         self._last: Plan | None = None
 
     def add(self, version: int, entry: Plan) -> bool:
@@ -51,28 +51,18 @@ class Plans(PlanLog):
 
     def get(self, version: int) -> Plan | None:
         """The plan of that version; `None` if it is absent."""
-        last = self._last is not None and self._last.version == version
-        return self._last if last else super().get(version)
+        return self._last if self._last and self._last.version == version else super().get(version)
 
 
-class _FoundPlans(PlanLog):
+class _FoundPlans(Plans):
     """A log of plans as a query sees it that has not found all of them yet: a plan that is late is hidden."""
-
-    def __init__(self, plans: PlanLog, newest: Plan | None) -> None:
-        super().__init__(plans.store)
-        self._newest = newest  # Kept, because most batches have the plan of the batch before.
 
     def find(self, version: int) -> None:
         """Find the plans up to this version."""
-        if self._newest is None or self._newest.version != version:
-            self._newest = super().get(version)
+        self._last = self.get(version)
 
     def taken(self, version: int) -> bool:
-        return self._newest is not None and version <= self._newest.version and super().taken(version)
-
-    def get(self, version: int) -> Plan | None:
-        found = self._newest is not None and self._newest.version == version
-        return self._newest if found else super().get(version)
+        return self._last is not None and version <= self._last.version and super().taken(version)
 
     def versions(self) -> list[int]:
         return [version for version in super().versions() if self.taken(version)]
@@ -91,15 +81,16 @@ class Driver:
         earlier: Earlier = Earlier(),  # noqa: B008 - immutable
     ) -> None:
         """Begin; `counted` says that the source reports the rows of a batch before it runs."""
-        self._plans, self._bindings = Plans(), BindingLog(MemoryStore())
+        store = MemoryStore()
+        self._plans, self._found, self._bindings = Plans(store), _FoundPlans(store), BindingLog(MemoryStore())
         self.written: list[Plan] = []  #: every plan that was stored, in order
         self._query, self._start = query, Start(now_s, counted=counted)
         self._passed_s = now_s
         if earlier.newest is not None:
             self._plans.add(earlier.newest.version, earlier.newest)
+            self._found.find(earlier.newest.version)
         if earlier.unfinished is not None:
             self._bindings.add(earlier.unfinished.bound.batch, earlier.unfinished.bound)
-        self._found = _FoundPlans(self._plans, earlier.newest)
         self._binder = Binder(self._found, self._bindings)
         purge = partial(retention.purge, self._plans, self._bindings)
         self._driver = LogDriver(Loop(planner, query), self._plans, lambda: now_s, purge, lambda _: None)
