@@ -63,6 +63,14 @@ class Stages(OwnBatches[BoundPlans]):
         """What is decided is written."""
         require(self._loop.newest is self._loop.in_force, "what is decided is written")
 
+    def stop(self) -> list[str]:
+        """The network stops: its last plan drops nothing."""
+        if self.process is not None:
+            self.process.stop()
+            self.check()
+            require(not (self.process.newest and self.process.newest.drops), "rows pass when planning has ended")
+        return super().stop()
+
     def run(self, process: BoundPlans) -> None:
         """Run a batch of a stage; a stage behind the others gets rows rarely, and its batches are replayed late."""
         query = self.queries["later" if self.chance.happens(0.1) else "inputs"]

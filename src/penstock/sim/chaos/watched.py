@@ -376,17 +376,18 @@ class Watched(World):
 
     def stop(self) -> list[str]:
         """All watchers stop in turn, or die at once: rows pass."""
+        watched = sorted({name for watcher in self.watchers for name in watcher.members})
         if self.chance.happens(0.3, "all planning processes died"):
-            return self._die()
+            self._die()
+            return watched
         for watcher in self.watchers:
             self._stop(watcher)
-        watched = sorted({name for watcher in self.watchers for name in watcher.members})
         for name in watched:
             newest = self.queries[name].plans.latest()
             require(newest is None or not newest.leased, "rows pass when planning has ended")
         return watched
 
-    def _die(self) -> list[str]:
+    def _die(self) -> None:
         """After a lease by any clock, every row of a batch is kept."""
         self.now_s += LEASE_S + 10.0 if self._clocks_right else 1e6
         for query in self.queries.values():
@@ -395,7 +396,6 @@ class Watched(World):
                 _, kept = self._attempt(query, query.batch)
                 query.batch += 1
             require(all(kept), "rows pass one lease after all loops have died")
-        return [*self.queries]
 
 
 def _check_fair(fair: FairPlanner, name: str, newest: Plan | None) -> None:
