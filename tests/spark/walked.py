@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
-BATCHES, LONGEST_S = 4, 240.0
+BATCHES, LONGEST_S, QUIET_S = 4, 240.0, 2.0
 SOURCE = {"rate": 200, "rows_per_batch": 50, "partitions": 1}
 RESULT = "row bigint, weight double"
 NETWORK = """
@@ -75,11 +75,16 @@ def started(df: DataFrame, checkpoint: Path) -> StreamingQuery:
 
 
 def ended(query: StreamingQuery, walk: Walks) -> None:
-    """Stop the query, and wait until its tasks are over: what they do is not of the next walk."""
-    walk("")
+    """Stop the query, and wait until its tasks are over: what they do is not of the next walk.
+
+    A worker goes on for a while after its task was killed, so it is over when nothing more is noted.
+    """
+    walk("over")
     query.stop()
     tasks = SparkContext.getOrCreate().statusTracker()
     waits(lambda: not tasks.getActiveStageIds())
+    waits(walk.nothing_noted)
+    walk("")
 
 
 class Walks:
@@ -92,6 +97,15 @@ class Walks:
         fresh = self._folder / "walk.fresh"
         fresh.write_text(name)
         fresh.replace(self._folder / "walk")
+
+    def nothing_noted(self) -> bool:
+        """Whether nothing is noted for a while."""
+        before = self._noted()
+        time.sleep(QUIET_S)
+        return self._noted() == before
+
+    def _noted(self) -> int:
+        return sum(path.stat().st_size for path in self._folder.glob("*.seen"))
 
 
 def guarded(spark: SparkSession, folder: Path, walk: Walks) -> None:
