@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SCRIPT = Path(__file__).with_name("overloaded_query.py")
-BEFORE, AFTER, OUTAGE_S = 10, 8, 5.0
+BEFORE, AFTER, OUTAGE_S = 8, 6, 3.0
 
 
 @contextmanager

@@ -1,5 +1,6 @@
-"""The rows that came between two batches of a site, and the time over which they came."""
+"""The rows that came between two batches of a site, the time over which they came, and their totals."""
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -7,6 +8,10 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+from penstock.federation.account import site_report
+from penstock.messages.plan import Plan
+from penstock.messages.report import PlaceRows
+from penstock.spark.site.ledger import Ledger
 from penstock.spark.site.run import Arrivals
 
 CAME = {"part.cpu": 30, "part.net": 10}
@@ -57,3 +62,27 @@ def test_the_time_over_which_a_kept_backlog_came_may_be_unknown(
 def test_a_clock_that_was_set_back_gives_a_short_time_and_never_a_negative_one() -> None:
     found = arrivals([], before_s=200.0)
     assert [found.report(number, now_s, CAME).elapsed_s for number, now_s in ((0, 100.0), (1, 90.0))] == [1e-3, 1e-3]
+
+
+def ledger(folder: Path) -> Ledger:
+    return Ledger(SimpleNamespace(site="west", fragments={}, window_s=10.0), folder, 1)  # type: ignore[arg-type]
+
+
+def test_totals_need_no_account_on_disk_while_a_site_runs_and_begin_again_aloud_without_one(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    plan = Plan.keep_all(0, "by hand", 0.0)
+    reports = [site_report(number, 10.0 * number, 2.0, {"part.cpu": PlaceRows(100, 60)}) for number in range(3)]
+    running = ledger(tmp_path)
+    running.close(running.account(reports[0], plan), ())
+    for path in (tmp_path / "account" / f"{1:018d}").iterdir():
+        path.write_bytes(b"torn")
+    running.close(running.account(reports[1], plan), ())
+    assert running.accounts[-1].total.rows_in == 200
+    assert ledger(tmp_path).account(reports[2], plan).total.rows_in == 300, "the account of batch 1 can be read"
+    for path in (tmp_path / "account" / f"{1:018d}").iterdir():
+        path.write_bytes(b"torn")
+    again = ledger(tmp_path)
+    assert again.account(site_report(3, 30.0, 2.0, {"part.cpu": PlaceRows(100, 60)}), plan).total.rows_in == 100
+    assert again.errors == 1
+    assert "the account of batch 2 cannot be read, so totals begin again with batch 3" in caplog.text

@@ -92,7 +92,12 @@ class Ledger:
     def account(self, report: Report, plan: Plan) -> BatchAccount:
         """The account of a batch, as it was written the first time."""
         number = report.sequence
-        last = self.log.get(number - 1)
+        last = self.accounts[-1] if self.accounts else None
+        if last is None or last.batch != number - 1:
+            last = self.log.get(number - 1)
+            if last is None and self.log.taken(number - 1):
+                line = f"the account of batch {number - 1} cannot be read, so totals begin again with batch {number}"
+                self.alarm(line, error=True)
         report = replace(report, sic=self._measured(report.boxes, plan.elapsed_s))
         total = replace(added(report, *([last.total] if last else [])), sic={})
         account = BatchAccount(self._file.site, self._epoch, report, total, plan.queries)
