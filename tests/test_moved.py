@@ -11,6 +11,7 @@ from types import ModuleType
 import pytest
 
 from penstock.moved import MOVED, RENAMED
+from penstock.store.logs import PlanLog
 
 CHANGELOG = (Path(__file__).parents[1] / "CHANGELOG.md").read_text()
 
@@ -94,3 +95,12 @@ def test_a_function_stays_when_the_old_module_of_its_name_is_imported() -> None:
 def test_the_changelog_has_every_move() -> None:
     for old, new in (MOVED | ROOMS | RENAMED).items():
         assert f"| `{old}` | `{new}` |" in CHANGELOG
+
+
+def test_all_names_of_an_old_module_can_be_imported_at_once() -> None:
+    found: dict[str, object] = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        exec("from penstock.log import *", found)  # noqa: S102 - a star is not allowed in a function
+    assert found["PlanLog"] is PlanLog
+    assert "_logger" not in found

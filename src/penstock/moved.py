@@ -106,6 +106,8 @@ def names_of(old: str, new: str) -> Callable[[str], object]:
     """Look-up of names that were in the module `old` and are in the module `new`."""
 
     def look_up(name: str) -> object:
+        if name == "__all__":  # of `from old import *`
+            return [one for one, it in vars(import_module(new)).items() if one[0] != "_" and type(it) is not ModuleType]
         if name.startswith("__"):
             raise AttributeError(name)
         home, _, own = RENAMED.get(f"{old}.{name}", f"{new}.{name}").rpartition(".")
