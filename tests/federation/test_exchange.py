@@ -238,32 +238,32 @@ def test_rows_that_are_not_what_they_should_be_are_refused(sites: Sites, payload
 
 def test_news_are_heard_by_those_who_share_the_query(sites: Sites) -> None:
     sites.north.round()
-    sites.west.say({"avg": 0.4}, {"avg": 0.3})
+    sites.west.updates.say({"avg": 0.4}, {"avg": 0.3})
     sites.west.round()
     sites.north.round()
 
-    assert sites.north.known() == {"avg": Known(0.5, 0.2, sites=1)}
-    assert sites.north.measured() == {"avg": 0.3}
+    assert sites.north.updates.known() == {"avg": Known(0.5, 0.2, sites=1)}
+    assert sites.north.updates.measured() == {"avg": 0.3}
     channel = sites.folder / "bus" / "news.west"
     assert max(len(path.read_bytes()) for path in channel.glob("*.message")) < 200
 
     sites.clock.now_s += 20.0
-    assert sites.north.known() == {"avg": Known(0.0, 0.0)}, "old news are not believed for ever"
+    assert sites.north.updates.known() == {"avg": Known(0.0, 0.0)}, "old news are not believed for ever"
 
 
 def test_news_are_told_again_each_interval_and_are_newer_each_time_and_after_each_start(sites: Sites) -> None:
     sites.north.round()
-    sites.west.say({"avg": 0.4}, {})
+    sites.west.updates.say({"avg": 0.4}, {})
     for _ in range(3):
         sites.west.round()
         sites.clock.now_s += 2.0
     restarted = sites.site("west", start=1)
-    restarted.say({"avg": 0.7}, {})
+    restarted.updates.say({"avg": 0.7}, {})
     restarted.round()
     sites.north.round()
 
     assert sites.north.counts["news taken"] == 4
-    assert sites.north.known()["avg"].sic == pytest.approx(0.35)
+    assert sites.north.updates.known()["avg"].sic == pytest.approx(0.35)
 
 
 @pytest.mark.parametrize(
@@ -291,7 +291,7 @@ def test_news_that_are_not_what_they_should_be_are_refused(
     sites.north.round()
 
     assert sites.north.counts[count] == 1
-    assert sites.north.known() == {"avg": Known(0.0, 0.0)}
+    assert sites.north.updates.known() == {"avg": Known(0.0, 0.0)}
 
 
 def test_while_the_transport_is_away_rows_wait_and_are_sent_when_it_is_back(sites: Sites) -> None:

@@ -86,10 +86,10 @@ def test_two_sites_over_kafka_hear_each_other_and_lose_nothing(spark: SparkSessi
             for run in runs:
                 run.refuse_failure()
             linked = north.accounts and north.accounts[-1].total.links["root.part"].rows_in
-            return bool(linked and len(west.accounts) > 1 and north.exchange.known()["avg"].part)
+            return bool(linked and len(west.accounts) > 1 and north.exchange.updates.known()["avg"].part)
 
         wait_until(is_done)
-        wait_until(lambda: "avg" in west.exchange.measured())
+        wait_until(lambda: "avg" in west.exchange.updates.measured())
     finally:
         for run in runs:
             run.stop()

@@ -97,7 +97,7 @@ def facts(file: SiteFile, made: SiteRun) -> dict[str, Any]:
         },
         "give": {} if last is None else {one.query: one.give for one in last.queries},
         "sic_seen": {} if last is None else {one.query: one.level for one in last.queries},
-        "sic_of_results": made.exchange.measured(),
+        "sic_of_results": made.exchange.updates.measured(),
         "messages": dict(made.exchange.counts),
     }
 

@@ -96,15 +96,12 @@ def parsed_sql(value: object) -> str:
     return str(value)
 
 
-def _option(value: object) -> object:
-    """Spark takes options as text."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return str(value) if isinstance(value, int | float) else value
-
-
 def _options(value: object) -> object:
-    return {key: _option(one) for key, one in value.items()} if isinstance(value, dict) else value
+    """Spark takes options as text."""
+    if not isinstance(value, dict):
+        return value
+    texts = {key: str(one) if isinstance(one, int | float) else one for key, one in value.items()}
+    return {key: text.lower() if isinstance(value[key], bool) else text for key, text in texts.items()}
 
 
 NUMBER_SCHEMA = {"type": ["string", "number"]}

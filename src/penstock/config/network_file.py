@@ -280,9 +280,7 @@ def load(path: str | Path, *, complete: bool = True, runnable: bool = False) -> 
     statistics = _Statistics(document, complete=complete)
     inputs = [
         Input(
-            name,
-            statistics.number(("inputs", name, "rate"), one.rate, 1.0, "rows a second"),
-            column_names(one.columns),
+            name, statistics.number(("inputs", name, "rate"), one.rate, 1.0, "rows a second"), column_names(one.columns)
         )
         for name, one in keys.inputs.items()
     ]

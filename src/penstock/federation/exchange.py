@@ -257,23 +257,11 @@ class Exchange:
             link.fragment: Outbox(folder / "outbox" / link.fragment, file.site, link.fragment, epoch)
             for link in file.links_out
         }
-        self._updates = PeerUpdates(file, parts, clock, epoch, start * _PER_START)
+        self.updates = PeerUpdates(file, parts, clock, epoch, start * _PER_START)
         self.counts: Counter[str] = Counter()  #: messages accepted, refused and ignored, by kind
         self._listens = False
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
-
-    def say(self, give: Mapping[str, float], sic: Mapping[str, float]) -> None:
-        """Set the shares that the site gives its queries, and the SIC of results whose root is here."""
-        self._updates.say(give, sic)
-
-    def known(self) -> dict[str, Known]:
-        """What peers give, by query."""
-        return self._updates.known()
-
-    def measured(self) -> dict[str, float]:
-        """The SIC measured on results, by query, as reported by the sites of their roots."""
-        return self._updates.measured()
 
     def start(self) -> None:
         """Serve in a thread, until `stop`."""
@@ -319,7 +307,7 @@ class Exchange:
                     self._over.wait(0.5)
 
     def _tell(self) -> None:
-        for news in self._updates.due():
+        for news in self.updates.due():
             self._bus.tell(_news_channel(self._file.site), news.to_json().encode())
             self.counts["news told"] += 1
 
@@ -348,7 +336,7 @@ class Exchange:
         try:
             payload = _small(one.payload, NEWS_BYTES if link is None else MOST_BYTES)
             if link is None:
-                self.counts[self._updates.hear(one.channel, payload)] += 1
+                self.counts[self.updates.hear(one.channel, payload)] += 1
             else:
                 parcel, lines = opened(payload, link.site, link.fragment)
                 if parcel.epoch > time.time() + EPOCH_AHEAD_S:

@@ -97,11 +97,7 @@ def count(
 
 
 def sum(  # noqa: A001 - as Spark calls it
-    value: str | Column,
-    *,
-    weight: str | None = None,
-    confidence: float = 0.95,
-    row: str | Sequence[str] = (),
+    value: str | Column, *, weight: str | None = None, confidence: float = 0.95, row: str | Sequence[str] = ()
 ) -> Column:
     """The sum of a column; nulls are left out. Arguments as in `count`."""
     values, name = (_value(value), F.lit(1.0)), _name("sum", value)
@@ -109,11 +105,7 @@ def sum(  # noqa: A001 - as Spark calls it
 
 
 def mean(
-    value: str | Column,
-    *,
-    weight: str | None = None,
-    confidence: float = 0.95,
-    row: str | Sequence[str] = (),
+    value: str | Column, *, weight: str | None = None, confidence: float = 0.95, row: str | Sequence[str] = ()
 ) -> Column:
     """The mean of a column; nulls are left out. Arguments as in `count`."""
     values, name = (_value(value), F.lit(1.0)), _name("mean", value)
@@ -121,11 +113,7 @@ def mean(
 
 
 def share(
-    where: str | Column,
-    *,
-    weight: str | None = None,
-    confidence: float = 0.95,
-    row: str | Sequence[str] = (),
+    where: str | Column, *, weight: str | None = None, confidence: float = 0.95, row: str | Sequence[str] = ()
 ) -> Column:
     """The share of rows that meet a condition; null counts as no. Arguments as in `count`."""
     values, name = (_hit(where), F.lit(1.0)), _name("share", where)
@@ -342,10 +330,7 @@ def _by_coin(a: Column, b: Column, root: Column, row: tuple[str, ...]) -> tuple[
     kept = F.when(root.isNotNull(), F.struct(*(one.alias(name) for name, one in parts.items())))
     names = ("aa", "ab", "bb", "gs", "gg")
     zero = F.lit(0.0)
-    start = F.struct(
-        F.lit(None).cast("bigint").alias(_COIN),
-        *(zero.alias(name) for name in (_U, _V, _G, *names)),
-    )
+    start = F.struct(F.lit(None).cast("bigint").alias(_COIN), *(zero.alias(name) for name in (_U, _V, _G, *names)))
 
     def closed(state: Column) -> dict[str, Column]:
         u, v, g = state[_U], state[_V], state[_G] * state[_G]

@@ -50,11 +50,6 @@ class Worth:
     ends: tuple[float, ...] = field(default=(), init=False, repr=False, compare=False)  #: between two grades
     utilities: tuple[float, ...] = field(default=(), init=False, repr=False, compare=False)  #: of each grade
 
-    @property
-    def as_data(self) -> tuple[str, tuple[tuple[float, float, float], ...]]:
-        """The column and its intervals."""
-        return self.column, tuple(self.intervals)
-
     def __post_init__(self) -> None:
         """Refuse intervals that leave gaps, and utilities that are none."""
         if not isinstance(self.column, str) or not self.column:

@@ -106,9 +106,7 @@ def _batch(query: object, batch: Sequence[float]) -> tuple[int, float]:
         usable = False
     if not usable:
         raise PenstockError.setting(
-            f"batch of query {query!r}",
-            batch,
-            "a whole number of tuples from 0 up and the SIC of each from 0 up",
+            f"batch of query {query!r}", batch, "a whole number of tuples from 0 up and the SIC of each from 0 up"
         )
     return int(tuples), float(sic)
 

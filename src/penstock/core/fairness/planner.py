@@ -98,7 +98,9 @@ class FairPlanner:
         own.learn(report)
         if not own.known.ready:
             return None
-        present = self._present(name, report)
+        # The active queries, by the clock of batches, which with Spark Connect is not the local one.
+        active = [one for one in self.members if one == name or self.members[one].known.present(report.end_s)]
+        present = {one: self.members[one] for one in active}
         self._follow(present, now_s)
         choice = self.rule.choose(name, present, self.budget)
         own.alarms = tuple(self._alarms(name, report, present))
@@ -162,12 +164,6 @@ class FairPlanner:
             return None
         own.in_force.plan = self._plan(version, now_s, own.fits(1.0), own.plan.sic, note)
         return own.plan
-
-    def _present(self, name: str, report: Report) -> dict[str, Member]:
-        """The active queries, by the clock of batches, which with Spark Connect is not the local one."""
-        return {
-            one: member for one, member in self.members.items() if one == name or member.known.present(report.end_s)
-        }
 
     def _follow(self, present: Mapping[str, Member], now_s: float) -> None:
         """Update the budget from the active queries."""

@@ -46,18 +46,12 @@ class ServiceDebt:
             rank: Of a query's sources, those of the highest rank are kept first.
             room: Work that fits.
         """
-        self._owe(due, elapsed_s)
-        total = float(due.sum())
+        owed, total = self._owed + due, float(due.sum())
+        if total > _NOTHING:  # A debt common to all is removed: capacity was not as expected.
+            owed -= due * (float(owed.sum()) / total)
+        most = max(MOST_OWED_S / elapsed_s, 1.0) * due
+        self._owed = np.clip(owed, -most, most)
         weight = np.maximum(due, _LEAST_RATE * total / due.size) if total > _NOTHING else np.ones(due.size)
         shares, _ = fill(room, owner, *offers, -self._owed, weight, rank=rank)
         self._owed -= np.bincount(owner, shares * offers[0], due.size)
         return shares
-
-    def _owe(self, due: Floats, elapsed_s: float) -> None:
-        """Add the SIC that is due. A debt common to all is removed: capacity was not as expected."""
-        owed = self._owed + due
-        total = float(due.sum())
-        if total > _NOTHING:
-            owed -= due * (float(owed.sum()) / total)
-        most = max(MOST_OWED_S / elapsed_s, 1.0) * due
-        self._owed = np.clip(owed, -most, most)

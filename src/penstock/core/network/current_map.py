@@ -38,21 +38,18 @@ class CurrentMap:
 
     def find(self, excess: float, network: Network, cursor: int) -> tuple[int, int, Entry]:
         """The entry that sheds this much work: its number, how many there are, and the entry. `cursor` is a guess."""
-        rates, keeper = network.rates, self._kept_fit(network)
-        road_map = keeper.map(network, rates)
-        index = keeper.find(excess, network, rates, min(cursor, len(road_map) - 1))
+        rates = network.rates
+        if self._keeper is None:
+            self._keeper = Keeper(self._build, network)
+        elif self._histograms is not None and self._histograms.moved():
+            self._keeper.renew(network, rates)
+        road_map = self._keeper.map(network, rates)
+        index = self._keeper.find(excess, network, rates, min(cursor, len(road_map) - 1))
         return index, len(road_map), road_map.entry(index)
 
     def scale(self, network: Network) -> float:
         """Current work per unit of the savings of an entry, which are in units of work at build time."""
         return self._keeper.scale(network, network.rates) if self._keeper else 1.0
-
-    def _kept_fit(self, network: Network) -> Keeper[RoadMap]:
-        if self._keeper is None:
-            self._keeper = Keeper(self._build, network)
-        elif self._histograms is not None and self._histograms.moved():
-            self._keeper.renew(network, network.rates)
-        return self._keeper
 
     def _build(self, network: Network, rates: Mapping[str, float]) -> RoadMap:
         if self._histograms is None:

@@ -86,10 +86,7 @@ class DynamicShedder:
         self._own = {one.name: _Own(network, one.name) for one in network.outputs}
 
     def observe(
-        self,
-        delays_s: Mapping[str, float],
-        queues: Mapping[str, float] | None = None,
-        inactive: Collection[str] = (),
+        self, delays_s: Mapping[str, float], queues: Mapping[str, float] | None = None, inactive: Collection[str] = ()
     ) -> Plan:
         """What to drop from now on.
 

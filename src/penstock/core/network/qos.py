@@ -129,12 +129,7 @@ class ValueQos:
     """
 
     def __init__(
-        self,
-        column: str,
-        intervals: Sequence[ValueInterval],
-        histogram: Sequence[float],
-        *,
-        chunks: int = 10,
+        self, column: str, intervals: Sequence[ValueInterval], histogram: Sequence[float], *, chunks: int = 10
     ) -> None:
         """Values lie in these intervals, with these relative frequencies.
 

@@ -22,7 +22,10 @@ class StagedNetwork:
     def __init__(self, network: Network, further: Sequence[tuple[str, frozenset[str]]]) -> None:
         self.given, self.further = network, dict(further)
         self.first = frozenset(box.name for box in network.boxes).difference(*self.further.values())
-        self.upstream = _upstream(network)
+        self.upstream: dict[str, frozenset[str]] = {}
+        for name in network.order:
+            above = [self.upstream[arc.source] | {arc.name} for arc in network.into[name]]
+            self.upstream[name] = frozenset().union(*above) if above else frozenset([name])
 
     def measured(
         self,
@@ -44,12 +47,3 @@ class StagedNetwork:
             for box in self.given.boxes
         ]
         return Network([Input(one.name, rates[one.name]) for one in self.given.inputs], boxes, self.given.outputs)
-
-
-def _upstream(network: Network) -> dict[str, frozenset[str]]:
-    found: dict[str, frozenset[str]] = {}
-    for name in network.order:
-        own = {name} if not network.into[name] else set()
-        above = [found[arc.source] | {arc.name} for arc in network.into[name]]
-        found[name] = frozenset(own.union(*above))
-    return found

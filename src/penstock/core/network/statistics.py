@@ -66,11 +66,7 @@ class NetworkStatistics(Learned):
     _until_s: Number  # when the last batch ended
 
     def __init__(
-        self,
-        network: Network,
-        trigger_s: float,
-        pace: float = 1.0,
-        stages: Sequence[tuple[str, frozenset[str]]] = (),
+        self, network: Network, trigger_s: float, pace: float = 1.0, stages: Sequence[tuple[str, frozenset[str]]] = ()
     ) -> None:
         """Begin with the network's own selectivities; arguments are those of `NetworkPlanner`."""
         self._staged, self._trigger_s = StagedNetwork(network, stages), trigger_s

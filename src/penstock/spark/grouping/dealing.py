@@ -28,12 +28,18 @@ def dealer(
     """The function, by whose type hints Spark knows it for one that takes all batches of a task in turn."""
 
     def dealt(batches: Iterator[tuple[pa.Array, pa.Array]]) -> Iterator[pa.Array]:
-        _spare_modules()
+        # Take what is there by now, modules above all, out of the garbage collector's sight. After each task Spark
+        # collects garbage in a worker, which is not free for the next task until that is done. With all that Arrow and
+        # NumPy bring it took 20 to 40 ms, and tasks behind the deal wait for just these workers.
+        if not gc.get_freeze_count():
+            gc.freeze()
         strata, hashes = [np.array([], np.int64)], [np.array([], np.int64)]
         for stratum, row_hash in batches:
             strata.append(stratum.to_numpy())
             hashes.append(row_hash.to_numpy())
-        numbers = deal(np.concatenate(strata), np.concatenate(hashes), _table(partitions, costs), partitions, _task())
+        context = TaskContext.get()
+        task = 0 if context is None else context.partitionId()
+        numbers = deal(np.concatenate(strata), np.concatenate(hashes), _table(partitions, costs), partitions, task)
         at = 0
         for part in strata[1:]:
             yield pa.array(numbers[at : at + len(part)])
@@ -49,18 +55,3 @@ def _table(partitions: int, costs: Callable[[], Costs | None]) -> NDArray[np.flo
     table = cost_table(found)
     # Of other partitions only the shape is of use.
     return table if len(table) in (1, partitions) else np.array(found.cost_s)[None, :]
-
-
-def _spare_modules() -> None:
-    """Take what is there by now, modules above all, out of the garbage collector's sight.
-
-    After each task Spark collects garbage in a worker, which is not free for the next task until that is done. With all
-    that Arrow and NumPy bring it took 20 to 40 ms, and tasks behind the deal wait for just these workers.
-    """
-    if not gc.get_freeze_count():
-        gc.freeze()
-
-
-def _task() -> int:
-    context = TaskContext.get()
-    return 0 if context is None else context.partitionId()

@@ -38,12 +38,7 @@ class LookBehind:
     """Checks the plan of a query after its first batch, and passes reports on."""
 
     def __init__(
-        self,
-        query: StreamingQuery,
-        on_report: Callable[[Report], None],
-        *,
-        row: Sequence[str],
-        weight: str,
+        self, query: StreamingQuery, on_report: Callable[[Report], None], *, row: Sequence[str], weight: str
     ) -> None:
         self._query, self._on_report, self._row, self._weight = query, on_report, row, weight
         self._looks = _LOOKS if row else 0  # A guard that has admitted nothing has no gate in the query.

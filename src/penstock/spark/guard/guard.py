@@ -28,12 +28,7 @@ from penstock.messages.plan import Costs
 from penstock.messages.report import Report
 from penstock.spark.guard.batches import PROBE
 from penstock.spark.guard.behind_gate import LookBehind
-from penstock.spark.guard.checks import (
-    Control,
-    check_operator,
-    columns_of,
-    guard_name,
-)
+from penstock.spark.guard.checks import Control, check_operator, columns_of, guard_name
 from penstock.spark.guard.controller import Controller
 from penstock.spark.guard.misuse import (
     ONE_GATE,
@@ -370,7 +365,7 @@ class QueryGuard(Watcher, Metered):
     def _claim_folder(self) -> str:
         """Sign the folder of plans; returns its identity."""
         columns, seed = self._columns, self._parts.control.seed
-        value = columns.worth.as_data if columns.worth else None
+        value = (columns.worth.column, tuple(columns.worth.intervals)) if columns.worth else None
         claim = Claim(self.name, columns.key, columns.row, columns.cost, seed, self._parts.sources, value)
         return self._stored().claim(claim)
 

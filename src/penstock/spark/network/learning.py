@@ -122,11 +122,7 @@ class Learning:
     """Turns the batches of all stages into what the planner learns from."""
 
     def __init__(
-        self,
-        layout: Layout,
-        planner: NetworkPlanner,
-        plans: BoundPlans,
-        alarms: Callable[[], tuple[str, ...]],
+        self, layout: Layout, planner: NetworkPlanner, plans: BoundPlans, alarms: Callable[[], tuple[str, ...]]
     ) -> None:
         """Learn for this planner; `alarms` are added to the planner's own in snapshots."""
         self._layout, self._planner, self._plans, self._alarms = layout, planner, plans, alarms

@@ -282,15 +282,10 @@ class Losses:
         self._unbound, self._why = self._unbound + 1, why
 
     def alarms(self) -> tuple[str, ...]:
-        """The losses so far, one line each."""
-        return (*self._biased, *self._unbound_batches(), *self._late_rows())
-
-    def _unbound_batches(self) -> tuple[str, ...]:
-        """Batches of this run that kept every row, and may not do so at a replay."""
-        if not self._unbound:
-            return ()
+        """The losses so far, one line each. Batches that kept every row may not do so at a replay."""
         ran = f"{words(self._unbound, 'batch', 'batches')} ran without a plan and kept every row"
-        return (f"{ran}, the last because: {self._why}",)
+        unbound = (f"{ran}, the last because: {self._why}",) if self._unbound else ()
+        return (*self._biased, *unbound, *self._late_rows())
 
     def _late_rows(self) -> tuple[str, ...]:
         """Rows that came too late for a window or a join, one line a query."""

@@ -8,14 +8,7 @@ import numpy as np
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 
 from penstock.core.control.backlog import MOST_AGE_S
-from penstock.core.control.gate import (
-    BACKLOG_NUMBER,
-    CERTAIN,
-    CERTAIN_WEIGHT,
-    KEEP_ALL,
-    MOST_REASONS,
-    REASON_BITS,
-)
+from penstock.core.control.gate import BACKLOG_NUMBER, CERTAIN, CERTAIN_WEIGHT, KEEP_ALL, MOST_REASONS, REASON_BITS
 from penstock.core.fairness.sic import SIC
 from penstock.spark.plans.control_row import NO_PLAN, UNJUDGED, WHY, ControlColumns
 from penstock.spark.plans.control_table import FORMAT, PlanTable

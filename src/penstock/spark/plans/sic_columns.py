@@ -86,10 +86,7 @@ class SicOfRows:
     def sums(self, passes: Column) -> list[Column]:
         """The gate's counts of incoming and kept rows, by source."""
         sic = F.col(SIC)
-        found = [
-            F.sum(sic).alias("sic_came"),
-            F.sum(F.when(passes, sic)).alias("sic_passed"),
-        ]
+        found = [F.sum(sic).alias("sic_came"), F.sum(F.when(passes, sic)).alias("sic_passed")]
         if self.source is not None:
             return found
         for place, name in enumerate(self.sources):

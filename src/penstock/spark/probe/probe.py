@@ -145,7 +145,8 @@ class Measured:
 
         Such tasks are Spark's own, and those that write rows to a quarantine.
         """
-        first, batches = _first_with_rows(batches)
+        batches = iter(batches)
+        first = next((batch for batch in batches if len(batch)), None)
         if first is None:
             return
         meter = Meter()
@@ -265,12 +266,6 @@ class EachRow:
         for batch in batches:
             found = [result for row in batch.to_pylist() for result in results_of(self.function(row), names)]
             yield batch_of(found, self.schema)
-
-
-def _first_with_rows(batches: Iterable[Any]) -> tuple[Any, Iterator[Any]]:
-    """The first batch that has rows, None if there is none, and those behind it."""
-    rest = iter(batches)
-    return next((batch for batch in rest if len(batch)), None), rest
 
 
 def _partition() -> int:

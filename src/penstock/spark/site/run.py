@@ -175,7 +175,7 @@ class SiteRun:
             batch.close()
         took_s = time.monotonic() - begun_s
         self._plans.learn(replace(report, overhead_s=max(took_s - report.busy_s, 0.0)))
-        self.exchange.say({one.query: one.give for one in account.queries}, account.report.sic)
+        self.exchange.updates.say({one.query: one.give for one in account.queries}, account.report.sic)
         self._ledger.close(account, self.planner.alarms)
         if self._on_batch is not None:
             self._on_batch(account)
@@ -208,7 +208,7 @@ class SiteRun:
         )
 
     def _arrived(self, number: int, came: Mapping[str, int]) -> Report:
-        return replace(self._arrivals.report(number, time.time(), came), peers=self.exchange.known())
+        return replace(self._arrivals.report(number, time.time(), came), peers=self.exchange.updates.known())
 
     def _written(self, fragment: Fragment, rows: DataFrame | None, box: BoxStatistics, number: int) -> tuple[int, ...]:
         """Give a fragment's rows to its sink, or to its outbox: then, rows by part."""

@@ -53,10 +53,11 @@ class Peers:
         """Accept an update if it is newer than the known one and consistent with those of other sites."""
         heard = self._believed(news.query, now_s)
         last = heard.get(news.site)
+        third = sum(one.news.part for site, one in heard.items() if site != news.site)
         verdict: Verdict = "taken"
         if last is not None and (news.epoch, news.sequence) <= (last.news.epoch, last.news.sequence):
             verdict = "old"
-        elif self._rest(news) + news.part > 1.0 + _ROUNDING:
+        elif third + self._own_parts.get(news.query, 0.0) + news.part > 1.0 + _ROUNDING:
             verdict = "too much"
         if verdict == "taken":
             heard[news.site] = _Heard(news, now_s)
@@ -73,11 +74,6 @@ class Peers:
         """The SIC measured on the query's results, if the site of its root has sent it."""
         found = [one for one in self._believed(query, now_s).values() if one.news.sic is not None]
         return max(found, key=lambda one: one.at_s).news.sic if found else None
-
-    def _rest(self, news: News) -> float:
-        """The part of the query that is read here and at third sites."""
-        third = sum(one.news.part for site, one in self._heard[news.query].items() if site != news.site)
-        return third + self._own_parts.get(news.query, 0.0)
 
     def _believed(self, query: str, now_s: float) -> dict[str, _Heard]:
         """Unexpired updates of a query, by site."""
