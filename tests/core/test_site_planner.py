@@ -243,7 +243,7 @@ def test_fixed_batch_time_is_no_cost_of_rows(rows: int) -> None:
         shares.append(share)
     assert sum(shares[:10]) >= 8.0
     assert min(shares[25:]) == pytest.approx(1.0, abs=0.02)
-    (alarm,) = planner.alarms
+    (alarm,) = planner.capacity.alarms
     assert alarm.startswith(f"batches take {took_s:.2f} s of {elapsed_s:.2f} s, at least 1.")
     assert "so budget = 80% is not held: give a longer interval" in alarm
 

@@ -131,7 +131,7 @@ def test_the_page_beside_shows_the_site_while_it_runs(tmp_path: Path, monkeypatc
         """A site whose first batch ends as it starts."""
 
         errors, active, accounts, batches = 0, False, (), 0
-        exchange = type("Silent", (), {"measured": dict, "counts": {}})()
+        exchange = type("Silent", (), {"updates": type("Unheard", (), {"measured": dict}), "counts": {}})()
 
         def __init__(self, _: Any, file: SiteFile, folder: Path, **__: Any) -> None:
             self.file, self.folder = file, folder

@@ -19,15 +19,8 @@ _T = TypeVar("_T")
 _TARGETS = {"mean_queue_latency": MeanQueueLatency, "max_lag": MaxLag, "throughput": Throughput}
 #: What a target's one number is called.
 _NUMBERS = {"mean_queue_latency": "limit", "max_lag": "age", "throughput": "rows_per_s"}
-_POLICIES = {
-    "load_aware": LoadAware,
-    "random": RandomShed,
-    "straw_man": StrawMan,
-    "full_knowledge": FullKnowledge,
-    "base_line": BaseLine,
-    "balanced": Balanced,
-}
-_KINDS: dict[str, dict[str, type[Any]]] = {"target": _TARGETS, "policy": _POLICIES}
+_POLICIES: tuple[type[Any], ...] = (LoadAware, RandomShed, StrawMan, FullKnowledge, BaseLine, Balanced)
+_KINDS: dict[str, dict[str, type[Any]]] = {"target": _TARGETS, "policy": {one.name: one for one in _POLICIES}}
 _PLAIN = ("key", "arrival", "keep", "mode", "checkpoint", "row", "weight", "name", "row_gate", "quarantine", "backlog")
 #: Settings that were renamed.
 _OLD = {"fine": "row_gate"}

@@ -193,15 +193,13 @@ class _Builder:
             raise self._error(node, where, f"is no {kind} that can be read: write another one") from None
 
     def _mapping(self, node: yaml.MappingNode, where: Where) -> dict[str, object]:
-        lines: dict[str, int] = {}
         found: dict[str, object] = {}
         for key, value in node.value:
             if not isinstance(key, yaml.ScalarNode):
                 raise self._error(key, where, "has a key that is a list or a mapping: write a word")
-            if key.value in lines:
-                first = lines[key.value]
+            if key.value in found:
+                first = next(one for one, _ in node.value if one.value == key.value).start_mark.line + 1
                 raise self._error(key, (*where, key.value), f"is there twice, first in line {first}: give it once")
-            lines[key.value] = key.start_mark.line + 1
             found[key.value] = self.value(value, (*where, key.value))
         return found
 

@@ -83,17 +83,13 @@ class Inbox:
 
     def __init__(self, place: Path | Store) -> None:
         self._store = FolderStore(place) if isinstance(place, Path) else place
-        self._mark = max([self._text(".mark"), *(name.removesuffix(_ROWS) for name in self.files())])
+        #: The last part that was stored; empty if none was.
+        self.mark = max([self._text(".mark"), *(name.removesuffix(_ROWS) for name in self.files())])
 
     @property
     def folder(self) -> Path:
         """Its folder, if it is in one."""
         return Path(self._store.where)
-
-    @property
-    def mark(self) -> str:
-        """The last part that was stored; empty if none was."""
-        return self._mark
 
     @property
     def position(self) -> int:
@@ -107,19 +103,19 @@ class Inbox:
 
     def take(self, parcel: Parcel, lines: Sequence[str]) -> bool:
         """Store a part and return true; false if it was stored before."""
-        if not is_after(parcel.key, self._mark):
+        if not is_after(parcel.key, self.mark):
             return False
         sic = repr(parcel.sic / max(len(lines), 1))
         rows = [f'{{"penstock_sic":{sic},"row":{line}}}' for line in lines] or [f'{{"penstock_sic":{sic}}}']
         _put(self._store, f"{parcel.key}{_ROWS}", "\n".join([*rows, ""]).encode())
-        self._mark = parcel.key
+        self.mark = parcel.key
         return True
 
     def forget(self, up_to: str) -> None:
         """Delete files that Spark has read and committed."""
         done = [name for name in self.files() if name.removesuffix(_ROWS) <= up_to]
         if done:
-            _put(self._store, ".mark", self._mark.encode())
+            _put(self._store, ".mark", self.mark.encode())
             for name in done:
                 self._store.remove(name)
 

@@ -6,7 +6,8 @@ All client options pass through, including those for security. The client is con
 
 from __future__ import annotations
 
-import contextlib
+import importlib
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import PenstockError
@@ -21,30 +22,34 @@ SEND_S = 5.0
 _ADMIN_S = 5.0
 _AT_ONCE = 200
 #: The client would log each attempt to reach an unavailable broker.
-_SILENT = {"log_level": 0}
+SILENT = {"log_level": 0}
+
+
+def kafka_client() -> Any:  # noqa: ANN401 - a module
+    """Kafka's client, which only those need that reach a broker."""
+    try:
+        import confluent_kafka  # noqa: PLC0415 - see above
+    except ModuleNotFoundError as error:
+        raise missing(error) from None
+    return confluent_kafka
 
 
 class KafkaBus:
     """Channels on a broker."""
 
     def __init__(self, servers: str, prefix: str, client: Mapping[str, str]) -> None:
-        try:
-            import confluent_kafka  # noqa: PLC0415 - sites that share a folder do without
-            from confluent_kafka import admin  # noqa: PLC0415
-        except ModuleNotFoundError as error:
-            raise missing(error) from None
-        self._kafka: Any = confluent_kafka
-        self._admin: Any = admin
+        self._kafka = kafka_client()
+        self._admin: Any = importlib.import_module("confluent_kafka.admin")
         self._prefix = prefix
-        self._common: dict[str, Any] = {**_SILENT, **client, "bootstrap.servers": servers}
+        self._common: dict[str, Any] = {**SILENT, **client, "bootstrap.servers": servers}
         sending = {"acks": "all", "enable.idempotence": True, "message.timeout.ms": int(SEND_S * 1e3), "linger.ms": 5}
         reading = {"group.id": f"{prefix}-unused", "enable.auto.commit": False, "auto.offset.reset": "earliest"}
         try:
             self._producer = self._kafka.Producer({**self._common, **sending})
             self._consumer = self._kafka.Consumer({**self._common, **reading})
-        except (confluent_kafka.KafkaException, ValueError, TypeError) as error:
+        except (self._kafka.KafkaException, ValueError, TypeError) as error:
             raise PenstockError(
-                f"transport.client cannot be used: {_line(error)}; give options of librdkafka"
+                f"transport.client cannot be used: {line_of(error)}; give options of librdkafka"
             ) from None
         self._made: set[str] = set()
 
@@ -54,7 +59,7 @@ class KafkaBus:
             self._admin.AdminClient(self._common).list_topics(timeout=_ADMIN_S)
         except self._kafka.KafkaException as error:
             servers = self._common["bootstrap.servers"]
-            raise PenstockError.setting("kafka", servers, "a broker that answers", _line(error)) from None
+            raise PenstockError.setting("kafka", servers, "a broker that answers", line_of(error)) from None
 
     def listen(self, positions: Mapping[str, int | None]) -> None:
         """Read these channels from now on."""
@@ -67,7 +72,7 @@ class KafkaBus:
         try:
             self._consumer.assign(places)
         except self._kafka.KafkaException as error:
-            raise BusError(f"Kafka: {_line(error)}") from None
+            raise BusError(f"Kafka: {line_of(error)}") from None
 
     def poll(self, wait_s: float) -> list[Delivery]:
         """New messages; waits briefly if there are none."""
@@ -75,7 +80,7 @@ class KafkaBus:
             first = self._consumer.poll(wait_s)
             records = [] if first is None else [first, *self._consumer.consume(_AT_ONCE, timeout=0.0)]
         except self._kafka.KafkaException as error:
-            raise BusError(f"Kafka: {_line(error)}") from None
+            raise BusError(f"Kafka: {line_of(error)}") from None
         self._producer.poll(0.0)
         found = []
         for record in records:
@@ -109,7 +114,7 @@ class KafkaBus:
         try:
             self._producer.produce(self._topic(channel), payload, partition=0, on_delivery=answered)
         except (BufferError, self._kafka.KafkaException) as error:
-            raise BusError(f"Kafka: {_line(error)}") from None
+            raise BusError(f"Kafka: {line_of(error)}") from None
 
     def _topic(self, channel: str) -> str:
         return f"{self._prefix}.{channel}"
@@ -126,19 +131,19 @@ class KafkaBus:
             missing = [name for name in wanted if name not in there]
             made = admin.create_topics([self._admin.NewTopic(name, 1) for name in missing]) if missing else {}
         except self._kafka.KafkaException as error:
-            raise BusError(f"Kafka: {_line(error)}") from None
+            raise BusError(f"Kafka: {line_of(error)}") from None
         for name, future in made.items():
             try:
                 future.result(_ADMIN_S)
             except self._kafka.KafkaException as error:
                 if error.args[0].code() != code.TOPIC_ALREADY_EXISTS:
-                    raise BusError(f"Kafka cannot make topic {name}: {_line(error)}") from None
+                    raise BusError(f"Kafka cannot make topic {name}: {line_of(error)}") from None
         self._made.update(wanted)
 
 
-def _line(error: BaseException) -> str:
+def line_of(error: BaseException) -> str:
     """An error of the client, in one line and without its code."""
     told: Any = error.args[0] if error.args else error
-    with contextlib.suppress(AttributeError):
-        return str(told.str())
+    with suppress(AttributeError):
+        told = told.str()
     return " ".join(str(told).split())[:300]

@@ -4,6 +4,7 @@ A guard's folder lies beside these files if it was given the query's checkpoint.
 """
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -89,21 +90,11 @@ def planned(checkpoint: Path, batch: int) -> Planned | None:
     begin = _initial(checkpoint) if batch == 0 else last and last.source
     unknown = batch > 0 and last is None
     rows = None if unknown or entry.source is None else rows_between(begin, entry.source)
-    earlier = _entry(checkpoint, batch - 2)
-    return Planned(
-        rows,
-        entry.planned_s,
-        last.planned_s if last else None,
-        earlier.planned_s if earlier else None,
-        _done_s(checkpoint, batch - 1),
-    )
-
-
-def _done_s(checkpoint: Path, batch: int) -> float | None:
-    try:
-        return (checkpoint / "commits" / str(batch)).stat().st_mtime
-    except OSError:
-        return None
+    earlier, done_s = _entry(checkpoint, batch - 2), None
+    with suppress(OSError):
+        done_s = (checkpoint / "commits" / str(batch - 1)).stat().st_mtime
+    before_s, earlier_s = (one.planned_s if one else None for one in (last, earlier))
+    return Planned(rows, entry.planned_s, before_s, earlier_s, done_s)
 
 
 def _entry(checkpoint: Path, batch: int) -> _Entry | None:

@@ -89,8 +89,8 @@ def explained(explainable: Any) -> str:  # noqa: ANN401 - a data frame or a stre
             try:
                 explainable.explain(True)  # noqa: FBT003 - data frames and queries name it differently
             finally:
-                heard.end()
-    return heard.text()
+                heard.listening = False  # Another thread may have kept this as its output.
+    return heard.taken.getvalue()
 
 
 class _Heard(TextIOBase):
@@ -98,19 +98,11 @@ class _Heard(TextIOBase):
 
     def __init__(self) -> None:
         self._before, self._thread = sys.stdout, threading.get_ident()
-        self._taken, self._listening = StringIO(), True
+        self.taken, self.listening = StringIO(), True
 
     def write(self, text: str, /) -> int:
-        own = self._listening and threading.get_ident() == self._thread
-        return (self._taken if own else self._before).write(text)
+        own = self.listening and threading.get_ident() == self._thread
+        return (self.taken if own else self._before).write(text)
 
     def flush(self) -> None:
         self._before.flush()
-
-    def end(self) -> None:
-        """Pass on everything: another thread may have kept this as its output."""
-        self._listening = False
-
-    def text(self) -> str:
-        """What was printed."""
-        return self._taken.getvalue()

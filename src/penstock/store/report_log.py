@@ -9,6 +9,7 @@ Costs by class of keys are most of a report's bytes and change slowly, so only s
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import get_args
 
 from penstock.errors import PenstockError
 from penstock.messages.codec import Count, Int64, Message, Name, Seconds, Text
@@ -82,14 +83,7 @@ class End(Message):
 
 
 Line = Watch | Report | Missing | Alarms | Alive | End
-_KINDS: dict[str, type[Line]] = {
-    "watch": Watch,
-    "report": Report,
-    "missing": Missing,
-    "alarms": Alarms,
-    "alive": Alive,
-    "end": End,
-}
+_KINDS: dict[str, type[Line]] = {kind.__name__.lower(): kind for kind in get_args(Line)}
 _WORDS = {kind: word for word, kind in _KINDS.items()}
 
 

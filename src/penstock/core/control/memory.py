@@ -91,12 +91,9 @@ _known: dict[type, dict[str, Kind | type[Learned]]] = {}
 def _kinds(learned: type[Learned]) -> dict[str, Kind | type[Learned]]:
     if learned not in _known:
         hints = get_type_hints(learned, include_extras=True)
-        _known[learned] = {name: hint if _is_learned(hint) else kind_of(hint) for name, hint in hints.items()}
+        parts = {name: hint for name, hint in hints.items() if isinstance(hint, type) and issubclass(hint, Learned)}
+        _known[learned] = {name: parts.get(name) or kind_of(hint) for name, hint in hints.items()}
     return _known[learned]
-
-
-def _is_learned(hint: object) -> bool:
-    return isinstance(hint, type) and issubclass(hint, Learned)
 
 
 def _plain(value: object) -> object:

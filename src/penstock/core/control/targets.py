@@ -92,10 +92,7 @@ class MeanQueueLatency:
         """The limit in seconds."""
         return duration_s("limit", self.limit)
 
-    @property
-    def fresh_s(self) -> float:
-        """The limit: a row that is older makes the mean worse."""
-        return self.limit_s
+    fresh_s = limit_s  #: a row that is older makes the mean worse
 
     def allowance(self, pace: Pace) -> Allowance:
         """Work until the mean wait is used up."""
@@ -139,10 +136,7 @@ class MaxLag:
         """The age in seconds."""
         return duration_s("age", self.age)
 
-    @property
-    def fresh_s(self) -> float:
-        """The age."""
-        return self.age_s
+    fresh_s = age_s
 
     def allowance(self, pace: Pace) -> Allowance:
         """Work until the oldest row, which may be the last one taken up, has waited long enough."""

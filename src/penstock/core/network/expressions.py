@@ -22,17 +22,8 @@ _DIALECT = "spark"
 _ONE, _ZERO = Fraction(1), Fraction(0)
 #: Functions whose value differs when computed again further upstream.
 _ANEW = {
-    "rand",
-    "randn",
-    "random",
-    "randstr",
-    "uuid",
-    "uniform",
-    "shuffle",
-    "monotonically_increasing_id",
-    "spark_partition_id",
-    "input_file_name",
-    "now",
+    *("rand", "randn", "random", "randstr", "uuid", "uniform", "shuffle", "now"),
+    *("monotonically_increasing_id", "spark_partition_id", "input_file_name"),
 }
 
 

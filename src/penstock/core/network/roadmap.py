@@ -141,7 +141,9 @@ def build(
     steps, count = np.full(len(bones.places), step), len(bones.places)
     nearly_best = placement == "group" or count == len(bones.rates) or count > _MANY_PLACES
     if objective == "sum" and (solver == "greedy" or (solver == "auto" and nearly_best)):
-        groups = [[index] for index in range(len(bones.places))] if placement == "single" else _groups(bones)
+        # For each output and each split, all places that a drop reaches when it is pushed upstream through unions.
+        grouped = {tuple(feeders): feeders for feeders in bones.feeders if feeders}.values()
+        groups = [[index] for index in range(count)] if placement == "single" else list(grouped)
         return _read_off(bones, _way_down(bones, groups), steps)
     return _read_off(bones, exact.way_down(bones, objective), steps)
 
@@ -195,11 +197,6 @@ def _way_down(bones: Skeleton, groups: list[list[int]]) -> Floats:
             version[other] += 1
             heappush(heap, (state.ratio(groups[other]), other, version[other]))
     return np.stack(knots)
-
-
-def _groups(bones: Skeleton) -> list[list[int]]:
-    """For each output and each split, all places that a drop reaches when it is pushed upstream through unions."""
-    return list({tuple(feeders): feeders for feeders in bones.feeders if feeders}.values())
 
 
 def _read_off(bones: Skeleton, knots: Floats, steps: Floats) -> RoadMap:

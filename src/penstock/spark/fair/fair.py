@@ -309,9 +309,14 @@ class FairQuery(QueryGuard):
         return admitted.filter(self._only_gates(df.sparkSession)) if df.isStreaming else admitted
 
     def _only_gates(self, spark: SparkSession) -> Column:
-        """The same for all its gates, because Spark refuses a query with two."""
+        """A condition that always holds, the same for all its gates, because Spark refuses a query with two.
+
+        It names the one metric that all guards share, so that Spark refuses a query with gates of another guard before
+        it runs. Spark removes the condition before it runs the query.
+        """
         if self._only is None or self._only[0] is not spark:
-            self._only = spark, _one_guard(spark, self.name)
+            named = spark.range(1).observe(ONE_GATE, F.max(F.lit(self.name)).alias(f"{GATE}{self.name}"))
+            self._only = spark, F.lit(True) | named.select("id").scalar().isNull()  # noqa: FBT003 - a literal
         return self._only[1]
 
     def _gate_of(self, source: str | None) -> str:
@@ -346,13 +351,3 @@ def _name(setting: str, given: object) -> str:
             setting, given, "names of letters, digits, underscores and hyphens that begin with a letter or underscore"
         )
     return given
-
-
-def _one_guard(spark: SparkSession, guard: str) -> Column:
-    """A condition that always holds, for all gates of a query whose guard has several.
-
-    It names the one metric that all guards share, so that Spark refuses a query with gates of another guard before it
-    runs. Spark removes the condition before it runs the query.
-    """
-    named = spark.range(1).observe(ONE_GATE, F.max(F.lit(guard)).alias(f"{GATE}{guard}"))
-    return F.lit(True) | named.select("id").scalar().isNull()  # noqa: FBT003 - a literal

@@ -84,7 +84,9 @@ class Batches:
         if progress.empty:
             return None
         if self.last is None:
-            progress = replace(progress, replayed_s=self._replayed_s(progress))
+            bound = self._bindings.get(progress.batch)  # It may have been bound by a run that was killed.
+            replayed_s = 0.0 if bound is None else max(progress.start_s - bound.bound_s, 0.0)
+            progress = replace(progress, replayed_s=replayed_s)
         before, self.last = self.last, progress
         if not self._reading.judged(progress):
             self._miss(progress)
@@ -105,11 +107,6 @@ class Batches:
             self._teller.keep(report)
             self.account.compare(progress, report)
         return report
-
-    def _replayed_s(self, progress: Progress) -> float:
-        """How long before its start the first batch of this run was bound: by a run that was killed."""
-        bound = self._bindings.get(progress.batch)
-        return 0.0 if bound is None else max(progress.start_s - bound.bound_s, 0.0)
 
     def _miss(self, progress: Progress) -> None:
         if self._reading.gated:
@@ -326,7 +323,10 @@ class Judged:
                 f"query {self._query} keeps every row although a plan that sheds is in force: check that executors can "
                 f"read the driver's folder {folder}, and that clocks are synchronized"
             )
-        self._watch_shedding(plan)
+        if plan is None or not plan.gates:
+            self._shedding_since_s = None
+        elif self._shedding_since_s is None:
+            self._shedding_since_s = plan.decided_s
         self._look_for_others(now_s)
 
     def _was_shedding(self, start_s: float, leased_s: float) -> bool:
@@ -334,12 +334,6 @@ class Judged:
         if self._shedding_since_s is None or start_s - leased_s > LEASE_S:
             return False
         return start_s > self._shedding_since_s + WRITTEN_S
-
-    def _watch_shedding(self, in_force: Plan | None) -> None:
-        if in_force is None or not in_force.gates:
-            self._shedding_since_s = None
-        elif self._shedding_since_s is None:
-            self._shedding_since_s = in_force.decided_s
 
     def _look_for_others(self, now_s: float) -> None:
         if self._store is None or (self._looked_s is not None and 0.0 <= now_s - self._looked_s < LOOK_S):

@@ -90,7 +90,8 @@ class NetworkRun:
         """
         self._file, self._on_snapshot = file, on_snapshot
         inputs = streams.inputs(spark, file.sources)
-        network = _with_columns(file.network, inputs)
+        #: What is run.
+        self.network = network = _with_columns(file.network, inputs)
         _refuse_names(network)
         self._layout = layout = Layout(network, tuple(stages(network)), schemas(spark, network, inputs.schema), folder)
         if (kind or file.kind) == "semantic" and file.objective != "sum":
@@ -122,11 +123,6 @@ class NetworkRun:
         self.outputs = Outputs(file.sinks)
         self.plans_shown: dict[str, str] = {}
         self._streams = self._sources(spark, inputs)
-
-    @property
-    def network(self) -> Network:
-        """What is run."""
-        return self._layout.network
 
     @property
     def snapshots(self) -> History:

@@ -103,7 +103,7 @@ class Meter:
         row_starts_s = np.repeat(starts_s, counts) + each_s * (np.arange(done) - first)
         self._costs.add(rows.buckets[:done], each_s, rows.weights[:done])
         self._sums.rows += done
-        self._worked(starts_s[0], starts_s[-1] + costs_s[-1], sum(costs_s))
+        self.worked(starts_s[0], starts_s[-1] + costs_s[-1], sum(costs_s))
         arrivals_s = rows.arrivals_s[:done]
         known, ancient, ahead = sort_out(arrivals_s, row_starts_s)
         self._sums.ancient += ancient
@@ -119,11 +119,8 @@ class Meter:
         sums.oldest_s = oldest_s if sums.oldest_s is None else min(sums.oldest_s, oldest_s)
         sums.newest_s = newest_s if sums.newest_s is None else max(sums.newest_s, newest_s)
 
-    def worked(self, start_s: float, cost_s: float) -> None:
-        """Add work that belongs to no row."""
-        self._worked(start_s, start_s + cost_s, cost_s)
-
-    def _worked(self, start_s: float, end_s: float, cost_s: float) -> None:
+    def worked(self, start_s: float, end_s: float, cost_s: float) -> None:
+        """Add work, of rows or of none."""
         if not self._began:
             self._sums.start_s, self._began = start_s, True
         self._sums.end_s = end_s

@@ -188,7 +188,8 @@ class Measured:
         if idle_since and meter.rows:
             # Work of the function after its last row, such as a flush.
             flush_s = max(clock() - idle_since - away_s, 0.0)
-            meter.worked(time.time() - flush_s, flush_s)
+            end_s = time.time()
+            meter.worked(end_s - flush_s, end_s, flush_s)
         if (sums := meter.text(_partition(), apart=self.apart)) is not None:
             yield self.form.last(result, sums)
 

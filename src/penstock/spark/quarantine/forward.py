@@ -56,7 +56,8 @@ class Forward:
 
     def __init__(self, spark: SparkSession, folder: Path, place: Place) -> None:
         sign = Sign.read(folder, "quarantine")
-        options = {"maxFilesPerTrigger": str(FILES), **forwarded.put_aside(folder)}
+        archive = str(folder.parent / forwarded.FORWARDED)  # Spark moves files there after reading.
+        options = {"maxFilesPerTrigger": str(FILES), "cleanSource": "archive", "sourceArchiveDir": archive}
         rows = spark.readStream.schema(stored_schema(sign)).options(**options).parquet(str(folder))
         if place.kind == "kafka":
             rows = as_json(rows)

@@ -13,11 +13,6 @@ from penstock.store.retention import AGE_S, BATCHES, LEAST_BATCHES, PURGE_EVERY
 FORWARDED = "forwarded"
 
 
-def put_aside(folder: Path) -> dict[str, str]:
-    """Options of Spark's file source: archive files after reading."""
-    return {"cleanSource": "archive", "sourceArchiveDir": str(folder.parent / FORWARDED)}
-
-
 def kept_in(folder: Path) -> Path:
     """Where archived files of the folder are."""
     return folder.parent / FORWARDED / folder.relative_to(folder.anchor)

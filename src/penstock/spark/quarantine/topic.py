@@ -20,7 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code u
 from pyspark.sql.types import BinaryType, StringType
 
 from penstock.errors import PenstockError
-from penstock.extras import missing
+from penstock.federation.kafka_bus import SILENT, kafka_client, line_of
 from penstock.spark.quarantine.rows import Place
 from penstock.store.folder import FolderStore
 
@@ -32,8 +32,6 @@ RETRY_S = 0.2
 TRANSACTION_S = 900.0
 #: The file in a query's checkpoint that holds its name with Kafka: both are lost together.
 IDENTITY = "penstock_kafka_id"
-#: Otherwise the client logs each attempt to reach an absent broker.
-_SILENT = {"log_level": 0}
 
 
 class Topic:
@@ -43,11 +41,11 @@ class Topic:
         FolderStore(checkpoint).create(IDENTITY, uuid.uuid4().hex.encode())
         self.name = f"penstock-{(checkpoint / IDENTITY).read_text(encoding='utf-8')}"
         self._topic = place.name
-        self._common: dict[str, Any] = {**_SILENT, "bootstrap.servers": place.servers}
+        self._common: dict[str, Any] = {**SILENT, "bootstrap.servers": place.servers}
 
     def __call__(self, df: DataFrame, batch: int) -> None:
         """Write a batch, unless it is written."""
-        kafka = client()
+        kafka = kafka_client()
         limit = {"transaction.timeout.ms": int(TRANSACTION_S * 1e3)}
         try:
             producer = kafka.Producer({**self._common, **limit, "transactional.id": self.name, "linger.ms": 20})
@@ -64,7 +62,7 @@ class Topic:
             finally:
                 consumer.close()
         except kafka.KafkaException as error:
-            raise PenstockError(f"Kafka rejects rows for topic {self._topic}: {_line(error)}") from None
+            raise PenstockError(f"Kafka rejects rows for topic {self._topic}: {line_of(error)}") from None
 
     def _write(self, producer: Any, df: DataFrame, mark: Any, group: Any) -> None:  # noqa: ANN401 - Kafka has no types
         producer.begin_transaction()
@@ -75,7 +73,7 @@ class Topic:
             producer.commit_transaction(TRANSACTION_S)
         except BaseException:
             # Abort now, so that readers need not wait for Kafka's timeout.
-            with suppress(client().KafkaException):
+            with suppress(kafka_client().KafkaException):
                 producer.abort_transaction(REACH_S)
             raise
 
@@ -93,7 +91,7 @@ class Topic:
 
 def _written(consumer: Any, mark: Any) -> int:  # noqa: ANN401 - Kafka has no types
     """How many batches are written, as the broker reports; a starting broker cannot answer at first."""
-    kafka, deadline_s = client(), time.monotonic() + WAIT_S
+    kafka, deadline_s = kafka_client(), time.monotonic() + WAIT_S
     while True:
         try:
             found = consumer.committed([mark], timeout=WAIT_S)[0]
@@ -122,10 +120,10 @@ def as_json(df: DataFrame) -> DataFrame:
 
 def refuse_unreachable(place: Place, setting: str) -> None:
     """Create a missing topic; raises one line if that fails, or if no broker answers."""
-    kafka = client()
+    kafka = kafka_client()
     admin: Any = importlib.import_module("confluent_kafka.admin")
     try:
-        asked = admin.AdminClient({**_SILENT, "bootstrap.servers": place.servers})
+        asked = admin.AdminClient({**SILENT, "bootstrap.servers": place.servers})
         if place.name in asked.list_topics(timeout=REACH_S).topics:
             return
         with suppress(ValueError):  # the client refuses names that a broker would
@@ -135,23 +133,6 @@ def refuse_unreachable(place: Place, setting: str) -> None:
     except kafka.KafkaException as error:
         if error.args[0].code() == kafka.KafkaError.TOPIC_ALREADY_EXISTS:
             return
-        told = f"Kafka says: {_line(error)}"
+        told = f"Kafka says: {line_of(error)}"
     given = f"kafka:{place.name}@{place.servers}"
     raise PenstockError.setting(setting, given, "a topic that is there or can be made", told) from None
-
-
-def client() -> Any:  # noqa: ANN401 - a module
-    """Kafka's client."""
-    try:
-        import confluent_kafka  # noqa: PLC0415 - only needed to write to a topic
-    except ModuleNotFoundError as error:
-        raise missing(error) from None
-    return confluent_kafka
-
-
-def _line(error: BaseException) -> str:
-    """An error of the client, in one line and without its code."""
-    told: Any = error.args[0] if error.args else error
-    with suppress(AttributeError):
-        told = told.str()
-    return " ".join(str(told).split())[:300]

@@ -72,7 +72,7 @@ class SiteRun:
         on_batch: Callable[[BatchAccount], None] | None = None,
     ) -> None:
         """Run the site of a file, with checkpoint, boxes, plans and accounts in `folder`."""
-        self._file, self._folder, self._on_batch = file, folder, on_batch
+        self._file, self._checkpoint, self._on_batch = file, folder / "checkpoint", on_batch
         self.planner = SitePlanner(
             file.planned,
             file.queries,
@@ -153,10 +153,6 @@ class SiteRun:
             self._ledger.end()
         self.exchange.stop()
 
-    @property
-    def _checkpoint(self) -> Path:
-        return self._folder / "checkpoint"
-
     def _run_batch(self, rows: DataFrame, number: int) -> None:
         begun_s = time.monotonic()
         batch = Batch(self._file, rows)
@@ -176,7 +172,7 @@ class SiteRun:
         took_s = time.monotonic() - begun_s
         self._plans.learn(replace(report, overhead_s=max(took_s - report.busy_s, 0.0)))
         self.exchange.updates.say({one.query: one.give for one in account.queries}, account.report.sic)
-        self._ledger.close(account, self.planner.alarms)
+        self._ledger.close(account, self.planner.capacity.alarms)
         if self._on_batch is not None:
             self._on_batch(account)
 
@@ -279,7 +275,11 @@ def _started(file: SiteFile, folder: Path) -> Start:
     """
     log = StartLog(folder / STARTS)
     last = log.latest()
-    made_of = xxhash.xxh64_hexdigest(json.dumps(_made_of(file), sort_keys=True).encode())
+    needs = {  # what Spark's checkpoint depends on
+        name: [one.link.channel if one.link else "", one.source.format if one.source else "", one.schema or ""]
+        for name, (_, one) in file.inputs.items()
+    }
+    made_of = xxhash.xxh64_hexdigest(json.dumps(needs, sort_keys=True).encode())
     if last is not None and last.site != file.site:
         raise PenstockError.setting("folder", str(folder), f"a folder for site {file.site}; this one is of {last.site}")
     checkpoint = folder / "checkpoint"
@@ -294,14 +294,6 @@ def _started(file: SiteFile, folder: Path) -> Start:
     start = Start(log.next_version(), epoch, file.site, made_of)
     log.add(start.number, start)
     return start
-
-
-def _made_of(file: SiteFile) -> dict[str, object]:
-    """What Spark's checkpoint depends on."""
-    return {
-        name: [one.link.channel if one.link else "", one.source.format if one.source else "", one.schema or ""]
-        for name, (_, one) in file.inputs.items()
-    }
 
 
 def _check_sql(spark: SparkSession, file: SiteFile, frames: Mapping[str, DataFrame]) -> None:

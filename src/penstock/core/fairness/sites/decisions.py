@@ -31,7 +31,7 @@ class SiteDecisions:
     @property
     def alarms(self) -> tuple[str, ...]:
         """What needs an operator."""
-        return self._planner.alarms
+        return self._planner.capacity.alarms
 
     def decide(self, report: Report, now_s: float) -> Plan | None:
         """The plan of a batch that is about to run; None after one that has run, from which the planner learns."""

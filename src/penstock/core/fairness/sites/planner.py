@@ -107,11 +107,6 @@ class SitePlanner:
         self._give: dict[str, float] = {}
         self._debt, self._spare = ServiceDebt(len(self._inputs.here)), 0.0
 
-    @property
-    def alarms(self) -> tuple[str, ...]:
-        """Alarms, one line each."""
-        return self.capacity.alarms
-
     def waiting(self, rows: Mapping[str, int]) -> Shares:
         """Keep all of a batch whose rows have waited for an unknown time: they may not be too many."""
         inputs, self._give = self._inputs, dict.fromkeys(self._inputs.here, 1.0)
