@@ -229,6 +229,9 @@ def report_of(
     ages = Ages.of(counts)
     work = _work(progress, probe, tasks, ages)
     interval_s = _interval_s(tasks, ages, progress, before)
+    untimed = sum(task.rows - task.queued_rows for task in tasks)  # rows whose wait is not measured
+    if not tasks and ages is not None:
+        untimed = rows_in - shed_rows - ages.kept_timed
     return Report(
         sequence=progress.batch,
         start_s=progress.start_s,
@@ -244,7 +247,7 @@ def report_of(
         backlog_age_s=progress.duration_s + work["lag_s"],
         source_rows_behind=progress.behind,
         overhead_s=max(progress.duration_s - work["span_s"], 0.0),
-        rows_untimed=_untimed(tasks, ages, rows_in - shed_rows),
+        rows_untimed=untimed,
         replayed_s=progress.replayed_s,
         **work,
     )
@@ -302,13 +305,6 @@ def _union_s(tasks: list[TaskSums]) -> float:
 def _at_once(tasks: list[TaskSums]) -> int:
     """The most tasks that worked at the same time."""
     return max(sum(other.start_s <= task.start_s < other.end_s or other is task for other in tasks) for task in tasks)
-
-
-def _untimed(tasks: list[TaskSums], ages: Ages | None, kept: int) -> int:
-    """Rows whose wait is not measured: of those that were measured, or else of those that were kept."""
-    if tasks or ages is None:
-        return sum(task.rows - task.queued_rows for task in tasks)
-    return kept - ages.kept_timed
 
 
 def _interval_s(tasks: list[TaskSums], ages: Ages | None, progress: Progress, before: Progress | None) -> float:

@@ -177,8 +177,10 @@ class FairPlanner:
             now_s,
             wait_s=max((known.queued_s for known in held), default=0.0),
             cycle_s=max((known.working_s for known in held), default=0.0),
-            done_per_s=sum(
-                costs_s[name] * member.known.kept_per_s if by_length else _done_per_s(member)
+            done_per_s=sum(  # by operators: in them, and for the same rows outside them
+                costs_s[name] * member.known.kept_per_s
+                if by_length
+                else member.known.busy_per_s + member.batches.outside_s * member.known.kept_per_s
                 for name, member in present.items()
             ),
             comes_per_s=sum(costs_s[name] * sum(member.known.rates.values()) for name, member in present.items()),
@@ -236,11 +238,6 @@ class FairPlanner:
                 "maximum shed rate: rows are old on arrival, or one batch takes that long; raise the target"
             )
         return found
-
-
-def _done_per_s(member: Member) -> float:
-    """Work done a second: in operators, and for the same rows outside them."""
-    return member.known.busy_per_s + member.batches.outside_s * member.known.kept_per_s
 
 
 def _rate_of_exchange(present: Mapping[str, Member], *, by_length: bool) -> float | None:

@@ -53,8 +53,12 @@ class Admission(NamedTuple):
         rules = self._rules(df)
         columns = self.columns
         made = [Judging(columns.must_keep(df), columns.coin(df, self.salt), columns.arrival_s(df), self.mode)]
-        _try_columns(df, self.columns, sic)
-        # Only now, so that a mistake in the settings leaves nothing behind.
+        # Mistakes in the gate's other settings are found first, so that they leave nothing behind.
+        columns.incoming_weight(df)
+        if sic is None or sic.by_class:
+            columns.bucket(df)
+        if sic is not None:
+            sic.carried(df, ControlColumns(F.array(F.lit(0))))
         writer = self.writer()
         identity = self.claim()
         places = {self.number: 0}
@@ -95,15 +99,6 @@ class Admission(NamedTuple):
             if old.sure and (old.rules is not None or self.quarantine):
                 raise
             return None
-
-
-def _try_columns(df: DataFrame, columns: RowColumns, sic: SicOfRows | None) -> None:
-    """Find mistakes in the gate's other settings."""
-    columns.incoming_weight(df)
-    if sic is None or sic.by_class:
-        columns.bucket(df)
-    if sic is not None:
-        sic.carried(df, ControlColumns(F.array(F.lit(0))))
 
 
 def judging_of_old(columns: RowColumns, df: DataFrame, old: Open, now: Rules) -> Judging:

@@ -89,18 +89,13 @@ class SicOfRows:
         found = [F.sum(sic).alias("sic_came"), F.sum(F.when(passes, sic)).alias("sic_passed")]
         if self.source is not None:
             return found
+        by = F.col(f"`{self.by}`")
+        known = F.coalesce(by.isin(list(self.sources[:-1])), F.lit(False))  # noqa: FBT003 - a literal
         for place, name in enumerate(self.sources):
-            here = self._is(place)
+            here = by == F.lit(name) if place < len(self.sources) - 1 else ~known
             found.append(F.count(F.when(here, 1)).alias(f"{CAME}{name}"))
             found.append(F.count(F.when(here & passes, 1)).alias(f"{PASSED}{name}"))
         return found
-
-    def _is(self, place: int) -> Column:
-        name, by = self.sources[place], F.col(f"`{self.by}`")
-        if place < len(self.sources) - 1:
-            return by == F.lit(name)
-        known = F.coalesce(by.isin(list(self.sources[:-1])), F.lit(False))  # noqa: FBT003 - a literal
-        return ~known
 
 
 def marked_sic(df: DataFrame) -> DataFrame:

@@ -138,7 +138,11 @@ class SitePlanner:
         else:
             passed = min(1.0, budget / derived) if derived else 1.0
             wanted = fair_shares(demands, max(budget - derived, 0.0))
-            self._give = self._towards(wanted, demands, elapsed_s, max(budget - passed * derived, 0.0))
+            # Part of the way from the last shares, but never more than the budget.
+            room, stay = max(budget - passed * derived, 0.0), 1.0 - min(elapsed_s / (SETTLE * self._window_s), STEP)
+            step = {query: share + stay * (self._give.get(query, share) - share) for query, share in wanted.items()}
+            needs = sum(demands[query].work * share for query, share in step.items())
+            self._give = step if needs <= room else {query: share * room / needs for query, share in step.items()}
         keep = np.where(inputs.source, np.array([*self._give.values(), 1.0])[inputs.owner], passed)
         sheds = min(self._give.values(), default=1.0) < 1.0
         if self.capacity.tries(sheds=sheds):
@@ -180,15 +184,6 @@ class SitePlanner:
             give, importance = self._give.get(query, 0.0), self._queries[query].importance
             found[query] = Demand(needs, told.sic, min(told.part, 1.0 - self.parts[query]), importance, peers, give)
         return found
-
-    def _towards(
-        self, wanted: dict[str, float], demands: Mapping[str, Demand], elapsed_s: float, budget: float
-    ) -> dict[str, float]:
-        """Part of the way from the last shares, but never more than the budget."""
-        stay = 1.0 - min(elapsed_s / (SETTLE * self._window_s), STEP)
-        step = {query: share + stay * (self._give.get(query, share) - share) for query, share in wanted.items()}
-        work = sum(demands[query].work * share for query, share in step.items())
-        return step if work <= budget else {query: share * budget / work for query, share in step.items()}
 
 
 class _Inputs:
