@@ -14,6 +14,8 @@ which hardly depends on $A$: of a day's backlog, with $h$ = 2 s and $g$ = 30 s, 
 keeps as many rows as any other, so all parts of the backlog are known equally well: $1 / s$ is the weight.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -26,16 +28,26 @@ MOST_AGE_S = 30 * 86_400.0
 MOST_AHEAD_S = 60.0
 
 
-def sort_out(arrivals_s: NDArray[np.float64], now_s: NDArray[np.float64]) -> tuple[NDArray[np.bool_], int, int]:
-    """Plausible arrival times, and counts of those too old or ahead; each row started at its `now_s`.
+class Arrivals(NamedTuple):
+    """Plausible arrival times, and counts of those too old or ahead; the rest is unknown.
 
-    A column may hold times of events long past, 1970, or a clock that runs ahead. The rest is unknown.
+    A column may hold times of events long past, 1970, or a clock that runs ahead.
+    """
+
+    usable: NDArray[np.bool_]
+    ancient: int
+    ahead: int
+
+
+def sort_out(arrivals_s: NDArray[np.float64], now_s: NDArray[np.float64]) -> Arrivals:
+    """Classify arrival times; each row started at its `now_s`.
 
     >>> sort_out(np.array([np.nan, 0.0, 1.9e9, 1.8e9]), np.full(4, 1.8e9))
-    (array([False, False, False,  True]), 1, 1)
+    Arrivals(usable=array([False, False, False,  True]), ancient=1, ahead=1)
     """
     ancient, ahead = arrivals_s < now_s - MOST_AGE_S, arrivals_s > now_s + MOST_AHEAD_S
-    return np.isfinite(arrivals_s) & ~ancient & ~ahead, int(ancient.sum()), int(ahead.sum())
+    usable = np.isfinite(arrivals_s) & ~ancient & ~ahead
+    return Arrivals(usable, int(ancient.sum()), int(ahead.sum()))
 
 
 #: Rows that arrived while Spark started are no backlog.
