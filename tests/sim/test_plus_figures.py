@@ -38,18 +38,16 @@ def test_the_study_with_exact_knowledge_is_met(study: Figure) -> None:
 def test_every_policy_of_the_study_spends_the_same_work(policy: str) -> None:
     given = plus_study.node(1, 0)
     keep = plus_study.kept(policy, given)
-    assert given.work_s(keep) == pytest.approx(given.budget_s)
+    assert keep @ (given.classes.rows * given.classes.costs_s) == pytest.approx(given.budget_s)
     assert given.delivered(np.ones(len(keep))).tolist() == pytest.approx([1.0] * plus_study.QUERIES)
 
 
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs of a few batches, and few cases."""
-    monkeypatch.setattr(plus_queries, "SECONDS", 40)
-    monkeypatch.setattr(plus_queries, "OVERHEAD_S", 2.0)
-    for name, value in (("SECONDS", 40), ("LEARN_S", 20), ("DRIFT_S", 40)):
-        monkeypatch.setattr(plus, name, value)
-    monkeypatch.setattr(plus, "PLANNED", ("balance_sic", "max_min"))
+    for name, value in (("SECONDS", 40), ("OVERHEAD_S", 2.0), ("LEARN_S", 20), ("PLANNED", ("balance_sic", "max_min"))):
+        monkeypatch.setattr(plus_queries, name, value)
+    monkeypatch.setattr(plus, "DRIFT_S", 40)
     monkeypatch.setattr(plus, "ALPHAS", (math.inf,))
     noise = [("costs", 0.0, policy) for policy in (*plus.LEARNED, plus_study.ALIKE)]
     monkeypatch.setattr(plus, "_NOISE_CASES", [*noise, ("utilities", 0.5, "max_min")])

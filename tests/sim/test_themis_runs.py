@@ -11,12 +11,13 @@ from penstock.core.fairness.shedder import RandomShedder, Shedder
 from penstock.core.fairness.sic import STW_S, SourceTimeWindow, source_sic
 from penstock.errors import PenstockError
 from penstock.sim.themis.cases import SHEDDERS, Case, measure, optimum, shedders_of
-from penstock.sim.themis.deployment import BURSTY, BURSTY_SAME_MEAN, EMULAB, Deployment, Plan, deploy
+from penstock.sim.themis.deployment import BURSTY, BURSTY_SAME_MEAN, EMULAB, Deployment, Setup, deploy
 from penstock.sim.themis.runs import Clock, Federation, Layout
 from penstock.sim.themis.sites import SiteShedder
 
 SMALL = Case(sites=6, total_fragments=90, fragments=(1, 2, 3, 4, 5, 6), capacity_share=0.3, zipf=0.5)
-PLAN = Plan(sites=4, kinds=["avg_all", "top_5", "cov"], fragments=[3, 2, 4], capacity_share=0.5)
+SETUP = Setup(sites=4, capacity_share=0.5)
+QUERIES = ["avg_all", "top_5", "cov"], [3, 2, 4]
 
 
 def rng(*seed: int) -> np.random.Generator:
@@ -51,7 +52,7 @@ def watched(
 
 
 def test_fragments_form_trees_and_chains_each_on_another_site() -> None:
-    found = deploy(PLAN, rng(0))
+    found = deploy(SETUP, *QUERIES, rng(0))
     assert found.fragment_downstream.tolist() == [-1, 0, 0, 4, -1, 6, 7, 8, -1]
     assert found.fragment_sources.tolist() == [10] * 3 + [20] * 2 + [2] * 4
     for query in range(3):
@@ -61,9 +62,10 @@ def test_fragments_form_trees_and_chains_each_on_another_site() -> None:
 
 
 def test_a_skew_gives_the_first_sites_more() -> None:
-    plan = Plan(sites=6, kinds=["cov"] * 600, fragments=[2] * 600, capacity_share=0.3)
+    setup, queries = Setup(sites=6, capacity_share=0.3), (["cov"] * 600, [2] * 600)
     even, skewed = (
-        np.bincount(deploy(replace(plan, zipf=zipf), rng(1)).fragment_site, minlength=6) for zipf in (0.0, 1.0)
+        np.bincount(deploy(replace(setup, zipf=zipf), *queries, rng(1)).fragment_site, minlength=6)
+        for zipf in (0.0, 1.0)
     )
     assert even.max() < 1.3 * even.min()
     assert skewed[0] > 2 * skewed[-1]
@@ -72,13 +74,13 @@ def test_a_skew_gives_the_first_sites_more() -> None:
 
 def test_a_query_with_more_fragments_than_sites_is_refused() -> None:
     with pytest.raises(PenstockError, match="at most 4"):
-        deploy(replace(PLAN, fragments=[3, 2, 5]), rng(0))
+        deploy(SETUP, QUERIES[0], [3, 2, 5], rng(0))
 
 
 @pytest.mark.parametrize(("sources", "factor"), [(EMULAB, 1.0), (BURSTY, 1.9), (BURSTY_SAME_MEAN, 1.0)])
 def test_bursts_raise_the_mean_rate_or_leave_it(sources: object, factor: float) -> None:
-    plan = Plan(sites=1, kinds=["top_5"] * 20, fragments=[1] * 20, capacity_share=1.0, sources=sources)  # type: ignore[arg-type]
-    _, (spy,) = watched(deploy(plan, rng(2)), 60.0)
+    setup = Setup(sites=1, capacity_share=1.0, sources=sources)  # type: ignore[arg-type]
+    _, (spy,) = watched(deploy(setup, ["top_5"] * 20, [1] * 20, rng(2)), 60.0)
     tuples = sum(int(buffer.tuples.sum()) * EMULAB.grain for buffer, *_ in spy.calls)
     assert tuples == pytest.approx(20 * 20 * 150 * 60 * factor, rel=0.05)
     assert spy.calls[0][1] == pytest.approx(20 * 20 * 150 / 4)  # capacity is a share of the usual rate
@@ -97,22 +99,22 @@ def test_in_bursts_sites_keep_what_brings_more_sic_and_stay_fair() -> None:
 
 
 def test_without_shedding_every_query_has_all_its_sic() -> None:
-    federation, _ = watched(deploy(PLAN, rng(3)), 30.0)
+    federation, _ = watched(deploy(SETUP, *QUERIES, rng(3)), 30.0)
     assert federation.sic[80:] == pytest.approx(np.ones((40, 3)), abs=0.03)
 
 
 def test_half_of_all_tuples_are_half_of_the_sic() -> None:
-    federation, _ = watched(deploy(PLAN, rng(3)), 30.0, share=0.5)
+    federation, _ = watched(deploy(SETUP, *QUERIES, rng(3)), 30.0, share=0.5)
     assert federation.sic[80:] == pytest.approx(np.full((40, 3), 0.5), abs=0.03)
 
 
 def test_what_another_fragment_sent_is_lost_if_it_is_shed() -> None:
-    federation, _ = watched(deploy(PLAN, rng(3)), 30.0, derived=False)
+    federation, _ = watched(deploy(SETUP, *QUERIES, rng(3)), 30.0, derived=False)
     assert federation.sic[80:].mean(axis=0) == pytest.approx([1 / 3, 1 / 2, 1 / 4], abs=0.03)
 
 
 def test_a_source_tuple_is_worth_what_equation_1_says() -> None:
-    deployment = deploy(Plan(sites=1, kinds=["cov"], fragments=[1], capacity_share=1.0), rng(4))
+    deployment = deploy(Setup(sites=1, capacity_share=1.0), ["cov"], [1], rng(4))
     _, (spy,) = watched(deployment, 15.0)
     came = SourceTimeWindow()  # of the fragment's two sources as one
     for buffer, _, _, now_s in spy.calls:
@@ -126,8 +128,8 @@ def test_a_source_tuple_is_worth_what_equation_1_says() -> None:
 
 @pytest.mark.parametrize("delay_s", [0.005, 0.25, 0.6, 3.0])
 def test_news_is_never_seen_before_its_delay_has_passed(delay_s: float) -> None:
-    federation, spies = watched(deploy(replace(PLAN, message_delay_s=delay_s), rng(5)), 12.0)
-    layout = Layout(deploy(replace(PLAN, message_delay_s=delay_s), rng(5)))
+    federation, spies = watched(deploy(replace(SETUP, message_delay_s=delay_s), *QUERIES, rng(5)), 12.0)
+    layout = Layout(deploy(replace(SETUP, message_delay_s=delay_s), *QUERIES, rng(5)))
     for site, spy in zip(layout.sites, spies, strict=True):
         queries = layout.deployment.fragment_query[site.fragments]
         for _, _, known, now_s in spy.calls:
@@ -141,17 +143,17 @@ def test_news_is_never_seen_before_its_delay_has_passed(delay_s: float) -> None:
 
 
 def test_what_a_fragment_sends_takes_its_links_delay() -> None:
-    chain = Plan(sites=2, kinds=["cov"], fragments=[2], capacity_share=1.0)
+    two = Setup(sites=2, capacity_share=1.0)
     first = {}
     for delay_s in (0.005, 2.0):
-        _, spies = watched(deploy(replace(chain, delay_s=delay_s), rng(6)), 8.0)
+        _, spies = watched(deploy(replace(two, delay_s=delay_s), ["cov"], [2], rng(6)), 8.0)
         first[delay_s] = min(now_s for spy in spies for buffer, _, _, now_s in spy.calls if buffer.derived.any())
     # 0.005 s is one interval, 2 s are eight, and each may miss one more decision.
     assert first[2.0] - first[0.005] == pytest.approx(1.75, abs=0.25 + 1e-9)
 
 
 def test_batches_come_whole_to_the_random_shedder_and_together_to_the_others() -> None:
-    deployment = deploy(PLAN, rng(7))
+    deployment = deploy(SETUP, *QUERIES, rng(7))
     sizes = {}
     for name in ("spy", "random"):
         spies = [Spy() for _ in deployment.capacity]

@@ -245,14 +245,13 @@ def _sources(spark: SparkSession, shape: Shape) -> dict[str, DataFrame]:
 
 def _start(worked: DataFrame, shape: Shape, checkpoint: Path) -> Running:
     made: list[dict[str, Any]] = []
-    writer = worked.writeStream.option("checkpointLocation", str(checkpoint)).queryName(
-        f"{shape.name}-{checkpoint.name}"
-    )
+    writer = worked.writeStream.option("checkpointLocation", str(checkpoint))
 
     def give(batch: DataFrame, number: int) -> None:
         made.extend({"batch": number, **row.asDict()} for row in _RESULTS[shape.name](batch).collect())
 
-    return Running(shape, writer.foreachBatch(give).start(), made)
+    query = writer.queryName(f"{shape.name}-{checkpoint.name}").foreachBatch(give).start()
+    return Running(shape, query, made)
 
 
 def _done(sources: Sequence[str] | Mapping[str, float]) -> list[Any]:

@@ -308,8 +308,11 @@ class RunningFederation:
             for entry in SiteAccount(site.folder).entries():
                 for query, sic in entry.report.sic.items():
                     found[query].append((entry.time_s - site.skew_s, sic))
-        seconds = range(int(to_s - from_s) + 1)
-        return [[_last(found[query], from_s + second) for query in QUERIES] for second in seconds]
+        times_s = [from_s + second for second in range(int(to_s - from_s) + 1)]
+        return [
+            [next((sic for time_s, sic in reversed(own) if time_s <= at_s), 0.0) for own in found.values()]
+            for at_s in times_s
+        ]
 
     def messages(self) -> dict[str, dict[str, int]]:
         """The outcome of each site's messages since its last start."""
@@ -386,14 +389,8 @@ def _disturb(federation: RunningFederation) -> int:
         messages = [(one.channel, one.payload or b"") for one in heard[:100] for _ in range(2)]
         good = {"format": 1, "site": "east", "query": "max", "give": 0.5, "part": 0.5, "sic": None, "time_s": 0.0}
         good |= {"epoch": 10**12, "sequence": 1}
-        for bad in (
-            {"query": "none"},
-            {"sic": 2.0},
-            {"give": -1.0},
-            {"site": "south"},
-            {"part": 1.0},
-            {"query": "x" * 10_000},
-        ):
+        changes = {"query": "none"}, {"sic": 2.0}, {"give": -1.0}, {"site": "south"}, {"part": 1.0}
+        for bad in (*changes, {"query": "x" * 10_000}):
             messages += [(channel, json.dumps(good | bad).encode()) for channel in ("news.east", "rows.east.max-east")]
         messages.append(("news.east", b"\xff\x00 no text"))
         for channel, payload in messages:
@@ -443,8 +440,3 @@ def _parameters(effort: Effort, wire: Wire) -> dict[str, Any]:
         "window_s": WINDOW_S,
         **asdict(effort),
     }
-
-
-def _last(series: list[tuple[float, float]], at_s: float) -> float:
-    """The latest value at a moment; 0 before the first."""
-    return next((sic for time_s, sic in reversed(series) if time_s <= at_s), 0.0)

@@ -60,9 +60,10 @@ def bench_gate(folder: Path, rows: int, repeats: int, done: Callable[[], None]) 
     for repeat in range(WARM_UPS + repeats):
         for name, way in ways.items():
             _renew(guard)
-            took_s = _time_s(way())
+            df, begin_s = way(), time.perf_counter()
+            df.write.format("noop").mode("overwrite").save()
             if repeat >= WARM_UPS:
-                times_s[name].append(took_s)
+                times_s[name].append(time.perf_counter() - begin_s)
         done()
     spark.stop()
     ratios = [sample_s / gate_s for gate_s, sample_s in zip(times_s["gate"], times_s["sample"], strict=True)]
@@ -90,9 +91,3 @@ def _renew(guard: Guard) -> None:
     plans = guard.plans()
     version = plans.next_version()
     plans.add(version, Plan(version, "load_aware", time.time(), 0, gates=(half_table(),)))
-
-
-def _time_s(df: DataFrame) -> float:
-    begin = time.perf_counter()
-    df.write.format("noop").mode("overwrite").save()
-    return time.perf_counter() - begin

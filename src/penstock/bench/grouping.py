@@ -247,10 +247,8 @@ class _Runs:
 
     def _stream(self, way: Way, first: int) -> dict[str, float]:
         """Continue the stream of a grouping; returns its batch times."""
-        source = self.spark.readStream.format("penstock").options(
-            **source_options(self.done_rows, constant=self.case.constant)
-        )
-        dealt = self._dealt(source.option("rows_per_batch", self.batch_rows).load(), way)
+        options = source_options(self.done_rows, constant=self.case.constant) | {"rows_per_batch": self.batch_rows}
+        dealt = self._dealt(self.spark.readStream.format("penstock").options(**options).load(), way)
         query = _writer(dealt, self.folder / way).trigger(availableNow=True).start()
         with self.groupings[way] if way == "by_cost" else nullcontext() as grouping:
             if grouping is not None:
@@ -266,11 +264,8 @@ class _Runs:
 
     def _batch(self, way: Way, first: int) -> dict[str, float]:
         """One batch job over the rows from `first` on; returns its times. Its costs are learned for the next one."""
-        df = (
-            self.spark.read.format("penstock")
-            .options(**source_options(self.done_rows, constant=self.case.constant))
-            .load()
-        )
+        options = source_options(self.done_rows, constant=self.case.constant)
+        df = self.spark.read.format("penstock").options(**options).load()
         out = self._dealt(df.filter(F.col("row") >= first), way)
         sink = self.folder / f"{way}-{first}"
         start_s = time.time()
@@ -313,10 +308,7 @@ def written(spark: SparkSession, sink: Path, first: int) -> pa.Table:
 
 
 def measures(
-    table: pa.Table,
-    batches: NDArray[np.int64],
-    starts_s: dict[int, float],
-    durations_s: dict[int, float],
+    table: pa.Table, batches: NDArray[np.int64], starts_s: dict[int, float], durations_s: dict[int, float]
 ) -> dict[str, float]:
     """Stage time and batch time, on average over batches, and completion times of rows."""
     begins_s, ends_s = table["start_s"].to_numpy(), table["end_s"].to_numpy()

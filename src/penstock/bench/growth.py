@@ -23,7 +23,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 import numpy as np
@@ -63,7 +63,6 @@ if TYPE_CHECKING:
 
 Facts = dict[str, Any]
 
-AGES = (1_000, 10_000, 100_000)
 #: Batches of each world that are timed, and how many in a row.
 TIMED, IN_A_ROW = 400, 20
 #: The accepted growth from the youngest world to the oldest, as a share.
@@ -288,18 +287,11 @@ def ram_disk() -> str | None:
     return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108 - what is made in it has a name of its own
 
 
-class Kept(NamedTuple):
-    """Files, and their bytes."""
-
-    files: int
-    bytes: int
-
-    @classmethod
-    def below(cls, folder: Path) -> Kept:
-        """All files below a folder, except those with their own bounds."""
-        own = {path for pattern, _ in BOUNDED.values() for path in folder.rglob(pattern)}
-        sizes = [path.stat().st_size for path in folder.rglob("*") if path.is_file() and path not in own]
-        return cls(len(sizes), sum(sizes))
+def kept_below(folder: Path) -> dict[str, int]:
+    """All files below a folder and their bytes, except those with their own bounds."""
+    own = {path for pattern, _ in BOUNDED.values() for path in folder.rglob(pattern)}
+    sizes = [path.stat().st_size for path in folder.rglob("*") if path.is_file() and path not in own]
+    return {"files": len(sizes), "bytes": sum(sizes)}
 
 
 class World:
@@ -333,22 +325,17 @@ class World:
 
     def kept(self) -> Facts:
         """Files on disk and memory in use."""
-        _hand_back()
+        gc.collect()
+        with suppress(OSError, AttributeError):  # not available with this allocator
+            ctypes.CDLL(None).malloc_trim(0)  # Free memory is released, because its fragmentation is random.
         pages = int(Path("/proc/self/statm").read_text().split()[1])
         found: Facts = {"memory_mib": pages * os.sysconf("SC_PAGE_SIZE") / 2**20}
         for name in self.parts:
-            found[name] = Kept.below(self._folder / name)._asdict()
+            found[name] = kept_below(self._folder / name)
         for name, (pattern, _) in BOUNDED.items():
             files = list(self._folder.rglob(pattern))
             found[name] = max(_sizes(files), default=0) if name == "journals" else len(files)
         return found
-
-
-def _hand_back() -> None:
-    """Release free memory, because its fragmentation is random."""
-    gc.collect()
-    with suppress(OSError, AttributeError):  # not available with this allocator
-        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _sizes(files: Sequence[Path]) -> list[int]:
@@ -367,9 +354,7 @@ def _serve(folder: Path, orders: Connection) -> None:
         orders.send(world.run(batches) if batches else world.kept())
 
 
-def bench_growth(
-    folder: Path, ages: Sequence[int] = AGES, timed: int = TIMED, done: Callable[[], None] = lambda: None
-) -> Facts:
+def bench_growth(folder: Path, ages: Sequence[int], timed: int, done: Callable[[], None] = lambda: None) -> Facts:
     """Run worlds of these ages; `done` is called when one has reached its age, and once more at the end."""
     timed = min(timed, ages[0] // 2)
     spawn = multiprocessing.get_context("spawn")
@@ -438,14 +423,8 @@ def _claims(rows: Sequence[Facts]) -> list[Facts]:
     found = []
     for name, what in words.items():
         worst = max(row[name] / first[name] for row in rows[1:])
-        found.append(
-            {
-                "claim": f"{what}: no more than {FLAT:.0%} above that of the youngest run",
-                "goal": 1.0 + FLAT,
-                "measured": worst,
-                "holds": worst <= 1.0 + FLAT,
-            }
-        )
+        claim = f"{what}: no more than {FLAT:.0%} above that of the youngest run"
+        found.append({"claim": claim, "goal": 1.0 + FLAT, "measured": worst, "holds": worst <= 1.0 + FLAT})
     for name, (_, most) in BOUNDED.items():
         largest = max(row[name] for row in rows)
         what = "bytes of a journal" if name == "journals" else "accounts of a site"

@@ -104,10 +104,8 @@ class _Runs:
 
     def batch_ms(self, *, guarded: bool) -> float:
         """Median time to plan and run a micro-batch of few rows with nothing but the gate in it, or nothing at all."""
-        found = self.batches(lambda df, guard: guard.admit(df), guarded=guarded, rows=FEW_ROWS, batches=MANY_BATCHES)[
-            MANY_WARM_UPS:
-        ]
-        return 1000.0 * statistics.median(batch.planning_s + batch.work_s for batch in found)
+        found = self.batches(lambda df, guard: guard.admit(df), guarded=guarded, rows=FEW_ROWS, batches=MANY_BATCHES)
+        return 1000.0 * statistics.median(batch.planning_s + batch.work_s for batch in found[MANY_WARM_UPS:])
 
     def batches(
         self, pipeline: Callable[[DataFrame, Guard], DataFrame], *, guarded: bool, rows: int, batches: int
@@ -132,15 +130,11 @@ class _Runs:
 
 def _stream(spark: SparkSession, rows: int) -> DataFrame:
     """A batch of rows after the other, each row with a key, a cost and a time of arrival not long ago."""
-    source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", rows).option("numPartitions", 2)
-    return (
-        source.option("startTimestamp", int(time.time() * 1000))
-        .option("advanceMillisPerBatch", 1)
-        .load()
-        .select(
-            F.col("value").alias("row"),
-            F.col("value").bitwiseAND(F.lit(1023)).alias("key"),
-            F.col("timestamp").alias("arrival"),
-            F.lit(COST_MS).alias("cost_ms"),
-        )
+    options = {"rowsPerBatch": rows, "startTimestamp": int(time.time() * 1000), "advanceMillisPerBatch": 1}
+    source = spark.readStream.format("rate-micro-batch").options(**options, numPartitions=2).load()
+    return source.select(
+        F.col("value").alias("row"),
+        F.col("value").bitwiseAND(F.lit(1023)).alias("key"),
+        F.col("timestamp").alias("arrival"),
+        F.lit(COST_MS).alias("cost_ms"),
     )

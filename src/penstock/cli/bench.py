@@ -17,7 +17,6 @@ from penstock.cli.printing import SCREEN, check_outputs, jobs_or_cores, progress
 from penstock.errors import PenstockError
 from penstock.extras import require_spark
 
-_GROUPING_REPEATS = 3
 #: Broken promises that are shown.
 _MOST_TOLD = 10
 
@@ -166,7 +165,7 @@ def bench_grouping(
     if figure_12:
         _bench("figure 12", 3, _in_folder(grouping.bench_series, grouping.Series()), json_file)
         return
-    effort = grouping.Effort(repeats or _GROUPING_REPEATS)
+    effort = grouping.Effort() if repeats is None else grouping.Effort(repeats)
     _bench("grouping", effort.steps, _in_folder(grouping.bench_grouping, effort), json_file)
 
 
@@ -244,7 +243,7 @@ def bench_federation(
     settle: options.Learn = 40.0,
     measure: options.Measure = 60.0,
     kafka: Annotated[
-        str | None, typer.Option(help="Connect the sites by a Kafka broker instead of a folder.", metavar="HOST:PORT")
+        str | None, options.option("Connect the sites by a Kafka broker instead of a folder.", "HOST:PORT")
     ] = None,
     faults: Annotated[
         bool, typer.Option("--faults", help="Kill a site, cut the transport, send bad messages, shift a clock.")

@@ -15,15 +15,7 @@ from typer.core import TyperGroup
 import penstock
 from penstock import hardware
 from penstock.cli import options
-from penstock.cli.printing import (
-    SCREEN,
-    check_outputs,
-    command_line,
-    json_bytes,
-    plain,
-    progress_bar,
-    write_json,
-)
+from penstock.cli.printing import SCREEN, check_outputs, command_line, json_bytes, plain, progress_bar, write_json
 from penstock.errors import PenstockError
 from penstock.extras import missing, require_spark
 from penstock.output import writable_folder, write_files
@@ -59,8 +51,7 @@ for _name, _help in _GROUPS.items():
 
 @app.callback(invoke_without_command=True)
 def _penstock(
-    *,
-    version: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True)] = False,
+    *, version: Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True)] = False
 ) -> None:
     if version:
         SCREEN.print(f"penstock {penstock.__version__}")
@@ -136,9 +127,7 @@ def whatif(  # noqa: PLR0913 - one argument an option
     guard_overhead: options.GuardOverhead = None,
     quarantine: Annotated[bool, typer.Option("--quarantine", help="Guards keep shed rows in a quarantine.")] = False,
     seed: options.Seed = 0,
-    out: Annotated[
-        Path | None, typer.Option(help="Write whatif.png and whatif.json to this folder.", metavar="DIR")
-    ] = None,
+    out: Annotated[Path | None, options.option("Write whatif.png and whatif.json to this folder.")] = None,
     json_file: options.Json = None,
 ) -> None:
     """Replay a recorded progress log of Spark under each policy: rows shed and latency."""
@@ -225,20 +214,9 @@ def show_dashboard(
 def replay_quarantine(
     folder: Annotated[Path, typer.Argument(help="The quarantine of a guard.", metavar="DIR")],
     *,
-    into: Annotated[
-        str, typer.Option(help="A folder of its own, table:NAME or kafka:TOPIC@HOST:PORT.", metavar="PLACE")
-    ],
-    pipeline: Annotated[
-        str | None,
-        typer.Option(
-            help="What the guarded query does behind the gate; by default rows stay as they are.",
-            metavar="MODULE:FUNCTION",
-        ),
-    ] = None,
-    when_calm: Annotated[
-        Path | None,
-        typer.Option(help="Only while the query with this checkpoint sheds nothing.", metavar="CHECKPOINT"),
-    ] = None,
+    into: Annotated[str, options.option("A folder of its own, table:NAME or kafka:TOPIC@HOST:PORT.", "PLACE")],
+    pipeline: options.Pipeline = None,
+    when_calm: options.WhenCalm = None,
     cores: options.Cores = 2,
     json_file: options.Json = None,
 ) -> None:

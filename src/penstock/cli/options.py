@@ -43,11 +43,11 @@ def _real(about: str, metavar: str = "S", least: float = 0.0, most: float = math
     return typer.Option(help=about, metavar=metavar, parser=_number(float, accepted, least, most))
 
 
-def _time(name: str, about: str, example: str, **settings: Any) -> Any:  # noqa: ANN401 - the same
+def _time(about: str, example: str, **settings: Any) -> Any:  # noqa: ANN401 - the same
     """An option that takes a length of time."""
     accepted = f"a time above 0, such as {example}"
     parser = _number(_target_s, accepted, 0.0, math.inf)  # what is not above 0 is refused before
-    return typer.Option(name, help=about, metavar="TIME", parser=parser, **settings)
+    return option(about, "TIME", parser=parser, **settings)
 
 
 def _target_s(text: str) -> float:
@@ -58,8 +58,8 @@ def _argument(about: str, metavar: str) -> Any:  # noqa: ANN401 - the same
     return typer.Argument(help=about, metavar=metavar, show_default=False)
 
 
-def _path(about: str, metavar: str = "DIR", name: str | None = None, **settings: Any) -> Any:  # noqa: ANN401 - the same
-    """An option that takes a path."""
+def option(about: str, metavar: str = "DIR", name: str | None = None, **settings: Any) -> Any:  # noqa: ANN401 - the same
+    """An option that takes a path, or a text."""
     return typer.Option(*([name] if name else []), help=about, metavar=metavar, **settings)
 
 
@@ -87,8 +87,8 @@ StreamRows = Annotated[
 Seed = Annotated[int, _whole("Seed of streams and hashes.", "S", 0, 2**31 - 1)]
 Jobs = Annotated[int, _whole("Processes to use; 0 means one a core.", "J", 0)]
 Eps = Annotated[float, _real("Precision of LAS's sketch; figure eps tries ten others.", "E", 0.0001, 2.718)]
-Json = Annotated[Path | None, _path("Write the results to this file.", "FILE", "--json")]
-Out = Annotated[Path | None, _path("Write CSV, JSON, PNG and a page of claims to this folder.")]
+Json = Annotated[Path | None, option("Write the results to this file.", "FILE", "--json")]
+Out = Annotated[Path | None, option("Write CSV, JSON, PNG and a page of claims to this folder.")]
 
 GateRows = Annotated[int, _whole("Rows to judge.", least=1000)]
 Boxes = Annotated[int, _whole("Boxes of the random network.", least=10, most=20_000)]
@@ -113,36 +113,22 @@ Measure = Annotated[
 PreferRows = Annotated[str, _word("Which rows las and full_knowledge keep first: cheap ones, or any.", "any|cheap")]
 
 Seconds = Annotated[float, _real("Length of each of the two runs.", least=10, most=_LONGEST_RUN_S)]
-Target = Annotated[
-    float,
-    typer.Option(
-        help="Mean queuing latency to hold, such as 2 s.",
-        metavar="TIME",
-        show_default="2 s",
-        parser=_number(_target_s, "0.1 to 60 seconds, such as 2 s or 500 ms", 0.1, 60.0),
-    ),
-]
-LogTarget = Annotated[float, _time("--target", "Mean queuing latency to hold, such as 2 s.", "2 s or 500 ms")]
+_HELD, _HELD_S = "Mean queuing latency to hold, such as 2 s.", "0.1 to 60 seconds, such as 2 s or 500 ms"
+Target = Annotated[float, option(_HELD, "TIME", show_default="2 s", parser=_number(_target_s, _HELD_S, 0.1, 60.0))]
+LogTarget = Annotated[float, _time(_HELD, "2 s or 500 ms")]
 LogPath = Annotated[
     Path, _argument("Progress as JSON lines or an array, or an event log; gzip and zstd will do.", "PROGRESS")
 ]
-LogQuery = Annotated[
-    str | None, typer.Option("--query", help="Name or id of the query, if the log has several.", metavar="NAME")
-]
+LogQuery = Annotated[str | None, option("Name or id of the query, if the log has several.", "NAME")]
 Spread = Annotated[float, _real("Assume keys with this max/min cost ratio; 1: all rows cost alike.", "R", 1, 1e6)]
-Trigger = Annotated[
-    float | None, _time("--trigger", "The query's trigger, such as 10 s; found from the log if not given.", "10 s")
-]
+Trigger = Annotated[float | None, _time("The query's trigger, such as 10 s; found from the log if not given.", "10 s")]
 GuardOverhead = Annotated[
     float | None,
     _time(
-        "--guard-overhead",
-        "What a guard adds to a batch, such as 80 ms; `penstock bench idle` measures it.",
-        "80 ms",
-        show_default="50 ms",
+        "What a guard adds to a batch, such as 80 ms; `penstock bench idle` measures it.", "80 ms", show_default="50 ms"
     ),
 ]
-DemoOut = Annotated[Path, _path("Write demo.html, demo.png, demo.json and the guarded run's log to this folder.")]
+DemoOut = Annotated[Path, option("Write demo.html, demo.png, demo.json and the guarded run's log to this folder.")]
 
 NetworkPath = Annotated[Path, _argument("A network file.", "FILE")]
 Kind = Annotated[
@@ -162,70 +148,54 @@ Step = Annotated[
     _real("Share of a place's rows that one entry drops more than the one before it.", least=0.0001, most=1),
 ]
 
+_SECONDS = _number(float, "a number of seconds above 0", math.ulp(0.0), math.inf)
 RunSeconds = Annotated[
-    float | None,
-    typer.Option(
-        help="Stop after this many seconds; without it and --batches, on Ctrl-C.",
-        metavar="S",
-        parser=_number(float, "a number of seconds above 0", math.ulp(0.0), math.inf),
-    ),
+    float | None, option("Stop after this many seconds; without it and --batches, on Ctrl-C.", "S", parser=_SECONDS)
 ]
 Batches = Annotated[int | None, _whole("Stop after this many batches.")]
 RunKind = Annotated[
     str | None,
     _word("How rows are dropped; as the file says if not given. input_uniform knows nothing of utility.", _KINDS),
 ]
+Pipeline = Annotated[
+    str | None,
+    option("What the guarded query does behind the gate; by default rows stay as they are.", "MODULE:FUNCTION"),
+]
+WhenCalm = Annotated[Path | None, option("Only while the query with this checkpoint sheds nothing.", "CHECKPOINT")]
 Cores = Annotated[int, _whole("Cores of the local Spark session.", most=1024)]
 Folder = Annotated[
     Path | None,
-    _path("Keep checkpoints, plans and bindings here, so that a later run resumes; by default they are deleted."),
+    option("Keep checkpoints, plans and bindings here, so that a later run resumes; by default they are deleted."),
 ]
-RunOut = Annotated[Path | None, _path("Write network.html and network.json to this folder.", name="--out")]
+RunOut = Annotated[Path | None, option("Write network.html and network.json to this folder.")]
 Checkpoints = Annotated[
     list[Path] | None,
     typer.Argument(help="Checkpoints of guarded queries, folders of penstock run, or folders with such in them."),
 ]
 Dashboard = Annotated[bool, typer.Option("--dashboard", help="Show a live page in the browser while it runs.")]
-Host = Annotated[str, typer.Option(help="Address to listen on; beyond this machine a token is required.", metavar="H")]
-Port = Annotated[
-    int,
-    typer.Option(
-        help="Port of the page; 0 for any that is free.",
-        metavar="P",
-        parser=_number(int, "a port from 1 to 65535, or 0 for any that is free", 0, 2**16 - 1),
-    ),
-]
+Host = Annotated[str, option("Address to listen on; beyond this machine a token is required.", "H")]
+_PORT = _number(int, "a port from 1 to 65535, or 0 for any that is free", 0, 2**16 - 1)
+Port = Annotated[int, option("Port of the page; 0 for any that is free.", "P", parser=_PORT)]
 Token = Annotated[
     str | None,
-    typer.Option(
-        help="Token that opens the page; generated and printed if needed and not given.",
-        metavar="T",
-        envvar="PENSTOCK_TOKEN",
-    ),
+    option("Token that opens the page; generated and printed if needed and not given.", "T", envvar="PENSTOCK_TOKEN"),
 ]
 
 
-def _spark_setting(text: str) -> str:
-    name, equals, _ = text.partition("=")
-    if not name.startswith("spark.") or not equals:
-        raise PenstockError.setting("--conf", text, "a setting as spark.NAME=VALUE")
-    return text
+def _spark_settings(given: list[str] | None) -> list[str] | None:
+    for text in given or ():
+        name, equals, _ = text.partition("=")
+        if not name.startswith("spark.") or not equals:
+            raise PenstockError.setting("--conf", text, "a setting as spark.NAME=VALUE")
+    return given
 
 
 SitePath = Annotated[Path | None, _argument("A site file.", "[FILE]")]
 SiteFolder = Annotated[
-    Path | None, _path("Keep checkpoint, boxes, plans and accounts here instead of the folder in the file.")
+    Path | None, option("Keep checkpoint, boxes, plans and accounts here instead of the folder in the file.")
 ]
-SiteAccounts = Annotated[
-    list[Path] | None, _path("The folder of a site; give one for each site.", name="--account", show_default=False)
-]
+SiteAccounts = Annotated[list[Path] | None, option("The folder of a site; give one for each site.", show_default=False)]
 SparkConf = Annotated[
     list[str] | None,
-    typer.Option(
-        "--conf",
-        help="A setting of Spark, such as spark.jars=a.jar.",
-        metavar="NAME=VALUE",
-        show_default=False,
-        callback=lambda given: [_spark_setting(one) for one in given] if given else given,
-    ),
+    option("A setting of Spark, such as spark.jars=a.jar.", "NAME=VALUE", show_default=False, callback=_spark_settings),
 ]

@@ -84,9 +84,8 @@ def _reproduce(
     figures = []
     with progress_bar() as progress, Workers(jobs_or_cores(jobs)) as workers:
         for name in names:
-            done = partial(
-                progress.advance, progress.add_task(f"figure {name}", total=paper.tasks(name, given["runs"]))
-            )
+            task = progress.add_task(f"figure {name}", total=paper.tasks(name, given["runs"]))
+            done = partial(progress.advance, task)
             own = paper.effort(runs=given["runs"], seed=given["seed"], workers=workers, done=done, **effort)
             figures.append({**paper.figures, **(makers or {})}[name](own))
     machine = hardware.describe()
@@ -172,8 +171,7 @@ def reproduce_aurora(
     json_file: options.Json = None,
 ) -> None:
     """Load shedding in Aurora (Tatbul et al., VLDB 2003): figures 9 to 12; ours are plus and batches."""
-    given = {"figure": figure, "runs": runs, "seed": seed}
-    _reproduce(_AURORA, given, jobs, out, json_file)
+    _reproduce(_AURORA, {"figure": figure, "runs": runs, "seed": seed}, jobs, out, json_file)
 
 
 @group.command("osg")
@@ -213,8 +211,7 @@ def reproduce_plus(
     json_file: options.Json = None,
 ) -> None:
     """One policy for cost, worth and fairness: each paper's scenario by its own measure, and what estimates cost."""
-    given = {"figure": figure, "runs": runs, "seed": seed}
-    _reproduce(_PLUS, given, jobs, out, json_file)
+    _reproduce(_PLUS, {"figure": figure, "runs": runs, "seed": seed}, jobs, out, json_file)
 
 
 @group.command("themis")

@@ -99,12 +99,7 @@ def to_json(found: Answer) -> dict[str, Any]:
         "load": found.load,
         "candidates": [place.name for place in places(found.file.network)],
         "roadmap": [
-            {
-                "savings": entry.savings,
-                "drops": _drops(entry),
-                "delivered": entry.delivered,
-                "utility": entry.utility,
-            }
+            {"savings": entry.savings, "drops": _drops(entry), "delivered": entry.delivered, "utility": entry.utility}
             for entry in entries
         ],
         "chosen": found.chosen,
@@ -169,7 +164,8 @@ def _entries(found: Answer) -> Table:
         entry = found.road.entry(index)
         mark = "→ " if index == found.chosen else ""
         delivered = _delivered(entry.delivered)
-        drops = few([f"{name}\N{NO-BREAK SPACE}{_short(drop)}" for name, drop in _drops(entry).items()], _MOST_NAMES)
+        told = {at: f"keeps {drop}" if isinstance(drop, str) else f"{drop:.2%}" for at, drop in _drops(entry).items()}
+        drops = few([f"{name}\N{NO-BREAK SPACE}{words}" for name, words in told.items()], _MOST_NAMES)
         saves, utility = f"{found.saved(entry):.6g}", f"{entry.utility:.4f}"
         table.add_row(f"{mark}{index}", saves, utility, escape(delivered), escape(drops))
     return table
@@ -193,10 +189,6 @@ def _drops(entry: roadmap.Entry) -> dict[str, float | str]:
 
 def _shares(keep: dict[str, float]) -> dict[str, float | str]:
     return {name: round(1.0 - share, 12) for name, share in keep.items()}
-
-
-def _short(drop: float | str) -> str:
-    return f"keeps {drop}" if isinstance(drop, str) else f"{drop:.2%}"
 
 
 def _delivered(percents: dict[str, float], most: int = _MOST_NAMES) -> str:

@@ -32,11 +32,17 @@ LOOK_S = 0.2
 
 
 @dataclass(frozen=True)
-class Settings:
+class Limits:
+    """When a run ends; None: when it is stopped."""
+
+    seconds: float | None = None  #: for how long
+    batches: int | None = None  #: for how many batches; of a network, those of its inputs
+
+
+@dataclass(frozen=True)
+class Settings(Limits):
     """How a network is run."""
 
-    seconds: float | None = None  #: for how long; None: until it is stopped
-    batches: int | None = None  #: for how many batches of the inputs; None: until it is stopped
     once: bool = False  #: whether to process the available rows and end
     kind: str | None = None  #: how rows are dropped, instead of the file's setting
     cores: int = 2  #: cores of the local session
@@ -87,13 +93,7 @@ def run(
                 record = Record(folder, file.name, made.network)
                 try:
                     start = partial(made.start, once=settings.once)
-                    until_over(
-                        made,
-                        start,
-                        lambda: made.snapshots.sums.batches,
-                        most=settings.batches,
-                        seconds=settings.seconds,
-                    )
+                    until_over(made, start, lambda: made.snapshots.sums.batches, settings)
                 finally:
                     record.end()
             if settings.explain:
@@ -105,19 +105,14 @@ def run(
 
 
 def until_over(
-    made: NetworkRun | SiteRun,
-    start: Callable[[], None],
-    batches: Callable[[], int],
-    *,
-    most: int | None,
-    seconds: float | None,
+    made: NetworkRun | SiteRun, start: Callable[[], None], batches: Callable[[], int], limits: Limits
 ) -> None:
     """Run for this many batches or seconds, until the run ends, or until Ctrl-C."""
     begun_s = time.monotonic()
     try:
         start()
-        while made.active and not (most is not None and batches() >= most):
-            if seconds is not None and time.monotonic() - begun_s >= seconds:
+        while made.active and not (limits.batches is not None and batches() >= limits.batches):
+            if limits.seconds is not None and time.monotonic() - begun_s >= limits.seconds:
                 break
             time.sleep(LOOK_S)
         made.refuse_failure()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 
 from penstock.cli.printing import plain
-from penstock.cli.run import until_over
+from penstock.cli.run import Limits, until_over
 from penstock.config.site_file import SiteFile, load
 from penstock.errors import PenstockError
 from penstock.output import writable_folder
@@ -28,11 +28,9 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(Limits):
     """How a site is run."""
 
-    seconds: float | None = None  #: for how long; None: until it is stopped
-    batches: int | None = None  #: for how many batches; None: until it is stopped
     cores: int = 2  #: cores of the local session
     folder: Path | None = None  #: where checkpoint, boxes and accounts are kept, instead of the file's folder
     conf: tuple[str, ...] = ()  #: further settings of Spark, such as `spark.jars`
@@ -67,7 +65,7 @@ def run(
     try:
         with page(folder):
             made = SiteRun(spark, file, folder, on_batch=lambda one: _line(console, one))
-            until_over(made, made.start, lambda: made.batches, most=settings.batches, seconds=settings.seconds)
+            until_over(made, made.start, lambda: made.batches, settings)
             return facts(file, made)
     finally:
         with suppress(ConnectionError):

@@ -63,7 +63,7 @@ def _live(console: Console, content: RenderableType, *, spins: bool = False) -> 
 
 def line(run: Run) -> str:
     """The state of a run in one line."""
-    waited_s = _waited_s(run)
+    waited_s = next((report.queuing.mean_s for report in reversed(run.reports) if report.queuing), None)
     latency = "no rows yet" if waited_s is None else f"latency {waited_s:.2f} s (target {run.workload.target_s:g} s)"
     return f"{run.name} {run.elapsed_s:3.0f} s: {latency}, {_rows(run)}, {_backlog(run)}, {_plan(run)}"
 
@@ -101,10 +101,6 @@ def _sparkline(run: Run) -> Text:
 
 def _color(wait_s: float, target_s: float) -> str:
     return "green" if wait_s <= target_s else "red"
-
-
-def _waited_s(run: Run) -> float | None:
-    return next((report.queuing.mean_s for report in reversed(run.reports) if report.queuing), None)
 
 
 def _rows(run: Run) -> str:

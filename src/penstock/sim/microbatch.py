@@ -156,9 +156,8 @@ class _Batches:
     def _batch(self, start_s: float, rows: slice) -> Report:
         kept, weights, shed = self._judge(start_s, rows)
         noise = 1.0 + self._query.noise * self._rng.uniform(-1.0, 1.0)
-        overhead_s = self._query.overhead_s * noise + (
-            self._query.cold_s if len(self._out.reports) == self._first else 0.0
-        )
+        cold_s = self._query.cold_s if len(self._out.reports) == self._first else 0.0
+        overhead_s = self._query.overhead_s * noise + cold_s
         read_s = self._query.read_s * (rows.stop - rows.start)
         delay_s = self._query.delay_share * overhead_s + read_s
         overhead_s += read_s
@@ -196,7 +195,7 @@ class _Batches:
             lag_s=max(start_s - float(self._stream.arrivals_s[rows][kept][-1]), 0.0) if kept.any() else 0.0,
             queuing=Latency(len(waits_s), float(waits_s.mean()), float(waits_s.max())) if kept.any() else None,
             cost_sketch=measured.to_bytes(),
-            replayed_s=start_s - self._first_start_s(start_s),
+            replayed_s=start_s - self._replay.bound.bound_s if self._replay else 0.0,
         )
         return report if self._query.measured else _by_length(report, self._stream.arrivals_s[rows][kept])
 
@@ -244,9 +243,6 @@ class _Batches:
                 now_s += cost_s
         return passed
 
-    def _first_start_s(self, start_s: float) -> float:
-        return self._replay.bound.bound_s if self._replay else start_s
-
     def _backlog_rows(self, start_s: float, end_s: float, rows: slice) -> int:
         if self._query.true_backlog:
             waiting: int = np.searchsorted(self._stream.arrivals_s, end_s, side="right") - rows.stop
@@ -282,13 +278,7 @@ def _by_length(report: Report, arrivals_s: NDArray[np.float64]) -> Report:
         mean_s, oldest_s = float(ages_s.mean()) + work_s / 2.0, float(ages_s.max()) + work_s
         queuing = Latency(len(ages_s), mean_s + report.delay_s, oldest_s + report.delay_s)
     return replace(
-        report,
-        busy_s=work_s,
-        slots=1,
-        span_s=work_s,
-        overhead_s=report.delay_s,
-        queuing=queuing,
-        cost_sketch=None,
+        report, busy_s=work_s, slots=1, span_s=work_s, overhead_s=report.delay_s, queuing=queuing, cost_sketch=None
     )
 
 

@@ -2,9 +2,8 @@
 
 import multiprocessing
 import signal
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Self, TypeVar
 
@@ -43,18 +42,23 @@ class Workers:
         return [child.pid for child in multiprocessing.active_children() if child.pid is not None]
 
     def run(
-        self,
-        function: Callable[[_Task], _Result],
-        tasks: Sequence[_Task],
-        done: Callable[[int], None] = lambda _: None,
+        self, function: Callable[[_Task], _Result], tasks: Sequence[_Task], done: Callable[[int], None] = lambda _: None
     ) -> list[_Result]:
         """Apply the function to every task, in order; `done` is called with the number of finished ones."""
-        batches = [tasks[first : first + BATCH] for first in range(0, len(tasks), BATCH)]
         if self._pool is None:
-            return _collect((_run_batch(function, batch) for batch in batches), done)
-        with _interrupts_held():  # the processes inherit this: a Ctrl-C is for the parent alone
-            results = self._pool.map(_run_batch, [function] * len(batches), batches)
-        return _collect(results, done)
+            results: Iterator[_Result] = map(function, tasks)
+        else:
+            # The processes inherit this: a Ctrl-C is for the parent alone.
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+            try:
+                results = self._pool.map(function, tasks, chunksize=BATCH)
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        found = []
+        for result in results:
+            found.append(result)
+            done(1)
+        return found
 
 
 #: The current process.
@@ -65,7 +69,7 @@ _HERE = Workers(1)
 class Effort:
     """How much to run, and where."""
 
-    runs: int
+    runs: int = 40
     seed: int = 0
     workers: Workers = _HERE
     done: Callable[[int], None] = lambda _: None
@@ -73,24 +77,3 @@ class Effort:
     def each(self, function: Callable[[int], _Result]) -> list[_Result]:
         """Apply the function to the number of every run."""
         return self.workers.run(function, range(self.runs), self.done)
-
-
-def _run_batch(function: Callable[[_Task], _Result], batch: Sequence[_Task]) -> list[_Result]:
-    return [function(task) for task in batch]
-
-
-def _collect(batches: Iterable[list[_Result]], done: Callable[[int], None]) -> list[_Result]:
-    results: list[_Result] = []
-    for batch in batches:
-        results.extend(batch)
-        done(len(batch))
-    return results
-
-
-@contextmanager
-def _interrupts_held() -> Iterator[None]:
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -11,13 +11,11 @@ from penstock.views.pictures import error_bars, picture
 
 #: Draws one figure.
 Draw = Callable[[Canvas, Figure], None]
-#: The colour, the marker and the label of each algorithm.
-Styles = Mapping[str, Mapping[str, Any]]
 
 
-def drawn(draw: Draw, figure: Figure) -> bytes:
-    """The figure as a PNG, with a legend below."""
-    return picture(lambda canvas: draw(canvas, figure), legend=True)
+def drawn(plots: Mapping[str, Draw], figure: Figure, *, legend: bool = True) -> bytes:
+    """The figure as a PNG, by the plots of its paper."""
+    return picture(lambda canvas: plots[figure.figure](canvas, figure), legend=legend)
 
 
 def series(
@@ -25,7 +23,7 @@ def series(
     rows: list[Row],
     x: str | Callable[[Row], float],
     column: str,
-    styles: Styles,
+    styles: Mapping[str, Mapping[str, Any]],
     *,
     by: str = "algorithm",
     shift: float = 0.0,
@@ -33,7 +31,8 @@ def series(
 ) -> None:
     """A line for each value of a column, with a bar from minimum to maximum where a number has a spread.
 
-    `x` is a column or a function of a row. Each line is shifted against the one before it, so that bars do not overlap.
+    `x` is a column or a function of a row, `styles` the colour, the marker and the label of each line. Each line is
+    shifted against the one before it, so that bars do not overlap.
     """
     names = values(rows, by)
     for number, name in enumerate(names):

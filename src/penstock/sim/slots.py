@@ -11,7 +11,6 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from penstock.core.balanced.worth import Worth
 from penstock.core.control.bucket_costs import BUCKETS, BucketCosts
@@ -23,9 +22,9 @@ from penstock.core.loop.binding import Planned
 from penstock.core.loop.events import BatchEnded
 from penstock.messages.report import BoxStatistics, Latency, Report
 from penstock.sim.driver import Driver
+from penstock.sim.workload import Floats
 
 Level = Callable[[float], float]  #: of something, by the time
-Floats = NDArray[np.float64]
 
 #: A query has one task for a slot: no batch gets more slots than there are.
 STEP_S, MOST_SLOTS = 0.02, 2.0

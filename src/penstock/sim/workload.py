@@ -138,9 +138,7 @@ def phases(seed: int, *, phase_rows: int = PHASE_ROWS) -> Stream:
     mean_s, mean_swapped_s = float(share @ by_item), float(swapped @ by_item)
     keys, costs, gaps = [], [], []
     for phase, gap_s in zip(
-        PHASES,
-        [mean_s, mean_s / 2, mean_s, mean_s, mean_swapped_s * 1.5, mean_swapped_s, mean_s],
-        strict=True,
+        PHASES, [mean_s, mean_s / 2, mean_s, mean_s, mean_swapped_s * 1.5, mean_swapped_s, mean_s], strict=True
     ):
         drawn = draw_keys("zipf-1.0", phase_rows, ITEMS, rng)
         if phase in "DEF":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from matplotlib.figure import Figure as Canvas
 
@@ -31,11 +31,11 @@ def picture(
     return made.getvalue()
 
 
-def labelled(axes: Axes, across: str, up: str) -> None:
-    """Name the axes, and draw lines across."""
+def labelled(axes: Axes, across: str, up: str, grid: Literal["y", "both"] = "y") -> None:
+    """Name the axes, and draw lines across or both ways."""
     axes.set_xlabel(across)
     axes.set_ylabel(up)
-    axes.grid(axis="y", alpha=0.3)
+    axes.grid(axis=grid, alpha=0.3)
 
 
 def error_bars(axes: Axes, places: Sequence[float], spreads: Sequence[Mapping[str, float]], **style: Any) -> None:  # noqa: ANN401 - Matplotlib's

@@ -5,7 +5,6 @@ sentences about that figure (`claims`).
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
@@ -31,13 +30,7 @@ SHARED_SKEWS = (0.0, 0.5, 1.0)
 #: Figure plus: networks without and with branches that several queries share.
 SHARING = (0.0, 0.3)
 PLUS_BOXES = 100
-
-
-@dataclass(frozen=True)
-class Effort(parallel.Effort):
-    """The number of runs and their processes."""
-
-    runs: int = 40
+Effort = parallel.Effort
 
 
 class _Sweep(NamedTuple):

@@ -28,11 +28,6 @@ _STYLE: dict[str, dict[str, Any]] = {
 _EXCESS = "excess load (% of capacity)"
 
 
-def plot(figure: Figure) -> bytes:
-    """The figure as a PNG."""
-    return drawn(_PLOTS[figure.figure], figure)
-
-
 def _percent(row: Row) -> float:
     return float(100.0 * row["excess_load"])
 
@@ -96,3 +91,4 @@ _PLOTS: dict[str, Draw] = {
     "plus": _figure_plus,
     "batches": _figure_batches,
 }
+plot = partial(drawn, _PLOTS)

@@ -135,8 +135,7 @@ class ValueNetwork:
         network, hull = self.with_values, Hull(VALUES[0] - 0.5, VALUES[-1] + 0.5)
         judged = {
             place: Judged(
-                subject,
-                tuple(Cell(values, hull.length(values) / len(VALUES)) for values in bounds(network, place)),
+                subject, tuple(Cell(values, hull.length(values) / len(VALUES)) for values in bounds(network, place))
             )
             for place, subject in subjects(network).items()
         }

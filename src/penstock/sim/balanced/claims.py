@@ -104,8 +104,7 @@ def study(rows: list[Row]) -> list[Claim]:
             at["alpha_1"][0] >= single[0] and at["alpha_1"][1] >= single[1],
         ),
         Saying("max-min lifts the worst query over BALANCE-SIC's", f"{_OURS}1.8 times").measured(
-            f"{lift:.2f} times",
-            lift >= _LIFT,
+            f"{lift:.2f} times", lift >= _LIFT
         ),
     ]
 
@@ -192,25 +191,21 @@ def drift(rows: list[Row]) -> list[Claim]:
             for stretch in stretches
         ]
         walk = f"costs that walk by {step:.0%} a second" if step else "costs that stay"
-        found.append(
+        late = [max(at[policy, one]["wait_over_target"]["max"] for policy, _ in at) for one in stretches]
+        found += [
             Saying(
                 f"{walk}: of what exact knowledge gains, alpha 1 keeps in the mean and max-min in the worst query",
                 f"{_OURS}{_LEFT_BEFORE_CHANGE:.0%} of both",
-            ).measured(f"{left[0][0]:.1%}, {left[0][1]:.1%}", min(left[0]) >= _LEFT_BEFORE_CHANGE)
-        )
-        found.append(
+            ).measured(f"{left[0][0]:.1%}, {left[0][1]:.1%}", min(left[0]) >= _LEFT_BEFORE_CHANGE),
             Saying(
                 f"{walk}, then all are dealt anew: more is kept in {stretches[2]} of 60 s than in {stretches[1]}",
                 f"{_OURS}it recovers",
             ).measured(
                 f"{left[1][0]:.1%}, {left[1][1]:.1%}; then {left[2][0]:.1%}, {left[2][1]:.1%}",
                 left[2][0] > left[1][0] and left[2][1] > left[1][1],
-            )
-        )
-        late = [max(at[policy, one]["wait_over_target"]["max"] for policy, _ in at) for one in stretches]
-        found.append(
+            ),
             Saying(f"{walk}: the target is held, before and after the change", f"{_OURS}in every run").measured(
                 f"waits up to {late[0]:.0%}, {late[1]:.0%} and {late[2]:.0%} of it", max(late) <= 1.0
-            )
-        )
+            ),
+        ]
     return found

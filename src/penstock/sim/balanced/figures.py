@@ -5,7 +5,7 @@ Each function makes one figure: rows, and claims (`plus_claims`) that hold or do
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple, Self, TypeVar
 
@@ -14,37 +14,16 @@ import numpy as np
 from penstock.core.fairness.jain import jain
 from penstock.sim import parallel
 from penstock.sim.balanced import claims as plus_claims
-from penstock.sim.balanced.queries import (
-    LEARN_S,
-    PLANNED,
-    SECONDS,
-    SHARING,
-    TARGET_S,
-    Errors,
-    delivered,
-    longest_wait_s,
-    planned,
-)
+from penstock.sim.balanced import queries as shared
+from penstock.sim.balanced import study
 from penstock.sim.balanced.runs import SCENARIOS, Outcome
-from penstock.sim.balanced.study import (
-    ALIKE,
-    CAPACITY,
-    COSTS,
-    EXACT,
-    FACTOR,
-    POLICIES,
-    QUERIES,
-    Floats,
-    best,
-    kept,
-    node,
-    walk,
-)
 from penstock.sim.figure import Figure, Row, spread
 from penstock.sim.slots import SharedQuery
+from penstock.sim.workload import Floats
 
 _Case = TypeVar("_Case")
 _Found = TypeVar("_Found")
+Effort = parallel.Effort
 
 ALPHAS = (0.0, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 64.0, math.inf)
 NOISES = (0.0, 0.1, 0.3, 0.5)
@@ -52,11 +31,7 @@ NOISES = (0.0, 0.1, 0.3, 0.5)
 STEPS = (0.0, 0.02, 0.05)
 #: Seconds of a run with costs that drift, and are permuted in the middle.
 DRIFT_S = 120
-STRETCHES = {
-    "before the change": slice(40, 60),
-    "the 10 s after it": slice(60, 70),
-    "the last 10 s": slice(110, 120),
-}
+STRETCHES = {"before the change": slice(40, 60), "the 10 s after it": slice(60, 70), "the last 10 s": slice(110, 120)}
 #: Policies of the studies of estimation.
 LEARNED = ("alpha_1", "max_min")
 #: In how far one run must be as good as another to count as such: what rounding may cost.
@@ -65,30 +40,19 @@ ROUNDING = 1e-6
 #: One of this many runs is on virtual time.
 _FEWER = 20
 _NOISE_CASES = [
-    *(("costs", 0.0, policy) for policy in (*LEARNED, ALIKE)),
+    *(("costs", 0.0, policy) for policy in (*LEARNED, study.ALIKE)),
     *((errors_in, noise, policy) for errors_in in ("costs", "utilities") for noise in NOISES[1:] for policy in LEARNED),
 ]
 _DRIFT_CASES = [(step, policy) for step in STEPS for policy in LEARNED]
 
 
-@dataclass(frozen=True)
-class Effort(parallel.Effort):
-    """How much to run, and where."""
-
-    runs: int = 40
-
-
 def figure_table(effort: Effort) -> Figure:
     """Every paper's scenario, by its own measure."""
     rows: list[Row] = []
-    for name in SCENARIOS:
-        runs = effort.each(partial(_scenario, name, effort.seed))
+    for scenario in SCENARIOS.values():
+        runs = effort.each(partial(scenario, seed=effort.seed))
         rows += [_table_row(outcomes) for outcomes in zip(*runs, strict=True)]
     return Figure("plus", "table", {"runs": effort.runs, "seed": effort.seed}, rows, plus_claims.table(rows))
-
-
-def _scenario(name: str, seed: int, run: int) -> list[Outcome]:
-    return SCENARIOS[name](run, seed)
 
 
 def _table_row(outcomes: tuple[Outcome, ...]) -> Row:
@@ -119,14 +83,14 @@ def figure_study(effort: Effort) -> Figure:
             "worst_utility": spread(run[policy][1] for run in runs),
             "jain": spread(run[policy][2] for run in runs),
         }
-        for policy in POLICIES
+        for policy in study.POLICIES
     ]
     return Figure("plus", "study", _parameters(effort), rows, plus_claims.study(rows))
 
 
 def _study(seed: int, run: int) -> dict[str, tuple[float, float, float]]:
-    given = node(run, seed)
-    found = {policy: given.delivered(kept(policy, given)) for policy in POLICIES}
+    given = study.node(run, seed)
+    found = {policy: given.delivered(study.kept(policy, given)) for policy in study.POLICIES}
     return {policy: (float(one.mean()), float(one.min()), jain(one)) for policy, one in found.items()}
 
 
@@ -135,13 +99,13 @@ def figure_queries(effort: Effort) -> Figure:
 
     Policies that use cost alone or utility alone have exact knowledge and no target to hold.
     """
-    runs = _each(effort, (*PLANNED, *EXACT), _policy)
+    runs = _each(effort, (*shared.PLANNED, *study.EXACT), _policy)
     rows: list[Row] = [
         {
             "policy": policy,
             **_reached(each),
             "jain": spread(one.jain for one in each),
-            "wait_over_target": spread(one.wait_s / TARGET_S for one in each),
+            "wait_over_target": spread(one.wait_s / shared.TARGET_S for one in each),
             "exact_mean": spread(one.exact_mean for one in each),
             "exact_worst": spread(one.exact_worst for one in each),
         }
@@ -182,7 +146,7 @@ def figure_noise(effort: Effort) -> Figure:
             }
         )
     # The same runs: without errors for both kinds, and worths that are left out have none.
-    for policy, noise in [*((policy, 0.0) for policy in LEARNED), *((ALIKE, noise) for noise in NOISES)]:
+    for policy, noise in [*((policy, 0.0) for policy in LEARNED), *((study.ALIKE, noise) for noise in NOISES)]:
         same = next(row for row in rows if (row["noise"], row["policy"]) == (0.0, policy))
         rows.append({**same, "errors_in": "utilities", "noise": noise})
     rows.sort(key=lambda row: (row["errors_in"], row["noise"]))
@@ -199,7 +163,7 @@ def figure_drift(effort: Effort) -> Figure:
             "stretch": stretch,
             **_reached(each),
             **_gain_left(each),
-            "wait_over_target": spread(one.wait_s / TARGET_S for one in each),
+            "wait_over_target": spread(one.wait_s / shared.TARGET_S for one in each),
         }
         for (step, policy), found in runs.items()
         for stretch, each in zip(STRETCHES, zip(*found, strict=True), strict=True)
@@ -220,37 +184,37 @@ class Reached(NamedTuple):
     @classmethod
     def of(cls, queries: list[SharedQuery], exact: Floats, begin_s: float, end_s: float) -> Self:
         """What queries delivered in this time."""
-        found, wait_s = delivered(queries, begin_s, end_s), longest_wait_s(queries, begin_s, end_s)
+        found, wait_s = shared.delivered(queries, begin_s, end_s), shared.longest_wait_s(queries, begin_s, end_s)
         return cls(*_mean_and_worst(found), *_mean_and_worst(exact), jain(found), wait_s)
 
 
 def _policy(seed: int, task: tuple[int, str | float]) -> Reached:
     run, policy = task
-    given = node(run, seed, SHARING)
-    exact = given.delivered(kept(policy, given) if isinstance(policy, str) else best(given, policy).keep)
-    if policy in EXACT:
+    given = study.node(run, seed, shared.SHARING)
+    exact = given.delivered(study.kept(policy, given) if isinstance(policy, str) else study.best(given, policy).keep)
+    if policy in study.EXACT:
         return Reached(*_mean_and_worst(exact), *_mean_and_worst(exact), jain(exact), math.nan)
-    return Reached.of(planned(policy, given), exact, LEARN_S, SECONDS)
+    return Reached.of(shared.planned(policy, given), exact, shared.LEARN_S, shared.SECONDS)
 
 
 def _with_noise(seed: int, task: tuple[int, tuple[str, float, str]]) -> Reached:
     run, (errors_in, noise, policy) = task
-    given = node(run, seed, SHARING)
-    exact = given.delivered(kept("max_min" if policy == ALIKE else policy, given))
+    given = study.node(run, seed, shared.SHARING)
+    exact = given.delivered(study.kept("max_min" if policy == study.ALIKE else policy, given))
     rng = np.random.default_rng([seed, 93, run])  # the same errors for all, only larger
     errors = np.exp(rng.normal(0.0, noise, len(given.worths)))
-    told = Errors(costs=errors) if errors_in == "costs" else Errors(worths=errors)
-    return Reached.of(planned(policy, given, told), exact, LEARN_S, SECONDS)
+    told = shared.Errors(costs=errors) if errors_in == "costs" else shared.Errors(worths=errors)
+    return Reached.of(shared.planned(policy, given, told), exact, shared.LEARN_S, shared.SECONDS)
 
 
 def _drift(seed: int, task: tuple[int, tuple[float, str]]) -> list[Reached]:
     """What is reached in each of `STRETCHES`."""
     run, (step, policy) = task
-    given = node(run, seed, SHARING)
-    costs_s = walk(given, DRIFT_S, step, np.random.default_rng([seed, 94, run]))
+    given = study.node(run, seed, shared.SHARING)
+    costs_s = study.walk(given, DRIFT_S, step, np.random.default_rng([seed, 94, run]))
     nodes = [replace(given, classes=replace(given.classes, costs_s=one)) for one in costs_s]
-    exact = np.array([one.delivered(kept(policy, one)) for one in nodes])
-    queries = planned(policy, given, walk=costs_s)
+    exact = np.array([one.delivered(study.kept(policy, one)) for one in nodes])
+    queries = shared.planned(policy, given, walk=costs_s)
     return [Reached.of(queries, exact[part].mean(axis=0), part.start, part.stop) for part in STRETCHES.values()]
 
 
@@ -288,22 +252,22 @@ def _gain_left(each: Sequence[Reached]) -> Row:
 
 def _left(reached: list[float], exact: list[float]) -> float:
     """The share of what exact knowledge gains over random drops that is still gained."""
-    return (sum(reached) / len(reached) - CAPACITY) / (sum(exact) / len(exact) - CAPACITY)
+    return (sum(reached) / len(reached) - study.CAPACITY) / (sum(exact) / len(exact) - study.CAPACITY)
 
 
 def _on_virtual_time(effort: Effort) -> Row:
-    few = {"runs": len(_few(effort.runs)), "queries": SHARING, "target_s": TARGET_S, "seconds": SECONDS}
-    return {**_parameters(effort), **few}
+    runs, target_s, seconds = len(_few(effort.runs)), shared.TARGET_S, shared.SECONDS
+    return {**_parameters(effort), "runs": runs, "queries": shared.SHARING, "target_s": target_s, "seconds": seconds}
 
 
 def _parameters(effort: Effort) -> Row:
     return {
         "runs": effort.runs,
         "seed": effort.seed,
-        "queries": QUERIES,
-        "costs": list(COSTS),
-        "largest_factor": FACTOR,
-        "capacity": CAPACITY,
+        "queries": study.QUERIES,
+        "costs": list(study.COSTS),
+        "largest_factor": study.FACTOR,
+        "capacity": study.CAPACITY,
     }
 
 
@@ -320,7 +284,8 @@ FIGURES: dict[str, Callable[[Effort], Figure]] = {
 
 def tasks(figure: str, runs: int) -> int:
     """How many steps of progress a figure reports."""
-    cases = {"queries": (*PLANNED, *EXACT), "alpha": ALPHAS, "noise": _NOISE_CASES, "drift": _DRIFT_CASES}.get(figure)
+    planned = (*shared.PLANNED, *study.EXACT)
+    cases = {"queries": planned, "alpha": ALPHAS, "noise": _NOISE_CASES, "drift": _DRIFT_CASES}.get(figure)
     if cases is not None:
         return len(cases) * len(_few(runs))
     return runs * (len(SCENARIOS) if figure == "table" else 1)

@@ -1,12 +1,14 @@
 """One policy for cost, worth and fairness, as pictures."""
 
+from functools import partial
 from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 from penstock.sim.figure import Figure, Row
-from penstock.views.pictures import picture
+from penstock.sim.plotting import Draw, drawn
+from penstock.views.pictures import labelled
 
 _STYLE: dict[str, dict[str, Any]] = {
     "random": {"color": "#7f7f7f", "marker": "x", "label": "random"},
@@ -20,11 +22,6 @@ _STYLE: dict[str, dict[str, Any]] = {
     "max_min_alike": {"color": "#a6cee3", "marker": "o", "label": "max-min, worths left out"},
 }
 _MEAN, _WORST = "mean utility of queries", "utility of the worst query"
-
-
-def plot(figure: Figure) -> bytes:
-    """The figure as a PNG."""
-    return picture(lambda canvas: _PLOTS[figure.figure](canvas, figure))
 
 
 def _table(canvas: Canvas, figure: Figure) -> None:
@@ -51,7 +48,7 @@ def _study(canvas: Canvas, figure: Figure) -> None:
     for row in figure.rows:
         style = {**_STYLE[row["policy"]], "linestyle": ""}
         axes.plot(row["worst_utility"]["mean"], row["mean_utility"]["mean"], markersize=9, **style)
-    _finish(axes, _WORST, _MEAN)
+    labelled(axes, _WORST, _MEAN, grid="both")
     axes.legend(fontsize=8)
 
 
@@ -66,7 +63,7 @@ def _alpha(canvas: Canvas, figure: Figure) -> None:
         for row, x, y in zip(figure.rows, worst, mean, strict=True):
             axes.annotate(row["alpha"], (x, y), textcoords="offset points", xytext=(4, 5), fontsize=8)
     axes.legend(fontsize=8)
-    _finish(axes, f"{_WORST} (alpha beside each point)", _MEAN)
+    labelled(axes, f"{_WORST} (alpha beside each point)", _MEAN, grid="both")
 
 
 def _noise(canvas: Canvas, figure: Figure) -> None:
@@ -74,7 +71,7 @@ def _noise(canvas: Canvas, figure: Figure) -> None:
     for axes, errors_in in ((left, "costs"), (right, "utilities")):
         rows = [row for row in figure.rows if row["errors_in"] == errors_in]
         _by_policy(axes, rows, "noise", 100.0)
-        _finish(axes, f"errors in {errors_in}, %", "utility: mean solid, worst query dotted")
+        labelled(axes, f"errors in {errors_in}, %", "utility: mean solid, worst query dotted", grid="both")
     left.legend(fontsize=8)
 
 
@@ -82,7 +79,9 @@ def _drift(canvas: Canvas, figure: Figure) -> None:
     stretches = list(dict.fromkeys(row["stretch"] for row in figure.rows))
     for axes, stretch in zip(canvas.subplots(1, len(stretches), sharey=True), stretches, strict=True):
         _by_policy(axes, [row for row in figure.rows if row["stretch"] == stretch], "step", 100.0)
-        _finish(axes, f"walk of a cost per second, % ({stretch})", "utility: mean solid, worst query dotted")
+        labelled(
+            axes, f"walk of a cost per second, % ({stretch})", "utility: mean solid, worst query dotted", grid="both"
+        )
     canvas.axes[0].legend(fontsize=8)
 
 
@@ -95,10 +94,12 @@ def _by_policy(axes: Axes, rows: list[Row], column: str, scale: float) -> None:
         axes.plot(places, [row["worst_utility"]["mean"] for row in own], **dotted)
 
 
-def _finish(axes: Axes, across: str, up: str) -> None:
-    axes.set_xlabel(across)
-    axes.set_ylabel(up)
-    axes.grid(alpha=0.3)
-
-
-_PLOTS = {"table": _table, "study": _study, "queries": _study, "alpha": _alpha, "noise": _noise, "drift": _drift}
+_PLOTS: dict[str, Draw] = {
+    "table": _table,
+    "study": _study,
+    "queries": _study,
+    "alpha": _alpha,
+    "noise": _noise,
+    "drift": _drift,
+}
+plot = partial(drawn, _PLOTS, legend=False)

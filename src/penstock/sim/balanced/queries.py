@@ -11,7 +11,6 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from penstock.core.balanced.planner import ByClass
 from penstock.core.balanced.policy import Balanced
@@ -23,8 +22,7 @@ from penstock.messages.plan import Plan
 from penstock.messages.report import Report
 from penstock.sim.balanced.study import ALIKE, ALPHAS, COSTS, ROWS, Node
 from penstock.sim.slots import MOST_SLOTS, SharedQuery, share_slots
-
-Floats = NDArray[np.float64]
+from penstock.sim.workload import Floats
 
 #: By `Fair`, and with the policy `Balanced`.
 PLANNED = ("random", "balance_sic", *ALPHAS)

@@ -23,9 +23,7 @@ from penstock.sim.aurora.networks import trees
 from penstock.sim.aurora.value_network import VALUES, ValueNetwork
 from penstock.sim.las import runs as las_runs
 from penstock.sim.osg import runs as osg_runs
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from penstock.sim.workload import Floats, Ints
 
 #: Excess loads of Aurora's figures, as shares of capacity.
 AURORA_EXCESS = (0.22, 0.525, 1.0333, 2.05, 3.0667)
@@ -71,11 +69,8 @@ def aurora(run: int, seed: int) -> list[Outcome]:
         tuples, values = (paths.kept(network, excess, by) for by in ("tuples", "values"))
         best = min(theirs[excess, name].tuples for name in ("random_ls", "semantic_ls"))
         found.append(Outcome(where, "% tuple utility lost", best, _lost(network, excess, tuples)[0]))
-        found.append(
-            Outcome(
-                where, "% value utility lost", theirs[excess, "semantic_ls"].values, _lost(network, excess, values)[1]
-            )
-        )
+        semantic = theirs[excess, "semantic_ls"].values
+        found.append(Outcome(where, "% value utility lost", semantic, _lost(network, excess, values)[1]))
     return found
 
 
@@ -149,7 +144,9 @@ class Cells:
         Where a graph bends, the class that crosses the bend is cut in two, each worth what the graph says.
         """
         if graphs is None:
-            return allot(self._classes(self.worth), budget, alpha=0.0, min_keep=0.0).keep
+            rows = np.full(len(self.work), self.rate)
+            classes = Classes(rows=rows, costs_s=self.work, utilities=self.worth, query=self.query)
+            return allot(classes, budget, alpha=0.0, min_keep=0.0).keep
         order = np.lexsort((-self.worth / self.work, self.query))
         cell, share, utility = list[int](), list[float](), list[float]()
         for number, graph in enumerate(graphs):
@@ -171,10 +168,6 @@ class Cells:
         keep = allot(pieces, budget, alpha=0.0, min_keep=0.0).keep
         whole: Floats = np.bincount(cells, keep * shares, minlength=len(self.work)).astype(np.float64)
         return whole
-
-    def _classes(self, worth: Floats) -> Classes:
-        rows = np.full(len(self.work), self.rate)
-        return Classes(rows=rows, costs_s=self.work, utilities=worth, query=self.query)
 
 
 def themis(run: int, seed: int) -> list[Outcome]:
@@ -239,9 +232,7 @@ def osg(run: int, seed: int) -> list[Outcome]:
         work_s = float(stream.costs_s.sum())
         alike = min(room_s / work_s, 1.0)
         shares = allot(Classes(rows=rows.astype(np.float64), costs_s=costs_s), room_s).keep[place]
-        theirs, ours = (
-            _grouped(whole, one, how) for one, how in ((coins < alike, "osg"), (coins < shares, "penstock"))
-        )
+        theirs, ours = _grouped(whole, coins < alike, "osg"), _grouped(whole, coins < shares, "penstock")
         where = f"OSG: 5 instances, capacity for {provisioning:.0%} of the work"
         found += [
             Outcome(where, "mean completion time, ms", theirs[0], ours[0]),

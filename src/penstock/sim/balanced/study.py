@@ -13,11 +13,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from penstock.core.control.density import Allotment, Classes, allot
-
-Floats = NDArray[np.float64]
+from penstock.sim.workload import Floats, Ints
 
 QUERIES, COSTS, CAPACITY = 20, (1.0, 4.0, 16.0), 0.3
 #: The largest factor on a query's costs; the least is its inverse.
@@ -39,7 +37,7 @@ class Node:
     """Queries on one node."""
 
     classes: Classes  #: kinds of rows, by query, cost and worth
-    query: NDArray[np.int64]  #: the query of each
+    query: Ints  #: the query of each
     worths: Floats  #: what a row of each is worth
     budget_s: float  #: work that the node can do
 
@@ -48,10 +46,6 @@ class Node:
         worth = self.classes.rows * self.worths
         found: Floats = np.bincount(self.query, keep * worth) / np.bincount(self.query, worth)
         return found
-
-    def work_s(self, keep: Floats) -> float:
-        """What keeping these shares takes."""
-        return float(keep @ (self.classes.rows * self.classes.costs_s))
 
 
 def node(run: int, seed: int, queries: int = QUERIES) -> Node:

@@ -299,9 +299,10 @@ def _penstock_in_phases(series: Series, target_ms: float) -> list[Claim]:
 
 def _converges(who: str, latency: NDArray[np.float64], target_ms: float) -> Claim:
     start, end = latency[0], latency[-1]
+    told = "every row dropped" if np.isnan(end) else f"{end:.0f} ms"
     return Saying(
         f"{who} starts far above the target (10 times or more) and ends within 1.5 times it", "quickly converges"
-    ).measured(f"{start:.0f} ms, then {_ms(end)}", bool(start >= _HUGE * target_ms and end <= _QUITE_CLOSE * target_ms))
+    ).measured(f"{start:.0f} ms, then {told}", bool(start >= _HUGE * target_ms and end <= _QUITE_CLOSE * target_ms))
 
 
 def _mean_latency(values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -310,10 +311,6 @@ def _mean_latency(values: NDArray[np.float64]) -> NDArray[np.float64]:
     means: NDArray[np.float64] = np.full(len(counts), np.nan)
     np.divide(np.nansum(values[:, :, 0], axis=0), counts, out=means, where=counts > 0)
     return means
-
-
-def _ms(value: float) -> str:
-    return "every row dropped" if np.isnan(value) else f"{value:.0f} ms"
 
 
 def _latency(row: Row) -> float:

@@ -24,11 +24,6 @@ _STYLE: dict[str, dict[str, Any]] = {
 _LATENCY = "average queuing latency (ms)"
 
 
-def plot(figure: Figure) -> bytes:
-    """The figure as a PNG."""
-    return drawn(_PLOTS[figure.figure], figure)
-
-
 def _figure_4(canvas: Canvas, figure: Figure) -> None:
     axes = canvas.subplots()
     _bars(axes, figure, "under_provisioning", "queuing_latency_ms", "{:.0%}".format)
@@ -66,10 +61,7 @@ def _figure_6(canvas: Canvas, figure: Figure) -> None:
 def _figure_plus(canvas: Canvas, figure: Figure) -> None:
     latency, dropped = canvas.subplots(1, 2, sharey=True)
     names = [row["variant"] for row in figure.rows][::-1]
-    for axes, column, label in (
-        (latency, "queuing_latency_ms", _LATENCY),
-        (dropped, "dropped_ratio", "dropped ratio"),
-    ):
+    for axes, column, label in ((latency, "queuing_latency_ms", _LATENCY), (dropped, "dropped_ratio", "dropped ratio")):
         for place, row in enumerate(figure.rows[::-1]):
             color = "#6a3d9a" if row["variant"].startswith("penstock") else "#1f78b4"
             spread = row[column]
@@ -103,3 +95,4 @@ _PLOTS: dict[str, Draw] = {
     "eps": partial(_both, x="epsilon", label="precision eps"),
     "plus": _figure_plus,
 }
+plot = partial(drawn, _PLOTS)

@@ -8,7 +8,6 @@ too, and all are measured afterwards. Penstock's shedder has no such phase: it a
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from penstock.core.hashing import HashFamily, unit_interval, xxhash64_ints
 from penstock.core.row.baselines import full_knowledge
@@ -19,9 +18,7 @@ from penstock.core.row.latency_goals import RunningAverage
 from penstock.core.row.load_aware import SYNC_EVERY, LoadAwareOperator, LoadAwareShedder
 from penstock.sim import workload
 from penstock.sim.las import compiled as fast
-from penstock.sim.workload import Stream
-
-Floats = NDArray[np.float64]
+from penstock.sim.workload import Floats, Stream
 
 #: The algorithms of every figure, in the order of its rows.
 ALGORITHMS = ("base_line", "straw_man", "las", "full_knowledge", "full_knowledge_eps", "penstock")

@@ -31,10 +31,7 @@ EPSILONS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.09, 0.1, 0.2, 0.5, 1.0)
 #: Figure 11: windows of 2,000 rows; factors on costs by instance, before and after the change in the middle.
 WINDOW_ROWS = 2_000
 CHANGE = Setting(
-    rows=150_000,
-    least_ms=10.0,
-    most_ms=640.0,
-    speeds=((1.05, 1.025, 1.0, 0.975, 0.95), (0.90, 0.95, 1.0, 1.05, 1.10)),
+    rows=150_000, least_ms=10.0, most_ms=640.0, speeds=((1.05, 1.025, 1.0, 0.975, 0.95), (0.90, 0.95, 1.0, 1.05, 1.10))
 )
 #: Figures 13 and 14: instances, and the maximum number of runs, as in the paper.
 APPLICATION_INSTANCES = tuple(range(2, 11))

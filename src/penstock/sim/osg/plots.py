@@ -20,11 +20,6 @@ _STYLE: dict[str, dict[str, Any]] = {
 _COMPLETION, _SPEED_UP = "average completion time (ms)", "speed-up against Round-Robin"
 
 
-def plot(figure: Figure) -> bytes:
-    """The figure as a PNG."""
-    return drawn(_PLOTS[figure.figure], figure)
-
-
 def _completion(canvas: Canvas, figure: Figure, *, x: str, label: str) -> None:
     """Mean with a bar from minimum to maximum, algorithms side by side."""
     axes = canvas.subplots()
@@ -111,3 +106,4 @@ _PLOTS: dict[str, Draw] = {
     "batches": _figure_batches,
     "readings": _figure_readings,
 }
+plot = partial(drawn, _PLOTS)

@@ -10,16 +10,13 @@ from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from penstock.core.grouping.machines import Done, Instance, Received, Scheduler
 from penstock.core.row.machines import Arrived
 from penstock.core.settings import number
 from penstock.errors import PenstockError
 from penstock.sim.kernel import Kernel
-from penstock.sim.workload import Stream
-
-Floats = NDArray[np.float64]
+from penstock.sim.workload import Floats, Stream
 
 
 def simulate(  # noqa: C901 - three small events that share one state

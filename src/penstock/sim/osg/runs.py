@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from penstock.core.grouping.ready_time import SKETCH_COLUMNS, SKETCH_ROWS
 from penstock.core.hashing import HashFamily, xxhash64_ints
@@ -16,10 +15,7 @@ from penstock.core.row.cost_sketch import CostSketch
 from penstock.errors import PenstockError
 from penstock.sim.osg import compiled as fast_osg
 from penstock.sim.osg.compiled_ready_time import Tuning, ready_time_loop
-from penstock.sim.workload import Stream, arrivals, draw_keys
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from penstock.sim.workload import Floats, Ints, Stream, arrivals, draw_keys
 
 #: The algorithms of every figure, in the order of its rows.
 ALGORITHMS = ("round_robin", "osg", "full_knowledge", "jsq", "penstock")

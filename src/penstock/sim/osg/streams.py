@@ -10,13 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from penstock.errors import PenstockError
 from penstock.sim import workload
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from penstock.sim.workload import Floats, Ints
 
 #: How often the search for a scale halves its interval.
 _HALVINGS = 60

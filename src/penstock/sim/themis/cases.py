@@ -9,7 +9,7 @@ import numpy as np
 from penstock.core.fairness.jain import Fairness, fairness
 from penstock.core.fairness.max_min_nodes import max_min_nodes
 from penstock.core.fairness.shedder import BalanceSicShedder, RandomShedder
-from penstock.sim.themis.deployment import EMULAB, KINDS, Deployment, Floats, Plan, Sources, deploy
+from penstock.sim.themis.deployment import KINDS, Deployment, Floats, Setup, deploy
 from penstock.sim.themis.runs import Clock, Federation, Layout, MakeShedder
 from penstock.sim.themis.sites import Links, SiteShedder
 
@@ -18,23 +18,15 @@ SHEDDERS = ("random", "balance_sic", "penstock", "max_min")
 
 
 @dataclass(frozen=True)
-class Case:
+class Case(Setup):
     """One point of a figure."""
 
-    sites: int  #: how many
     queries: int | None = None  #: how many; or as many as have `total_fragments`
     total_fragments: int = 0  #: of all queries together
     fragments: tuple[int, ...] = (1,)  #: a query's number of fragments is drawn from these
     odds: tuple[float, ...] | None = None  #: how often each of them is drawn; all alike if not given
     #: a query's number of fragments follows from its kind instead
     fragments_by_kind: dict[str, int] = field(default_factory=dict)
-    capacity_share: float | None = None  #: of what sources ask for, that all sites together can do
-    capacity_per_s: float | None = None  #: what one site can do, in its place
-    zipf: float = 0.0  #: skew of fragments over sites
-    delay_s: float = 0.005  #: of links between sites
-    message_delay_s: float | None = None  #: of coordinators' messages, if it is another
-    sources: Sources = EMULAB  #: how sources send
-    costs: tuple[float, ...] = (1.0,)  #: work of a tuple is drawn from these, query by query
     interval_s: float = 0.25  #: the shedding interval
     warm_s: float = 20.0  #: what happens before is not measured
     seconds: float = 35.0  #: when the run ends
@@ -43,19 +35,8 @@ class Case:
         """Draw queries, and where their fragments run."""
         counts = self._counts(rng)
         kinds = [list(KINDS)[number % len(KINDS)] for number in range(len(counts))]
-        plan = Plan(
-            sites=self.sites,
-            kinds=kinds,
-            fragments=[self.fragments_by_kind.get(kind, count) for kind, count in zip(kinds, counts, strict=True)],
-            capacity_share=self.capacity_share,
-            capacity_per_s=self.capacity_per_s,
-            zipf=self.zipf,
-            delay_s=self.delay_s,
-            message_delay_s=self.message_delay_s,
-            costs=self.costs,
-            sources=self.sources,
-        )
-        return deploy(plan, rng)
+        counts = [self.fragments_by_kind.get(kind, count) for kind, count in zip(kinds, counts, strict=True)]
+        return deploy(self, kinds, counts, rng)
 
     def _counts(self, rng: np.random.Generator) -> list[int]:
         if self.queries is not None:

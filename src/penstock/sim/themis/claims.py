@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from penstock.sim.figure import Claim, Row, Saying
+from penstock.sim.figure import Claim, Row, Saying, values
 
 _OURS = "not in the paper; "
 #: "Close to 1" of Jain's index; of ours, at every instant.
@@ -58,7 +58,7 @@ def figure_7(rows: list[Row]) -> list[Claim]:
     """Complex workload."""
     top = [
         max(apart) - min(apart)
-        for queries in _values(rows, "queries")
+        for queries in values(rows, "queries")
         if (apart := [row["error"] for row in _of(rows, query="top_5", queries=queries)])
     ]
     pairs = [
@@ -66,7 +66,7 @@ def figure_7(rows: list[Row]) -> list[Claim]:
             _only(rows, query="cov", dataset="planetlab", queries=queries)["error"],
             max(row["error"] for row in _of(rows, query="cov", queries=queries) if row["dataset"] != "planetlab"),
         )
-        for queries in _values(rows, "queries")[1:]
+        for queries in values(rows, "queries")[1:]
     ]
     return [
         _falls(rows, ("top_5", "cov")),
@@ -207,7 +207,7 @@ def overhead(rows: list[Row]) -> list[Claim]:
 def figure_plus(rows: list[Row]) -> list[Claim]:
     """Ours: bars for the worst run of each case, not for the mean."""
     claims = []
-    for case in _values(rows, "case"):
+    for case in values(rows, "case"):
         ours, paper, best = (_only(rows, case=case, shedder=name) for name in ("penstock", "balance_sic", "max_min"))
         jain, poorest, swing = (ours["worst"][name] for name in ("jain_instant", "sic_min", "oscillation"))
         claims += [
@@ -245,7 +245,7 @@ def _falls(rows: list[Row], queries: Sequence[str]) -> Claim:
     ranks = {
         (query, dataset): _rank_correlation(_of(rows, query=query, dataset=dataset))
         for query in queries
-        for dataset in _values(rows, "dataset")
+        for dataset in values(rows, "dataset")
     }
     weakest = max(ranks, key=lambda key: ranks[key])
     return Saying("when SIC increases, the error decreases", "for every query and data set").measured(
@@ -315,10 +315,6 @@ def _only(rows: list[Row], **where: object) -> Row:
     return found
 
 
-def _values(rows: list[Row], name: str) -> list[str]:
-    return list(dict.fromkeys(row[name] for row in rows))
-
-
 def _column(rows: list[Row], shedder: str, name: str) -> list[float]:
     return [row[name] for row in _of(rows, shedder=shedder)]
 
@@ -331,5 +327,5 @@ def _most(rows: list[Row], query: str) -> float:
     return max(float(row["error"]) for row in _of(rows, query=query) if np.isfinite(row["error"]))
 
 
-def _mean(values: Iterable[float]) -> float:
-    return float(np.mean(list(values)))
+def _mean(numbers: Iterable[float]) -> float:
+    return float(np.mean(list(numbers)))

@@ -11,8 +11,9 @@ import numpy as np
 
 from penstock.core.fairness.input_buffer import Buffer, Known
 from penstock.core.fairness.shedder import RandomShedder
-from penstock.sim.themis.data import Floats, Traces, values
+from penstock.sim.themis.data import Traces, values
 from penstock.sim.themis.queries import QUERIES, Kept
+from penstock.sim.workload import Floats
 
 #: Queries on the node; it has room for the first number.
 OVERLOADS = (4, 5, 6, 8, 11, 16, 24, 40)

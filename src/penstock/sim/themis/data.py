@@ -11,12 +11,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from penstock.errors import PenstockError
-from penstock.sim.workload import read_columns
-
-Floats = NDArray[np.float64]
+from penstock.sim.workload import Floats, read_columns
 
 SYNTHETIC = ("gaussian", "uniform", "exponential", "mixed")
 DATASETS = (*SYNTHETIC, "planetlab")

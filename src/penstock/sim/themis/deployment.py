@@ -106,12 +106,10 @@ class Deployment:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What to draw a deployment from."""
+class Setup:
+    """The sites of a deployment, and what their queries and sources are like."""
 
     sites: int  #: how many; all have the same capacity
-    kinds: Sequence[str]  #: of the queries, by name, in turn
-    fragments: Sequence[int]  #: of each query
     capacity_share: float | None = None  #: all sites' capacity, as a share of what all sources ask for without bursts
     capacity_per_s: float | None = None  #: of one site, in tuples a second, in place of the share
     zipf: float = 0.0  #: skew of fragments over sites
@@ -121,44 +119,44 @@ class Plan:
     sources: Sources = EMULAB  #: how sources send
 
 
-def deploy(plan: Plan, rng: np.random.Generator) -> Deployment:
-    """Draw where fragments go.
+def deploy(setup: Setup, kinds: Sequence[str], fragments: Sequence[int], rng: np.random.Generator) -> Deployment:
+    """Draw where the fragments of queries go; a query has a kind, by name, and a number of fragments.
 
-    >>> plan = Plan(sites=3, kinds=["avg_all", "cov"], fragments=[3, 2], capacity_share=0.5)
-    >>> found = deploy(plan, np.random.default_rng(0))
+    >>> setup = Setup(sites=3, capacity_share=0.5)
+    >>> found = deploy(setup, ["avg_all", "cov"], [3, 2], np.random.default_rng(0))
     >>> found.fragment_downstream.tolist()  # a tree, then a chain
     [-1, 0, 0, 4, -1]
     >>> found.fragment_sources.tolist(), float(found.capacity.sum())
     ([10, 10, 10, 2, 2], 2550.0)
     """
-    if max(plan.fragments) > plan.sites:
-        raise PenstockError.setting("fragments", max(plan.fragments), f"at most {plan.sites}, one for each site")
-    weights = np.arange(1, plan.sites + 1, dtype=np.float64) ** -plan.zipf
+    if max(fragments) > setup.sites:
+        raise PenstockError.setting("fragments", max(fragments), f"at most {setup.sites}, one for each site")
+    weights = np.arange(1, setup.sites + 1, dtype=np.float64) ** -setup.zipf
     query, downstream, site, number = [], [], [], 0
-    for which, (kind, count) in enumerate(zip(plan.kinds, plan.fragments, strict=True)):
+    for which, (kind, count) in enumerate(zip(kinds, fragments, strict=True)):
         query += [which] * count
         if KINDS[kind].shape == "tree":
             downstream += [-1] + [number] * (count - 1)
         else:
             downstream += [*range(number + 1, number + count), -1]
-        site += rng.choice(plan.sites, count, replace=False, p=weights / weights.sum()).tolist()
+        site += rng.choice(setup.sites, count, replace=False, p=weights / weights.sum()).tolist()
         number += count
-    of_query = [KINDS[kind] for kind in plan.kinds]
-    cost = rng.choice(plan.costs, len(of_query)) if len(plan.costs) > 1 else np.full(len(of_query), plan.costs[0])
+    of_query = [KINDS[kind] for kind in kinds]
+    cost = rng.choice(setup.costs, len(of_query)) if len(setup.costs) > 1 else np.full(len(of_query), setup.costs[0])
     found = Deployment(
-        capacity=np.ones(plan.sites),
+        capacity=np.ones(setup.sites),
         fragment_query=np.asarray(query, np.int64),
         fragment_site=np.asarray(site, np.int64),
         fragment_downstream=np.asarray(downstream, np.int64),
         fragment_sources=np.asarray([of_query[one].sources for one in query], np.int64),
         fragment_output=np.asarray([of_query[one].output_tuples for one in query], np.int64),
         query_cost=cost.astype(np.float64),
-        data_delay_s=np.full(number, plan.delay_s),
-        message_delay_s=np.full(number, plan.delay_s if plan.message_delay_s is None else plan.message_delay_s),
-        sources=plan.sources,
+        data_delay_s=np.full(number, setup.delay_s),
+        message_delay_s=np.full(number, setup.delay_s if setup.message_delay_s is None else setup.message_delay_s),
+        sources=setup.sources,
     )
-    if plan.capacity_per_s is not None:
-        return replace(found, capacity=np.full(plan.sites, plan.capacity_per_s))
-    usual = replace(found, sources=replace(plan.sources, burst=1.0, rest=1.0)).source_work.sum()
-    each = (plan.capacity_share or 1.0) * usual / plan.sites
-    return replace(found, capacity=np.full(plan.sites, each))
+    if setup.capacity_per_s is not None:
+        return replace(found, capacity=np.full(setup.sites, setup.capacity_per_s))
+    usual = replace(found, sources=replace(setup.sources, burst=1.0, rest=1.0)).source_work.sum()
+    each = (setup.capacity_share or 1.0) * usual / setup.sites
+    return replace(found, capacity=np.full(setup.sites, each))

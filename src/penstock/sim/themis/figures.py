@@ -172,24 +172,17 @@ def _measured(task: tuple[int, int], *, cases: Sequence[Case], seed: int) -> dic
 
 def _columns(runs: Sequence[Fairness]) -> Row:
     """Means over runs; `worst` has the run that fared worst, column by column."""
-
-    def mean(of: Callable[[Fairness], float]) -> float:
-        return spread(of(one) for one in runs)["mean"]
-
-    return {
-        "sic_mean": mean(lambda one: one.mean),
-        "sic_std": mean(lambda one: one.std),
-        "sic_min": mean(lambda one: one.poorest),
-        "jain": mean(lambda one: one.jain),
-        "jain_instant": mean(lambda one: one.jain_instant),
-        "oscillation": mean(lambda one: one.oscillation_share),
-        "worst": {
-            "sic_min": min(one.poorest for one in runs),
-            "jain": min(one.jain for one in runs),
-            "jain_instant": min(one.jain_instant for one in runs),
-            "oscillation": max(one.oscillation_share for one in runs),
-        },
+    found = {
+        "sic_mean": spread(one.mean for one in runs),
+        "sic_std": spread(one.std for one in runs),
+        "sic_min": spread(one.poorest for one in runs),
+        "jain": spread(one.jain for one in runs),
+        "jain_instant": spread(one.jain_instant for one in runs),
+        "oscillation": spread(one.oscillation_share for one in runs),
     }
+    worst = {name: found[name]["min"] for name in ("sic_min", "jain", "jain_instant")}
+    worst["oscillation"] = found["oscillation"]["max"]
+    return {name: one["mean"] for name, one in found.items()} | {"worst": worst}
 
 
 @lru_cache(maxsize=2)
@@ -233,15 +226,6 @@ def _data_parameters(effort: Effort) -> Row:
 
 
 def _parameters(effort: Effort, case: Case) -> Row:
-    return {
-        "runs": effort.runs,
-        "seed": effort.seed,
-        "warm_s": case.warm_s,
-        "seconds": case.seconds,
-        "interval_s": case.interval_s,
-        "capacity_share": case.capacity_share,
-        "capacity_per_s": case.capacity_per_s,
-        "zipf": case.zipf,
-        "batches_per_s": case.sources.batches_per_s,
-        "tuples_per_batch": case.sources.tuples_per_batch,
-    }
+    stated = ("warm_s", "seconds", "interval_s", "capacity_share", "capacity_per_s", "zipf")
+    sources = {"batches_per_s": case.sources.batches_per_s, "tuples_per_batch": case.sources.tuples_per_batch}
+    return {"runs": effort.runs, "seed": effort.seed, **{name: getattr(case, name) for name in stated}, **sources}

@@ -1,11 +1,12 @@
 """The THEMIS paper's figures as pictures."""
 
+from functools import partial
 from typing import Any
 
 from matplotlib.figure import Figure as Canvas
 
 from penstock.sim.figure import Figure, Row
-from penstock.sim.plotting import Draw, drawn
+from penstock.sim.plotting import drawn
 from penstock.views.pictures import labelled
 
 _STYLE: dict[str, dict[str, Any]] = {
@@ -31,11 +32,6 @@ _X = {
     "plus": ("case", "case"),
 }
 _NAMES = {"avg": "AVG", "max": "MAX", "count": "COUNT", "avg_all": "AVG-all", "top_5": "TOP-5", "cov": "COV"}
-
-
-def plot(figure: Figure) -> bytes:
-    """The figure as a PNG."""
-    return drawn(_PLOTS.get(figure.figure, _fairness), figure)
 
 
 def _correlation(canvas: Canvas, figure: Figure) -> None:
@@ -87,4 +83,5 @@ def _overhead(canvas: Canvas, figure: Figure) -> None:
     labelled(axes, "", "microseconds a batch")
 
 
-_PLOTS: dict[str, Draw] = {"6": _correlation, "7": _correlation, "overhead": _overhead}
+_PLOTS = dict.fromkeys(_X, _fairness) | {"6": _correlation, "7": _correlation, "overhead": _overhead}
+plot = partial(drawn, _PLOTS)

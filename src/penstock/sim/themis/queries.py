@@ -60,10 +60,7 @@ def kendall_distance(one: Sequence[int], other: Sequence[int], k: int = TOP) -> 
     (0.04, 0.0)
     """
     place, elsewhere = ({node: at for at, node in enumerate(ranking)} for ranking in (one, other))
-    differ = sum(
-        _opposite(place, elsewhere, first, second) for first, second in combinations(sorted({*one, *other}), 2)
-    )
-    return differ / k**2
+    return sum(_opposite(place, elsewhere, *pair) for pair in combinations(sorted({*one, *other}), 2)) / k**2
 
 
 def _opposite(one: dict[int, int], other: dict[int, int], first: int, second: int) -> bool:

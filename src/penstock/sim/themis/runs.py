@@ -80,15 +80,8 @@ class Layout:
             first = int(groups[0]) if len(groups) else 0
             down = deployment.fragment_downstream
             senders = np.flatnonzero((down >= 0) & (deployment.fragment_site[down] == site))
-            self.sites.append(
-                Site(
-                    here,
-                    slice(first, first + len(groups)),
-                    local[self.group_fragment[groups]],
-                    senders,
-                    local[down[senders]],
-                )
-            )
+            owners = local[self.group_fragment[groups]]
+            self.sites.append(Site(here, slice(first, first + len(groups)), owners, senders, local[down[senders]]))
 
 
 #: Makes the shedder of a site.

@@ -42,9 +42,8 @@ class Links:
         where = layout.deployment
         late = clock.intervals(where.message_delay_s, np.zeros(len(where.fragment_query)))
         self._hosts: dict[int, list[tuple[int, int]]] = defaultdict(list)
-        for query, site, steps in zip(
-            where.fragment_query.tolist(), where.fragment_site.tolist(), late.tolist(), strict=True
-        ):
+        fragments = where.fragment_query.tolist(), where.fragment_site.tolist(), late.tolist()
+        for query, site, steps in zip(*fragments, strict=True):
             self._hosts[query].append((site, steps))
         self._under_way: dict[tuple[int, int], list[News]] = defaultdict(list)
 

@@ -59,8 +59,7 @@ class _Writing:
     """The labels of nodes and arcs, their sizes, and the parts of the picture."""
 
     def __init__(self, network: Network, snapshot: Snapshot | None) -> None:
-        self.network = network
-        self.snapshot = snapshot
+        self.network, self.snapshot = network, snapshot
         self.rates: Mapping[str, float] = snapshot.rates if snapshot else {}
         self.flows: Mapping[str, float] = snapshot.flows if snapshot else {}
         self.loads: Mapping[str, float] = snapshot.loads if snapshot else {}
