@@ -122,7 +122,11 @@ class RateProfile:
         """How many rows have arrived by `elapsed_s`: those with `arrival_s` at or before it."""
         if not elapsed_s > 0.0:
             return 0
-        guess = int(min(self._area(elapsed_s), 2.0**62))
+        rounds = elapsed_s // self._round_s if self.repeat else 0.0
+        within_s = elapsed_s - rounds * self._round_s
+        phase = max(int(np.searchsorted(self._starts_s, within_s, side="right")) - 1, 0)
+        area = self._area_before[phase] + (within_s - self._starts_s[phase]) * self._rates[phase]
+        guess = int(min(float(rounds * self._round_rows + area), 2.0**62))
         low = max(guess - _SLACK_ROWS, 0)
         near = self.arrival_s(np.arange(low, guess + _SLACK_ROWS, dtype=np.int64))
         return low + int(np.searchsorted(near, elapsed_s, side="right"))
@@ -143,13 +147,6 @@ class RateProfile:
         with np.errstate(divide="ignore", over="ignore"):
             times = self._starts_s[phase] + (area - self._area_before[phase]) / self._rates[phase]
         return np.minimum(times, self._ends_s[phase])
-
-    def _area(self, elapsed_s: float) -> float:
-        rounds = elapsed_s // self._round_s if self.repeat else 0.0
-        within_s = elapsed_s - rounds * self._round_s
-        phase = max(int(np.searchsorted(self._starts_s, within_s, side="right")) - 1, 0)
-        area = self._area_before[phase] + (within_s - self._starts_s[phase]) * self._rates[phase]
-        return float(rounds * self._round_rows + area)
 
     @cached_property
     def _rates(self) -> NDArray[np.float64]:

@@ -221,17 +221,13 @@ class FolderStore:
         except OSError as error:
             if error.errno not in _NO_HARD_LINKS:
                 raise
-            return self._publish_locked(temp, final)
+            # Without hard links: check and rename, one writer at a time.
+            with (self.folder / _LOCK_NAME).open("ab") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                if final.exists():
+                    return False
+                temp.rename(final)
         return True
-
-    def _publish_locked(self, temp: Path, final: Path) -> bool:
-        """Publish without hard links: check and rename, one writer at a time."""
-        with (self.folder / _LOCK_NAME).open("ab") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if final.exists():
-                return False
-            temp.rename(final)
-            return True
 
     def _discard(self, temp: Path) -> None:
         temp.unlink(missing_ok=True)

@@ -98,7 +98,9 @@ class DynamicShedder:
         heeded = {name: limit for name, limit in self._threshold_s.items() if name not in inactive}
         suffering = tuple(name for name, limit in heeded.items() if delays_s.get(name, 0.0) > limit)
         if suffering:
-            if not all(self._falls(name, delays_s[name]) for name in suffering):
+            fallen_s = {name: self._last_s.get(name, 0.0) - delays_s[name] for name in suffering}
+            # Delays that all move fast enough towards their thresholds need no further drops.
+            if any(fallen_s[name] < _FAST * (delays_s[name] - heeded[name]) for name in suffering):
                 self._shed(suffering)
         elif all(delays_s.get(name, 0.0) <= self._relief * limit for name, limit in heeded.items()):
             self._give_back(inactive)
@@ -108,11 +110,6 @@ class DynamicShedder:
             if percent < 100.0:  # noqa: PLR2004 - all of its rows
                 keep |= self._own[name].drops(percent / 100.0, queues or {}, self._long_queue_s)
         return Plan(keep, dict(self._percent), suffering)
-
-    def _falls(self, output: str, delay_s: float) -> bool:
-        """Whether a delay has moved enough towards its threshold since the last measurement."""
-        above_s = delay_s - self._threshold_s[output]
-        return self._last_s.get(output, 0.0) - delay_s >= _FAST * above_s
 
     def _shed(self, suffering: Collection[str]) -> None:
         """Walk down, always along the graph that falls least."""

@@ -310,11 +310,13 @@ class Judged:
         The current plan was decided, or last renewed, at `leased_s`.
         """
         folder = "the guard's folder" if self._store is None else str(self._store.folder)
-        self._trouble = None
+        self._trouble, since_s = None, self._shedding_since_s
+        # Whether a plan that sheds should have been found when the batch began; an unrenewed one should not.
+        shedding = since_s is not None and start_s - leased_s <= LEASE_S and start_s > since_s + WRITTEN_S
         if version in WHY:
             why = WHY[version].format(folder=folder) + (f": {note}" if note else "")
             self._trouble = f"query {self._query} kept every row of a batch because {why}"
-        elif version in (None, NO_PLAN, ANOTHERS) and self._was_shedding(start_s, leased_s):
+        elif version in (None, NO_PLAN, ANOTHERS) and shedding:
             self._unjudged += 1
         else:
             self._unjudged = 0
@@ -328,12 +330,6 @@ class Judged:
         elif self._shedding_since_s is None:
             self._shedding_since_s = plan.decided_s
         self._look_for_others(now_s)
-
-    def _was_shedding(self, start_s: float, leased_s: float) -> bool:
-        """Whether a plan that sheds should have been found when the batch began; an unrenewed one should not."""
-        if self._shedding_since_s is None or start_s - leased_s > LEASE_S:
-            return False
-        return start_s > self._shedding_since_s + WRITTEN_S
 
     def _look_for_others(self, now_s: float) -> None:
         if self._store is None or (self._looked_s is not None and 0.0 <= now_s - self._looked_s < LOOK_S):

@@ -153,8 +153,9 @@ class Learning:
             elapsed_s = max(begun_s - before_s, 0.0) if before_s else 0.0
             report = replace(added(report, *self._later), elapsed_s=elapsed_s)
             self._later = []
-            if report.rows_in:
-                if self._due_for_timing(report.rows_in):
+            if report.rows_in:  # Boxes are timed at first, periodically, and after too few rows the last time.
+                more = self._uncertain_rows is not None and report.rows_in >= MANY_MORE * self._uncertain_rows
+                if more or self._batches % CALIBRATE_EVERY == 0:
                     self._calibrate(stage, laid, report)
                     if not self._batches:  # The first batch of a cold JVM does not show the pace of the others.
                         report = replace(report, span_s=0.0)
@@ -183,11 +184,6 @@ class Learning:
         if rows_out and stage.name not in self._timed:
             known.calibrate(costs_s(network, stage, laid, self._layout.schemas, report.duration_s)[0])
             self._timed.add(stage.name)
-
-    def _due_for_timing(self, rows: int) -> bool:
-        """Whether to time boxes: at first, periodically, and after too few rows the last time."""
-        more = self._uncertain_rows is not None and rows >= MANY_MORE * self._uncertain_rows
-        return self._batches % CALIBRATE_EVERY == 0 or more
 
     def _calibrate(self, stage: Stage, laid: Batch, report: Report) -> None:
         network, schemas = self._layout.network, self._layout.schemas

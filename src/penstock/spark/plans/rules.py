@@ -15,6 +15,7 @@ from typing import NamedTuple
 from penstock.errors import PenstockError
 from penstock.messages.plan import Rules
 from penstock.spark.checkpoint import newest_done, newest_planned, query_id
+from penstock.spark.plans.binding import bindings_of
 from penstock.spark.quarantine import forwarded
 from penstock.spark.quarantine.rows import file_names
 from penstock.store.logs import BindingLog, RulesLog
@@ -64,7 +65,7 @@ def begin(folder: Path, gate: str, own: Rules) -> list[Open]:
         raise PenstockError(f"rules {own.number} already exist in {log.folder}: create a new guard")
     query = query_id(folder.parent)
     if query is not None:
-        _forget(_bindings(folder, query), newest_planned(folder.parent), own, query)
+        _forget(bindings_of(folder, query, make=False), newest_planned(folder.parent), own, query)
     found = opened(folder, gate)
     for one in found:
         _refuse_elsewhere(one, own, query or "")
@@ -80,12 +81,8 @@ def opened(folder: Path, gate: str) -> list[Open]:
     log, query = RulesLog(folder / "rules" / gate, make=False), query_id(folder.parent)
     if query is None:
         return _newest_of_all(folder, log)
-    bindings, done = _bindings(folder, query), newest_done(folder.parent)
+    bindings, done = bindings_of(folder, query, make=False), newest_done(folder.parent)
     return _opened(bindings, [one for one in _numbers(bindings) if one > done], log)
-
-
-def _bindings(folder: Path, query: str) -> BindingLog:
-    return BindingLog(folder / "bindings" / query, make=False)
 
 
 def _numbers(bindings: BindingLog) -> list[int]:
