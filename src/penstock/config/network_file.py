@@ -10,23 +10,7 @@ from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
 from penstock.config import fields
-from penstock.config.fields import (
-    Accepts,
-    Columns,
-    Duration,
-    Format,
-    Holds,
-    Keys,
-    Name,
-    Number,
-    Options,
-    Share,
-    Sql,
-    Text,
-    Words,
-    parsed_sql,
-    refused,
-)
+from penstock.config.fields import Accepts, Duration, Holds, Keys, Name, Number, Options, Share, Sql, Text, Words
 from penstock.config.yaml_lines import Document, Where, dotted, nearest, read
 from penstock.core.network.exact import Objective
 from penstock.core.network.expressions import column_names
@@ -84,9 +68,9 @@ class InputKeys(Keys):
     """An input."""
 
     rate: Annotated[Number, Accepts("rows a second, a number from 0 up")] | None = None
-    format: Format | None = None
+    format: fields.Format | None = None
     options: Options = Field(default_factory=dict)
-    columns: Columns | None = Field(None, alias="schema")
+    columns: fields.Columns | None = Field(None, alias="schema")
     arrival: Annotated[str, Field(min_length=1), Accepts("the column with the time at which a row came in")] | None = (
         None
     )
@@ -150,11 +134,11 @@ _OPS = ("filter", "map", "union", "join", "aggregate")
 def _has_op(data: object) -> object:
     """The op of a box determines its keys, so it is read first."""
     if not isinstance(data, dict):
-        raise refused("a mapping with keys among op, from, cost, selectivity")
+        raise fields.refused("a mapping with keys among op, from, cost, selectivity")
     if "op" not in data:
         raise PydanticCustomError("missing", "", {"key": "op", "accepted": f"one of {', '.join(_OPS)}"})
     if data["op"] not in _OPS:
-        raise refused(f"one of {', '.join(_OPS)}", fix=nearest(str(data["op"]), _OPS), key="op")
+        raise fields.refused(f"one of {', '.join(_OPS)}", fix=nearest(str(data["op"]), _OPS), key="op")
     return data
 
 
@@ -179,7 +163,9 @@ class IntervalKeys(Keys):
 class ValueKeys(Keys):
     """A value graph."""
 
-    column: Annotated[str, BeforeValidator(parsed_sql), Accepts("the column with the values, in backticks if need be")]
+    column: Annotated[
+        str, BeforeValidator(fields.parsed_sql), Accepts("the column with the values, in backticks if need be")
+    ]
     intervals: Annotated[
         list[IntervalKeys], Field(min_length=1), Holds("a list of intervals, each with range and utility", list)
     ]

@@ -5,20 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from penstock.messages.codec import (
-    Blob,
-    Count,
-    Flag,
-    FrozenMap,
-    Message,
-    Name,
-    Number,
-    Record,
-    Seconds,
-    Share,
-    Text,
-    refusal,
-)
+from penstock.messages import codec
+from penstock.messages.codec import Blob, Count, FrozenMap, Message, Name, Number, Record, Seconds, Share, Text, refusal
 
 _NONE: FrozenMap[str, Any] = FrozenMap()
 
@@ -73,7 +61,7 @@ class PlaceRows(Record):
 
     rows_in: Count = 0
     rows_kept: Count = 0
-    by_value: Flag = False  #: whether the drop chose rows by their values
+    by_value: codec.Flag = False  #: whether the drop chose rows by their values
     quantiles: tuple[Number, ...] = ()  #: distribution of a value before the drop; empty if it was not measured
     sender: Text = ""  #: where a site's rows come from, as `site.fragment`
     mark: Text = ""  #: the last part of them that was read

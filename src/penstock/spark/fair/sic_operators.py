@@ -26,17 +26,10 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 
+import penstock.spark.fair.sic_functions as functions
 from penstock.core.fairness.sic import SIC
 from penstock.core.settings import number
 from penstock.errors import PenstockError
-from penstock.spark.fair.sic_functions import (
-    PassOn,
-    PassOnRow,
-    arrow_sum,
-    pandas_sum,
-    with_arrow_column,
-    with_pandas_column,
-)
 from penstock.spark.guard.checks import check_operator, column_name, column_names
 from penstock.spark.row_columns import WEIGHT, refuse_another
 
@@ -176,10 +169,10 @@ def pass_on(function: Callable[..., Any], form: str = "arrow") -> Callable[..., 
     """
     check_operator(function, form)
     if form == "row":
-        return PassOnRow(function)
+        return functions.PassOnRow(function)
     if form == "arrow":
-        return PassOn(function, arrow_sum, with_arrow_column)
-    return PassOn(function, pandas_sum, with_pandas_column)
+        return functions.PassOn(function, functions.arrow_sum, functions.with_arrow_column)
+    return functions.PassOn(function, functions.pandas_sum, functions.with_pandas_column)
 
 
 def delivered(observed: Mapping[str, Mapping[str, Any]], name: str) -> float | None:

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code u
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
+import penstock.spark.guard.misuse as gate_checks
 from penstock.config.guard_file import read_guard
 from penstock.core.control.gate import gate_salt
 from penstock.core.control.planner import SOURCE
@@ -30,16 +31,7 @@ from penstock.spark.guard.batches import PROBE
 from penstock.spark.guard.behind_gate import LookBehind
 from penstock.spark.guard.checks import Control, check_operator, columns_of, guard_name
 from penstock.spark.guard.controller import Controller
-from penstock.spark.guard.misuse import (
-    ONE_GATE,
-    REMINDER,
-    Gate,
-    check_checkpoint,
-    check_frame,
-    every_row_comes,
-    refuse_choice,
-    warn_of_temporary_folder,
-)
+from penstock.spark.guard.misuse import ONE_GATE, REMINDER, Gate, check_checkpoint, check_frame, every_row_comes
 from penstock.spark.guard.reading import Dealing, GuardReading, Reading
 from penstock.spark.lifecycle import Metered, Watcher
 from penstock.spark.plans.admission import Admission
@@ -157,7 +149,7 @@ class QueryGuard(Watcher, Metered):
         self._hashed = Hashed(salt, columns.identity(df), columns.types(df))
         if df.isStreaming and self.mode != "off":
             if self._checkpoint is None and self.mode == "enforce" and before is None:
-                warn_of_temporary_folder(self.name)
+                gate_checks.warn_of_temporary_folder(self.name)
             REMINDER.expect(self._token, Gate(self.name, metric, df.sparkSession))
         return admitted
 
@@ -312,7 +304,7 @@ class QueryGuard(Watcher, Metered):
         """The writer of shed rows, for a checked place."""
         if self._parts.quarantine is None or (self.mode != "enforce" and not self._to_finish(df)):
             return None
-        refuse_choice(df, self.name, self._columns.identity(df), self._columns.decisive(df))
+        gate_checks.refuse_choice(df, self.name, self._columns.identity(df), self._columns.decisive(df))
         return self._parts.quarantine.writer(df, self._stored(df.sparkSession), self._columns.weight, self.name)
 
     def _forward(self) -> None:

@@ -23,20 +23,9 @@ from penstock.core.loop.binding import Start
 from penstock.errors import PenstockError
 from penstock.messages.plan import Binding, Costs, Plan
 from penstock.spark.checkpoint import offsets_hash, planned, query_id
+from penstock.spark.plans import control_row as codes
 from penstock.spark.plans.claim import store_id
-from penstock.spark.plans.control_row import (
-    ANOTHERS,
-    ELSEWHERE,
-    NO_PLAN,
-    REUSED,
-    UNBOUND,
-    UNKNOWN_RULES,
-    UNREADABLE,
-    UNUSABLE,
-    WHY,
-    ControlRow,
-    microseconds,
-)
+from penstock.spark.plans.control_row import ControlRow, microseconds
 from penstock.store import retention
 from penstock.store.binder import Binder
 from penstock.store.logs import BindingLog, PlanLog
@@ -82,7 +71,7 @@ class UnjudgedError(PenstockError):
 
     def __init__(self, code: int, folder: str, more: object = "") -> None:
         told = " ".join(str(more).split())
-        super().__init__(WHY[code].format(folder=folder) + (f": {told}" if told else ""))
+        super().__init__(codes.WHY[code].format(folder=folder) + (f": {told}" if told else ""))
         self.code = code
 
 
@@ -131,13 +120,13 @@ def _judged(options: GateOptions, batch: Batch | None) -> ControlRow:
     backlog_s = (bound.bound_s, thin.grace_s, thin.fresh_s) if bound and thin else (0.0, 0.0, 0.0)
     share = bound.share if bound else 1.0
     if plan is None:
-        row = ControlRow(UNUSABLE if bound and bound.note else NO_PLAN, backlog_s=backlog_s, rules=rules)
+        row = ControlRow(codes.UNUSABLE if bound and bound.note else codes.NO_PLAN, backlog_s=backlog_s, rules=rules)
         return row._replace(limits=_that_fit(row.limits, share))
     found = plan.sic_at(options.place)
     row = ControlRow(plan.version, backlog_s=backlog_s, rules=rules, sic=found.sic if found else ())
     if batch is not None and plan.query not in ("", batch.query):
         # Its tables and its backlog are not for this query; the SIC of rows is the same.
-        return row._replace(version=ANOTHERS, backlog_s=(0.0, 0.0, 0.0))
+        return row._replace(version=codes.ANOTHERS, backlog_s=(0.0, 0.0, 0.0))
     return row._replace(limits=_that_fit(table_thresholds(plan, options.place), share))
 
 
@@ -149,21 +138,21 @@ def _that_fit(limits: Sequence[int], share: float) -> tuple[int, ...]:
 def _in_force(options: GateOptions, batch: Batch | None) -> tuple[Binding | None, Plan | None]:
     """The binding of the batch, if it is one of a stream, and the plan in force."""
     if options.store and store_id(Path(options.folder)) != options.store:
-        raise UnjudgedError(ELSEWHERE, options.folder)
+        raise UnjudgedError(codes.ELSEWHERE, options.folder)
     logs = _Logs(options)
     if batch is None:
         try:
             # Unless it sheds and its lease has expired.
             return None, logs.binder("", make=False).newest().acting(time.time())
         except Exception as error:  # noqa: BLE001 - rows must flow after any error here
-            raise UnjudgedError(UNREADABLE, options.folder, error) from None
+            raise UnjudgedError(codes.UNREADABLE, options.folder, error) from None
     return logs.binding(batch)
 
 
 def _refuse_reused(options: GateOptions, bound: Binding) -> None:
     now = offsets_hash(Path(options.folder).parent, bound.batch) if bound.offsets else ""
     if now and now != bound.offsets:
-        raise UnjudgedError(REUSED, options.folder)
+        raise UnjudgedError(codes.REUSED, options.folder)
 
 
 def _rules(options: GateOptions, bound: Binding | None) -> int:
@@ -172,7 +161,7 @@ def _rules(options: GateOptions, bound: Binding | None) -> int:
         return 0
     place = dict(options.rules).get(bound.rules)
     if place is None:
-        raise UnjudgedError(UNKNOWN_RULES, options.folder)
+        raise UnjudgedError(codes.UNKNOWN_RULES, options.folder)
     return place
 
 
@@ -198,12 +187,12 @@ class _Logs:
             bound = binder.bound(batch.number, lambda: self._new(batch, binder))
             plan = binder.plan(bound.plan_version) if bound is not None and bound.plan_version is not None else None
         except Exception as error:  # noqa: BLE001 - after any error the batch is not bound
-            raise UnjudgedError(UNBOUND, self._options.folder, error) from None
+            raise UnjudgedError(codes.UNBOUND, self._options.folder, error) from None
         if bound is None:
-            raise UnjudgedError(UNREADABLE, self._options.folder, "its binding is damaged")
+            raise UnjudgedError(codes.UNREADABLE, self._options.folder, "its binding is damaged")
         if plan is None and bound.plan_version is not None:
             where = f"plan {bound.plan_version} in {self._options.folder}"
-            raise UnjudgedError(UNREADABLE, self._options.folder, where)
+            raise UnjudgedError(codes.UNREADABLE, self._options.folder, where)
         return bound, plan
 
     def _new(self, batch: Batch, binder: Binder) -> Binding:

@@ -16,13 +16,7 @@ from typing import Any, NamedTuple
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
-from pyspark.sql.streaming.listener import (
-    QueryIdleEvent,
-    QueryProgressEvent,
-    QueryStartedEvent,
-    QueryTerminatedEvent,
-    StreamingQueryListener,
-)
+from pyspark.sql.streaming import listener as events
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.core.loop.leases import LEASE_S
@@ -38,7 +32,7 @@ from penstock.store.logs import PlanStore
 WAIT_S = 30.0
 
 
-class RowCounter(StreamingQueryListener):
+class RowCounter(events.StreamingQueryListener):
     """Rows by run and batch: Spark itself remembers the last hundred batches of a query."""
 
     def __init__(self) -> None:
@@ -59,22 +53,22 @@ class RowCounter(StreamingQueryListener):
         with self._news:
             return str(query.runId) in self._heard
 
-    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
+    def onQueryStarted(self, event: events.QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
         """Nothing to count."""
 
-    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802 - Spark's name
+    def onQueryIdle(self, event: events.QueryIdleEvent) -> None:  # noqa: N802 - Spark's name
         """There is nothing to do."""
         with self._news:
             self._heard.add(str(event.runId))
 
-    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 - Spark's name
+    def onQueryProgress(self, event: events.QueryProgressEvent) -> None:  # noqa: N802 - Spark's name
         """A batch is over."""
         told = event.progress
         with self._news:
             self._heard.add(str(told.runId))
             self._rows[str(told.runId), told.batchId] = told.numInputRows
 
-    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark's name
+    def onQueryTerminated(self, event: events.QueryTerminatedEvent) -> None:  # noqa: N802 - Spark's name
         """Spark reports no more progress of this run."""
         with self._news:
             self._ended.add(str(event.runId))
