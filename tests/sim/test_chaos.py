@@ -334,7 +334,7 @@ class MarksBeforeItStores(Inbox):
         try:
             return super().take(parcel, lines)
         finally:
-            self._mark = max(self._mark, parcel.key)
+            self.mark = max(self.mark, parcel.key)
 
 
 #: What is broken, and the schedules that find it.

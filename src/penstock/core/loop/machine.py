@@ -105,8 +105,7 @@ class Loop:
             case Began():
                 return self._begin(event)
             case BatchEnded():
-                planned = self._plan(event)
-                return [*planned, Purge(event.batch, event.now_s)] if self._purges.purge(event.batch) else planned
+                return [*self._plan(event), *self._purge(event)]
             case Misread():
                 return self._misread(event)
             case Passed():
@@ -153,6 +152,9 @@ class Loop:
     def _again(self, now_s: float, note: str) -> Plan:
         """The newest plan, decided again for other changes."""
         return replace(self.newest or Plan.keep_all(0, "by_cost", now_s), decided_s=now_s, note=note)
+
+    def _purge(self, event: BatchEnded) -> list[Instruction]:
+        return [Purge(event.batch, event.now_s)] if self._purges.purge(event.batch) else []
 
     def _misread(self, event: Misread) -> list[Instruction]:
         """If in doubt, rows pass: a lease expires, and a plan with drops, which has none, is replaced."""
