@@ -6,7 +6,6 @@ import json
 from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
-from time import process_time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -40,8 +39,6 @@ if TYPE_CHECKING:
     from penstock.messages.report import Report
 
 SCHEDULES = 10_000
-#: They take less than a minute of a quiet core, and more on one that runs other tests beside them.
-MOST_CPU_S = 90.0
 #: What must happen in so many schedules, and at least how often.
 EXERCISED = {
     "batch run": 100_000,
@@ -97,10 +94,8 @@ EXERCISED = {
 
 
 def test_no_promise_is_broken_under_ten_thousand_schedules_of_faults() -> None:
-    begin_s = process_time()
     found = chaos.run_all(SCHEDULES, seed=0, jobs=1)  # beside other tests there is no second core to gain
     assert found.broken == {}
-    assert process_time() - begin_s < MOST_CPU_S
     assert {what: found.counts[what] for what, least in EXERCISED.items() if found.counts[what] < least} == {}
 
 

@@ -47,7 +47,7 @@ KEEP_UP = 0.8
 CHANGE = 0.05
 #: A part that is small now may grow: its change is at least this share of `CHANGE`.
 LEAST_CHANGE = 0.2
-#: Noise of a batch's time as a share of it. At first, at first if work is in seconds, the range in which it is learned,
+#: Noise of a batch's time as a share of it: at first, at first if work is in seconds, the range in which it is learned,
 #: and how fast.
 NOISE, NOISE_OF_SECONDS, LEAST_NOISE, MOST_NOISE, NOISE_GAIN = 0.25, 0.08, 0.05, 0.5, 0.2
 #: This factor over the length of the first batch counts as longer.
