@@ -26,9 +26,9 @@ SURFACE = (
 #: What Python and Spark find by name, what users implement, and what a script of this repository calls.
 STARTED = (
     "penstock.__main__.main",
+    "penstock._OldNames.find_spec",
     "penstock.config.network_file.schema",
     "penstock.core.control.policies.RowPolicy",
-    "penstock.moved.OldNames",
     "pyspark_penstock",
 )
 #: Row by row, what compiled loops of the simulator are held equal to by tests; Spark is to run them in a later release.

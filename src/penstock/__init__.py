@@ -1,13 +1,16 @@
 """Penstock keeps an overloaded stream within its latency target and says exactly what was dropped."""
 
+from __future__ import annotations
+
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from penstock.extras import missing
-from penstock.moved import OldNames, names_of
-
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+
     from penstock import answers, grouping, sic
     from penstock.core.balanced.policy import Balanced
     from penstock.core.balanced.worth import Worth
@@ -70,18 +73,38 @@ _MOVED = {
 _ROOMS = {"answers", "grouping", "sic"}
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _MOVED_TO = {name: home for home, names in _MOVED.items() for name in names}
-sys.meta_path.append(OldNames())
+
+
+class _OldNames:
+    """Finds modules of this package by old names; Python asks it for those that are not there."""
+
+    @staticmethod
+    def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
+        """The module, if it has moved."""
+        del path, target
+        if not name.startswith("penstock."):
+            return None
+        from penstock.moved import spec_of  # noqa: PLC0415 - a worker need not wait for it
+
+        return spec_of(name)
+
+
+sys.meta_path.append(_OldNames)
 
 
 def __getattr__(name: str) -> object:
     """Look up a public name in its module."""
     if name in _MOVED_TO:
+        from penstock.moved import names_of  # noqa: PLC0415
+
         return names_of(__name__, _MOVED_TO[name])(name)
     if name not in _HOME_OF and name not in _ROOMS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
         return import_module(f"penstock.{name}") if name in _ROOMS else getattr(import_module(_HOME_OF[name]), name)
     except ModuleNotFoundError as error:
+        from penstock.extras import missing  # noqa: PLC0415
+
         raise missing(error) from None
 
 

@@ -1,9 +1,9 @@
 """Modules under their old names: each still imports, with a warning, until the next release."""
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
+from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
 from importlib.util import spec_from_loader
 from types import ModuleType
@@ -85,16 +85,14 @@ class OldModule(ModuleType):
             super().__setattr__(name, value)
 
 
-class OldNames(MetaPathFinder, Loader):
-    """Finds a module by its old name; what it holds is looked up in the new one."""
+def spec_of(name: str) -> ModuleSpec | None:
+    """The module of an old name; None if there was none."""
+    room = any(one.startswith(f"{name}.") for one in MOVED)
+    return spec_from_loader(name, OldLoader(), is_package=room) if name in MOVED else None
 
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        """The module, if it has moved."""
-        del path, target
-        room = any(name.startswith(f"{fullname}.") for name in MOVED)
-        return spec_from_loader(fullname, self, is_package=room) if fullname in MOVED else None
+
+class OldLoader(Loader):
+    """Makes a module under its old name; what it holds is looked up in the new one."""
 
     def exec_module(self, module: ModuleType) -> None:
         """Say where it is now."""
