@@ -5,6 +5,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,11 @@ def imports(tree: ast.AST, *, late: bool) -> Iterator[str]:
             yield from imports(node, late=late)
 
 
+@cache
+def imported(path: Path, *, late: bool) -> tuple[str, ...]:
+    return tuple(imports(ast.parse(path.read_text()), late=late))
+
+
 def needed(*modules: str, late: bool = False) -> set[str]:
     """The packages of others that some modules of ours need, by all that they import."""
     assert [module for module in modules if path_of(module) is None] == []  # an unknown module needs nothing
@@ -60,7 +66,7 @@ def needed(*modules: str, late: bool = False) -> set[str]:
         found.add(module)
         path = path_of(module)
         if path is not None:
-            waiting += [module.rpartition(".")[0], *imports(ast.parse(path.read_text()), late=late)]
+            waiting += [module.rpartition(".")[0], *imported(path, late=late)]
     tops = {module.partition(".")[0] for module in found} - {""}
     return {top for top in tops if top not in sys.stdlib_module_names and top != "penstock"}
 

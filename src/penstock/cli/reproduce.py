@@ -81,6 +81,7 @@ def _reproduce(
     """
     names = paper.named(given["figure"])
     json_file = check_outputs(out, json_file)
+    plot = None if out is None else import_module(paper.plots).plot  # a missing package is told before the work
     figures = []
     with progress_bar() as progress, Workers(jobs_or_cores(jobs)) as workers:
         for name in names:
@@ -91,8 +92,7 @@ def _reproduce(
     machine = hardware.describe()
     made_by = command_line(f"penstock reproduce {paper.command}", given)
     contents: dict[Path, bytes] = {}
-    if out is not None:
-        plot = import_module(paper.plots).plot
+    if out is not None and plot is not None:
         for one in figures:
             place = out / one.name
             contents[place.with_suffix(".csv")] = one.to_csv().encode()
