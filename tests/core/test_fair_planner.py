@@ -366,3 +366,18 @@ def test_a_target_that_is_missed_for_long_is_an_alarm_whatever_the_reason() -> N
         assert number > 3 or not planner.alarms("slow")
     (alarm,) = planner.alarms("slow")
     assert alarm.startswith("query 'slow': the mean wait exceeds the 2 s target in 12 batches in a row, 4.00 s in")
+
+
+def test_rows_of_a_replay_came_at_the_mean_rate_of_the_run_before() -> None:
+    """Its last batch had a burst."""
+    known = SharedKnowledge(("a",), window_s=10.0)
+
+    def learn(start_s: float, rows: int, **more: float) -> dict[str, float]:
+        boxes = {"a": {"rows_in": rows, "rows_out": rows, "busy_s": 0.0}}
+        times = {"start_s": start_s, "end_s": start_s + 1.0}
+        known.learn(Report(sequence=0, rows_in=rows, rows_kept=rows, boxes=boxes, **times, **more))
+        return known.rates
+
+    *_, before = (learn(float(number), rows) for number, rows in enumerate((100, 100, 100, 700)))
+    known.pause(60.0)
+    assert learn(60.0, 50, backlog_rows=9_999, replayed_s=56.0) == pytest.approx(before)

@@ -238,3 +238,18 @@ def test_rows_that_never_come_to_the_operator_bring_no_work() -> None:
     assert known.costs.reach == pytest.approx(0.1)
     known.learn(batch(1, cost_sketch=b""))
     assert known.costs.costs_s()[1] == pytest.approx(0.2)
+
+
+def test_a_run_that_was_killed_right_after_its_replay_does_not_change_the_rate_of_rows() -> None:
+    """Nothing came before its only batch, and the arrivals of that one are a burst."""
+    known = after(*(batch(number) for number in range(5)))
+    for start_s in (60.0, 120.0):
+        known.history.pause()
+        known.learn(batch(5, start_s=start_s, backlog_rows=100_000, replayed_s=start_s - 5.0 * LENGTH_S))
+    assert known.history.rows_per_s == pytest.approx(100.0 / LENGTH_S)
+    assert known.next_rows().sum() == pytest.approx((120.0 - 4.0 * LENGTH_S) * 100.0 / LENGTH_S)
+
+
+def test_rows_of_a_replay_in_the_journal_did_not_come_while_nothing_ran() -> None:
+    known = after(*(batch(number) for number in range(5)), batch(5, start_s=3_600.0, replayed_s=3_600.0 - 5 * LENGTH_S))
+    assert known.history.rows_per_s == pytest.approx(100.0 / LENGTH_S)

@@ -106,6 +106,13 @@ def test_what_waits_after_an_outage_is_kept_if_there_is_no_overload(
     assert sum(report.shed_total for report in after) == 0
 
 
+def test_what_waits_behind_a_replay_is_expected_at_the_rate_of_several_batches() -> None:
+    """The last batch before the kill had nearly all rows of a burst, so its own rate is three times the mean."""
+    rows = even(rows_per_s=50.0, burst=50, cost_s=0.02)
+    _, behind, *_ = killed(lambda: LoadAware().planner(TARGET), rows, Query(cold_s=3.0), 60.0)
+    assert (behind.rows_in > 3_000, behind.shed_total) == (True, 0)
+
+
 @pytest.mark.parametrize("replay", [True, False], ids=["replay", "stop"])
 def test_rows_that_waited_for_the_start_at_a_source_with_a_limit_are_not_taken_for_rows_that_come_late(
     *, replay: bool

@@ -18,6 +18,8 @@ MISSED_S = 10.0
 SAME_SIZE = 0.01
 #: A source with more than this share of a batch left is behind.
 BEHIND = 0.1
+#: The decay of counted rows and their time from batch to batch.
+REMEMBER = 0.8
 
 
 class BatchHistory(Learned):
@@ -31,6 +33,7 @@ class BatchHistory(Learned):
     misses: Count  #: batches in a row that missed the target
     _missed_s: Number  # when the first of them started
     _earlier: Report | None  # the last batch of the run before, if it was learned from
+    _came: tuple[Number, ...]  # rows that came, and in how many seconds; of older batches, and runs, with less weight
     _begun_s: Number  # when this run's first batch started
     _least_lag_s: Number
     _intervals: tuple[Number, ...]
@@ -40,6 +43,7 @@ class BatchHistory(Learned):
         self.catching_up = self.capped = False
         self.misses, self._missed_s = 0, 0.0
         self._begun_s, self._least_lag_s, self._intervals = 0.0, np.inf, ()
+        self._came = (0.0, 0.0)
 
     def learn(self, report: Report) -> float:
         """Process a batch; returns the time in which its rows arrived, 0 if the previous batch is unknown."""
@@ -50,9 +54,11 @@ class BatchHistory(Learned):
         self.catching_up = False
         self._least_lag_s = min(self._least_lag_s, report.lag_s)
         self.capped = (report.source_rows_behind or 0) > BEHIND * report.rows_in
-        if before is None or self.again:
+        if before is None or self.again or report.replayed_s:
             return 0.0
         came_in_s = report.start_s - before.first_start_s
+        rows, seconds = self._came
+        self._came = REMEMBER * rows + report.rows_in, REMEMBER * seconds + came_in_s
         stood_still = report.start_s - before.end_s > min(STOOD_STILL * came_in_s, STOOD_STILL_S)
         self._intervals = (*self._intervals, came_in_s if stood_still else 0.0)[-PACE_BATCHES:]
         old = report.start_s - report.lag_s < self._begun_s
@@ -94,9 +100,9 @@ class BatchHistory(Learned):
 
     @property
     def rows_per_s(self) -> float:
-        """Rows that came a second in the run before: the arrivals of one batch say little, as it may be a burst."""
-        earlier = self._earlier
-        return earlier.backlog_rows / earlier.duration_s if earlier and earlier.duration_s > 0.0 else 0.0
+        """Rows that came a second over several batches, as one may be a burst; 0 if unknown."""
+        rows, seconds = self._came
+        return rows / seconds if seconds > 0.0 else 0.0
 
     @property
     def misses_for_long(self) -> bool:

@@ -71,16 +71,15 @@ class SharedKnowledge(Learned):
 
     def learn(self, report: Report) -> None:
         """Process the report of one batch."""
-        earlier = self._batches[-1] if self._paused_s is not None and self._batches else None
+        earlier_per_s = 0.0 if self._paused_s is None else sum(self.rates.values())
         if self._paused_s is not None:
             self.forget()
         before = self._batches[-1] if self._batches else None
         if before is not None and report.start_s <= before.start_s:
             return
         came_s = 0.0 if before is None else report.start_s - before.start_s + before.replayed_s
-        if report.replayed_s and earlier is not None and any(earlier.rows.values()):
-            # It may be a burst; its rows came at the rate of the run before.
-            came_s = report.rows_in * earlier.came_s / sum(earlier.rows.values())
+        if report.replayed_s and earlier_per_s > 0.0:
+            came_s = report.rows_in / earlier_per_s  # It may be a burst; its rows came at the rate of the run before.
         elif before is None and report.backlog_rows:
             came_s = report.rows_in * report.duration_s / report.backlog_rows
         pause_s = 0.0 if before is None else max(report.start_s - before.end_s, 0.0)
