@@ -113,6 +113,12 @@ def test_what_waits_behind_a_replay_is_expected_at_the_rate_of_several_batches()
     assert (behind.rows_in > 3_000, behind.shed_total) == (True, 0)
 
 
+def test_the_rows_of_a_replay_show_an_overload_that_began_right_before_the_kill() -> None:
+    rows = stream((KILLED_S - 2.0, 0.5), (100.0, 2.0))
+    after = killed(lambda: LoadAware().planner(TARGET), rows, Query(cold_s=3.0, counted=False), 60.0)
+    assert max(waits_s(after)[2:]) <= LIMIT_S
+
+
 @pytest.mark.parametrize("replay", [True, False], ids=["replay", "stop"])
 def test_rows_that_waited_for_the_start_at_a_source_with_a_limit_are_not_taken_for_rows_that_come_late(
     *, replay: bool

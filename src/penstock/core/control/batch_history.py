@@ -54,11 +54,13 @@ class BatchHistory(Learned):
         self.catching_up = False
         self._least_lag_s = min(self._least_lag_s, report.lag_s)
         self.capped = (report.source_rows_behind or 0) > BEHIND * report.rows_in
+        follows = before or self._earlier
+        came_in_s = report.first_start_s - follows.first_start_s if follows and not self.again else 0.0
+        if came_in_s > 0.0:
+            rows, seconds = self._came
+            self._came = REMEMBER * rows + report.rows_in, REMEMBER * seconds + came_in_s
         if before is None or self.again or report.replayed_s:
             return 0.0
-        came_in_s = report.start_s - before.first_start_s
-        rows, seconds = self._came
-        self._came = REMEMBER * rows + report.rows_in, REMEMBER * seconds + came_in_s
         stood_still = report.start_s - before.end_s > min(STOOD_STILL * came_in_s, STOOD_STILL_S)
         self._intervals = (*self._intervals, came_in_s if stood_still else 0.0)[-PACE_BATCHES:]
         old = report.start_s - report.lag_s < self._begun_s
