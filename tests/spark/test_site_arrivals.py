@@ -86,3 +86,18 @@ def test_totals_need_no_account_on_disk_while_a_site_runs_and_begin_again_aloud_
     assert again.account(site_report(3, 30.0, 2.0, {"part.cpu": PlaceRows(100, 60)}), plan).total.rows_in == 100
     assert again.errors == 1
     assert "the account of batch 2 cannot be read, so totals begin again with batch 3" in caplog.text
+
+
+def test_the_totals_of_a_replayed_batch_are_those_of_its_account_even_if_the_one_before_is_damaged(
+    tmp_path: Path,
+) -> None:
+    plan = Plan.keep_all(0, "by hand", 0.0)
+    reports = [site_report(number, 10.0 * number, 2.0, {"part.cpu": PlaceRows(100, 60)}) for number in range(2)]
+    running = ledger(tmp_path)
+    for report in reports:
+        running.close(running.account(report, plan), ())
+    (damaged, _) = sorted((tmp_path / "account" / f"{1:018d}").glob("0*"))
+    damaged.write_bytes(b"torn")
+    again = ledger(tmp_path)
+    assert again.account(reports[1], plan).total.rows_in == 200
+    assert again.errors == 0, "they do not begin again"

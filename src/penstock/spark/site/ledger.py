@@ -95,14 +95,14 @@ class Ledger:
         last = self.accounts[-1] if self.accounts else None
         if last is None or last.batch != number - 1:
             last = self.log.get(number - 1)
-            if last is None and self.log.taken(number - 1):
-                line = f"the account of batch {number - 1} cannot be read, so totals begin again with batch {number}"
-                self.alarm(line, error=True)
         report = replace(report, sic=self._measured(report.boxes, plan.elapsed_s))
         total = replace(added(report, *([last.total] if last else [])), sic={})
         account = BatchAccount(self._file.site, self._epoch, report, total, plan.queries)
         if not self.log.add(number, account):
             account = self.log.get(number) or account
+        elif last is None and self.log.taken(number - 1):
+            line = f"the account of batch {number - 1} cannot be read, so totals begin again with batch {number}"
+            self.alarm(line, error=True)
         return account
 
     def _measured(self, fragments: Mapping[str, BoxStatistics], elapsed_s: float) -> dict[str, float]:
