@@ -253,3 +253,16 @@ def test_a_run_that_was_killed_right_after_its_replay_does_not_change_the_rate_o
 def test_rows_of_a_replay_in_the_journal_did_not_come_while_nothing_ran() -> None:
     known = after(*(batch(number) for number in range(5)), batch(5, start_s=3_600.0, replayed_s=3_600.0 - 5 * LENGTH_S))
     assert known.history.rows_per_s == pytest.approx(100.0 / LENGTH_S)
+
+
+@pytest.mark.parametrize(("pause_s", "lateness_s"), [(1.0, 10.0), (0.0, 0.0)], ids=["idle", "busy"])
+def test_rows_come_later_than_in_the_run_before_if_the_query_waits_for_them(pause_s: float, lateness_s: float) -> None:
+    """A query that never waits may be behind a source with a limit, which holds rows back that come in time."""
+    known = after(*(batch(number) for number in range(5)))
+    known.history.pause()
+    for number in range(5):
+        start_s, rows = 60.0 + number * (LENGTH_S + pause_s), 100 + 5 * number
+        late = {"rows_in": rows, "rows_kept": rows, "lag_s": 10.0, "queuing": Latency(rows, 11.0, 12.0)}
+        known.learn(batch(number, start_s=start_s, **late))
+    assert known.history.lateness_s == lateness_s
+    assert known.out_of_reach == (lateness_s > 0.0)

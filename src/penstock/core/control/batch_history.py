@@ -35,14 +35,14 @@ class BatchHistory(Learned):
     _earlier: Report | None  # the last batch of the run before, if it was learned from
     _came: tuple[Number, ...]  # rows that came, and in how many seconds; of older batches, and runs, with less weight
     _begun_s: Number  # when this run's first batch started
-    _least_lag_s: Number
+    _least_lags_s: tuple[Number, ...]  # the lowest age of the newest row: of any batch, and of any of this run
     _intervals: tuple[Number, ...]
 
     def __init__(self) -> None:
         self.batches, self.last, self.again, self._earlier = 0, None, False, None
         self.catching_up = self.capped = False
         self.misses, self._missed_s = 0, 0.0
-        self._begun_s, self._least_lag_s, self._intervals = 0.0, np.inf, ()
+        self._begun_s, self._least_lags_s, self._intervals = 0.0, (np.inf, np.inf), ()
         self._came = (0.0, 0.0)
 
     def learn(self, report: Report) -> float:
@@ -52,7 +52,7 @@ class BatchHistory(Learned):
         before, self.last = self.last, report
         self._begun_s = report.start_s if before is None else self._begun_s
         self.catching_up = False
-        self._least_lag_s = min(self._least_lag_s, report.lag_s)
+        self._least_lags_s = tuple(min(least_s, report.lag_s) for least_s in self._least_lags_s)
         self.capped = (report.source_rows_behind or 0) > BEHIND * report.rows_in
         follows = before or self._earlier
         came_in_s = report.first_start_s - follows.first_start_s if follows and not self.again else 0.0
@@ -74,6 +74,7 @@ class BatchHistory(Learned):
         self._earlier = self.last or self._earlier
         self.last, self.capped, self.catching_up, self.batches = None, False, False, 0
         self.misses, self._intervals = 0, ()  # The next run may have another trigger.
+        self._least_lags_s = self._least_lags_s[0], np.inf
 
     def count_misses(self, report: Report, ratio: float | None) -> None:
         """Process the factor by which waits exceeded the target."""
@@ -116,11 +117,14 @@ class BatchHistory(Learned):
         """The age of rows when they reach the source, which faster processing does not reduce.
 
         Some sources report that nothing is left. Otherwise it is the lowest age of the newest row of any batch. Rows
-        beyond that age have waited, and would be read sooner if fewer were kept.
+        beyond that age have waited, and would be read sooner if fewer were kept. If the query waited for its rows, the
+        batches of earlier runs do not count: rows may come later now.
         """
         if self.last is None or self.last.source_rows_behind:
             return 0.0
-        return self.last.lag_s if self.last.source_rows_behind == 0 else self._least_lag_s
+        of_all_s, of_this_run_s = self._least_lags_s
+        usual_s = of_this_run_s if self.waited and not self.capped else of_all_s
+        return self.last.lag_s if self.last.source_rows_behind == 0 else usual_s
 
     @property
     def interval_s(self) -> float:
