@@ -61,3 +61,4 @@ bench: setup ## what the guard costs and what it holds: more than an hour
 
 clean: ## remove .venv and everything else that make made
 	@rm -rf .venv build dist site out spark-warehouse metastore_db derby.log .*_cache .hypothesis
+	@find src tests examples scripts -name __pycache__ -prune -exec rm -rf {} +

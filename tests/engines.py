@@ -31,25 +31,28 @@ ROOT = Path(__file__).parents[1]
 ENGINES = ("local-cluster", "connect")
 AT_ONCE = 2
 #: What is tried on other engines, because it depends on where tasks run and how they reach the plans: verdicts and the
-#: account, replays, the row gate, a measured function, costs and waits, what fails, and batches without a stream. How
-#: keys are hashed and functions of other forms are called is the same code in every worker.
-_ON_ENGINES = (
+#: account, replays, the row gate, a measured function, costs and waits, and what fails. How keys are hashed and
+#: functions of other forms are called is the same code in every worker.
+_IN_TASKS = (
     "same_weights_and_accounts",
     "replayed_batch_is_judged",
     "fine_gate",
-    "weights_multiply",
     "plan_log_goes_away",
-    "earlier_job_admitted",
     "error_of_the_operator",
     "(bare_one and UTC-row)",
     "costs_are_measured_by_bucket",
     "(waits_are_measured and 2)",
+    "a_stream_learns",
+)
+#: What is tried of a client of Spark Connect besides, whose driver is another one: settings, and jobs without a stream.
+_IN_A_CLIENT = (
+    "weights_multiply",
+    "earlier_job_admitted",
     "one_guard_a_query",
     "latency_target_needs",
-    "a_stream_learns",
     "a_batch_goes_by",
+    "test_connect",
 )
-ON_ENGINES = " or ".join(_ON_ENGINES)
 _PROGRAMS = ("spark/test_exactly_once", "spark/test_demo", "spark/test_bench", "spark/test_walks")
 _NETWORKS = ("spark/test_network", "spark/test_grouping", "spark/test_site", "spark/test_tour")
 _BEHIND = ("spark/test_behind_gate", "spark/test_misuse")
@@ -84,11 +87,11 @@ def _run(*names: str, engine: str = "classic", only: str = "") -> tuple[str, ...
 
 #: Each run by its name: the engine, the files, and what else pytest is told.
 BESIDE = {
-    "kafka": _run(*_KAFKA, *_FAIR),
-    "networks": _run(*_NETWORKS, *_BEHIND),
+    "kafka": _run(*_KAFKA, *_FAIR, engine="interpreted"),
+    "networks": _run(*_NETWORKS, *_BEHIND, engine="interpreted"),
     "programs": _run(*_PROGRAMS),
-    "local-cluster": _run(*_GUARD, engine="local-cluster", only=ON_ENGINES),
-    "connect": _run(*_GUARD, _CLIENT, engine="connect", only=f"{ON_ENGINES} or test_connect"),
+    "local-cluster": _run(*_GUARD, engine="local-cluster", only=" or ".join(_IN_TASKS)),
+    "connect": _run(*_GUARD, _CLIENT, engine="connect", only=" or ".join(_IN_TASKS + _IN_A_CLIENT)),
 }
 #: Those with the lowest priority, long ones first.
 QUIETLY = {
