@@ -26,9 +26,9 @@ from penstock.store.logs import BindingLog, PlanLog
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: Runs, and queries that run side by side: a run takes about ten seconds, so the whole 30 are for `make kills`. Of four
-#: the first and the third are killed in the midst of a batch, the second while it starts, the fourth at any moment.
-KILLS = int(os.environ.get("PENSTOCK_KILLS", "4"))
+#: Runs, and queries that run side by side: a run takes about ten seconds, so the whole 30 are for `make kills`. Of three
+#: the first and the third are killed in the midst of a batch, the second while it starts.
+KILLS = int(os.environ.get("PENSTOCK_KILLS", "3"))
 QUERIES = 1 if KILLS <= 4 else 2
 RUNS = [KILLS // QUERIES + (query < KILLS % QUERIES) for query in range(QUERIES)]
 #: Every fifth run is killed while it starts; the others once they have worked at a few batches, so that plans are in

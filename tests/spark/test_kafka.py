@@ -163,7 +163,7 @@ def test_an_overloaded_pipeline_sheds_and_its_account_is_that_of_both_topics(
     target_s = max(TARGET_S, 2.0 * overhead_s(spark, Topics(kafka), tmp_path / "warm"))
     guard = pipeline.make_guard(tmp_path / "checkpoint", f"{target_s} s")
     query = run(stream(spark, topics), guard, topics, tmp_path)
-    producing.produce(topics.servers, topics.source, seconds=6.0 + 4.0 * target_s)
+    producing.produce(topics.servers, topics.source, seconds=4.0 + 3.0 * target_s)
     finish(query, guard)
 
     written = assert_account_is_exact(query, guard, topics)

@@ -139,7 +139,7 @@ def still(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tupl
     return static, static.outputs()
 
 
-@settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(given=st.dictionaries(st.sampled_from(PLACES), DROPS, min_size=1, max_size=3))
 def test_with_filters_unions_and_joins_what_comes_out_under_drops_is_part_of_what_would(
     still: tuple[Static, dict[str, set[str]]], given: dict[str, dict[str, Any]]
