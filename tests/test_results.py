@@ -186,7 +186,7 @@ def fairness_table() -> str:
     runs = figure["parameters"]["runs"]
     source = (
         "*18 sites, about 2,000 fragments, Zipf 0.5, capacity 0.3 of demand: means of "
-        f"{runs} runs; `penstock reproduce themis --runs {runs}` on {in_one_line(figure['machine'])}.*"
+        f"{runs} runs. `penstock reproduce themis --runs {runs}` on {in_one_line(figure['machine'])}.*"
     )
     return "\n".join([*lines, "", source])
 

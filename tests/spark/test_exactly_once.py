@@ -26,8 +26,8 @@ from penstock.store.logs import BindingLog, PlanLog
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: Runs, and queries that run side by side: a run takes about ten seconds, so the whole 30 are for `make kills`. Of three
-#: the first and the third are killed in the midst of a batch, the second while it starts.
+#: Runs, and queries that run side by side: a run takes about ten seconds, so the whole 30 are for `make kills`. Of
+#: three the first and the third are killed in the midst of a batch, the second while it starts.
 KILLS = int(os.environ.get("PENSTOCK_KILLS", "3"))
 QUERIES = 1 if KILLS <= 4 else 2
 RUNS = [KILLS // QUERIES + (query < KILLS % QUERIES) for query in range(QUERIES)]
