@@ -1,9 +1,8 @@
 """What every test may use: one Spark session for the whole run, and repeatable Hypothesis examples.
 
-The variable PENSTOCK_TEST_ENGINE chooses the session: `classic` (the default), `interpreted` (the same, but Spark
-compiles no code for its expressions, which takes longer than to run them on a few rows), `local-cluster` (executors are
-processes of their own) or `connect` (a client of a Spark Connect server that is started here).
-`tests/spark/test_engines.py` runs tests on the others.
+The variable PENSTOCK_TEST_ENGINE chooses the session: `classic` (the default), `local-cluster` (executors are processes
+of their own) or `connect` (a client of a Spark Connect server that is started here). `tests/spark/test_engines.py` runs
+the guard's tests on the other two.
 
 Some files are run beside the others, in processes of their own: see `tests/engines.py`.
 """
@@ -35,13 +34,10 @@ ENGINE = os.environ.get("PENSTOCK_TEST_ENGINE", "classic")
 #: How Spark writes its own files of a checkpoint. By default it runs `readlink` and `chmod` for each of them, which is
 #: half of what a small batch costs. Other engines, and tests that start sessions of their own, use the default.
 CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-MASTERS = dict.fromkeys(("classic", "interpreted", "connect"), "local[2]") | {
-    "local-cluster": "local-cluster[2,1,1024]"
-}
-INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+MASTERS = {"classic": "local[2]", "local-cluster": "local-cluster[2,1,1024]", "connect": "local[2]"}
 
 # No deadline, because the first call of a compiled loop takes about a second.
-settings.register_profile("repeatable", deadline=None, derandomize=True, max_examples=60)
+settings.register_profile("repeatable", deadline=None, derandomize=True)
 settings.load_profile("repeatable")
 
 
@@ -154,7 +150,6 @@ def options(request: pytest.FixtureRequest, folder: Path) -> dict[str, str]:
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        **(INTERPRETED if ENGINE == "interpreted" else {}),
         **connector_jars(request),
     }
 
@@ -182,7 +177,7 @@ def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         builder = sql.SparkSession.builder.master(MASTERS[ENGINE]).appName("penstock-tests")
         for name, value in options(request, folder).items():
             builder = builder.config(name, value)
-        if ENGINE in {"classic", "interpreted"}:
+        if ENGINE == "classic":
             builder = builder.config("spark.sql.streaming.checkpointFileManagerClass", CHECKPOINTS)
         with pytest.MonkeyPatch.context() as quick:
             for name, value in quick_start().items():

@@ -87,8 +87,8 @@ def _run(*names: str, engine: str = "classic", only: str = "") -> tuple[str, ...
 
 #: Each run by its name: the engine, the files, and what else pytest is told.
 BESIDE = {
-    "kafka": _run(*_KAFKA, *_FAIR, engine="interpreted"),
-    "networks": _run(*_NETWORKS, *_BEHIND, engine="interpreted"),
+    "kafka": _run(*_KAFKA, *_FAIR),
+    "networks": _run(*_NETWORKS, *_BEHIND),
     "programs": _run(*_PROGRAMS),
     "local-cluster": _run(*_GUARD, engine="local-cluster", only=" or ".join(_IN_TASKS)),
     "connect": _run(*_GUARD, _CLIENT, engine="connect", only=" or ".join(_IN_TASKS + _IN_A_CLIENT)),
