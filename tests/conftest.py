@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 from hypothesis import settings
 from tests.components import KAFKA_READ_BY, USED, debian_tool, example, missing
-from tests.engines import NOT_HERE, QUIETLY, RUNS, UNDISTURBED, quick_start
+from tests.engines import BESIDE, NOT_HERE, RUNS, UNDISTURBED, quick_start
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -116,7 +116,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def place(item: pytest.Item, file: str) -> int:
     if file == "tests/spark/test_engines.py":
-        return 3 if isinstance(item, pytest.Function) and item.callspec.params["name"] in QUIETLY else 1
+        return 1 if isinstance(item, pytest.Function) and item.callspec.params["name"] in BESIDE else 3
     return 2 if file in UNDISTURBED else 0
 
 

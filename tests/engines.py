@@ -8,8 +8,9 @@ run takes its place.
 Tests without Spark take what nobody else wants: they run from the beginning on with the lowest priority, one file's
 tests after the other.
 
-Last come the tests that hold a query to a target, and leave much of the machine idle, as their work sleeps. Nothing
-runs beside them but the tests of the lowest priority, two runs at a time.
+Last come the tests that hold a query to a target, and leave much of the machine idle, as their work sleeps: those with
+processes of their own beside those of the session. Nothing else runs beside them but the tests of the lowest priority,
+two runs at a time.
 """
 
 from __future__ import annotations
@@ -103,13 +104,13 @@ QUIETLY = {
     "records": _run(*_RECORDS, *_ACCOUNTS, *_RULES, *_NO_SESSION, "federation/test_federation_results"),
     "commands": _run(*_COMMANDS, *_TIMED),
 }
-_ALL = BESIDE | QUIETLY
+#: Tests that hold a query to a target and start processes of their own: when the runs beside are over.
+AT_LAST = {"targets": _run("spark/test_cluster", "spark/test_killed")}
+_ALL = BESIDE | QUIETLY | AT_LAST
 #: Files that are run beside alone.
 NOT_HERE = (f"tests/{_CLIENT}.py", *(one for name, (_, *files) in _ALL.items() if name not in ENGINES for one in files))
-#: Files whose tests hold a query to a target: they come last, when nothing but `QUIETLY` runs beside them.
-UNDISTURBED = tuple(
-    f"tests/spark/test_{name}.py" for name in ("killed", "cluster", "network_overload", "fair_overload")
-)
+#: Files whose tests hold a query to a target, in the session of the first process: they come at last, too.
+UNDISTURBED = tuple(f"tests/spark/test_{name}.py" for name in ("network_overload", "fair_overload"))
 LOWEST = 19
 
 
@@ -118,6 +119,7 @@ def quick_start() -> dict[str, str]:
     places = [str(ROOT / "tests" / "quick_python"), os.environ.get("PYTHONPATH", "")]
     return {
         "JDK_JAVA_OPTIONS": class_archive.java_options(),
+        "OPENBLAS_NUM_THREADS": "1",  # a third of what the start of a Python process takes goes into its threads
         "PYTHONPATH": os.pathsep.join(dict.fromkeys(filter(None, os.pathsep.join(places).split(os.pathsep)))),
     }
 
@@ -165,6 +167,9 @@ class RunsBeside:
             Thread(target=self._wait, args=(name,), daemon=True).start()
         for name in BESIDE:
             self._ended[name].wait()
+        for name in AT_LAST:
+            self._start(name)
+            Thread(target=self._wait, args=(name,), daemon=True).start()
         self._quietly()
 
     def _quietly(self) -> None:

@@ -6,11 +6,11 @@ the simulator are run in the same way, on the usual engine.
 
 import pytest
 from tests.components import KAFKA_READ_BY, USED
-from tests.engines import BESIDE, QUIETLY, RUNS
+from tests.engines import AT_LAST, BESIDE, QUIETLY, RUNS
 
 
 @pytest.mark.usefixtures("java")
-@pytest.mark.parametrize("name", [*BESIDE, *QUIETLY])
+@pytest.mark.parametrize("name", [*BESIDE, *AT_LAST, *QUIETLY])
 def test_the_tests_pass_that_are_run_beside(name: str) -> None:
     code, said = RUNS.result(name)
     assert code == 0, said[-6000:]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,14 +18,10 @@ if TYPE_CHECKING:
 EFFORT = Effort(work="waiting", target="3 s", settle_s=30.0, measure_s=5.0)
 
 
-def test_fair_shares_are_even_after_half_a_minute_and_evener_than_random_ones(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_fair_shares_are_even_after_half_a_minute(spark: SparkSession, tmp_path: Path) -> None:
+    """How even those of the alternatives are, `penstock bench fair` tells."""
     fair = run(spark, "fair", EFFORT, tmp_path / "fair")
-    random = run(spark, "random", replace(EFFORT, settle_s=12.0), tmp_path / "random")
-
     assert fair["jain"] >= 0.97
-    assert fair["jain"] > random["jain"]
     for name, result in fair["last_result"].items():
         assert result is not None, name
         assert 0.0 < result["quality"] <= 1.0

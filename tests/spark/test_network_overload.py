@@ -113,7 +113,7 @@ def test_twice_the_load_is_back_under_headroom_after_five_batches_with_the_least
 ) -> None:
     losses = {}
     driven(spark, warmed(tmp_path), "random", 5.0)
-    for kind in ("semantic", "random", "input_uniform"):
+    for kind in ("semantic", "random"):
         seconds, after_s = (CALM_S + OVERLOAD_S, AFTER_S) if kind == "semantic" else (COUNTED_S + 4.0, 0.0)
         (tmp_path / kind).mkdir()
         run = driven(spark, tmp_path / kind, kind, seconds, after_s)
@@ -129,4 +129,4 @@ def test_twice_the_load_is_back_under_headroom_after_five_batches_with_the_least
         assert np.median([one.duration_s for one in back]) <= 1.2 * TRIGGER_S
         assert run.snapshots[-1].drops == {}  # and whole again
         assert all(text.startswith("keeps ") for one in back for text in one.drops.values())
-    assert losses["semantic"] < losses["random"] < losses["input_uniform"], losses
+    assert losses["semantic"] < losses["random"], losses
