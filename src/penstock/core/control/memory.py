@@ -126,7 +126,7 @@ def to_text(state: Mapping[str, Any]) -> str:
     """
     if not state:
         return ""
-    packed = zlib.compress(json.dumps(state, sort_keys=True, separators=(",", ":")).encode())
+    packed = zlib.compress(json.dumps(state, sort_keys=True, separators=(",", ":")).encode(), 1)
     text = base64.b64encode(packed).decode()
     return text if len(text) <= MOST else ""
 
