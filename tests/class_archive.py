@@ -15,8 +15,8 @@ from pathlib import Path
 
 from tests.components import CACHE
 
-#: A JVM that lives for minutes, beside others, has no use for the slow, thorough compiler, nor for two quick ones. And Hadoop runs a program
-#: for each file whose rights it sets: started directly, each takes half as long.
+#: A JVM that lives for minutes, beside others, has no use for the slow, thorough compiler, nor for two threads of the
+#: other. And Hadoop runs a program for each file whose rights it sets: started directly, each takes half as long.
 QUICK = "-XX:TieredStopAtLevel=1 -XX:CICompilerCount=1 -XX:+UseSerialGC -Djdk.lang.Process.launchMechanism=VFORK"
 MAKE_TIMEOUT_S = 180.0
 #: What most test JVMs load: a session, streams through a Python data source and a Python function, a state, files.

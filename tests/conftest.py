@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 from hypothesis import settings
 from tests.components import KAFKA_READ_BY, USED, debian_tool, example, missing
-from tests.engines import BESIDE, NOT_HERE, RUNS, UNDISTURBED, quick_start
+from tests.engines import ALONE, AT_LAST, BESIDE, NOT_HERE, RUNS, UNDISTURBED, quick_start
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,7 +37,7 @@ CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystem
 MASTERS = {"classic": "local[2]", "local-cluster": "local-cluster[2,1,1024]", "connect": "local[2]"}
 
 # No deadline, because the first call of a compiled loop takes about a second.
-settings.register_profile("repeatable", deadline=None, derandomize=True)
+settings.register_profile("repeatable", deadline=None, derandomize=True, max_examples=60)
 settings.load_profile("repeatable")
 
 
@@ -106,7 +106,7 @@ def with_runs_beside(items: list[pytest.Item]) -> bool:
 
 @pytest.hookimpl(trylast=True)  # what -k leaves
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests of targets behind those that wait for the runs beside; the last ones of these are waited for last."""
+    """Tests of targets behind those that wait for the runs beside; the most sensitive one of them alone."""
     if not with_runs_beside(items):
         return
     files = {item: item.path.relative_to(ROOT).as_posix() for item in items}
@@ -116,8 +116,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def place(item: pytest.Item, file: str) -> int:
     if file == "tests/spark/test_engines.py":
-        return 1 if isinstance(item, pytest.Function) and item.callspec.params["name"] in BESIDE else 3
-    return 2 if file in UNDISTURBED else 0
+        name = item.callspec.params["name"] if isinstance(item, pytest.Function) else ""
+        return 1 if name in BESIDE else 3 if name in AT_LAST else 5
+    return {UNDISTURBED: 2, ALONE: 4}.get(file, 0)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -8,9 +8,9 @@ run takes its place.
 Tests without Spark take what nobody else wants: they run from the beginning on with the lowest priority, one file's
 tests after the other.
 
-Last come the tests that hold a query to a target, and leave much of the machine idle, as their work sleeps: those with
-processes of their own beside those of the session. Nothing else runs beside them but the tests of the lowest priority,
-two runs at a time.
+Last come the tests that hold a query to a target, and leave much of the machine idle, as their work sleeps: two at a
+time, and the most sensitive one alone. Nothing else runs beside them but the tests of the lowest priority, two runs at
+a time.
 """
 
 from __future__ import annotations
@@ -109,8 +109,9 @@ AT_LAST = {"targets": _run("spark/test_cluster", "spark/test_killed")}
 _ALL = BESIDE | QUIETLY | AT_LAST
 #: Files that are run beside alone.
 NOT_HERE = (f"tests/{_CLIENT}.py", *(one for name, (_, *files) in _ALL.items() if name not in ENGINES for one in files))
-#: Files whose tests hold a query to a target, in the session of the first process: they come at last, too.
-UNDISTURBED = tuple(f"tests/spark/test_{name}.py" for name in ("network_overload", "fair_overload"))
+#: Files whose tests hold queries to a target in the session of the first process, at last, too: one beside `AT_LAST`,
+#: and one when that is over, because its batches are short.
+UNDISTURBED, ALONE = "tests/spark/test_fair_overload.py", "tests/spark/test_network_overload.py"
 LOWEST = 19
 
 

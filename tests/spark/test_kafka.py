@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import socket
 import statistics
 import subprocess
@@ -11,6 +12,7 @@ import sys
 import threading
 import time
 import uuid
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
@@ -485,12 +487,17 @@ def test_a_broker_ends_with_the_process_that_started_it_however_that_ends(tmp_pa
     wait_until(gone)
 
 
-@pytest.mark.usefixtures("kafka")
-def test_make_kafka_ends_with_an_exact_account() -> None:
-    command = [sys.executable, str(EXAMPLES / "kafka" / "run.py"), "3"]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stdout + result.stderr
-    assert "The account is exact." in result.stdout
+def test_make_kafka_ends_with_an_exact_account(
+    spark: SparkSession, kafka: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But for the broker and the session of its own: their start takes longest, and other examples start theirs."""
+    monkeypatch.setenv("PYTHONPATH", os.environ["PYTHONPATH"])  # it is restored at the end
+    monkeypatch.syspath_prepend(EXAMPLES / "kafka")
+    whole = example("kafka/run")
+    monkeypatch.setattr(whole, "pipeline", pipeline)  # its functions travel to workers whole
+    ours = SimpleNamespace(read=spark.read, readStream=spark.readStream, stop=lambda: None)
+    monkeypatch.setattr(whole, "local_session", lambda *_, **__: ours)
+    assert whole.run(tmp_path, kafka.address, 3.0)
 
 
 def kafka_progress(source: dict[str, Any]) -> Progress:
