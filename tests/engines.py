@@ -98,11 +98,9 @@ BESIDE = {
 QUIETLY = {
     "simulator": _run(*_all_of("sim", but=_AURORA + _LAS + _TIMED)),
     "core": _run(*_all_of("core")),
-    "las": _run(*_LAS),
-    "aurora": _run(*_AURORA),
-    "house": _run(*_HOUSE),
+    "figures": _run(*_LAS, *_AURORA),
     "records": _run(*_RECORDS, *_ACCOUNTS, *_RULES, *_NO_SESSION, "federation/test_federation_results"),
-    "commands": _run(*_COMMANDS, *_TIMED),
+    "house": _run(*_HOUSE, *_COMMANDS, *_TIMED),
 }
 #: Tests that hold a query to a target and start processes of their own: when the runs beside are over.
 AT_LAST = {"targets": _run("spark/test_cluster", "spark/test_killed")}

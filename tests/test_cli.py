@@ -308,7 +308,7 @@ def test_ctrl_c_ends_a_run_with_one_line_and_leaves_nothing(
     def is_at_work() -> bool:
         """Whether it has computed for longer than it takes to start."""
         times = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[11:13]
-        return sum(map(int, times)) > 5 * os.sysconf("SC_CLK_TCK")
+        return sum(map(int, times)) > 3 * os.sysconf("SC_CLK_TCK")
 
     wait_until(is_at_work, process)
     process.send_signal(signal.SIGINT)

@@ -129,7 +129,8 @@ class _Several:
                 raise refusal(name, value, "a sequence")
             value = tuple(value)
         if isinstance(self.item, Scalar):  # all at once, because a plan has a thousand; invalid ones are named below
-            found = tuple(map(self.item.plain, value))
+            floats = self.item.plain is _real and set(map(type, value)) == {float}
+            found = tuple([item + 0.0 for item in value]) if floats else tuple(map(self.item.plain, value))
             if None not in found and all(map(self.item.fits, set(found))):  # most are equal
                 return found
         return tuple(self.item.accept(item, f"{name}[{number}]") for number, item in enumerate(value))
