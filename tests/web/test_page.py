@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.web.proxy import proxy
 from tests.web.writer import REASON, Writer
 
 from penstock.core.control.bucket_costs import BUCKETS
@@ -340,6 +341,26 @@ def test_a_token_is_asked_for_and_leaves_the_address(chromium: Any, writer: Writ
         page.goto(f"{local}?token={address.token}")
         expect(tile(page, "Rows in")).to_contain_text("1,000")
         assert page.url == local
+    context.close()
+
+
+def test_it_works_behind_a_proxy_below_a_path(chromium: Any, writer: Writer) -> None:
+    context = chromium.new_context()
+    page = context.new_page()
+    seen = Page(Board([writer.checkpoint]), port=0, public_url="http://localhost/x/y/")
+    with seen.beside() as address, proxy(address.port, "/x/y", strips=True, preserves_host=True) as outside:
+        visit = Visit(page, address)
+        visit.open(f"{outside}/?token={address.token}")
+        expect(tile(page, "Rows in")).to_contain_text("1,000")
+        assert page.url == f"{outside}/"
+        writer.batch()
+        expect(tile(page, "Rows in")).to_contain_text("2,000 in 2 batches")
+        why = page.get_by_role("region", name="Why was this row dropped?")
+        why.get_by_role("textbox").first.fill("42")
+        why.get_by_role("button", name="Why?").click()
+        expect(why.get_by_role("status")).to_contain_text("of this key")
+        assert visit.wrong == []
+        assert {url for url in visit.asked if not url.startswith(f"{outside}/")} == set()
     context.close()
 
 

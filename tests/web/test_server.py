@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import time
 from typing import TYPE_CHECKING, Any
@@ -10,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 import httpx2 as httpx
 import pytest
 from starlette.testclient import TestClient
+from tests.web.proxy import proxy
 from tests.web.writer import REASON, Writer
 
 from penstock.cli.main import main
 from penstock.core.control.bucket_costs import BUCKETS
 from penstock.core.hashing import bucket, xxhash64
 from penstock.errors import PenstockError
+from penstock.web.access import PublicUrl
 from penstock.web.app import PARTS, Page, app
 from penstock.web.board import Board
 
@@ -102,10 +105,11 @@ def test_a_token_opens_the_page_once_and_a_cookie_from_then_on(board: Board) -> 
     for path in ("/", "/api/state", "/api/why", "/api/events", "/dashboard.js", "/?token=wrong", "/?token="):
         assert visitor.get(path).status_code == 401
     moved = visitor.get(f"/?token={TOKEN}")
-    assert (moved.status_code, moved.headers["location"]) == (303, "/")
+    assert (moved.status_code, moved.headers["location"]) == (303, "./")
     cookie = moved.headers["set-cookie"].lower()
     assert "httponly" in cookie
     assert "samesite=lax" in cookie
+    assert "path" not in cookie  # the browser's default: below a proxy's path, other servers do not get it
     assert visitor.get("/api/state").status_code == 200
     assert TOKEN not in visitor.get("/").text
 
@@ -161,6 +165,79 @@ def test_beyond_this_machine_a_token_is_made(board: Board) -> None:
         assert httpx.get(url, params={"token": address.token}, timeout=WAIT_S).status_code == 303
 
 
+@pytest.mark.parametrize("strips", [True, False])
+def test_behind_a_proxy_everything_works_below_a_path(writer: Writer, board: Board, *, strips: bool) -> None:
+    page = Page(board, port=0, public_url="http://localhost/x/y/")
+    assert page.address.url == f"http://localhost/x/y/?token={page.address.token}"  # others reach it, so it has one
+    with (
+        page.beside() as address,
+        proxy(address.port, "/x/y", strips=strips, preserves_host=True) as outside,
+        httpx.Client(timeout=WAIT_S, follow_redirects=True) as asked,
+    ):
+        assert asked.get(f"{outside}/").status_code == 401
+        opened = asked.get(f"{outside}/?token={address.token}")
+        assert (opened.status_code, str(opened.url)) == (200, f"{outside}/")
+        assert [cookie.path for cookie in asked.cookies.jar] == ["/x/y"]
+        linked = re.findall(r'(?:src|href)="([^#"]+)"', opened.text)
+        assert len(linked) > 3
+        assert {asked.get(opened.url.join(one)).status_code for one in linked} == {200}
+        identity = asked.get(f"{outside}/api/state").json()["logs"][0]["id"]
+        found = asked.get(f"{outside}/api/why", params={"id": identity, "key": "42"})
+        assert found.json()["keep"] == 0.5
+        with asked.stream("GET", f"{outside}/api/events") as answer:
+            lines = (json.loads(line[6:]) for line in answer.iter_lines() if line.startswith("data: "))
+            assert next(lines)["first"]
+            writer.batch()
+            assert [point["n"] for point in next(lines)["logs"][0]["points"]] == [1]
+        assert asked.get(f"{outside}/api/none").status_code == 404
+
+
+def test_a_proxy_that_names_the_page_by_its_own_address_needs_no_setting(board: Board) -> None:
+    with (
+        Page(board, port=0).beside() as address,
+        proxy(address.port, "/x/y", strips=True, preserves_host=False) as outside,
+    ):
+        assert httpx.get(f"{outside}/api/state", timeout=WAIT_S).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "status", "place"),
+    [
+        ("tools.example", "/x/y?token=1", 303, "/x/y/?token=1"),
+        ("tools.example", "/x/y/?token=" + TOKEN, 303, "./"),
+        ("tools.example", "/x/yes", 401, None),
+        ("127.0.0.1", "/?token=" + TOKEN, 303, "./"),
+        ("evil.example", "/x/y/?token=" + TOKEN, 403, None),
+    ],
+)
+def test_a_public_address_is_accepted_beside_its_own(
+    board: Board, name: str, path: str, status: int, place: str | None
+) -> None:
+    public = PublicUrl.from_text("https://tools.example/x/y/")
+    answer = client(board, token=TOKEN, public=public).get(path, headers={"host": name})
+    assert (answer.status_code, answer.headers.get("location")) == (status, place)
+    if place == "./":
+        assert "secure" in answer.headers["set-cookie"].lower()
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "tools.example/x",
+        "/x/y",
+        "ftp://tools.example/",
+        "https://",
+        "https://a/?b",
+        "https://a/#b",
+        "https://a:b/",
+        "[",
+    ],
+)
+def test_a_public_address_that_is_none_is_told(board: Board, url: str) -> None:
+    with pytest.raises(PenstockError, match=r"^--public-url = .* is not usable: give the address at which a proxy"):
+        Page(board, port=0, public_url=url)
+
+
 def test_a_port_that_is_taken_is_told_or_another_is_found(board: Board) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -208,6 +285,7 @@ class TestCommand:
             (("{ck}", "--port", "70000"), "port"),
             (("{ck}", "--host", "192.0.2.1"), "--host"),
             (("{ck}", "--token", "short"), "--token"),
+            (("{ck}", "--public-url", "/x/y"), "--public-url"),
         ],
     )
     def test_a_mistake_is_one_line(

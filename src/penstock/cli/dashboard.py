@@ -43,11 +43,11 @@ def state(shown: Board) -> list[dict[str, Any]]:
     return shown.news({})
 
 
-def serve(console: Console, shown: Board, *, host: str, port: int, token: str | None) -> None:
+def serve(console: Console, shown: Board, *, host: str, port: int, token: str | None, public_url: str | None) -> None:
     """Show the page until Ctrl-C."""
     from penstock.web.app import Page
 
-    page = Page(shown, host=host, port=port, token=token)
+    page = Page(shown, host=host, port=port, token=token, public_url=public_url)
     _tell(console, page)
     for folder in shown.without_log:
         plain(console, f"No log of plans in {folder} yet: the page shows it as soon as the query writes its first.")

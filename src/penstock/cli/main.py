@@ -195,6 +195,7 @@ def show_dashboard(
     host: options.Host = "127.0.0.1",
     port: options.Port = PORT,
     token: options.Token = None,
+    public_url: options.PublicUrl = None,
     json_file: options.Json = None,
 ) -> None:
     """Serve a live page over the logs of guarded queries and networks; with --json, write its data once."""
@@ -205,7 +206,7 @@ def show_dashboard(
         raise PenstockError("--json writes what is there now: give it without --wait")
     with cli_dashboard.board(checkpoints or [], sample=sample, wait=wait) as shown:
         if json_file is None:
-            cli_dashboard.serve(SCREEN, shown, host=host, port=port, token=token)
+            cli_dashboard.serve(SCREEN, shown, host=host, port=port, token=token, public_url=public_url)
             return
         write_json(json_file, {"logs": cli_dashboard.state(shown)})
 

@@ -180,6 +180,7 @@ Token = Annotated[
     str | None,
     option("Token that opens the page; generated and printed if needed and not given.", "T", envvar="PENSTOCK_TOKEN"),
 ]
+PublicUrl = Annotated[str | None, option("Address at which a proxy shows the page; a token is then required.", "URL")]
 
 
 def _spark_settings(given: list[str] | None) -> list[str] | None:

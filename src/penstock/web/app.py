@@ -21,7 +21,7 @@ from starlette.routing import Route
 
 from penstock.errors import PenstockError
 from penstock.web import PORT
-from penstock.web.access import Door, is_loopback
+from penstock.web.access import Door, PublicUrl, is_loopback
 from penstock.web.why import why
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ def app(
     host: str = "127.0.0.1",
     port: int = 0,
     token: str | None = None,
+    public: PublicUrl | None = None,
     closing: Callable[[], bool] = lambda: False,
 ) -> ASGIApp:
     """The page over a board, behind its access control; event streams end when `closing` is true."""
@@ -92,7 +93,7 @@ def app(
         Route("/api/why", answer),
         Route("/api/events", events),
     ]
-    return Door(Starlette(routes=routes), host=host, port=port, token=token)
+    return Door(Starlette(routes=routes), host=host, port=port, token=token, public=public)
 
 
 async def _events(board: Board, closing: Callable[[], bool]) -> AsyncIterator[str]:
@@ -139,13 +140,20 @@ class Address:
     host: str
     port: int
     token: str | None
+    public: PublicUrl | None = None
 
     @property
     def url(self) -> str:
         """The address to open."""
+        return f"{self._base}/" + (f"?token={self.token}" if self.token else "")
+
+    @property
+    def _base(self) -> str:
+        if self.public is not None:
+            return self.public.base
         shown = {"0.0.0.0": socket.gethostname(), "::": socket.gethostname()}.get(self.host, self.host)  # noqa: S104
         name = f"[{shown}]" if ":" in shown else shown
-        return f"http://{name}:{self.port}/" + (f"?token={self.token}" if self.token else "")
+        return f"http://{name}:{self.port}"
 
 
 class Page:
@@ -158,9 +166,11 @@ class Page:
         host: str = "127.0.0.1",
         port: int = PORT,
         token: str | None = None,
+        public_url: str | None = None,
         any_port: bool = False,
     ) -> None:
         """Bind the address; with `any_port`, another port if this one is in use."""
+        public = None if public_url is None else PublicUrl.from_text(public_url)
         if token is not None and len(token) < _LEAST_TOKEN:
             raise PenstockError.setting(
                 "--token", "...", f"one of at least {_LEAST_TOKEN} letters, or none to have one made"
@@ -169,10 +179,10 @@ class Page:
             raise PenstockError.setting("--token", "...", "letters from a to z, digits, - and _ alone")
         self._socket = _bound(host, port, any_port=any_port)
         bound = self._socket.getsockname()[1]
-        if token is None and not is_loopback(host):
+        if token is None and (public is not None or not is_loopback(host)):
             token = secrets.token_urlsafe(24)
-        self.address = Address(host, bound, token)
-        page = app(board, host=host, port=bound, token=token, closing=lambda: self._server.should_exit)
+        self.address = Address(host, bound, token, public)
+        page = app(board, host=host, port=bound, token=token, public=public, closing=lambda: self._server.should_exit)
         config = uvicorn.Config(
             page,
             log_level="critical",

@@ -113,7 +113,7 @@ function heard(whether) {
 }
 
 function listen() {
-  const source = new EventSource("/api/events");
+  const source = new EventSource("api/events");
   source.onopen = () => heard(true);
   source.onmessage = (event) => { take(JSON.parse(event.data)); heard(true); };
   source.onerror = () => {

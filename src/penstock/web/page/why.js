@@ -44,7 +44,7 @@ export class Why {
     const question = this.question = `${asked}`;
     let found;
     try {
-      found = await (await fetch(`/api/why?${question}`)).json();
+      found = await (await fetch(`api/why?${question}`)).json();
     } catch {
       found = { error: "the server did not answer" };
     }
