@@ -15,7 +15,13 @@ from penstock.extras import _EXTRAS  # the table itself
 REPOSITORY = Path(__file__).parents[1]
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
 #: Modules of distributions that are called otherwise.
-MODULES = {"confluent-kafka": "confluent_kafka", "prometheus-client": "prometheus_client", "pyyaml": "yaml"}
+MODULES = {
+    "confluent-kafka": "confluent_kafka",
+    "opentelemetry-api": "opentelemetry",
+    "opentelemetry-sdk": "opentelemetry",
+    "prometheus-client": "prometheus_client",
+    "pyyaml": "yaml",
+}
 #: Brought by others of the same extra.
 ALONG = {"anyio", "pydantic_core"}
 #: Runs some code as if modules were not installed.
@@ -107,7 +113,8 @@ PUBLIC = [
 def test_a_guard_needs_the_plain_package_and_spark() -> None:
     assert needed("penstock.spark.guard.guard") == PLAIN | {"pyspark"}
     assert needed(*PUBLIC) == PLAIN | {"pyspark"}
-    assert needed(*PUBLIC, late=True) == PLAIN | {"pyspark", "pandas", "prometheus_client", "confluent_kafka"}
+    later = {"pandas", "prometheus_client", "opentelemetry", "confluent_kafka"}
+    assert needed(*PUBLIC, late=True) == PLAIN | {"pyspark", *later}
 
 
 @pytest.mark.parametrize(
@@ -184,3 +191,12 @@ def test_a_name_without_its_extra_is_one_line() -> None:
     code = "import penstock as ps\ntry:\n    ps.Guard\nexcept ps.PenstockError as error:\n    print(error)"
     done = run_without(("pyspark",), code)
     assert (done.stdout, done.stderr) == ("pyspark is missing: run pip install 'penstock[spark]'\n", "")
+
+
+def test_an_export_without_its_extra_is_one_line() -> None:
+    code = (
+        "import penstock as ps\ntry:\n    ps.Guard(ps.Throughput(5)).export_metrics()\n"
+        "except ps.PenstockError as error:\n    print(error)"
+    )
+    done = run_without(("opentelemetry",), code)
+    assert (done.stdout, done.stderr) == ("opentelemetry is missing: run pip install 'penstock[otel]'\n", "")

@@ -15,10 +15,12 @@ from penstock.store.folder import local_folder
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Callable
     from pathlib import Path
     from types import TracebackType
     from wsgiref.simple_server import WSGIServer
 
+    from opentelemetry.metrics import MeterProvider
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
@@ -52,9 +54,10 @@ class Stoppable(ABC):
 
 
 class Metered(Stoppable):
-    """Answers Prometheus until it is stopped."""
+    """Answers Prometheus, or exports to OpenTelemetry, until it is stopped."""
 
     _metrics_server: WSGIServer | None = None
+    _end_export: Callable[[], None] | None = None
 
     @abstractmethod
     def _measured_guards(self) -> list[QueryGuard]:
@@ -67,20 +70,43 @@ class Metered(Stoppable):
             The port.
         """
         try:
-            from penstock.spark.guard.metrics import serve  # noqa: PLC0415 - only this needs Prometheus' client
+            from penstock.spark.guard.prometheus import serve  # noqa: PLC0415 - only this needs Prometheus' client
         except ModuleNotFoundError as error:
             raise missing(error) from None
 
-        self.stop_metrics()
+        self._close_port()
         self._metrics_server = serve(self._measured_guards, port, address)
         return self._metrics_server.server_port
 
+    def export_metrics(self, meter_provider: MeterProvider | None = None) -> None:
+        """Export metrics through OpenTelemetry until `stop`.
+
+        Args:
+            meter_provider: The provider whose readers observe the metrics; if not given, the global one.
+        """
+        try:
+            from penstock.spark.guard.otel import export  # noqa: PLC0415 - only this needs OpenTelemetry
+        except ModuleNotFoundError as error:
+            raise missing(error) from None
+
+        self._withdraw()
+        self._end_export = export(self._measured_guards, meter_provider)
+
     def stop_metrics(self) -> None:
-        """Close the port again."""
+        """Close the port, and end the export."""
+        self._close_port()
+        self._withdraw()
+
+    def _close_port(self) -> None:
         server, self._metrics_server = self._metrics_server, None
         if server is not None:
             server.shutdown()
             server.server_close()
+
+    def _withdraw(self) -> None:
+        end, self._end_export = self._end_export, None
+        if end is not None:
+            end()
 
 
 class Watcher(Stoppable):
