@@ -62,6 +62,12 @@ def test_counters_gauges_and_summaries_say_what_the_reports_say(guard: Watched) 
     assert found[f"penstock_plan_version{own}"] == 1
     assert found[f"penstock_controller_errors_total{own}"] == 0
     assert found[f"penstock_watching{own}"] == 0
+    assert not any("cores_wanted" in name for name in found)  # It is not known.
+
+
+def test_cores_wanted_are_a_gauge(guard: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Watched, "cores_wanted", 5)
+    assert metrics(guard.serve_metrics(port=0))['penstock_cores_wanted{guard="mine"}'] == 5
 
 
 def test_before_the_first_batch_there_is_no_backlog_and_no_plan_to_tell_of(guard: Watched) -> None:

@@ -138,6 +138,8 @@ class Report(Message):
         sources: Rows of each input of a network, and of each source of a site.
         links: Rows on each arc of a network, and on each link to a site.
         peers: What the peers of a site give each query.
+        cores_wanted: Cores that would hold the target with nothing shed, as known before this interval; `None` if
+            unknown.
     """
 
     sequence: Count
@@ -169,10 +171,16 @@ class Report(Message):
     sources: Mapping[Name, PlaceRows] = _NONE
     links: Mapping[Name, PlaceRows] = _NONE
     peers: Mapping[Name, Known] = _NONE
+    cores_wanted: Count | None = None
 
     def __repr__(self) -> str:
         """The fields, with the number of bytes instead of bytes; `to_json` has all of them."""
         return f"Report({', '.join(f'{name}={_shown(getattr(self, name))}' for name in self.kinds)})"
+
+    @classmethod
+    def _of_today(cls, document: dict[str, Any]) -> dict[str, Any]:
+        """Earlier builds had fewer fields."""
+        return {"cores_wanted": None} | document
 
     @property
     def first_start_s(self) -> float:

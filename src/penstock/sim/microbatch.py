@@ -195,6 +195,7 @@ class _Batches:
             lag_s=max(start_s - float(self._stream.arrivals_s[rows][kept][-1]), 0.0) if kept.any() else 0.0,
             queuing=Latency(len(waits_s), float(waits_s.mean()), float(waits_s.max())) if kept.any() else None,
             cost_sketch=measured.to_bytes(),
+            cores_wanted=self._driver.loop.cores_wanted,
             replayed_s=start_s - self._replay.bound.bound_s if self._replay else 0.0,
         )
         return report if self._query.measured else _by_length(report, self._stream.arrivals_s[rows][kept])

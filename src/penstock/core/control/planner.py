@@ -18,6 +18,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from penstock.core.control.allotment import ALIKE, Forecast, Rule
+from penstock.core.control.batch_size import share_that_fits
+from penstock.core.control.cores import CoresWanted, cores_needed
 from penstock.core.control.expected_costs import Expectation, learned
 from penstock.core.control.forecast import SPARE, Knowledge
 from penstock.core.control.memory import Learned, restored, saved
@@ -52,9 +54,18 @@ class InForce(Learned):
         """The keep table; None if everything is kept."""
         return None if self.plan is None else self.plan.gate(SOURCE)
 
-    def stays(self, fits: Fits | None, *, moved: bool) -> bool:
-        """Whether it is as good as a new one, whose gates have `moved` and which fits this many rows."""
-        return self.plan is not None and not moved and not _fits_else(self.plan.fits, fits)
+    def stays(self, fits: Fits | None, rows: float, over_s: float, *, moved: bool) -> bool:
+        """Whether it is as good as a new one, whose gates have `moved` and which fits this many rows.
+
+        The next batch is expected to have `rows` rows, which come in `over_s` seconds.
+        """
+        if self.plan is None or moved or _fits_else(self.plan.fits, fits):
+            return False
+        if self.plan.fits is None or fits is None:
+            return True
+        # The first plan may be from a batch of few rows, which does not show what all cores can do.
+        old, new = (share_that_fits(one, rows, over_s) for one in (self.plan.fits, fits))
+        return old >= (1.0 - DEAD_BAND) * new
 
     def moved(self, forecast: Forecast, table: KeepTable | None, rule: Rule) -> bool:
         """Whether a table would keep other work, or more rows or utility."""
@@ -88,6 +99,12 @@ class BatchPlanner:
     def __post_init__(self) -> None:
         """Start without knowledge."""
         self._known, self._in_force = Knowledge(self.target), InForce()
+        self._cores = CoresWanted()
+
+    @property
+    def cores_wanted(self) -> int | None:
+        """The cores that would hold the target with nothing shed; None if that is unknown."""
+        return self._cores.cores
 
     def decide(self, report: Report, now_s: float) -> Plan | None:
         """A plan for the batch after the report, or None to keep the current one."""
@@ -95,13 +112,16 @@ class BatchPlanner:
         if not self._known.costs.known:
             return None
         forecast = self._forecast()
+        if rows := float(forecast.rows.sum()):
+            self._cores.learn(cores_needed(self._known, forecast.work_s / rows - self._known.outside_s), report.end_s)
         must_keep = report.rows_must_keep / max(report.rows_in, 1)
         self.alarms = tuple(missed_target(self.target, self._known, report, must_keep * forecast.work_s))
         table = None if self._keeps_up(forecast) else self._table(forecast.without(must_keep))
         share = 1.0 if table is None else forecast.let_through(table)[1] / max(float(forecast.rows.sum()), 1e-9)
         share = min(share, 1.0)
         fits = self._fits(forecast, table, share)
-        if self._in_force.stays(fits, moved=self._in_force.moved(forecast, table, self.rule)):
+        moved = self._in_force.moved(forecast, table, self.rule)
+        if self._in_force.stays(fits, float(forecast.rows.sum()), self._known.next_s, moved=moved):
             return None
         gates = () if table is None else (table,)
         self._in_force.plan = replace(self._plan(report.sequence + 1, now_s, fits), gates=gates, expected=Effect(share))

@@ -61,6 +61,15 @@ class Recalling(Protocol):
         """Begin another run, with the reports that are newer than the state; a plan for its first batch, or None."""
 
 
+@runtime_checkable
+class Sizing(Protocol):
+    """A planner that knows how many cores its query needs."""
+
+    @property
+    def cores_wanted(self) -> int | None:
+        """The cores that would hold the target with nothing shed; None if that is unknown."""
+
+
 def memory_of(planner: Recalling | None) -> str:
     """The learned state of a planner, as its plans carry it; empty if there is none that learns."""
     return "" if planner is None else to_text(planner.save())

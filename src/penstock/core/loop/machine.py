@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from penstock.core.control.batch_size import OffsetRatio
-from penstock.core.control.policies import Planner, Recalling, memory_of, restore
+from penstock.core.control.policies import Planner, Recalling, Sizing, memory_of, restore
 from penstock.core.loop.events import BatchEnded, Began, Event, Misread, Passed, Stopped
 from penstock.core.loop.instructions import Instruction, Purge, Renew, Tell, Write
 from penstock.core.loop.leases import LEASE_S
@@ -90,6 +90,11 @@ class Loop:
     def alarms(self) -> tuple[str, ...]:
         """Alarms, as of the last report."""
         return self._planner.alarms
+
+    @property
+    def cores_wanted(self) -> int | None:
+        """The cores that would hold the target with nothing shed, as of the last report; None if unknown."""
+        return self._planner.cores_wanted if isinstance(self._planner, Sizing) else None
 
     @property
     def acting(self) -> Plan | None:

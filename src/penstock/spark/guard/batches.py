@@ -102,6 +102,7 @@ class Batches:
             self.account.miss(progress.batch, progress.batch, f"the guard caught an error in it: {line_of(error)}")
             raise
         if report is not None:
+            report = replace(report, cores_wanted=self._driver.loop.cores_wanted)
             self.reports.append(report)
             self.account.totals.add(report)
             self._teller.keep(report)

@@ -4,6 +4,7 @@ It fails safe: an error is logged in one line and counted, and the loop continue
 lease, which the loop renews; if the controller dies, or cannot write, every row is kept.
 """
 
+import math
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from typing import Any
 
 from pyspark.sql.streaming.query import StreamingQuery
 
+from penstock.core.control.cores import DOWN_S
 from penstock.core.control.policies import Planner
 from penstock.core.loop.events import BatchEnded, Misread, Passed
 from penstock.core.loop.machine import Loop
@@ -45,11 +47,19 @@ class Liveness:
         self._sign_s = now_s  # when it last showed progress
         self._active_since_s: float | None = now_s  # since when a trigger has been active without progress
         self._idle_since_s: float | None = None
+        self._rows_until_s = math.inf  # when the last batch with rows ended
 
     def saw(self, newest: Progress | None, now_s: float) -> None:
         """Process the newest trigger."""
         if newest is not None and (self._newest is None or newest.start_s != self._newest.start_s):
             self._newest, self._sign_s, self._active_since_s = newest, now_s, None
+            if not newest.empty:
+                self._rows_until_s = newest.start_s + newest.duration_s
+
+    @property
+    def without_rows_s(self) -> float:
+        """The time from the last batch with rows to the newest trigger; 0 or less if that had rows."""
+        return -math.inf if self._newest is None else self._newest.start_s - self._rows_until_s
 
     def stalled(self, now_s: float) -> str | None:
         """The alarm that no batch has ended for too long; None otherwise."""
@@ -159,6 +169,15 @@ class Controller:
     def totals(self) -> Totals:
         """The sums of all reports."""
         return self._batches.account.totals
+
+    @property
+    def cores_wanted(self) -> int | None:
+        """The cores that would hold the target with nothing shed; None if unknown.
+
+        Batches without rows have no report, so the planner does not notice that no rows come.
+        """
+        wanted = self._driver.loop.cores_wanted
+        return 1 if wanted is not None and self._liveness.without_rows_s > DOWN_S else wanted
 
     @property
     def errors(self) -> int:

@@ -278,6 +278,11 @@ class QueryGuard(Watcher, Metered):
         return (*(self._controller.alarms if self._controller else ()), *own)
 
     @property
+    def cores_wanted(self) -> int | None:
+        """The cores that would hold the target with nothing shed, as of the last batch; None if unknown."""
+        return self._controller.cores_wanted if self._controller else None
+
+    @property
     def calm(self) -> bool:
         """Whether there is capacity for rows from quarantine: the guard has shed nothing for a while."""
         return calm(self._stored().plans(), time.time())

@@ -82,5 +82,9 @@ METRICS = (
         _last("source_rows_behind"),
     ),
     Metric("gauge", "sic", "1", "Source information content of results, in the last source time window.", _sic),
+    Metric(
+        *("gauge", "cores_wanted", "{core}", "Cores that would hold the target with nothing shed."),
+        attrgetter("cores_wanted"),
+    ),
     Metric("gauge", "plan.version", "1", "Plan that judged the last batch.", _last("plan_version")),
 )
