@@ -111,8 +111,8 @@ def test_json_is_canonical() -> None:
     assert hash(one) == hash(other)
     assert one.to_json() == other.to_json()
     assert one.to_json() == (
-        '{"backlog_age_s":0.0,"backlog_rows":0,"boxes":{},"busy_s":0.0,"control_s":0.0,'
-        '"cost_sketch":{"base64":"AP8="},'
+        '{"backlog_age_s":0.0,"backlog_rows":0,"batches_behind":null,"boxes":{},"busy_s":0.0,"control_s":0.0,'
+        '"cores_wanted":null,"cost_sketch":{"base64":"AP8="},'
         '"delay_s":0.0,"elapsed_s":0.0,"end_s":3.0,"format":1,"lag_s":0.0,"links":{},"overhead_s":0.0,"peers":{},'
         '"plan_version":null,"queuing":null,"replayed_s":0.0,'
         '"rows_in":5,"rows_kept":2,"rows_must_keep":0,"rows_shed":{"a":1,"b":2},"rows_untimed":0,'
@@ -153,6 +153,8 @@ def test_arrow_schema_is_typed() -> None:
         "source_rows_behind",
         "queuing",
         "cost_sketch",
+        "batches_behind",
+        "cores_wanted",
     ]
 
 
@@ -304,7 +306,7 @@ def test_a_place_keeps_no_more_rows_than_come() -> None:
 
 
 #: Fields that reports on users' disks may lack.
-NEW = {"cores_wanted"}
+NEW = {"batches_behind", "cores_wanted"}
 
 
 def test_reports_of_earlier_builds_are_readable() -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from penstock.core.balanced.policy import Balanced
     from penstock.core.balanced.worth import Worth
     from penstock.core.control.policies import LoadAware, RandomShed
-    from penstock.core.control.targets import MaxLag, MeanQueueLatency, Throughput
+    from penstock.core.control.targets import Deadline, MaxLag, MeanQueueLatency, Throughput
     from penstock.errors import PenstockError, PenstockWarning
     from penstock.messages.plan import Plan
     from penstock.messages.report import Report
@@ -28,6 +28,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Balanced",
+    "Deadline",
     "Fair",
     "Guard",
     "LoadAware",
@@ -54,7 +55,7 @@ _HOMES = {
     "penstock.core.balanced.policy": ("Balanced",),
     "penstock.core.balanced.worth": ("Worth",),
     "penstock.core.control.policies": ("LoadAware", "RandomShed"),
-    "penstock.core.control.targets": ("MaxLag", "MeanQueueLatency", "Throughput"),
+    "penstock.core.control.targets": ("Deadline", "MaxLag", "MeanQueueLatency", "Throughput"),
     "penstock.errors": ("PenstockError", "PenstockWarning"),
     "penstock.messages.plan": ("Plan",),
     "penstock.messages.report": ("Report",),

@@ -14,7 +14,7 @@ from penstock.core.balanced.worth import Worth
 from penstock.core.control.bucket_costs import BUCKETS, BucketCosts
 from penstock.core.control.memory import MOST, from_text, to_text
 from penstock.core.control.policies import FullKnowledge, LoadAware, RandomShed, Recalling, StrawMan
-from penstock.core.control.targets import MaxLag, MeanQueueLatency, Target, Throughput
+from penstock.core.control.targets import Deadline, MaxLag, MeanQueueLatency, Target, Throughput
 from penstock.core.fairness.members import Terms
 from penstock.core.fairness.planner import FairPlanner
 from penstock.errors import PenstockError
@@ -31,7 +31,12 @@ POLICIES = {
     "full": FullKnowledge(cost_column="cost_s", prefer="cheap"),
     "balanced": Balanced(value=WORTH),
 }
-TARGETS: dict[str, Target] = {"mean": MeanQueueLatency("1 s"), "lag": MaxLag("2 s"), "rate": Throughput(500)}
+TARGETS: dict[str, Target] = {
+    "mean": MeanQueueLatency("1 s"),
+    "lag": MaxLag("2 s"),
+    "rate": Throughput(500),
+    "deadline": Deadline(9),
+}
 
 
 class Reports:

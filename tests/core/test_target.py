@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.core.control.targets import AIM, MaxLag, MeanQueueLatency, Pace, Throughput
+from penstock.core.control.targets import AIM, Deadline, MaxLag, MeanQueueLatency, Pace, Throughput
 from penstock.errors import PenstockError
 from penstock.messages.report import Latency, Report
 
@@ -81,12 +81,31 @@ def test_a_rate_bounds_rows_and_not_work() -> None:
     assert target.wait_s(Pace(0.1, 0.2, 3.0, 0.0, 0.0), 1.0) is None
 
 
+@given(pace=PACES, elapsed_s=st.floats(0.0, 200.0), batches=st.floats(0.01, 100.0))
+def test_batches_that_take_what_a_deadline_allows_end_in_time(pace: Pace, elapsed_s: float, batches: float) -> None:
+    target = Deadline(100.0)
+    span_s = target.allowance(pace._replace(elapsed_s=elapsed_s, batches_left=batches)).span_s
+    assert (span_s > 0.0) == (AIM * (100.0 - elapsed_s) > math.ceil(max(batches, 1.0)) * pace.overhead_s)
+    if span_s > 0.0:
+        assert elapsed_s + math.ceil(batches) * pace.overhead_s + batches * span_s <= 100.0
+
+
+def test_a_deadline_allows_any_work_if_nothing_is_left_or_that_is_unknown() -> None:
+    pace = Pace(0.1, 0.2, 3.0, 0.0, 0.0, elapsed_s=1000.0)
+    assert all(Deadline(1.0).allowance(pace._replace(batches_left=left)).span_s == math.inf for left in (None, 0.0))
+    assert (Deadline(1.0).ratio(report()), Deadline(1.0).excess_s(report(), 2.0)) == (None, None)
+    assert Deadline(1.0).wait_s(pace, 1.0) is None
+    assert Deadline(1.0).fresh_s is None
+
+
 @pytest.mark.parametrize(
     ("setting", "make"),
     [
         ("limit", lambda: MeanQueueLatency("soon")),
         ("limit", lambda: MeanQueueLatency(0.0)),
         ("age", lambda: MaxLag(math.nan)),
+        ("within", lambda: Deadline("tomorrow")),
+        ("within", lambda: Deadline(-1)),
         ("rows_per_s", lambda: Throughput(0.0)),
         ("rows_per_s", lambda: Throughput(math.inf)),
     ],

@@ -1,6 +1,7 @@
 """Cores wanted, on virtual time: an autoscaler that follows the number ends shedding, and the number does not flap."""
 
 import math
+from itertools import pairwise
 
 import pytest
 from tests.sim.test_microbatch import CORES, TARGET, USABLE, run, stream, window_means_s
@@ -18,7 +19,7 @@ def wanted(done: Run, *, after_s: float = 0.0) -> list[int | None]:
 
 
 def changes(numbers: list[int | None]) -> int:
-    return sum(before != after for before, after in zip(numbers, numbers[1:], strict=False))
+    return sum(before != after for before, after in pairwise(numbers))
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -26,7 +27,7 @@ def changes(numbers: list[int | None]) -> int:
 def test_the_number_is_what_the_load_needs(load: float, policy: str) -> None:
     found = wanted(run(policy, stream((100, load))), after_s=30.0)
     needed = CORES * load / USABLE
-    assert all(number is not None and needed <= number <= 1.15 * needed + 1.0 for number in found)
+    assert all(number is not None and 0.95 * needed <= number <= 1.1 * needed + 1.0 for number in found)
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -65,7 +66,8 @@ def test_it_rises_within_a_few_batches_and_falls_once_after_a_while() -> None:
 def test_noise_does_not_make_it_flap(load: float, seed: int) -> None:
     done = run("any", stream((600, load), seed=seed), query=Query(noise=0.5, late_plans=0.3, seed=seed))
     found = wanted(done, after_s=30.0)
-    assert changes(found) <= 2, found
+    assert changes(found) <= 3, found  # It falls at most once in 5 minutes.
+    assert {number - math.ceil(CORES * load / USABLE) for number in found if number} <= {0, 1}
 
 
 def test_one_burst_is_no_reason_for_more_cores() -> None:

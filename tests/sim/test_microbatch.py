@@ -423,6 +423,37 @@ def test_a_backlog_that_a_capped_source_cannot_work_off_is_told() -> None:
     assert not any(calm.alarms[:-1])  # The last one takes what is left.
 
 
+# Fixed intervals, with each target; limits at the source.
+
+
+@pytest.mark.parametrize("trigger_s", [1.0, 2.0, 2.5])
+def test_a_trigger_with_enough_cores_sheds_nothing(trigger_s: float) -> None:
+    """The first batch has few rows and keeps few cores busy: what fits by it must not stay in force."""
+    done = run("any", stream((60, 1.2)), query=Query(trigger_s=trigger_s, cores=lambda _: 4 * CORES))
+    assert not shed_after(done, 3.0 * trigger_s)
+    assert max(window_means_s(done, after_s=10.0)) <= LIMIT_S
+
+
+@pytest.mark.parametrize("trigger_s", [0.5, 1.0, 1.5])
+def test_the_longest_wait_is_held_with_a_trigger(trigger_s: float) -> None:
+    done = run("any", stream((60, 2.0)), target=MaxLag("3 s"), query=Query(trigger_s=trigger_s))
+    longest_s = [float(waits_s.max()) for start_s, waits_s in done.waits_by_window().items() if start_s >= 20.0]
+    assert max(longest_s) <= 3.0
+
+
+@pytest.mark.parametrize("query", [Query(trigger_s=5.0), Query(trigger_s=1.0), Query(rows_per_batch=400)])
+def test_a_rate_is_held_with_a_trigger_or_a_limit_at_the_source(query: Query) -> None:
+    done = run("any", stream((100, 0.8)), target=Throughput(300), query=query)
+    rates = [len(waits_s) / WINDOW_S for start_s, waits_s in done.waits_by_window().items() if 20.0 <= start_s < 80.0]
+    assert max(rates) <= 1.05 * 300
+    assert np.mean(rates) > 0.8 * 300
+
+
+def test_a_limit_far_above_the_arrivals_changes_nothing() -> None:
+    free, limited = (run("any", stream((60, 2.0)), query=Query(rows_per_batch=most)) for most in (None, 100_000))
+    assert limited.reports == free.reports
+
+
 # Other targets, and streams that hardly flow.
 
 

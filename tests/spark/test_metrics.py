@@ -117,7 +117,8 @@ def test_a_port_that_is_taken_is_one_line(guard: Watched) -> None:
         other.serve_metrics(port=taken)
 
 
-def test_the_page_and_the_dashboard_name_what_there_is(guard: Watched) -> None:
+def test_the_page_and_the_dashboard_name_what_there_is(guard: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Watched, "cores_wanted", 5)
     guard.reports = (batch(0, rows_would_shed={"over capacity": 1}, sic={"query": 0.5}),)
     there = {family.name for one in (guard, _rate_guard()) for family in GuardMetrics(lambda one=one: [one]).collect()}
     page = set(re.findall(r"`(penstock_\w+)`", (DOCS / "metrics.md").read_text()))

@@ -51,6 +51,7 @@ def test_yaml_says_what_python_says(tmp_path: Path) -> None:
             ps.MaxLag("3 s"),
             ps.Balanced(alpha=float("inf"), value=ps.Worth("a", [(0, 1, 0.5)])),
         ),
+        ("target: {deadline: 20 min}", ps.Deadline("20 min"), None),
         ("target: {mean_queue_latency: {limit: 1 s}}", ps.MeanQueueLatency("1 s"), None),
     ],
 )
@@ -76,6 +77,7 @@ def test_the_row_gate_was_called_fine(tmp_path: Path) -> None:
         ("target:\nkey: a", "line 1, target is missing: give one of mean_queue_latency"),
         ("target: {latency: 2 s}", "line 1, target = 'latency' is not usable: give one of mean_queue_latency"),
         ("key: a\ntarget: {max_lag: -2 s}", "line 2, target.max_lag: age = '-2 s' is not usable"),
+        ("target: {deadline: soon}", "line 1, target.deadline: within = 'soon' is not usable"),
         ("target:\n  max_lag:\n    age: -2 s", "line 3, target.max_lag.age = '-2 s' is not usable"),
         (
             "target: {max_lag: 2 s}\npolicy: {load_aware: {prefr: cheap}}",
@@ -104,7 +106,7 @@ def test_wrong_yaml_is_one_line(tmp_path: Path, text: str | None, line: str) -> 
 @pytest.mark.parametrize(
     ("settings", "line"),
     [
-        ({"target": "2 s"}, "target = '2 s' is not usable: give MeanQueueLatency, MaxLag or Throughput"),
+        ({"target": "2 s"}, "target = '2 s' is not usable: give MeanQueueLatency, MaxLag, Throughput or Deadline"),
         ({"policy": "load_aware"}, "policy = 'load_aware' is not usable: give a policy such as"),
         ({"mode": "on"}, "mode = 'on' is not usable: give one of enforce, dry_run, off"),
         ({"key": 7}, "key = 7 is not usable: give the name of a column"),
@@ -139,7 +141,7 @@ def test_wrong_settings_are_one_line(settings: dict[str, Any], line: str) -> Non
 
 @pytest.mark.parametrize("limit", [-2, 0, "-2 s", "soon", None, True])
 def test_a_target_that_is_no_time_is_one_line(limit: Any) -> None:
-    for target in (ps.MeanQueueLatency, ps.MaxLag, ps.Throughput):
+    for target in (ps.MeanQueueLatency, ps.MaxLag, ps.Throughput, ps.Deadline):
         with pytest.raises(ps.PenstockError, match="is not usable: give"):
             target(limit)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from penstock.config.yaml_lines import Document, Where, nearest, read
 from penstock.core.balanced.policy import Balanced
 from penstock.core.control.policies import BaseLine, FullKnowledge, LoadAware, RandomShed, StrawMan
-from penstock.core.control.targets import MaxLag, MeanQueueLatency, Throughput
+from penstock.core.control.targets import Deadline, MaxLag, MeanQueueLatency, Throughput
 from penstock.errors import PenstockError
 
 if TYPE_CHECKING:
@@ -16,9 +16,14 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-_TARGETS = {"mean_queue_latency": MeanQueueLatency, "max_lag": MaxLag, "throughput": Throughput}
+_TARGETS = {
+    "mean_queue_latency": MeanQueueLatency,
+    "max_lag": MaxLag,
+    "throughput": Throughput,
+    "deadline": Deadline,
+}
 #: What a target's one number is called.
-_NUMBERS = {"mean_queue_latency": "limit", "max_lag": "age", "throughput": "rows_per_s"}
+_NUMBERS = {"mean_queue_latency": "limit", "max_lag": "age", "throughput": "rows_per_s", "deadline": "within"}
 _POLICIES: tuple[type[Any], ...] = (LoadAware, RandomShed, StrawMan, FullKnowledge, BaseLine, Balanced)
 _KINDS: dict[str, dict[str, type[Any]]] = {"target": _TARGETS, "policy": {one.name: one for one in _POLICIES}}
 _PLAIN = ("key", "arrival", "keep", "mode", "checkpoint", "row", "weight", "name", "row_gate", "quarantine", "backlog")

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-from penstock.messages.codec import Count, Factor, Int64, Message, Name, Record, Seconds, Share, Text, refusal
+from penstock.messages.codec import Count, Factor, Flag, Int64, Message, Name, Record, Seconds, Share, Text, refusal
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +149,12 @@ class Fits(Record):
 
     rows_per_s: Factor  #: rows a second that can be processed
     rows: Factor | None = None  #: rows of one batch that fit; `None` if any batch at that rate fits
+    by_deadline: Flag = False  #: whether they are all that fit, regardless of the time in which they came
+
+    @classmethod
+    def _of_today(cls, document: dict[str, Any]) -> dict[str, Any]:
+        """Earlier builds had no deadlines."""
+        return {"by_deadline": False} | document
 
 
 @dataclass(frozen=True, slots=True)

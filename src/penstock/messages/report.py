@@ -138,6 +138,8 @@ class Report(Message):
         sources: Rows of each input of a network, and of each source of a site.
         links: Rows on each arc of a network, and on each link to a site.
         peers: What the peers of a site give each query.
+        batches_behind: Batches like this one that the rows beyond it take, by the source's count; `None` if it does not
+            report them.
         cores_wanted: Cores that would hold the target with nothing shed, as known before this interval; `None` if
             unknown.
     """
@@ -171,6 +173,7 @@ class Report(Message):
     sources: Mapping[Name, PlaceRows] = _NONE
     links: Mapping[Name, PlaceRows] = _NONE
     peers: Mapping[Name, Known] = _NONE
+    batches_behind: Seconds | None = None
     cores_wanted: Count | None = None
 
     def __repr__(self) -> str:
@@ -180,7 +183,7 @@ class Report(Message):
     @classmethod
     def _of_today(cls, document: dict[str, Any]) -> dict[str, Any]:
         """Earlier builds had fewer fields."""
-        return {"cores_wanted": None} | document
+        return {"batches_behind": None, "cores_wanted": None} | document
 
     @property
     def first_start_s(self) -> float:

@@ -195,6 +195,7 @@ class _Batches:
             lag_s=max(start_s - float(self._stream.arrivals_s[rows][kept][-1]), 0.0) if kept.any() else 0.0,
             queuing=Latency(len(waits_s), float(waits_s.mean()), float(waits_s.max())) if kept.any() else None,
             cost_sketch=measured.to_bytes(),
+            batches_behind=self._batches_behind(start_s, rows) if self._query.counted else None,
             cores_wanted=self._driver.loop.cores_wanted,
             replayed_s=start_s - self._replay.bound.bound_s if self._replay else 0.0,
         )
@@ -253,6 +254,10 @@ class _Batches:
         first_s = before.first_start_s if before else float(arrivals_s[0])
         came_in_s = (start_s if before else float(arrivals_s[-1])) - first_s
         return round(len(arrivals_s) * (end_s - start_s) / came_in_s) if came_in_s > 0.0 else 0
+
+    def _batches_behind(self, start_s: float, rows: slice) -> float:
+        arrived = int(np.searchsorted(self._stream.arrivals_s, start_s, side="right"))
+        return float((arrived - rows.stop) / (rows.stop - rows.start))
 
     def _ask(self, report: Report) -> None:
         self._out.reports.append(report)

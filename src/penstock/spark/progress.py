@@ -53,6 +53,8 @@ class Progress:
     late_rows: int = 0  #: rows that stateful operators dropped because they came behind the watermark
     #: Rows between the offsets of the one source; None if there are several, or offsets do not count rows.
     offsets: int | None = None
+    #: Batches like this one that the rows beyond it take; None if the sources do not count rows.
+    batches_behind: float | None = None
     replayed_s: float = 0.0  #: how long before `start_s` it began in a run that was killed
 
     @classmethod
@@ -80,6 +82,7 @@ class Progress:
             ran="addBatch" in times_ms or bool(rows) or bool(observed),
             late_rows=sum(int(one.get("numRowsDroppedByWatermark") or 0) for one in states),
             offsets=_offset_rows(sources),
+            batches_behind=_batches_behind(sources),
         )
 
     @property
@@ -113,6 +116,21 @@ def _offset_rows(sources: Sequence[Mapping[str, Any]]) -> int | None:
         found = [[_parsed(source.get(end)) for end in ("startOffset", "endOffset")] for source in sources]
         if found and all(one == found[0] for one in found):
             return rows_between(*found[0])
+    return None
+
+
+def _batches_behind(sources: Sequence[Mapping[str, Any]]) -> float | None:
+    """The rows that sources had beyond a batch, as a multiple of its own; None if one of them does not count rows."""
+    behind, own = 0, 0
+    with suppress(TypeError, ValueError):
+        for source in sources:
+            start, end, latest = (_parsed(source.get(f"{which}Offset")) for which in ("start", "end", "latest"))
+            left = None if latest is None else rows_between(end, latest)
+            if left is None:
+                return None
+            behind += left
+            own += rows_between(start, end) or int(source.get("numInputRows") or 0)
+        return behind / own if own else None
     return None
 
 
@@ -246,6 +264,7 @@ def report_of(
         backlog_rows=round(rows_in * progress.duration_s / interval_s) if interval_s > 0 else 0,
         backlog_age_s=progress.duration_s + work["lag_s"],
         source_rows_behind=progress.behind,
+        batches_behind=progress.batches_behind,
         overhead_s=max(progress.duration_s - work["span_s"], 0.0),
         rows_untimed=untimed,
         replayed_s=progress.replayed_s,

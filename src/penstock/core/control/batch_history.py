@@ -85,6 +85,16 @@ class BatchHistory(Learned):
         self.misses += 1
 
     @property
+    def elapsed_s(self) -> float:
+        """The time from the start of this run's first batch to the end of the last."""
+        return 0.0 if self.last is None else self.last.end_s - self._begun_s
+
+    @property
+    def waited_rows_s(self) -> float:
+        """The time from the arrival of the last batch's newest row to the start of this run; 0 if it is not older."""
+        return 0.0 if self.last is None else max(self._begun_s - self.last.start_s + self.last.lag_s, 0.0)
+
+    @property
     def resumes(self) -> bool:
         """Whether the last batch is the first of this run, planned by an earlier one; its rows waited for the start."""
         return self._earlier is not None and self.batches <= 1

@@ -72,10 +72,12 @@ def share_that_fits(fits: Fits, rows: float, over_s: float) -> float:
     >>> work = Fits(rows_per_s=500.0, rows=1_000.0)
     >>> share_that_fits(work, rows=4_000, over_s=2.0)  # an overload
     0.25
+    >>> share_that_fits(Fits(500.0, 1_000.0, by_deadline=True), rows=4_000, over_s=10.0)  # they must be done by then
+    0.25
     >>> share_that_fits(work, rows=4_000, over_s=10.0)  # no more come than can be kept up with: they have waited
     1.0
     """
-    kept_up = fits.rows_per_s * max(over_s, 0.0)
+    kept_up = 0.0 if fits.by_deadline else fits.rows_per_s * max(over_s, 0.0)
     if rows <= max(kept_up, fits.rows or 0.0):
         return 1.0
     return (kept_up if fits.rows is None else fits.rows) / rows

@@ -113,6 +113,11 @@ class Capacity(Learned):
         """Standard error of the overhead."""
         return math.sqrt(max(float(self._spread[0, 0]), 0.0))
 
+    @property
+    def least_unit_s(self) -> float:
+        """The time per unit of work, less two standard errors."""
+        return max(self.unit_s - 2.0 * math.sqrt(max(float(self._spread[1, 1]), 0.0)), 0.0)
+
     def expected_s(self, work: float) -> float:
         """The expected time of a batch with this work."""
         return self.overhead_s + self.unit_s * work

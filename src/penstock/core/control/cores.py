@@ -6,7 +6,8 @@ $u$ outside the operator. So $c$ cores are enough if
 
 $$\lambda C \left(\frac{w}{e c} + u\right) \le S, \qquad c = \frac{\lambda C w}{e\,(S - \lambda C u)}$$
 
-Time outside the operator may be that of a sink, so no core shortens it. If it alone exceeds $S$, cores do not help.
+With a deadline, $\lambda C$ are the rows of the next batch. Time outside the operator may be that of a sink, so no core
+shortens it. If it alone exceeds $S$, cores do not help.
 
 New cores take minutes to start, and cost money. So the number follows an overload quickly and a lull slowly, as the
 autoscaler of Kubernetes does. It rises if `UP_BATCHES` batches in a row need more. It falls to the highest number
@@ -69,14 +70,17 @@ class CoresWanted:
 def cores_needed(known: Knowledge, row_work_s: float) -> float | None:
     """The cores that would hold the target, if a row is this much work of the operator; None if unknown."""
     last, rows_per_s = known.history.last, known.history.rows_per_s
-    # Until then the part of overhead that is outside work of rows is uncertain, and no core would shorten it.
+    # Until then the part of a batch that no core shortens is too uncertain.
     if last is None or not known.measured or not known.settled or not rows_per_s:
         return None
     # More cores also end the wait of rows that a limited source holds back.
     steady = known.steady._replace(lag_s=known.history.lateness_s)
     span_s = known.span_s(steady)
     rows = rows_per_s * max(steady.overhead_s + span_s, steady.cycle_s)
-    left_s = span_s - rows * known.outside_s / known.capacity
+    if known.by_deadline:
+        rows = float(known.next_rows().sum())
+    # Many more rows arrive than are kept, so errors of the time that each takes outside the operator would multiply.
+    left_s = span_s - rows * known.least_outside_s
     if not 0.0 < left_s < math.inf:
         return None
     return rows * row_work_s * last.slots / (known.capacity * left_s)

@@ -31,7 +31,7 @@ from penstock.core.control.bucket_costs import BUCKETS
 from penstock.core.control.capacity import KEEP_UP, Capacity
 from penstock.core.control.memory import Learned
 from penstock.core.control.row_costs import RowCosts
-from penstock.core.control.targets import AIM, Pace, Target
+from penstock.core.control.targets import AIM, Deadline, Pace, Target
 from penstock.messages.codec import Flag, Number
 from penstock.messages.plan import Fits
 from penstock.messages.report import Report
@@ -48,6 +48,8 @@ TRY_SHARE, IN_DOUBT = 0.5, 0.1
 SURE_ERRORS, VARIED = 2.0, 4.0
 #: Once a target is out of reach, a batch that takes this many times as long as expected indicates a change.
 CHANGED = 1.5
+#: The last batch of a backlog, if it has less than this share of the usual rows, is a remainder.
+REMAINDER = 0.5
 #: A batch fits a plan if it is up to this many times as large as planned, because rows never come evenly.
 SPARE = 1.25
 
@@ -100,7 +102,7 @@ class Knowledge(Learned):
         usual = not self.history.again and (self.history.batches > 1 or not self._time.batches)
         if usual:
             self._learn_time(report)
-        if report.rows_kept and report.busy_s:
+        if report.rows_kept and report.busy_s and not self._is_remainder(report):
             if self.measured:
                 self.costs.learn(report)
             else:
@@ -114,6 +116,11 @@ class Knowledge(Learned):
                 self._errors = (*self._errors, excess_s)[-PACE_BATCHES:]
         self.out_of_reach = self._is_out_of_reach()
         self.history.count_misses(batch, self._target.ratio(report))
+
+    def _is_remainder(self, report: Report) -> bool:
+        """Whether the batch has the last few rows of a backlog, which do not show what all tasks can do."""
+        usual = self.recent[-1].rows_in if self.recent else 0
+        return self.by_deadline and report.batches_behind == 0.0 and report.rows_in < REMAINDER * usual
 
     def _learn_time(self, report: Report) -> None:
         took_s = report.overhead_s if self.measured else report.duration_s
@@ -141,6 +148,11 @@ class Knowledge(Learned):
         return self._time.unit_s * self.capacity if self.measured else 0.0
 
     @property
+    def least_outside_s(self) -> float:
+        """The time that each kept row surely takes outside the measured operator."""
+        return self._time.least_unit_s
+
+    @property
     def fixed_s(self) -> float:
         """The time of a batch without rows."""
         return self._time.overhead_s
@@ -157,6 +169,7 @@ class Knowledge(Learned):
         lag_s = self.history.last.lag_s if self.history.last and not self.history.catching_up else 0.0
         # Shorter waits than by the equation are no reason to work longer: it may be a lull.
         pace = Pace(delay_s, fixed_s, self.history.interval_s, lag_s, max(error_s, 0.0))
+        pace = pace._replace(elapsed_s=self.history.elapsed_s, batches_left=self.batches_left)
         if not self.measured:
             return pace._replace(window_s=max(fixed_s - delay_s, 0.0))
         last = self.recent[-1] if self.recent else self.history.last
@@ -208,10 +221,33 @@ class Knowledge(Learned):
 
     def fits(self, rows_per_s: float, spare: float = SPARE) -> Fits | None:
         """The number of rows of a batch that fit at this sustainable rate; None if unknown."""
-        span_s = self.span_s(self.steady._replace(lag_s=0.0))
-        if self.history.catching_up or (self.in_doubt and not self.measured) or not 0.0 < span_s < np.inf:
+        span_s = self.span_s(self.steady._replace(lag_s=0.0, elapsed_s=0.0, batches_left=1.0))
+        catching_up = self.history.catching_up and not self.by_deadline
+        if catching_up or (self.in_doubt and not self.measured) or not 0.0 < span_s < np.inf:
             return None
+        if self.by_deadline:  # The first batch of the next run may hold all of a backlog.
+            return Fits(rows_per_s, rows=span_s * rows_per_s, by_deadline=True)
         return Fits(rows_per_s, rows=spare * span_s * rows_per_s)
+
+    @property
+    def batches_left(self) -> float | None:
+        """Batches like the last one that the rows take that waited when this run began; None if unknown.
+
+        Some sources report it. Otherwise the age of rows tells it. Each recent batch covers a time of arrivals, and
+        the time from there to the start of the run is left.
+        """
+        last, left_s = self.history.last, self.history.waited_rows_s
+        if last is None or last.batches_behind is not None:
+            return 1.0 if last is None else last.batches_behind
+        newest_s = [one.start_s - one.lag_s for one in self.recent if one.start_s > last.end_s - self.history.elapsed_s]
+        if len(newest_s) < 2 or not last.lag_s or not left_s or newest_s[-1] <= newest_s[0]:  # noqa: PLR2004 - two
+            return None
+        return left_s * (len(newest_s) - 1) / (newest_s[-1] - newest_s[0])
+
+    @property
+    def by_deadline(self) -> bool:
+        """Whether a backlog is to be processed by a deadline."""
+        return isinstance(self._target, Deadline)
 
     @property
     def in_doubt(self) -> bool:
@@ -258,6 +294,9 @@ class Knowledge(Learned):
         last = self.history.last
         if last is None:
             return np.zeros(BUCKETS)
+        if self.by_deadline:
+            left = self.batches_left
+            return last.rows_in * (1.0 if left is None else min(left, 1.0)) * self.costs.frequencies()
         rows, next_s = float(last.rows_in if self.history.capped else last.backlog_rows), self.next_s
         if self.history.waiting_since_s is not None and not self.history.capped:
             rows = self.history.rows_per_s * next_s

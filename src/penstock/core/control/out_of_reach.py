@@ -1,9 +1,11 @@
 """Alarms: why a target is missed, or cannot be held even with shedding."""
 
 from penstock.core.control.forecast import Knowledge
-from penstock.core.control.targets import Target
+from penstock.core.control.targets import Deadline, Target
 from penstock.messages.report import Report
 
+#: The number of batches of a run after which the age of rows tells how many are left.
+PLANNED_BY = 4
 #: Advice if nothing is shed because rows do not take the time.
 SHORTER = (
     "shorten batches, for example with a lower spark.sql.shuffle.partitions, because most of their time is overhead"
@@ -12,6 +14,8 @@ SHORTER = (
 
 def missed_target(target: Target, known: Knowledge, report: Report, must_keep_s: float) -> list[str]:
     """Alarms after a report, one line each, given the work of must-keep rows."""
+    if isinstance(target, Deadline):
+        return _missed_deadline(target, known, report, must_keep_s)
     found = []
     ratio = target.ratio(report)
     missed = ratio is not None and ratio > 1.0
@@ -34,6 +38,28 @@ def missed_target(target: Target, known: Knowledge, report: Report, must_keep_s:
         found.append(
             f"keep matches {report.rows_must_keep} of {report.rows_in} rows, which alone exceed capacity, so the "
             "target is missed; narrow keep or add cores"
+        )
+    return found
+
+
+def _missed_deadline(target: Deadline, known: Knowledge, report: Report, must_keep_s: float) -> list[str]:
+    left, elapsed_s = known.batches_left, known.history.elapsed_s
+    found = []
+    if left is None and known.history.batches >= PLANNED_BY:
+        found.append(
+            f"target = {target} cannot be planned, so no rows are shed: neither the source nor the age of rows tells "
+            "how many are left; name the column with the time at which rows reached the source as arrival"
+        )
+    if elapsed_s > target.within_s:
+        rest = f"about {left * report.rows_in:,.0f} rows are left" if left else "the last rows were late"
+        found.append(
+            f"target = {target} is missed: {elapsed_s:.0f} s after the start {rest}; give a later deadline, add cores, "
+            "or read fewer rows per batch, because the first batch of a new query is not planned"
+        )
+    elif left and must_keep_s > known.capacity * known.span_s(known.pace):
+        found.append(
+            f"keep matches {report.rows_must_keep} of {report.rows_in} rows, which alone take longer than the time "
+            "that is left, so the deadline is missed; narrow keep or add cores"
         )
     return found
 

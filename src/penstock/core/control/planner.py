@@ -54,10 +54,10 @@ class InForce(Learned):
         """The keep table; None if everything is kept."""
         return None if self.plan is None else self.plan.gate(SOURCE)
 
-    def stays(self, fits: Fits | None, rows: float, over_s: float, *, moved: bool) -> bool:
+    def stays(self, fits: Fits | None, rows: float = 0.0, over_s: float = 0.0, *, moved: bool) -> bool:
         """Whether it is as good as a new one, whose gates have `moved` and which fits this many rows.
 
-        The next batch is expected to have `rows` rows, which come in `over_s` seconds.
+        The next batch is expected to have `rows` rows, which come in `over_s` seconds; 0 if that is not known.
         """
         if self.plan is None or moved or _fits_else(self.plan.fits, fits):
             return False

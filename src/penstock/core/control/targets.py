@@ -35,6 +35,8 @@ class Pace(NamedTuple):
     error_s: float  #: recent excess of waits over the equation
     window_s: float = 0.0  #: the part of the overhead in which rows are taken up
     within: float = 1.0  #: the part of the work in which rows are taken up, as a share
+    elapsed_s: float = 0.0  #: since the first batch of this run started
+    batches_left: float | None = 1.0  #: batches like the last one that the rest of a backlog takes; None if unknown
 
 
 class Allowance(NamedTuple):
@@ -187,6 +189,57 @@ class Throughput:
         """As many rows as the time they come in allows."""
         enough = self.rows_per_s * pace.cycle_s
         return Allowance(math.inf, AIM * enough, enough)
+
+    def excess_s(self, report: Report, cycle_s: float) -> None:
+        """None: it is no latency."""
+
+    def wait_s(self, pace: Pace, span_s: float) -> None:
+        """None: it is no latency."""
+
+    def ratio(self, report: Report) -> None:
+        """None: it is no latency."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """A backlog is processed within this time of the start of a run, for `trigger(availableNow=True)`.
+
+    What is left of the time, less the overhead of the batches to come, is divided evenly among the rows to come. If no
+    rows are left, or their number is unknown, nothing is shed.
+
+    >>> pace = Pace(delay_s=0.1, overhead_s=2.0, cycle_s=0.0, lag_s=0.0, error_s=0.0, elapsed_s=200.0, batches_left=20)
+    >>> Deadline("20 min").allowance(pace).span_s  # 0.9 of 1,000 s are left, less 20 overheads, for 20 batches
+    43.0
+    >>> Deadline("20 min").allowance(pace._replace(batches_left=None)).span_s
+    inf
+
+    Attributes:
+        within: The time from the start of the first batch of a run, as seconds or text such as `20 min`.
+    """
+
+    within: float | str
+
+    def __post_init__(self) -> None:
+        """Refuse a value that is not a length of time."""
+        duration_s("within", self.within)
+
+    @property
+    def within_s(self) -> float:
+        """The time in seconds."""
+        return duration_s("within", self.within)
+
+    @property
+    def fresh_s(self) -> None:
+        """None: age does not matter."""
+
+    def allowance(self, pace: Pace) -> Allowance:
+        """The next batch's part of the work that fits the rest of the time."""
+        if not pace.batches_left:
+            return Allowance(math.inf)
+        batches = max(pace.batches_left, 1.0)
+        # A share of the rest: errors of the forecast are made up for by later batches, and little time is left unused.
+        left_s = AIM * (self.within_s - pace.elapsed_s) - math.ceil(batches) * pace.overhead_s
+        return Allowance(left_s / batches)
 
     def excess_s(self, report: Report, cycle_s: float) -> None:
         """None: it is no latency."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.core.control import backlog
@@ -145,4 +146,4 @@ def _since_an_outage(plan: Plan, *, in_lease: bool) -> Fits | None:
         return plan.fits
     kept = plan.expected.keep_share if plan.expected else 1.0
     rows = plan.fits.rows if plan.fits.rows is None or in_lease else kept * plan.fits.rows
-    return Fits(kept * plan.fits.rows_per_s, rows)
+    return replace(plan.fits, rows_per_s=kept * plan.fits.rows_per_s, rows=rows)

@@ -29,9 +29,8 @@ class Control(NamedTuple):
         """Check the settings and their combination."""
         held, thin = usable_target(target), one_of("backlog", backlog, ("keep", "thin")) == "thin"
         if thin and held.fresh_s is None:
-            raise PenstockError.setting(
-                "backlog", backlog, "'keep' with Throughput", "it does not depend on the age of rows"
-            )
+            accepted = f"'keep' with {type(held).__name__}"
+            raise PenstockError.setting("backlog", backlog, accepted, "it does not depend on the age of rows")
         chosen = LoadAware() if policy is None else usable_policy(policy, row_gate=row_gate)
         # Made here, so that a target this policy cannot hold is refused before a query runs.
         chosen.planner(held)
@@ -57,7 +56,7 @@ def usable_target(target: object) -> Target:
     """The target, if it is one."""
     if not hasattr(target, "allowance") or isinstance(target, type):
         raise PenstockError.setting(
-            "target", target, "MeanQueueLatency, MaxLag or Throughput", "such as MeanQueueLatency('2 s')"
+            "target", target, "MeanQueueLatency, MaxLag, Throughput or Deadline", "such as MeanQueueLatency('2 s')"
         )
     return target  # type: ignore[return-value]  # checked by its shape
 

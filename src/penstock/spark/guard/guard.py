@@ -21,7 +21,7 @@ from penstock.config.guard_file import read_guard
 from penstock.core.control.gate import gate_salt
 from penstock.core.control.planner import SOURCE
 from penstock.core.control.policies import Planner, Policy
-from penstock.core.control.targets import Target, Throughput
+from penstock.core.control.targets import Target
 from penstock.core.settings import one_of
 from penstock.errors import PenstockError
 from penstock.messages.claim import Claim
@@ -399,7 +399,7 @@ class Guard(QueryGuard):
         """Set the target, the policy and the columns.
 
         Args:
-            target: What to hold: `MeanQueueLatency`, `MaxLag` or `Throughput`.
+            target: What to hold: `MeanQueueLatency`, `MaxLag`, `Throughput` or `Deadline`.
             policy: How to choose the rows to shed; `LoadAware()` if not given.
             key: Column or columns that determine a row's cost; a `Balanced` policy may name them instead. Without one,
                 all rows are alike.
@@ -450,7 +450,7 @@ class Guard(QueryGuard):
         if self.mode == "off" and not self._to_finish(df):
             return self._unjudged(df)
         check_frame(df, self.name, self._columns.decisive(df))
-        if not isinstance(self.target, Throughput) and self._columns.arrival_s(df) is None:
+        if self.target.fresh_s is not None and self._columns.arrival_s(df) is None:
             raise PenstockError(
                 "arrival is missing: a latency target needs the column with a row's time of arrival; name one of "
                 f"{', '.join(df.columns)}, or add one right behind the source with current_timestamp()"
