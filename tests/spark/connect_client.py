@@ -56,6 +56,25 @@ def operator(row: dict[str, Any]) -> dict[str, Any]:
     return {"row": row["row"], "key": row["key"], "weight": row["weight"]}
 
 
+def count_requests() -> list[tuple[str, int, float]]:
+    """From now on note every request: its name, the lines of the journal on it, and how long it took."""
+    from penstock.spark.plans.remote import RemoteStore  # noqa: PLC0415 - after the hook
+
+    noted: list[tuple[str, int, float]] = []
+    answer = RemoteStore._answer  # noqa: SLF001 - each request passes it
+
+    def counted(self: RemoteStore, order: dict[str, Any]) -> dict[str, Any]:
+        begin_s = time.monotonic()
+        found = answer(self, order)
+        lines = order["riding"]["lines"] if order["riding"] else []
+        name = order["given"]["call"] if order["errand"] == "log" else order["errand"]
+        noted.append((name, len(lines), time.monotonic() - begin_s))
+        return found
+
+    RemoteStore._answer = counted  # type: ignore[method-assign] # noqa: SLF001
+    return noted
+
+
 def guard(checkpoint: str | None) -> ps.Guard:
     import penstock as ps  # noqa: PLC0415 - after the hook
 
@@ -67,6 +86,7 @@ def source(spark: SparkSession) -> DataFrame:
 
 
 def run(spark: SparkSession, checkpoint: str) -> dict[str, Any]:
+    noted = count_requests()
     own = guard(checkpoint)
     df = source(spark).transform(own.admit).transform(own.measured(operator, RESULT, form="row"))
     query = df.writeStream.format("noop").option("checkpointLocation", checkpoint).start()
@@ -94,6 +114,7 @@ def run(spark: SparkSession, checkpoint: str) -> dict[str, Any]:
         "skipped": plans.skipped(),
         "newest": None if newest is None else json.loads(newest.to_json()),
         "errors": own.errors,
+        "requests": noted,
     }
 
 

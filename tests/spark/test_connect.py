@@ -14,7 +14,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.components import pyspark_client
 
+from penstock.messages.report import Report
 from penstock.store.logs import BindingLog, PlanLog
+from penstock.store.report_log import End, Watch, journal_path, line_of
+from penstock.web.board import Board
 
 if TYPE_CHECKING:
     from tests.conftest import Server
@@ -121,6 +124,28 @@ def test_plans_and_bindings_lie_on_the_server_alone(found: dict[str, Any], folde
         assert bound[report["sequence"]] == report["plan_version"]
     left_behind = {path.name for path in (client / "work").rglob("*")}
     assert not {name for name in left_behind if "penstock" in name or name.endswith((".plan", ".binding"))}
+
+
+def test_reports_travel_with_plans_and_the_dashboard_shows_them(
+    found: dict[str, Any], folders: tuple[Path, Path]
+) -> None:
+    """Each once, and hardly any by a request of its own."""
+    run, (server, _) = found["run"], folders
+    journal = journal_path(server / "checkpoint" / "penstock", run["query"])
+    lines = [line_of(text) for text in journal.read_text().splitlines()]
+    stored = [line for line in lines if isinstance(line, Report)]
+    told = [(one["sequence"], one["rows_in"], one["plan_version"]) for one in run["reports"]]
+    assert [(one.sequence, one.rows_in, one.plan_version) for one in stored] == told
+    assert (type(lines[0]), type(lines[-1])) == (Watch, End)
+    riding = {name: sum(count for one, count, _ in run["requests"] if one == name) for name, *_ in run["requests"]}
+    assert sum(riding.values()) == len(lines)
+    assert riding["add"] >= len(stored) / 2, riding
+    board = Board([server / "checkpoint"])
+    board.look()
+    (shown,) = board.news({})
+    assert shown["head"]["rows_in"] == sum(one["rows_in"] for one in run["reports"])
+    assert shown["head"]["rows_shed"] == run["shed"]
+    assert shown["head"]["state"] == "ended"
 
 
 def test_a_stopped_guard_lets_go(found: dict[str, Any]) -> None:

@@ -14,6 +14,7 @@ from penstock.store.folder import FolderStore
 from penstock.store.interface import StoreError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from penstock.store.interface import Part, Store
@@ -22,6 +23,10 @@ _logger = logging.getLogger(__name__)
 
 #: A file of this many bytes is rotated, and the one rotated before is deleted.
 MOST_BYTES = 16 * 2**20
+
+
+def _bytes(line: str) -> bytes:
+    return line.replace("\n", " ").encode(errors="replace")
 
 
 def at(path: Path) -> tuple[FolderStore, str]:
@@ -39,7 +44,7 @@ class Journal:
     def append(self, line: str) -> bool:
         """Write a line; false if that failed."""
         try:
-            self._store.append(self._name, line.replace("\n", " ").encode(errors="replace"), self._most_bytes)
+            self._store.append(self._name, _bytes(line), self._most_bytes)
         except StoreError as error:
             if not self.lost:
                 where = f"{self._store.where}/{self._name}"
@@ -47,6 +52,21 @@ class Journal:
             self.lost += 1
             return False
         return True
+
+    @property
+    def size(self) -> int:
+        """The bytes in its newer file."""
+        part = self._store.part(self._name, 0)
+        return 0 if part is None else part.size
+
+    def append_once(self, size: int, lines: Sequence[str]) -> int | None:
+        """Write lines, unless they are where the journal was that long; its size now, or `None` if that failed."""
+        part = self._store.part(self._name, size)
+        if part is None or not part.content.startswith(b"".join(_bytes(line) + b"\n" for line in lines)):
+            if not all(self.append(line) for line in lines):
+                return None
+            part = self._store.part(self._name, size)
+        return 0 if part is None else part.size
 
     def tail(self) -> Tail:
         """A reader of the journal."""

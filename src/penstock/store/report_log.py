@@ -9,7 +9,7 @@ Costs by class of keys are most of a report's bytes and change slowly, so only s
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import get_args
+from typing import Protocol, get_args
 
 from penstock.errors import PenstockError
 from penstock.messages.codec import Count, Int64, Message, Name, Seconds, Text
@@ -87,22 +87,33 @@ _KINDS: dict[str, type[Line]] = {kind.__name__.lower(): kind for kind in get_arg
 _WORDS = {kind: word for word, kind in _KINDS.items()}
 
 
+class LineText:
+    """Writes messages as lines, of reports only some with their costs."""
+
+    def __init__(self) -> None:
+        self._costs_s: float | None = None  # when costs were written last
+
+    def of(self, message: Line) -> str:
+        """The line of a message."""
+        if isinstance(message, Report) and message.cost_sketch:
+            if self._costs_s is not None and 0.0 <= message.end_s - self._costs_s < COSTS_EVERY_S:
+                message = replace(message, cost_sketch=None)
+            else:
+                self._costs_s = message.end_s
+        return f"{_WORDS[type(message)]} {message.to_json()}"
+
+
 class ReportLog:
     """Writes the journal of one query."""
 
     def __init__(self, place: Path | Store, query: str, most_bytes: int = MOST_BYTES) -> None:
         store, name = at(journal_path(place, query)) if isinstance(place, Path) else (place, f"{query}{ENDING}")
         self.journal = Journal(store, name, most_bytes)
-        self._costs_s: float | None = None  # when costs were written last
+        self._text = LineText()
 
     def write(self, message: Line) -> None:
         """Append a message; if that fails, the message is lost and the journal counts it."""
-        if isinstance(message, Report) and message.cost_sketch:
-            if self._costs_s is not None and 0.0 <= message.end_s - self._costs_s < COSTS_EVERY_S:
-                message = replace(message, cost_sketch=None)
-            else:
-                self._costs_s = message.end_s
-        self.journal.append(f"{_WORDS[type(message)]} {message.to_json()}")
+        self.journal.append(self._text.of(message))
 
     def accounted(self) -> int:
         """The newest batch that the journal accounts for; -1 if there is none."""
@@ -118,7 +129,7 @@ class ReportLog:
 
 
 class NoReports:
-    """Writes nothing: for folders that this process cannot reach."""
+    """Writes nothing: for a controller without a journal."""
 
     def write(self, message: Line) -> None:
         """Forget it."""
@@ -131,8 +142,17 @@ class NoReports:
         return []
 
 
-#: Where a controller writes its messages.
-ReportSink = ReportLog | NoReports
+class ReportSink(Protocol):
+    """Where a controller writes its messages."""
+
+    def write(self, message: Line) -> None:
+        """Append a message."""
+
+    def accounted(self) -> int | None:
+        """The newest batch in the journal; -1 if there is none, `None` if that is not known."""
+
+    def recent(self) -> list[Report]:
+        """The last reports, oldest first."""
 
 
 def _batch(line: Line | None) -> int | None:

@@ -3,5 +3,5 @@
 `claim` signs the folder, `places` says where it is, `binding` and `control_table` bind a batch and read its plan on an
 executor. `control_row` is that plan as one typed row. `admission` makes the gate of a stream, `gate` judges rows in
 Catalyst, `sic_columns` gives them their source information content. `rules` records settings, `remote` serves Spark
-Connect.
+Connect, whose journals `remote_reports` writes.
 """

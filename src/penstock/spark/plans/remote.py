@@ -26,10 +26,10 @@ from penstock.messages.codec import Message
 from penstock.messages.plan import Binding, Plan, Rules
 from penstock.spark.expected_errors import quiet
 from penstock.spark.plans.places import LocalStore, on_connect
+from penstock.spark.plans.remote_reports import RemoteReports
 from penstock.spark.plans.rules import Open
 from penstock.store.folder import local_folder
 from penstock.store.logs import Skipped
-from penstock.store.report_log import NoReports
 
 #: The name of the data source for requests.
 FORMAT = "penstock_errand"
@@ -58,6 +58,7 @@ class RemoteStore:
     def __init__(self, spark: SparkSession, checkpoint: str | os.PathLike[str] | None) -> None:
         """Under this checkpoint; without one, in a temporary folder, which stays until the server's are cleared."""
         self._spark = spark
+        self._reports: RemoteReports | None = None
         spark.dataSource.register(Errands)
         self.folder = Path(self._send("folder", checkpoint=None if checkpoint is None else os.fspath(checkpoint)))
 
@@ -85,9 +86,10 @@ class RemoteStore:
         """The queries that have bound batches here, with the time of the last binding."""
         return cast("dict[str, float]", self._do("bound"))
 
-    def reports(self, query: str) -> NoReports:  # noqa: ARG002 - one that is kept here needs it
-        """None are stored: a request for each would delay planning."""
-        return NoReports()
+    def reports(self, query: str) -> RemoteReports:
+        """Where the reports of a query are kept; they ride on other requests."""
+        self._reports = RemoteReports(query, lambda errand: self._do(errand, query=query))
+        return self._reports
 
     def query_id(self) -> str | None:
         """The query whose checkpoint the folder is in; None if it is in none."""
@@ -104,17 +106,29 @@ class RemoteStore:
         return self._send(errand, folder=str(self.folder), **given)
 
     def _send(self, errand: str, **given: Any) -> Any:  # noqa: ANN401 - each errand has its own
+        reports = self._reports
+        riding = None if reports is None else reports.board()
+        try:
+            answer = self._answer({"errand": errand, "given": given, "riding": riding})
+        except BaseException:
+            if reports is not None and riding is not None:
+                reports.failed()
+            raise
+        if reports is not None and riding is not None:
+            reports.arrived(answer.get("size"))
+        if "refused" in answer:
+            raise PenstockError(answer["refused"])
+        return answer["done"]
+
+    def _answer(self, order: dict[str, Any]) -> dict[str, Any]:
         # Each request is unique, so that Spark does not answer it from a cache.
-        text = json.dumps({"errand": errand, "id": uuid.uuid4().hex, "given": given})
+        text = json.dumps({"id": uuid.uuid4().hex, **order})
         try:
             with quiet():
                 schema = self._spark.read.format(FORMAT).option("errand", text).load().schema
         except PySparkException as error:
             raise PenstockError(_why(error)) from None
-        answer = json.loads(schema["answer"].metadata["answer"])
-        if "refused" in answer:
-            raise PenstockError(answer["refused"])
-        return answer["done"]
+        return cast("dict[str, Any]", json.loads(schema["answer"].metadata["answer"]))
 
 
 #: A guard's folder, wherever it is.
@@ -217,14 +231,31 @@ class Errands(DataSource):
 
 
 def done(text: str) -> str:
-    """Execute a request on the server; returns its result, or why it was refused."""
+    """Execute a request on the server, then write the lines that ride on it; its result, or why it was refused."""
     order = json.loads(text)
+    answer: dict[str, Any]
     try:
-        return json.dumps({"done": _ERRANDS[order["errand"]](**order["given"])})
+        answer = {"done": _ERRANDS[order["errand"]](**order["given"])}
     except PenstockError as error:
-        return json.dumps({"refused": str(error)})
+        answer = {"refused": str(error)}
     except OSError as error:
-        return json.dumps({"refused": f"the server says: {error}"})
+        answer = {"refused": f"the server says: {error}"}
+    if order.get("riding"):
+        answer["size"] = _written(order["given"]["folder"], **order["riding"])
+    return json.dumps(answer)
+
+
+def _written(folder: str, query: str, size: int, lines: list[str]) -> int | None:
+    try:
+        return _store(folder).reports(query).journal.append_once(size, lines)
+    except (PenstockError, OSError):
+        return None  # a report that cannot be stored must not spoil the plan
+
+
+def _journal(folder: str, query: str) -> dict[str, Any]:
+    log = _store(folder).reports(query)
+    recent = [report.to_json() for report in log.recent()]
+    return {"size": log.journal.size, "accounted": log.accounted(), "recent": recent}
 
 
 def _folder(checkpoint: str | None) -> str:
@@ -267,7 +298,9 @@ _ERRANDS: dict[str, Callable[..., Any]] = {
     "claim": lambda folder, own: _store(folder).claim(Claim.from_json(own)),
     "control_row": lambda folder, place: _store(folder).control_row(place),
     "folder": _folder,
+    "journal": _journal,
     "log": _log,
+    "nothing": lambda **_: None,
     "query_id": lambda folder: _store(folder).query_id(),
 }
 
