@@ -75,7 +75,8 @@ _COMMANDS = ("test_osg_cli", "test_themis_cli", "test_whatif", "test_network_fil
 #: The benchmark of the compiled loops, which takes the time: it comes last, when the machine is free.
 _TIMED = ("sim/test_bench",)
 _HOUSE = ("test_quality", "test_docs", "test_setup")
-_RECORDS = ("test_journal", "test_log", "test_output", "test_plan", "test_report", "test_retention", "test_store")
+_RECORDS = ("test_journal", "test_log", "test_objects", "test_output", "test_plan", "test_report", "test_retention")
+_STORES = ("test_store", "spark/test_binding_in_bucket")
 _ACCOUNTS = ("federation/test_account", "federation/test_exchange", "federation/test_site_file", "web/test_model")
 _RULES = ("test_benchmark_results", "test_dead_ends", "test_one_runtime", "test_prose", "test_results", "test_testing")
 #: They import PySpark and start no Spark.
@@ -99,7 +100,7 @@ QUIETLY = {
     "simulator": _run(*_all_of("sim", but=_AURORA + _LAS + _TIMED)),
     "core": _run(*_all_of("core")),
     "figures": _run(*_LAS, *_AURORA),
-    "records": _run(*_RECORDS, *_ACCOUNTS, *_RULES, *_NO_SESSION, "federation/test_federation_results"),
+    "records": _run(*_RECORDS, *_STORES, *_ACCOUNTS, *_RULES, *_NO_SESSION, "federation/test_federation_results"),
     "house": _run(*_HOUSE, *_COMMANDS, *_TIMED),
 }
 #: Tests that hold a query to a target and start processes of their own: when the runs beside are over.

@@ -113,7 +113,7 @@ PUBLIC = [
 def test_a_guard_needs_the_plain_package_and_spark() -> None:
     assert needed("penstock.spark.guard.guard") == PLAIN | {"pyspark"}
     assert needed(*PUBLIC) == PLAIN | {"pyspark"}
-    later = {"pandas", "prometheus_client", "opentelemetry", "confluent_kafka"}
+    later = {"pandas", "prometheus_client", "opentelemetry", "confluent_kafka", "obstore"}
     assert needed(*PUBLIC, late=True) == PLAIN | {"pyspark", *later}
 
 

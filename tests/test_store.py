@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from obstore.store import MemoryStore as Bucket
 
 from penstock.errors import PenstockError
 from penstock.federation.account import STARTS, StartLog
@@ -22,11 +23,20 @@ from penstock.store.bound_plans import BoundPlans, SitePlanLog
 from penstock.store.folder import FolderStore
 from penstock.store.interface import Store, StoreError
 from penstock.store.memory import MemoryStore
+from penstock.store.objects import ObjectStore
+
+#: Each kind of store, empty.
+STORES: dict[str, Callable[[Path], Store]] = {
+    "folder": lambda folder: FolderStore(folder / "store"),
+    "memory": lambda _: MemoryStore(),
+    "objects": lambda _: ObjectStore("memory://bucket/deep/store", client=Bucket()),
+    "objects of a whole bucket": lambda _: ObjectStore("memory://bucket", client=Bucket()),
+}
 
 
-@pytest.fixture(params=["folder", "memory"])
+@pytest.fixture(params=STORES)
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
-    return MemoryStore() if request.param == "memory" else FolderStore(tmp_path / "store")
+    return STORES[request.param](tmp_path)
 
 
 def test_the_first_one_to_create_a_name_wins(store: Store) -> None:

@@ -9,6 +9,7 @@ _EXTRAS = {
     "cli": ("rich", "typer"),
     "kafka": ("confluent_kafka",),
     "network": ("pydantic", "pydantic_core", "scipy", "sqlglot"),
+    "objects": ("obstore",),
     "otel": ("opentelemetry",),
     "plot": ("matplotlib",),
     "sim": ("numba",),

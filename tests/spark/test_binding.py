@@ -290,9 +290,9 @@ def test_a_plan_that_is_written_while_a_batch_is_bound_is_for_the_next_batch(
     stream.plan(1, 10_000, now_s)
     stream.plans.add(0, Plan(0, "p", now_s, 0, fits=Fits(rows_per_s=5_000.0, rows=5_000.0)))
 
-    def meanwhile(*given: Any) -> Any:
+    def meanwhile(*given: Any, **more: Any) -> Any:
         stream.plans.add(1, Plan(1, "p", now_s, 0, fits=Fits(rows_per_s=10.0, rows=10.0)))
-        return planned(*given)
+        return planned(*given, **more)
 
     monkeypatch.setattr(binding, "planned", meanwhile)
     assert stream.share(1, start) == pytest.approx(0.5)

@@ -34,16 +34,19 @@ class Binder:
         seen: dict[str, int] | None = None,
         pause: Callable[[], None] = lambda: None,
         purge: Callable[[int, float], None] | None = None,
+        *,
+        look: bool = True,
     ) -> None:
         """Bind to the plans of this log.
 
         `seen` caches the newest version by log, so that a long log is read as fast as a short one. A failed write is
         retried once, after a `pause`. `purge` deletes old entries, for a query whose loop may have ended; where others
-        need the same plans, only their common loop may delete any.
+        need the same plans, only their common loop may delete any. With `look=False` a batch is assumed to be new
+        until the log refuses its binding: that saves a request where each operation is one.
         """
         self._plans, self._bindings = plans, bindings
         self._seen = {} if seen is None else seen
-        self._pause, self._purge = pause, purge
+        self._pause, self._purge, self._look = pause, purge, look
 
     def newest(self) -> Newest:
         """The newest plan.
@@ -74,7 +77,7 @@ class Binder:
         Raises:
             PenstockError: If the batch cannot be bound.
         """
-        found = self._bindings.get(batch)
+        found = self._bindings.get(batch) if self._look else None
         if found is not None:
             return found
         made = new()

@@ -125,6 +125,12 @@ class FolderStore:
         with self._telling("read"):
             return (self.folder / name).exists()
 
+    def written_s(self, name: str) -> float | None:
+        """When a name was written last; `None` if it is not taken."""
+        with self._telling("read"), suppress(FileNotFoundError):
+            return (self.folder / name).stat().st_mtime
+        return None
+
     def names(self) -> list[str]:
         """Every name that is taken, ascending."""
         with self._telling("read"), os.scandir(self.folder) as found:

@@ -1,12 +1,12 @@
 """A guard's claim to a folder: the settings that identify rows, written once, so that no other guard uses its plans."""
 
+import os
 import uuid
-from pathlib import Path
 
 from penstock.errors import PenstockError
 from penstock.messages.claim import Claim
-from penstock.store.folder import FolderStore
 from penstock.store.interface import StoreError
+from penstock.store.place import Place
 
 #: The file with the folder's identity, which tells an executor that this is the driver's folder.
 IDENTITY = "id"
@@ -14,52 +14,54 @@ IDENTITY = "id"
 SIGN = "guard.json"
 
 
-def claim(folder: Path, own: Claim) -> str:
+def claim(folder: str | os.PathLike[str] | Place, own: Claim) -> str:
     """Sign the folder, or refuse one that was signed differently; then create the folders that executors write to.
 
     Returns:
         The folder's identity.
     """
+    place = Place.of(folder)
     try:
-        store = FolderStore(folder)
+        store = place.store()
         if not store.has(SIGN):
             store.create(SIGN, own.to_json().encode())
         found = Claim.from_json((store.read(SIGN) or b"").decode())
     except StoreError as error:
-        raise _unwritable(folder, error) from None
+        raise _unwritable(place, error) from None
     except ValueError:
-        raise _refusal(folder, f"{folder / SIGN} is damaged") from None
+        raise _refusal(place, f"{place / SIGN} is damaged") from None
     if found != own:
-        raise _refusal(folder, f"another one wrote it: {', '.join(found.differences(own))}")
-    return _made(folder)
+        raise _refusal(place, f"another one wrote it: {', '.join(found.differences(own))}")
+    return _made(place)
 
 
-def store_id(folder: Path) -> str | None:
+def store_id(folder: str | os.PathLike[str] | Place) -> str | None:
     """The identity of a claimed folder; None if it is not claimed, or not visible here."""
     try:
-        return (folder / IDENTITY).read_text(encoding="ascii")
-    except (OSError, ValueError):
+        found = Place.of(folder).store(make=False).read(IDENTITY)
+        return None if found is None else found.decode("ascii")
+    except ValueError:
         return None
 
 
-def _made(folder: Path) -> str:
+def _made(place: Place) -> str:
     try:
         for name in ("plans", "bindings"):
-            FolderStore(folder / name)
-        if store_id(folder) is None:
-            FolderStore(folder).create(IDENTITY, uuid.uuid4().hex.encode())
+            (place / name).store()
+        if store_id(place) is None:
+            place.store().create(IDENTITY, uuid.uuid4().hex.encode())
     except StoreError as error:
-        raise _unwritable(folder, error) from None
-    return store_id(folder) or ""
+        raise _unwritable(place, error) from None
+    return store_id(place) or ""
 
 
-def _refusal(folder: Path, why: str) -> PenstockError:
+def _refusal(place: Place, why: str) -> PenstockError:
     return PenstockError.setting(
-        "checkpoint", str(folder.parent), "the folder of this guard or grouping, or one of its own", why
+        "checkpoint", str(place.parent), "the folder of this guard or grouping, or one of its own", why
     )
 
 
-def _unwritable(folder: Path, error: StoreError) -> PenstockError:
+def _unwritable(place: Place, error: StoreError) -> PenstockError:
     if not error.why:  # a file system that is refused, as its own line says
         return error
-    return PenstockError.setting("checkpoint", str(folder.parent), "a folder that can be written", error.why)
+    return PenstockError.setting("checkpoint", str(place.parent), "a folder that can be written", error.why)

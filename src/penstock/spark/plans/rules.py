@@ -10,7 +10,7 @@ import json
 import logging
 import time
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from penstock.errors import PenstockError
 from penstock.messages.plan import Rules
@@ -19,6 +19,10 @@ from penstock.spark.plans.binding import bindings_of
 from penstock.spark.quarantine import forwarded
 from penstock.spark.quarantine.rows import file_names
 from penstock.store.logs import BindingLog, RulesLog
+from penstock.store.place import Place
+
+if TYPE_CHECKING:
+    import os
 
 _logger = logging.getLogger("penstock")
 
@@ -50,7 +54,7 @@ def new_number() -> int:
     return time.time_ns() // 1000
 
 
-def begin(folder: Path, gate: str, own: Rules) -> list[Open]:
+def begin(folder: str | os.PathLike[str] | Place, gate: str, own: Rules) -> list[Open]:
     """Record the rules of a gate; returns earlier bound batches that Spark may run again.
 
     A batch that Spark no longer knows, because offsets were reset or not yet on disk, is unbound: its number will be
@@ -60,13 +64,14 @@ def begin(folder: Path, gate: str, own: Rules) -> list[Open]:
         PenstockError: If rows of such a batch, or of one that may be run again, are in quarantine. They would be
             duplicated or go elsewhere.
     """
-    log = RulesLog(folder / "rules" / gate)
+    place = Place.of(folder)
+    log = RulesLog((place / "rules" / gate).store())
     if not log.add(own.number, own) and log.get(own.number) != own:
-        raise PenstockError(f"rules {own.number} already exist in {log.folder}: create a new guard")
-    query = query_id(folder.parent)
+        raise PenstockError(f"rules {own.number} already exist in {log.store.where}: create a new guard")
+    query = query_id(place.parent)
     if query is not None:
-        _forget(bindings_of(folder, query, make=False), newest_planned(folder.parent), own, query)
-    found = opened(folder, gate)
+        _forget(place, newest_planned(place.parent), own, query)
+    found = opened(place, gate)
     for one in found:
         _refuse_elsewhere(one, own, query or "")
     needed = {own.number, *(one.number for one in found)}
@@ -76,17 +81,19 @@ def begin(folder: Path, gate: str, own: Rules) -> list[Open]:
     return found
 
 
-def opened(folder: Path, gate: str) -> list[Open]:
+def opened(folder: str | os.PathLike[str] | Place, gate: str) -> list[Open]:
     """The batches that are bound and that Spark may run again."""
-    log, query = RulesLog(folder / "rules" / gate, make=False), query_id(folder.parent)
+    place = Place.of(folder)
+    log, query = RulesLog((place / "rules" / gate).store(make=False)), query_id(place.parent)
     if query is None:
-        return _newest_of_all(folder, log)
-    bindings, done = bindings_of(folder, query, make=False), newest_done(folder.parent)
-    return _opened(bindings, [one for one in _numbers(bindings) if one > done], log)
+        return _newest_of_all(place, log)
+    done = newest_done(place.parent)
+    return _opened(bindings_of(place, query, make=False), [one for one in _numbers(place, query) if one > done], log)
 
 
-def _numbers(bindings: BindingLog) -> list[int]:
-    return bindings.versions() if bindings.folder.exists() else []
+def _numbers(place: Place, query: str) -> list[int]:
+    missing = (place / "bindings" / query).missing()
+    return [] if missing else bindings_of(place, query, make=False).versions()
 
 
 def _opened(bindings: BindingLog, batches: list[int], log: RulesLog) -> list[Open]:
@@ -94,33 +101,34 @@ def _opened(bindings: BindingLog, batches: list[int], log: RulesLog) -> list[Ope
     return [Open(one.batch, one.rules, log.get(one.rules)) for one in bound if one.rules is not None]
 
 
-def _newest_of_all(folder: Path, log: RulesLog) -> list[Open]:
+def _newest_of_all(place: Place, log: RulesLog) -> list[Open]:
     """The query and its commits are unknown: the newest batch of each query that was bound here."""
     found: list[Open] = []
-    for one in sorted((folder / "bindings").glob("*")):
-        bindings = BindingLog(one, make=False)
+    for query in (place / "bindings").below():
+        bindings = bindings_of(place, query, make=False)
         found += _opened(bindings, bindings.versions()[-1:], log)
     return [one._replace(sure=False) for one in found if one.rules is not None]
 
 
-def _forget(bindings: BindingLog, planned: int, own: Rules, query: str) -> None:
+def _forget(place: Place, planned: int, own: Rules, query: str) -> None:
     """Unbind batches that Spark no longer knows."""
-    batches = [one for one in _numbers(bindings) if one > planned]
+    batches = [one for one in _numbers(place, query) if one > planned]
     if not batches:
         return
+    bindings = bindings_of(place, query, make=False)
     which = f"{batches[0]}" if len(batches) == 1 else f"{batches[0]} to {batches[-1]}"
     kept = [one for one in batches if _quarantined(own.quarantine, query, one)]
     if kept:
         raise PenstockError(
-            f"Spark's checkpoint {bindings.folder.parents[2]} no longer has batch {kept[0]}, of which rows are in "
+            f"Spark's checkpoint {place.parent} no longer has batch {kept[0]}, of which rows are in "
             f"quarantine {own.quarantine}: its number would be reused and these rows would be there twice; delete the "
-            f"files {query}-{kept[0]:012d}-* and later ones there, and {bindings.folder}"
+            f"files {query}-{kept[0]:012d}-* and later ones there, and {bindings.store.where}"
         )
     for one in batches:
         bindings.remove(one)
     _logger.warning(
         "Spark's checkpoint %s no longer has batches %s of query %s: they are judged again",
-        bindings.folder.parents[2],
+        place.parent,
         which,
         query,
     )
