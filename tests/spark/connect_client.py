@@ -91,7 +91,7 @@ def run(spark: SparkSession, checkpoint: str) -> dict[str, Any]:
     df = source(spark).transform(own.admit).transform(own.measured(operator, RESULT, form="row"))
     query = df.writeStream.format("noop").option("checkpointLocation", checkpoint).start()
     try:
-        own.watch(query)
+        own.attach(str(query.id))  # as code does that has not started the query
         deadline_s = time.monotonic() + PATIENCE_S
         while not content(own) and query.isActive and time.monotonic() < deadline_s:
             time.sleep(0.1)

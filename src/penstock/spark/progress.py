@@ -5,9 +5,9 @@ All knowledge of what Spark's progress looks like is in this file.
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, NamedTuple, Self
 
@@ -335,6 +335,10 @@ def _interval_s(tasks: list[TaskSums], ages: Ages | None, progress: Progress, be
     return max(arrivals) - min(arrivals) if arrivals else 0.0
 
 
+#: Gives what was observed in a batch besides its progress, in a function for `foreachBatch`, by name.
+Observed = Callable[[int], Mapping[str, Mapping[str, Any]]]
+
+
 class News(NamedTuple):
     """What a look at a query found."""
 
@@ -352,12 +356,20 @@ class ProgressFeed:
     batch.
     """
 
-    def __init__(self, query: StreamingQuery) -> None:
-        self._query = query
+    def __init__(self, query: StreamingQuery, inside: Observed = lambda _: {}) -> None:
+        self._query, self._inside = query, inside
         self._next: int | None = None  # number of the batch that is to run next, as far as is known
 
     def news(self) -> News:
         """Look once; one call to Spark, or two if several batches have run."""
+        found = self._news()
+        whole = tuple(
+            replace(one, observed={**one.observed, **inside}) if (inside := self._inside(one.batch)) else one
+            for one in found.batches
+        )
+        return found._replace(batches=whole)
+
+    def _news(self) -> News:
         last = self._query.lastProgress
         if last is None:
             return News()

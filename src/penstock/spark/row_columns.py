@@ -9,10 +9,21 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
-from pyspark.sql.types import ArrayType, BooleanType, MapType, NumericType, StructType, TimestampType, VariantType
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    LongType,
+    MapType,
+    NumericType,
+    StringType,
+    StructType,
+    TimestampType,
+    VariantType,
+)
 
 from penstock.core.control.bucket_costs import BUCKETS, CLASSES_PER_OCTAVE
 from penstock.errors import PenstockError
@@ -26,10 +37,22 @@ if TYPE_CHECKING:
 
     from penstock.core.balanced.worth import Worth
 
-#: Where arrival times are looked for when no column is named; `timestamp` is Kafka's.
-_USUAL_ARRIVALS = ("arrival", "timestamp")
-#: What identifies a record of Kafka.
-_KAFKA_ROW = ("topic", "partition", "offset")
+#: Where arrival times are looked for when no column is named: `timestamp` is Kafka's, the next one is of Kinesis, then
+#: of Event Hubs, then of the change feed of a Delta table.
+_USUAL_ARRIVALS = ("arrival", "timestamp", "approximatearrivaltimestamp", "enqueuedtime", "_commit_timestamp")
+#: The time at which a file was complete; Spark has it in a column that is not listed.
+_FILE_ARRIVAL = "_metadata.file_modification_time"
+#: What identifies a record of Kafka, of Kinesis (of two connectors), and of Event Hubs.
+_USUAL_ROWS = (
+    ("topic", "partition", "offset"),
+    ("stream", "shardId", "sequenceNumber"),
+    ("streamName", "partitionKey", "sequenceNumber"),
+    ("partition", "sequenceNumber", "enqueuedTime"),
+)
+#: The same for a row of a Parquet file, and of an Iceberg table; in columns that are not listed.
+_FILE_ROWS = (("_metadata.file_path", "_metadata.row_index"), ("_file", "_pos"))
+#: The columns that are not listed.
+_HIDDEN = ("_metadata", "_file", "_pos")
 #: What the column is called if nothing else is said.
 WEIGHT = "weight"
 #: Under this key a weight column's metadata names the guard that made it, also in a Parquet file that a query wrote.
@@ -41,9 +64,9 @@ class RowColumns:
     """Which columns of a stream say what about a row; checked against a data frame when they are used."""
 
     key: tuple[str, ...]  #: columns whose values decide the bucket; none: all rows share one
-    #: Columns that identify a row; none: Kafka's topic, partition and offset, or else all columns.
+    #: Columns that identify a row; none: those of the source, such as Kafka's topic, partition and offset, or else all.
     row: tuple[str, ...]
-    arrival: str | None  #: column with the time of arrival; `None`: `arrival` or `timestamp`, if there is one
+    arrival: str | None  #: column with the time of arrival; `None`: `arrival` or that of the source, if there is one
     keep: str | Column | None  #: rows that must be kept: a condition in SQL, or a column
     cost: str | None  #: column with a row's true cost in seconds, which then decides the bucket in place of the key
     weight: str  #: column with the weights
@@ -98,7 +121,7 @@ class RowColumns:
 
     def decisive(self, df: DataFrame) -> tuple[str, ...]:
         """Names of the columns whose values decide which rows pass."""
-        row = self.row or (_KAFKA_ROW if all(name in df.columns for name in _KAFKA_ROW) else tuple(df.columns))
+        row = self.row or _source_row(df) or tuple(df.columns)
         worth = () if self.worth is None else (self.worth.column,)
         return (*self.key, *row, *worth, *(() if self.cost is None else (self.cost,)))
 
@@ -133,7 +156,8 @@ class RowColumns:
             return self.arrival
         present = {column.lower(): column for column in df.columns}
         usual = [present[one] for one in _USUAL_ARRIVALS if one in present]
-        return next((one for one in usual if isinstance(df.schema[one].dataType, TimestampType)), None)
+        found = next((one for one in usual if isinstance(df.schema[one].dataType, TimestampType)), None)
+        return _FILE_ARRIVAL if found is None and _has(df, (_FILE_ARRIVAL,)) else found
 
     def must_keep(self, df: DataFrame) -> Column | None:
         """Whether the row must be kept; None if no row must."""
@@ -182,8 +206,8 @@ class RowColumns:
             self._type_of(df, "row", name)
         if self.row:
             return self.row
-        if all(name in df.columns for name in _KAFKA_ROW):
-            return _KAFKA_ROW
+        if own := _source_row(df):
+            return own
         usable = [
             f"`{field.name}`" for field in df.schema.fields if _hashable(field.dataType) and field.name != self.weight
         ]
@@ -205,7 +229,7 @@ class RowColumns:
         first = quoted[1] if quoted else name.split(".", maxsplit=1)[0]
         if name in df.columns and not quoted and "." in name:
             raise PenstockError.setting(setting, name, f"it in backticks, `{name}`, because of the dot")
-        if first.lower() not in (column.lower() for column in df.columns):
+        if first.lower() not in (*(column.lower() for column in df.columns), *_HIDDEN):
             raise absent
         try:
             with quiet():
@@ -217,6 +241,31 @@ class RowColumns:
         if not _hashable(kind):
             raise PenstockError.setting(setting, name, "a column that can be hashed", f"it is {kind.simpleString()}")
         return kind
+
+
+def _source_row(df: DataFrame) -> tuple[str, ...]:
+    """The columns by which a source identifies its rows; none if they are unknown."""
+    present = set(df.columns)
+    found = next((names for names in _USUAL_ROWS if present.issuperset(names)), None)
+    return found or next((names for names in _FILE_ROWS if _has(df, names)), ())
+
+
+def _has(df: DataFrame, hidden: tuple[str, ...]) -> bool:
+    """Whether Spark finds these columns, which it does not list; asked once per data frame."""
+    known = _found.setdefault(df, {})
+    if hidden not in known:
+        try:
+            with quiet():
+                kinds = [field.dataType for field in df.select(*map(F.col, hidden)).schema.fields]
+            # Columns of the user's may have these names by chance.
+            known[hidden] = all(isinstance(kind, StringType | LongType | TimestampType) for kind in kinds)
+        except (AnalysisException, ParseException):
+            known[hidden] = False
+    return known[hidden]
+
+
+#: Which hidden columns a data frame has.
+_found: WeakKeyDictionary[DataFrame, dict[tuple[str, ...], bool]] = WeakKeyDictionary()
 
 
 def _columns_of(df: DataFrame, words: str) -> str:

@@ -18,7 +18,7 @@ from penstock.spark.guard.teller import Teller, line_of
 from penstock.spark.plan_text import Node
 from penstock.spark.plans.control_row import ANOTHERS, NO_PLAN, UNREADABLE, UNUSABLE, WHY
 from penstock.spark.plans.remote import Store
-from penstock.spark.progress import News, Progress, ProgressFeed, arrival_trouble
+from penstock.spark.progress import News, Observed, Progress, ProgressFeed, arrival_trouble
 from penstock.spark.quarantine.shed_account import ALARM_S
 from penstock.store.driver import Driver
 from penstock.store.logs import Entries
@@ -49,11 +49,12 @@ class Batches:
         *,
         store: Store | None,
         shed: Callable[[int], int | None],
+        inside: Observed,
     ) -> None:
         """Read this query; `store` is where plans are kept, `shed` says how many rows of a batch are in quarantine."""
         self._query, self._reading, self._driver, self._teller = str(query.id), reading, driver, teller
         self._bindings = bindings
-        self._feed = ProgressFeed(query)
+        self._feed = ProgressFeed(query, inside)
         self._pending: deque[Progress] = deque()  # batches that have ended and are to be read
         self._judged = Judged(self._query, store)
         self._shed_alarms = ShedAlarms()

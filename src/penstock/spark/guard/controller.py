@@ -24,7 +24,7 @@ from penstock.spark.guard.batches import ACCOUNT, Batches
 from penstock.spark.guard.reading import Dealing, Reading
 from penstock.spark.guard.teller import Teller, line_of
 from penstock.spark.plans.remote import RemotePlans, Store
-from penstock.spark.progress import Progress
+from penstock.spark.progress import Observed, Progress
 from penstock.store import retention
 from penstock.store.driver import Driver
 from penstock.store.logs import Entries, PlanLog
@@ -134,13 +134,14 @@ class Controller:
         salt: int | None = None,
         store: Store | None = None,
         shed: Callable[[int], int | None] = lambda _: None,
+        inside: Observed = lambda _: {},
     ) -> None:
         """Watch the query.
 
         `by_length` is true if the planner uses the length of work. `dealing` learns the costs by which rows are dealt
         to partitions, if they are. `kept_in` stores reports for inspection. `salt` is that of the gate's hash: plans
         carry it, so that they determine which rows passed. `store` holds the plans. `shed` counts the rows of a batch
-        in quarantine.
+        in quarantine. `inside` has the counts of a gate in a function for `foreachBatch`.
         """
         self._query, self._clock, self._on_report, self._dealing = query, clock, on_report, dealing
         self._blind = False if by_length else None  # whether lengths are hidden; None if the planner needs none
@@ -154,7 +155,9 @@ class Controller:
         )
         purge = partial(retention.purge, plans, bindings)
         self._driver = Driver(loop, plans, clock, purge, self._teller.tell)
-        self._batches = Batches(query, reading, self._driver, bindings, self._teller, store=store, shed=shed)
+        self._batches = Batches(
+            query, reading, self._driver, bindings, self._teller, store=store, shed=shed, inside=inside
+        )
         self._liveness = Liveness(query, clock())
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, args=(on_end,), name=f"penstock-{query.id}", daemon=True)

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
@@ -22,11 +22,13 @@ from penstock.core.control.gate import gate_salt
 from penstock.core.control.planner import SOURCE
 from penstock.core.control.policies import Planner, Policy
 from penstock.core.control.targets import Target
-from penstock.core.settings import one_of
+from penstock.core.loop.binding import Start
+from penstock.core.settings import duration_s, one_of
 from penstock.errors import PenstockError
 from penstock.messages.claim import Claim
 from penstock.messages.plan import Costs
 from penstock.messages.report import Report
+from penstock.spark.guard.attachment import Attachment
 from penstock.spark.guard.batches import PROBE
 from penstock.spark.guard.behind_gate import LookBehind
 from penstock.spark.guard.checks import Control, check_operator, columns_of, guard_name
@@ -36,6 +38,7 @@ from penstock.spark.guard.reading import Dealing, GuardReading, Reading
 from penstock.spark.lifecycle import Metered, Watcher
 from penstock.spark.plans.admission import Admission
 from penstock.spark.plans.binding import GateOptions, costs_in_force
+from penstock.spark.plans.foreach_batch import ForeachBatch, Inside
 from penstock.spark.plans.places import on_connect
 from penstock.spark.plans.remote import Store
 from penstock.spark.plans.rules import new_number
@@ -52,6 +55,9 @@ from penstock.store.report_log import Watch
 
 Mode = Literal["enforce", "dry_run", "off"]
 Backlog = Literal["keep", "thin"]
+
+#: How long `attach` waits for its query unless told otherwise.
+ATTACH_S = 60.0
 
 
 #: The watched queries of this process: a guard's name and its controller, by the query's identity.
@@ -92,6 +98,8 @@ class QueryGuard(Watcher, Metered):
         self._hashed: Hashed | None = None  # of the last stream that was admitted
         self._grouped: tuple[str, int] | None = None
         self._shed: ShedAccount | None = None
+        self._attachment: Attachment | None = None
+        self._foreach_batch = ForeachBatch()
         self._gate: GateOptions | None = None
         self._number: int | None = None  # of the rules of a gate behind a grouping
         self._token = uuid.uuid4().hex  # identifies this guard's state on a worker
@@ -126,8 +134,10 @@ class QueryGuard(Watcher, Metered):
         made = made_by(weighed, self._columns.weight, self.name)
         return second_read(made, df) if self._reads(df) > 1 else made
 
-    def _gated(self, df: DataFrame, metric: str, number: int, sic: SicOfRows | None = None) -> DataFrame:
-        """The gate of a stream, whose rules have this number."""
+    def _gated(
+        self, df: DataFrame, metric: str, number: int, sic: SicOfRows | None = None, inside: Inside | None = None
+    ) -> DataFrame:
+        """The gate of a stream, whose rules have this number; or of one micro-batch."""
         store, columns = self._stored(df.sparkSession), self._columns
         salt = gate_salt(self._parts.control.seed, self.name, weighted=columns.has_weight(df))
         admission = Admission(
@@ -135,14 +145,15 @@ class QueryGuard(Watcher, Metered):
             columns=columns,
             salt=salt,
             mode=self.mode,
-            number=number,
+            number=number if inside is None else inside.number,
             metric=metric,
-            start=self._parts.control.start()._replace(counted=df.isStreaming and every_row_comes(df)),
+            start=self._start(df) if inside is None else inside.start,
             claim=self._claim_folder,
             quarantine=str(self._shed_folder() or ""),
             writer=lambda: self._quarantine_writer(df),
             reads=self._reads(df),
             shed_first=self._number is None,
+            inside=inside,
         )
         before = self._gate
         admitted, self._gate = admission.admit(df, store, sic)
@@ -152,6 +163,13 @@ class QueryGuard(Watcher, Metered):
                 gate_checks.warn_of_temporary_folder(self.name)
             REMINDER.expect(self._token, Gate(self.name, metric, df.sparkSession))
         return admitted
+
+    def _start(self, df: DataFrame) -> Start:
+        return self._parts.control.start()._replace(counted=df.isStreaming and every_row_comes(df))
+
+    def _inside(self, df: DataFrame) -> Inside | None:
+        """The micro-batch, if a function for `foreachBatch` is running in this thread."""
+        return self._foreach_batch.of(df, lambda: self._start(df))
 
     def measured(
         self, function: Callable[..., Any], schema: str | StructType, form: Form = "arrow"
@@ -171,6 +189,7 @@ class QueryGuard(Watcher, Metered):
         def transform(df: DataFrame) -> DataFrame:
             if self.mode == "off":
                 return passed_on(unmeasured(df, function, schema, form), df, self._columns.weight)
+            inside = self._inside(df)
             results = measured(
                 df,
                 function,
@@ -178,7 +197,7 @@ class QueryGuard(Watcher, Metered):
                 form,
                 columns=self._columns,
                 guard=self._token,
-                metric=self._probe,
+                metric=self._probe if inside is None else inside.observation(self._probe),
                 row_gate=self._parts.control.row_gate if self.mode == "enforce" else None,
                 apart=self._grouped is not None,
             )
@@ -242,6 +261,49 @@ class QueryGuard(Watcher, Metered):
             logging.getLogger("penstock").warning("query %s has already ended: nothing to guard", query.id)
         return self
 
+    def attach(
+        self,
+        query: str | None = None,
+        on_report: Callable[[Report], None] | None = None,
+        *,
+        timeout: float | str | None = ATTACH_S,
+        spark: SparkSession | None = None,
+    ) -> Self:
+        """Watch a query that other code starts, and each later run of it, until `stop`.
+
+        Args:
+            query: Its name, its id, or the id of its run. By a run's id, later runs of the same query are watched too.
+                If not given, the query whose function for `foreachBatch` calls `admit`.
+            on_report: Called with each batch's Report.
+            timeout: How long to wait until the query is active; then an error is raised. None returns at once and waits
+                in the background without a limit.
+            spark: The session in which the query is started; the active one if not given.
+        """
+        if query is not None and (not isinstance(query, str) or not query):
+            raise PenstockError.setting(
+                "query", query, "the name, id or run id of a query", "watch takes the query itself"
+            )
+        within_s = None if timeout is None else duration_s("timeout", timeout)
+        if self.watching or (self._attachment is not None and self._attachment.alive):
+            raise PenstockError(f"{self.kind} {self.name!r} has a query already: stop it first, or make another")
+        session = spark or SparkSession.getActiveSession()
+        if session is None:
+            raise PenstockError("spark is missing: give the session in which the query is started")
+        if self.mode == "off":
+            self._forward()
+            return self
+        found = Attachment(
+            (lambda: self._foreach_batch.query) if query is None else (lambda: query),
+            lambda: session.streams.active,
+            lambda one: self.watch(one, on_report),
+            lambda: self.watching,
+        )
+        if within_s is not None:
+            found.wait(within_s)
+        self._attachment = found
+        found.start()
+        return self
+
     def _made_controller(
         self, query: StreamingQuery, on_report: Callable[[Report], None], shed: ShedAccount
     ) -> Controller:
@@ -264,6 +326,7 @@ class QueryGuard(Watcher, Metered):
             salt=self._salt,
             store=store,
             shed=shed.rows,
+            inside=self._foreach_batch.observed,
         )
 
     @abstractmethod
@@ -273,7 +336,7 @@ class QueryGuard(Watcher, Metered):
     @property
     def alarms(self) -> tuple[str, ...]:
         """Alarms that need an operator, such as a target that cannot be held. As of the last batch."""
-        parts = self._parts.quarantine, self._shed
+        parts = self._parts.quarantine, self._shed, self._attachment
         own = [part.alarm for part in parts if part is not None and part.alarm is not None]
         return (*(self._controller.alarms if self._controller else ()), *own)
 
@@ -300,6 +363,8 @@ class QueryGuard(Watcher, Metered):
 
         Rows in quarantine for a table or a topic are forwarded first, for up to half a minute.
         """
+        if self._attachment is not None:
+            self._attachment.stop()
         super().stop()
         if self._parts.quarantine is not None:
             self._parts.quarantine.stop()
@@ -404,13 +469,13 @@ class Guard(QueryGuard):
             key: Column or columns that determine a row's cost; a `Balanced` policy may name them instead. Without one,
                 all rows are alike.
             arrival: Column with a row's time of arrival (timestamps, or seconds since 1970); if not given, `arrival` or
-                `timestamp`.
+                that of the source, such as Kafka's `timestamp` or the time of a file.
             keep: Rows that are never shed: a condition in SQL or a column.
             mode: `enforce`, `dry_run` or `off`.
             checkpoint: The query's checkpoint folder, under which plans are kept; with Spark Connect, a path of the
                 server's. Without one they are in a temporary folder, deleted at the end of the program.
             row: Column or columns that identify a row: their values determine which rows are shed. If not given,
-                Kafka's topic, partition and offset, or all columns.
+                those of the source, such as Kafka's topic, partition and offset, or all columns.
             weight: Name of the column with each kept row's weight; `weight` if not given. An existing weight is
                 multiplied: name its column here, unless its metadata shows that another guard made it.
             name: Name of the guard. Guards of different names hash rows independently.
@@ -447,6 +512,11 @@ class Guard(QueryGuard):
     def admit(self, df: DataFrame) -> DataFrame:
         """The gate, for `DataFrame.transform`: rows that pass, with their weights."""
         self._columns.refuse_own_weight(df)
+        inside = self._inside(df)
+        if inside is not None and self._parts.quarantine is not None:
+            raise PenstockError(
+                "quarantine does not work in foreachBatch: put .transform(guard.admit) in front of writeStream"
+            )
         if self.mode == "off" and not self._to_finish(df):
             return self._unjudged(df)
         check_frame(df, self.name, self._columns.decisive(df))
@@ -455,7 +525,7 @@ class Guard(QueryGuard):
                 "arrival is missing: a latency target needs the column with a row's time of arrival; name one of "
                 f"{', '.join(df.columns)}, or add one right behind the source with current_timestamp()"
             )
-        return self._gated(df, ONE_GATE, self._number or new_number())
+        return self._gated(df, ONE_GATE, self._number or new_number(), inside=inside)
 
     def _planning(self) -> tuple[Planner, Reading, Callable[[], None]]:
         reading = GuardReading(ONE_GATE, self._probe, self.name, dry=self.mode == "dry_run")

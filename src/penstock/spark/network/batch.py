@@ -6,7 +6,6 @@ then one job. Counts come from Spark's `observe`, so they need no extra job.
 
 from __future__ import annotations
 
-import threading
 import time
 from contextlib import suppress
 from functools import reduce
@@ -23,6 +22,7 @@ from penstock.messages.report import BoxStatistics, PlaceRows, Report
 from penstock.spark.network.drops import HIDDEN, INPUT, applied, kept_by, quoted, weighed, within
 from penstock.spark.network.failures import SPARK_ERRORS, line_of
 from penstock.spark.network.python_box import BUSY, TimedRows, load
+from penstock.spark.observations import observed_within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -228,20 +228,7 @@ def counted(df: DataFrame) -> tuple[DataFrame, Callable[[], int | None]]:
 
 def _within(seconds: float, seen: dict[str, Observation]) -> dict[str, dict[str, Any]]:
     """What was observed; an error if it does not arrive in time."""
-    found: dict[str, dict[str, Any]] = {}
-    failed: list[Exception] = []
-
-    def look() -> None:
-        try:
-            found.update({name: dict(one.get) for name, one in seen.items()})
-        except Exception as error:  # noqa: BLE001 - the waiting thread reports it
-            failed.append(error)
-
-    waiting = threading.Thread(target=look, daemon=True)
-    waiting.start()
-    waiting.join(seconds)
-    if failed:
-        raise failed[0]
+    found = observed_within(seconds, seen)
     if len(found) < len(seen):
         raise PenstockError(f"Spark has not reported its counts within {seconds:g} s")
     return found

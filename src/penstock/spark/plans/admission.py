@@ -1,6 +1,6 @@
 """The gate of a stream: its settings, its stored rules, and Spark's columns for both."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ from penstock.errors import PenstockError
 from penstock.messages.plan import Rules
 from penstock.spark.plans.binding import GateOptions
 from penstock.spark.plans.control_row import ControlColumns
+from penstock.spark.plans.foreach_batch import Inside
 from penstock.spark.plans.gate import control, gated
 from penstock.spark.plans.remote import Store
 from penstock.spark.plans.rules import Open
@@ -47,6 +48,7 @@ class Admission(NamedTuple):
     writer: Callable[[], Writer | None] = lambda: None  #: makes their writer
     reads: int = 1  #: how often the source is read: twice with a quarantine
     shed_first: bool = True  #: whether tasks that write them come first; partitions are numbered behind them then
+    inside: Inside | None = None  #: the micro-batch, if the gate is in a function for `foreachBatch`
 
     def admit(self, df: DataFrame, store: Store, sic: SicOfRows | None = None) -> tuple[DataFrame, GateOptions]:
         """The kept rows, and the options of the gate's control table."""
@@ -62,7 +64,7 @@ class Admission(NamedTuple):
         writer = self.writer()
         identity = self.claim()
         places = {self.number: 0}
-        for old in store.begin(self.metric, rules) if df.isStreaming else ():
+        for old in self._opened(df, store, rules):
             if old.number in places:
                 continue
             if old.rules is not None and old.rules.same_verdicts(rules):
@@ -71,8 +73,16 @@ class Admission(NamedTuple):
                 places[old.number] = len(made)
                 made.append(again)
         options = GateOptions(str(store.folder), SOURCE, identity, tuple(places.items()), self.start)
-        found = gated(df, control(df, store, options), self, made, sic=sic, quarantine=writer, folder=options.folder)
+        batch = None if self.inside is None else self.inside.batch
+        row = control(df, store, options, batch)
+        found = gated(df, row, self, made, sic=sic, quarantine=writer, folder=options.folder)
         return found, options
+
+    def _opened(self, df: DataFrame, store: Store, rules: Rules) -> Sequence[Open]:
+        """The batches that Spark may run again."""
+        if self.inside is not None:
+            return self.inside.opened(lambda: store.begin(self.metric, rules))
+        return store.begin(self.metric, rules) if df.isStreaming else ()
 
     def _rules(self, df: DataFrame) -> Rules:
         """The rules by which a stream is judged from now on."""

@@ -9,7 +9,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple, Self
@@ -90,10 +90,10 @@ def bindings_of(folder: str | os.PathLike[str] | Place, query: str, *, make: boo
     return BindingLog((Place.of(folder) / "bindings" / query).store(make=make))
 
 
-def control_row(options: GateOptions) -> list[int]:
-    """The control row of this task's micro-batch; in a batch query, of the newest plan."""
+def control_row(options: GateOptions, batch: Batch | None = None) -> list[int]:
+    """The control row of a micro-batch, if none is given of this task's; in a batch query, of the newest plan."""
     begin_s = time.perf_counter()
-    batch = _batch()
+    batch = _batch() if batch is None else batch
     try:
         found = _judged(options, batch)
     except UnjudgedError as error:
@@ -292,7 +292,10 @@ def table_thresholds(plan: Plan, place: str) -> list[int]:
 def _batch() -> Batch | None:
     """The micro-batch this task belongs to; None in a batch query."""
     context = TaskContext.get()
-    number = context.getLocalProperty("streaming.sql.batchId") if context else None
-    if context is None or number is None:
-        return None
-    return Batch(int(number), context.getLocalProperty("sql.streaming.queryId") or "")
+    return None if context is None else batch_by(context.getLocalProperty)
+
+
+def batch_by(properties: Callable[[str], str | None]) -> Batch | None:
+    """The micro-batch in Spark's local properties; None if they have none."""
+    number = properties("streaming.sql.batchId")
+    return None if number is None else Batch(int(number), properties("sql.streaming.queryId") or "")

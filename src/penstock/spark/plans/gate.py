@@ -10,6 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code u
 from penstock.core.control.backlog import MOST_AGE_S
 from penstock.core.control.gate import BACKLOG_NUMBER, CERTAIN, CERTAIN_WEIGHT, KEEP_ALL, MOST_REASONS, REASON_BITS
 from penstock.core.fairness.sic import SIC
+from penstock.spark.plans.binding import control_row
 from penstock.spark.plans.control_row import NO_PLAN, UNJUDGED, WHY, ControlColumns
 from penstock.spark.plans.control_table import FORMAT, PlanTable
 from penstock.spark.plans.sic_columns import SicOfRows, marked_sic
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from penstock.spark.plans.admission import Admission, Judging
-    from penstock.spark.plans.binding import GateOptions
+    from penstock.spark.plans.binding import Batch, GateOptions
     from penstock.spark.plans.remote import Store
     from penstock.spark.quarantine.rows import Writer
 
@@ -42,11 +43,14 @@ _ENFORCED = "__penstock_enforced"
 _TWO_63 = 2.0**63
 
 
-def control(df: DataFrame, store: Store, options: GateOptions) -> Column:
+def control(df: DataFrame, store: Store, options: GateOptions, batch: Batch | None) -> Column:
     """The control row of the plan that the micro-batch is bound to; `control_row` has its layout.
 
-    A batch query takes the current plan as a literal, because no later plan can apply.
+    A batch query takes the current plan as a literal, because no later plan can apply. So does a data frame of one
+    micro-batch, in a function for `foreachBatch`: the batch is bound before it runs.
     """
+    if batch is not None:
+        return F.lit(np.array(control_row(options, batch), np.int64))
     if not df.isStreaming:
         return F.lit(np.array(store.control_row(options.place), np.int64))
     spark = df.sparkSession
@@ -69,17 +73,18 @@ def gated(
 
     The first of the rules applies, except to a replayed batch that was bound under another. In a stream the gate counts
     rows in, rows shed by reason, the plan's version and the ages of rows. The query's progress has them under its
-    metric. With `sic` rows also carry their source information content, which is summed there too. With a quarantine,
-    shed rows of a stream go there. A batch that cannot be judged then fails with an error that names the guard's
-    folder. Tasks that write shed rows come first, unless the gate's `shed_first` is false. A sink may read only a part
-    of a batch, by `limit` in `foreachBatch`. Then Spark runs tasks in order until it has enough rows, and these tasks
-    return none.
+    metric; in a function for `foreachBatch` an observation has them. With `sic` rows also carry their source
+    information content, which is summed there too. With a quarantine, shed rows of a stream go there. A batch that
+    cannot be judged then fails with an error that names the guard's folder. Tasks that write shed rows come first,
+    unless the gate's `shed_first` is false. A sink may read only a part of a batch, by `limit` in `foreachBatch`. Then
+    Spark runs tasks in order until it has enough rows, and these tasks return none.
     """
     columns = gate.columns
     bucket = columns.bucket(df) if sic is None or sic.by_class else sic.bucket(df)
-    judged = _looked_up(df, control, bucket, rules, None if quarantine is None else folder)
+    counted = df.isStreaming or gate.inside is not None
+    judged = _looked_up(df, control, bucket, rules, None if quarantine is None else folder, counted=counted)
     if sic is not None:
-        carried = sic.carried(df, _row() if df.isStreaming else ControlColumns(control))
+        carried = sic.carried(df, _row() if counted else ControlColumns(control))
         judged = marked_sic(judged.withColumn(SIC, carried))
     coin = _chosen([one.coin for one in rules])
     must_keep = _if_any([one.must_keep for one in rules], F.lit(False))  # noqa: FBT003 - a literal
@@ -93,7 +98,7 @@ def gated(
     if len(modes) > 1:
         judged = judged.withColumn(_ENFORCED, _chosen([F.lit(one.mode == "enforce") for one in rules]))
         enforced = F.col(_ENFORCED)
-    if df.isStreaming:
+    if counted:
         # Counted before rows are dropped. This splits Spark's generated code and costs some 25 ns a row; every source
         # of a stream is slower. A batch has no progress to report counts to.
         judged = judged.withColumn(_PASSES, passes)
@@ -105,7 +110,7 @@ def gated(
             counts.append(F.max(~enforced).alias("dry"))
         if sic is not None:
             counts += sic.sums(F.col(_PASSES))
-        judged = judged.observe(gate.metric, *counts)
+        judged = judged.observe(gate.metric if gate.inside is None else gate.inside.observation(gate.metric), *counts)
     if modes[0] == "dry_run":
         judged = judged.withColumn(WOULD_SHED, ~passes)
     if "enforce" in modes:
@@ -121,13 +126,13 @@ def gated(
 
 
 def _looked_up(
-    df: DataFrame, control: Column, bucket: Column, rules: Sequence[Judging], strict: str | None
+    df: DataFrame, control: Column, bucket: Column, rules: Sequence[Judging], strict: str | None, *, counted: bool
 ) -> DataFrame:
-    """The rows with their thresholds; in a stream, with the other columns of the control row.
+    """The rows with their thresholds; if they are counted, with the other columns of the control row.
 
     `strict` is the folder to name in the error if a batch that cannot be judged must fail.
     """
-    if not df.isStreaming:
+    if not counted:
         return df.withColumn(_THRESHOLD, _once(ControlColumns(control).threshold(bucket)))
     arrival_s = _if_any([one.arrival_s for one in rules], F.lit(None))
     row = _row()
