@@ -158,9 +158,9 @@ class QueryGuard(Watcher, Metered):
         before = self._gate
         admitted, self._gate = admission.admit(df, store, sic)
         self._hashed = Hashed(salt, columns.identity(df), columns.types(df))
+        if self._checkpoint is None and self.mode == "enforce" and before is None and (df.isStreaming or inside):
+            gate_checks.warn_of_temporary_folder(self.name)
         if df.isStreaming and self.mode != "off":
-            if self._checkpoint is None and self.mode == "enforce" and before is None:
-                gate_checks.warn_of_temporary_folder(self.name)
             REMINDER.expect(self._token, Gate(self.name, metric, df.sparkSession))
         return admitted
 
@@ -293,7 +293,7 @@ class QueryGuard(Watcher, Metered):
             self._forward()
             return self
         found = Attachment(
-            (lambda: self._foreach_batch.query) if query is None else (lambda: query),
+            lambda: query or self._foreach_batch.query,
             lambda: session.streams.active,
             lambda one: self.watch(one, on_report),
             lambda: self.watching,
@@ -512,13 +512,13 @@ class Guard(QueryGuard):
     def admit(self, df: DataFrame) -> DataFrame:
         """The gate, for `DataFrame.transform`: rows that pass, with their weights."""
         self._columns.refuse_own_weight(df)
+        if self.mode == "off" and not self._to_finish(df):
+            return self._unjudged(df)
         inside = self._inside(df)
         if inside is not None and self._parts.quarantine is not None:
             raise PenstockError(
                 "quarantine does not work in foreachBatch: put .transform(guard.admit) in front of writeStream"
             )
-        if self.mode == "off" and not self._to_finish(df):
-            return self._unjudged(df)
         check_frame(df, self.name, self._columns.decisive(df))
         if self.target.fresh_s is not None and self._columns.arrival_s(df) is None:
             raise PenstockError(

@@ -44,6 +44,7 @@ class Inside:
         self.batch, self.number, self.start = batch, new_number(), start
         self._opened: Sequence[Open] | None = None
         self._seen: dict[int, dict[str, Observation]] = {}
+        self._told = False
 
     def opened(self, begin: Callable[[], Sequence[Open]]) -> Sequence[Open]:
         """The batches that Spark may run again; looked up once in a run, when the gate's rules are recorded."""
@@ -63,8 +64,17 @@ class Inside:
 
         seen[name] = Observation()
         for old in [one for one in list(self._seen) if one <= self.batch.number - _KEPT]:
-            del self._seen[old]
+            self._forget(old)
         return seen[name]
+
+    def _forget(self, number: int) -> None:
+        if self._seen.pop(number, None) is not None and not self._told:
+            self._told = True
+            _logger.warning(
+                "query %s uses a guard in foreachBatch but is not watched, so nothing is planned or reported: call "
+                "guard.attach()",
+                self.batch.query,
+            )
 
     def observed(self, number: int) -> dict[str, dict[str, Any]]:
         """The counts of a batch that has ended, by name."""
