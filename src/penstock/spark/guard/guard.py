@@ -468,7 +468,7 @@ class Guard(QueryGuard):
             policy: How to choose the rows to shed; `LoadAware()` if not given.
             key: Column or columns that determine a row's cost; a `Balanced` policy may name them instead. Without one,
                 all rows are alike.
-            arrival: Column with a row's time of arrival (timestamps, or seconds since 1970); if not given, `arrival` or
+            arrival: Column with a row's time of arrival (timestamps, or seconds since 1970). If not given, `arrival` or
                 that of the source, such as Kafka's `timestamp` or the time of a file.
             keep: Rows that are never shed: a condition in SQL or a column.
             mode: `enforce`, `dry_run` or `off`.
