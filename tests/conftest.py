@@ -33,7 +33,7 @@ ROOT = Path(__file__).parents[1]
 ENGINE = os.environ.get("PENSTOCK_TEST_ENGINE", "classic")
 #: How Spark writes its own files of a checkpoint. By default it runs `readlink` and `chmod` for each of them, which is
 #: half of what a small batch costs. Other engines, and tests that start sessions of their own, use the default.
-CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+CHECKPOINTS = "org.apache.spark.sql.execution.streaming{}.FileSystemBasedCheckpointFileManager"
 MASTERS = {"classic": "local[2]", "local-cluster": "local-cluster[2,1,1024]", "connect": "local[2]"}
 
 # No deadline, because the first call of a compiled loop takes about a second.
@@ -155,6 +155,23 @@ def options(request: pytest.FixtureRequest, folder: Path) -> dict[str, str]:
     }
 
 
+def spark_version() -> tuple[int, int]:
+    """The first two numbers of Spark's version."""
+    import pyspark  # noqa: PLC0415 - runs without Spark are welcome
+
+    major, minor = pyspark.__version__.split(".")[:2]
+    return int(major), int(minor)
+
+
+@pytest.fixture(autouse=True)
+def new_enough(request: pytest.FixtureRequest) -> None:
+    """Skip a test marked with a version of Spark that is newer than the one here: see docs/versions.md."""
+    for mark in request.node.iter_markers("since_spark"):
+        since, why = mark.args
+        if spark_version() < since:
+            pytest.skip(f"needs Spark {since[0]}.{since[1]}: {why}")
+
+
 @contextmanager
 def workers_of_this_environment() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
@@ -179,7 +196,8 @@ def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         for name, value in options(request, folder).items():
             builder = builder.config(name, value)
         if ENGINE == "classic":
-            builder = builder.config("spark.sql.streaming.checkpointFileManagerClass", CHECKPOINTS)
+            manager = CHECKPOINTS.format(".checkpointing" if spark_version() >= (4, 1) else "")
+            builder = builder.config("spark.sql.streaming.checkpointFileManagerClass", manager)
         with pytest.MonkeyPatch.context() as quick:
             for name, value in quick_start().items():
                 quick.setenv(name, value)

@@ -80,7 +80,9 @@ _STORES = ("test_store", "spark/test_binding_in_bucket")
 _ACCOUNTS = ("federation/test_account", "federation/test_exchange", "federation/test_site_file", "web/test_model")
 _RULES = ("test_benchmark_results", "test_dead_ends", "test_one_runtime", "test_prose", "test_results", "test_testing")
 #: They import PySpark and start no Spark.
-_NO_SESSION = tuple(f"spark/test_{name}" for name in ("binding", "growth", "network_view", "profile", "settings"))
+_NO_SESSION = tuple(
+    f"spark/test_{name}" for name in ("binding", "growth", "network_view", "profile", "settings", "version")
+)
 
 
 def _run(*names: str, engine: str = "classic", only: str = "") -> tuple[str, ...]:

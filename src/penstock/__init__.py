@@ -103,7 +103,7 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
         return import_module(f"penstock.{name}") if name in _ROOMS else getattr(import_module(_HOME_OF[name]), name)
-    except ModuleNotFoundError as error:
+    except ImportError as error:
         from penstock.extras import missing  # noqa: PLC0415
 
         raise missing(error) from None

@@ -1,9 +1,12 @@
 """Extras of the package: the plain one has what a guard needs, others add the packages listed here."""
 
+from importlib import import_module
 from importlib.util import find_spec
 
 from penstock.errors import PenstockError
 
+#: How versions of Spark begin that no guard runs on.
+_TOO_OLD = ("1.", "2.", "3.")
 #: The modules that each extra brings.
 _EXTRAS = {
     "cli": ("rich", "typer"),
@@ -26,9 +29,11 @@ def require_spark() -> None:
             raise missing(ModuleNotFoundError(name=module))
 
 
-def missing(error: ModuleNotFoundError) -> PenstockError:
+def missing(error: ImportError) -> PenstockError:
     """The error in one line that names the extra to install; raises the error itself if no extra brings the module."""
-    module = (error.name or "").partition(".")[0]
+    module, _, part = (error.name or "").partition(".")
     if module not in _EXTRA_OF:
         raise error
+    if module == "pyspark" and part and (version := import_module(module).__version__).startswith(_TOO_OLD):
+        return PenstockError(f"Spark {version} is too old: Penstock needs Spark 4.0 or later")
     return PenstockError(f"{module.replace('_', '-')} is missing: run pip install 'penstock[{_EXTRA_OF[module]}]'")

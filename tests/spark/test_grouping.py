@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 ROWS, BATCH, PARTITIONS = 600, 120, 3
 RESULT = "row bigint, key bigint, cost_ms double, partition int"
 TARGET = ps.Throughput(1_000_000)
+needs_direct_partitions = pytest.mark.since_spark((4, 1), "grouping by cost")
 
 
 def slept(row: dict[str, Any]) -> dict[str, Any]:
@@ -107,6 +108,7 @@ def loads(table: pa.Table, partitions: int = PARTITIONS) -> Any:
     return np.bincount(table["partition"].to_numpy(), table["cost_ms"].to_numpy(), minlength=partitions)
 
 
+@needs_direct_partitions
 def test_a_batch_is_dealt_in_turn_until_costs_are_learned_and_always_alike(spark: SparkSession, tmp_path: Path) -> None:
     df = rows_of(spark).transform(grouping.by_cost("key", 7, checkpoint=tmp_path))
     first, again = (with_partition(df).sort_by("row") for _ in range(2))
@@ -118,6 +120,7 @@ def test_a_batch_is_dealt_in_turn_until_costs_are_learned_and_always_alike(spark
     assert set(nulls["partition"].to_pylist()) == set(range(7))
 
 
+@needs_direct_partitions
 def test_who_knows_each_rows_cost_gets_partitions_that_end_together(spark: SparkSession) -> None:
     df = rows_of(spark).withColumn("cost_s", functions.col("cost_ms") / 1000.0)
     alike = with_partition(df.transform(grouping.by_cost(cost="cost_s", partitions=4)))
@@ -127,6 +130,7 @@ def test_who_knows_each_rows_cost_gets_partitions_that_end_together(spark: Spark
     assert fast / slow == pytest.approx(3.0, rel=0.03)
 
 
+@needs_direct_partitions
 def test_a_stream_learns_what_keys_cost_and_which_partition_is_slow(spark: SparkSession, tmp_path: Path) -> None:
     own = grouping.by_cost("key", PARTITIONS, checkpoint=tmp_path / "checkpoint", row="row")
     df = stream(spark).transform(own).transform(own.measured(slept_slowly_on_0, RESULT, form="row"))
@@ -172,6 +176,7 @@ def bucket(key: int) -> int:
     return int(xxhash64_ints(np.array([key]))[0]) & 1023
 
 
+@needs_direct_partitions
 def test_a_stream_whose_costs_cannot_be_read_is_dealt_in_turn(spark: SparkSession, tmp_path: Path) -> None:
     own = grouping.by_cost("key", PARTITIONS, checkpoint=tmp_path / "checkpoint", row="row")
     df = stream(spark, available=BATCH).transform(own).transform(own.measured(placed, RESULT, form="row"))
@@ -184,6 +189,7 @@ def test_a_stream_whose_costs_cannot_be_read_is_dealt_in_turn(spark: SparkSessio
     assert max(counts(found)) - min(counts(found)) <= 2
 
 
+@needs_direct_partitions
 def test_a_guards_probe_and_plans_serve_its_grouping(spark: SparkSession, tmp_path: Path) -> None:
     guard = ps.Guard(TARGET, key="key", row="row", checkpoint=tmp_path / "checkpoint")
     own = grouping.by_cost("key", PARTITIONS, guard=guard)
@@ -206,6 +212,7 @@ def test_a_guards_probe_and_plans_serve_its_grouping(spark: SparkSession, tmp_pa
     assert sum(report.rows_kept for report in guard.history()) == ROWS
 
 
+@needs_direct_partitions
 def test_a_batch_goes_by_what_the_run_before_it_learned(spark: SparkSession, tmp_path: Path) -> None:
     own = grouping.by_cost("key", PARTITIONS, checkpoint=tmp_path)
     with pytest.raises(ps.PenstockError, match="nothing was measured in a batch: put"):
@@ -231,6 +238,7 @@ def test_a_batch_goes_by_what_the_run_before_it_learned(spark: SparkSession, tmp
         df.transform(grouping.by_cost("row", PARTITIONS, checkpoint=tmp_path))
 
 
+@needs_direct_partitions
 def test_costs_outlive_a_guards_gates(tmp_path: Path, spark: SparkSession) -> None:
     guard = ps.Guard(TARGET, key="key", row="row", checkpoint=tmp_path / "checkpoint")
     own = grouping.by_cost(partitions=PARTITIONS, guard=guard)
@@ -307,6 +315,7 @@ def test_a_second_grouping_of_a_guard_is_refused() -> None:
         grouping.by_cost("key", 3, guard=guard)
 
 
+@needs_direct_partitions
 def test_columns_that_are_not_there_are_refused(spark: SparkSession, tmp_path: Path) -> None:
     df = rows_of(spark)
     for made, line in (
@@ -324,6 +333,7 @@ def test_columns_that_are_not_there_are_refused(spark: SparkSession, tmp_path: P
     assert not (tmp_path / "penstock").exists()
 
 
+@needs_direct_partitions
 def test_a_grouping_in_front_of_the_gate_binds_batches_under_the_rules_of_the_gate(
     spark: SparkSession, tmp_path: Path
 ) -> None:

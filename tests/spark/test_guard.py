@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.spark.by_hand import put
 from tests.spark.quarantined import SALT, Silent
+from tests.spark.until_read import until_read
 
 import penstock as ps
 from penstock import baselines, logs
@@ -79,13 +80,8 @@ def source(spark: SparkSession, **options: object) -> DataFrame:
 
 
 def start(df: DataFrame, folder: Path) -> StreamingQuery:
-    return (
-        df.writeStream.format("parquet")
-        .option("path", str(folder / "sink"))
-        .option("checkpointLocation", str(folder / "checkpoint"))
-        .trigger(availableNow=True)
-        .start()
-    )
+    writer = df.writeStream.format("parquet").option("path", str(folder / "sink"))
+    return until_read(writer.option("checkpointLocation", str(folder / "checkpoint")))
 
 
 def run(df: DataFrame, folder: Path, watching: ps.Guard | None = None) -> StreamingQuery:

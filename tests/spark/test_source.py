@@ -16,12 +16,13 @@ pytest.importorskip("pyspark.sql")
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own custom
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from pyspark.sql.types import StructType
+from tests.spark.until_read import until_read
 
 from penstock.core.rate_profile import RateProfile
 from penstock.errors import PenstockError
 from penstock.spark.source import ARROW_ROWS, PenstockSource, Population, Settings, StreamReader, register
+from penstock.spark.version import ReadAllAvailable, ReadMaxRows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,7 +53,7 @@ def static(spark: SparkSession, **options: object) -> DataFrame:
 def run(frame: DataFrame, folder: Path) -> list[int]:
     """Write what is available to `folder`/out; the rows of each batch that had any."""
     writer = frame.writeStream.format("parquet").option("checkpointLocation", str(folder / "checkpoint"))
-    query = writer.trigger(availableNow=True).start(str(folder / "out"))
+    query = until_read(writer.option("path", str(folder / "out")))
     assert query.awaitTermination(60)
     return [progress["numInputRows"] for progress in query.recentProgress if progress["numInputRows"]]
 
@@ -296,6 +297,7 @@ def test_a_batch_done_again_has_the_same_rows(spark: SparkSession, tmp_path: Pat
     assert seen[0] == seen[1]
 
 
+@pytest.mark.since_spark((4, 2), "what waits at the embedded source, in the progress of a query")
 def test_progress_tells_what_waits_at_the_source(spark: SparkSession) -> None:
     frame = stream(spark, available=100, rows_per_batch=60)
     query = frame.writeStream.format("noop").trigger(availableNow=True).start()

@@ -17,7 +17,8 @@ Options, with `rate = 1000` if no profile is named:
   others, at random.
 - `start`: when the profile begins, in seconds since 1970; by default when the query first starts.
 - `available`: that many rows are there at once and no more come; a batch read needs it.
-- `rows_per_batch`: the maximum in one micro-batch. `partitions` (2): the number of tasks, which get rows in turn.
+- `rows_per_batch`: the maximum in one micro-batch. Before Spark 4.2, a run with the trigger `availableNow` ends after
+  one such batch. `partitions` (2): the number of tasks, which get rows in turn.
 """
 
 from __future__ import annotations
@@ -32,12 +33,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from penstock.core.hashing import unit_interval, xxhash64, xxhash64_ints
 from penstock.core.rate_profile import RateProfile, parsed
 from penstock.core.settings import number, whole_number
 from penstock.errors import PenstockError
+from penstock.spark.version import (
+    HERE,
+    LIMITED_READS,
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+    register_source,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -79,7 +88,7 @@ _HORIZON_S = 1e9
 
 def register(spark: SparkSession) -> None:
     """Register `format("penstock")` in a session that did not discover it."""
-    spark.dataSource.register(PenstockSource)
+    register_source(spark, PenstockSource)
 
 
 @dataclass(frozen=True)
@@ -242,7 +251,8 @@ class PenstockSource(DataSource):
 
     def streamReader(self, schema: StructType) -> StreamReader:
         """The rows as they arrive."""
-        return StreamReader(self._settings(schema))
+        settings = self._settings(schema)
+        return StreamReader(settings) if HERE >= LIMITED_READS else RememberingReader(settings)
 
     def __reduce__(self) -> tuple[Callable[..., PenstockSource], tuple[object, ...]]:
         """Travel with the archive that this package came in, if it did: `spark-submit --py-files` brings one.
@@ -363,6 +373,32 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         now_us = _now_us(self._clock)
         until_us = now_us if self._until_us is None else min(now_us, self._until_us)
         return self._settings.profile.rows_by((until_us - start_us) / 1e6)
+
+
+class RememberingReader(StreamReader):
+    """The reader for Spark before 4.2, which asks for the latest offset without the start or a limit.
+
+    One process serves a query, so the reader remembers where the last batch ended. When a query resumes, Spark asks
+    for the partitions of the offset in its checkpoint before it asks for a later one.
+    """
+
+    _first: Offset | None = None
+    _last: Offset | None = None
+
+    def initialOffset(self) -> Offset:
+        """The same as often as Spark asks: it asks after the first batch was planned, and to repeat that batch."""
+        if self._first is None:
+            self._first = super().initialOffset()
+        return self._first
+
+    def latestOffset(self) -> Offset:  # type: ignore[override]  # the form of Spark 4.0
+        """As far as the profile has come, within the limit."""
+        return super().latestOffset(self._last or self.initialOffset(), self.getDefaultReadLimit())
+
+    def partitions(self, start: Offset, end: Offset) -> Sequence[RowRange]:
+        """The ranges of rows between two offsets; the next batch starts at the second."""
+        self._last = end
+        return super().partitions(start, end)
 
 
 def _now_us(clock: Callable[[], float]) -> int:

@@ -12,7 +12,6 @@ from typing import Any, Self
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
-from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
@@ -36,6 +35,7 @@ from penstock.spark.probe.measured import Form, measured
 from penstock.spark.probe.meter import TaskSums
 from penstock.spark.progress import costs_of_tasks
 from penstock.spark.row_columns import RowColumns
+from penstock.spark.version import DIRECT_PARTITIONS, arrow_function, require
 from penstock.store.logs import PlanStore
 
 #: How long `learn` waits for what an action has measured: Spark hands it over a moment after the action.
@@ -128,12 +128,14 @@ class Grouping(Watcher):
 
     def __call__(self, df: DataFrame) -> DataFrame:
         """The same rows in this many partitions."""
+        if hasattr(df, "sparkSession"):
+            require("grouping by cost", DIRECT_PARTITIONS, df.sparkSession.version)
         if not hasattr(df, "repartitionById"):
             raise PenstockError.setting("df", df, "a data frame of Spark 4.1 or later")
         if any(name.lower() == _PARTITION for name in df.columns):
             raise PenstockError(f"the data frame has a column {_PARTITION} already: rename it, the grouping needs it")
         stratum, row_hash = self._columns.stratum(df), self._columns.coin(df, self._salt)
-        deals = arrow_udf(dealer(self.partitions, self._costs(df)), "int")  # type: ignore[call-overload]  # PySpark's lack this form
+        deals = arrow_function(dealer(self.partitions, self._costs(df)), "int")
         dealt = df.withColumn(_PARTITION, deals(stratum, row_hash))
         return dealt.repartitionById(self.partitions, F.col(_PARTITION)).drop(_PARTITION)
 

@@ -18,6 +18,7 @@ from penstock.spark.probe import ages
 from penstock.spark.quarantine.rows import COIN, PART, PARTS, PLAN_VERSION, REASON_NUMBER
 from penstock.spark.quarantine.second_read import second_read
 from penstock.spark.row_columns import MADE_BY
+from penstock.spark.version import in_two_partitions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -201,7 +202,7 @@ def _quarantined(shed: DataFrame, names: list[str], coin: Column, quarantine: Wr
 
 def in_parts(marked: DataFrame) -> DataFrame:
     """The rows of each part in a separate partition; Spark's hash would put both parts into the same one."""
-    return marked.repartitionById(PARTS, F.col(PART))
+    return in_two_partitions(marked, F.col(PART))
 
 
 def _by_age(threshold: Column, arrival_s: Column | None) -> Column:
