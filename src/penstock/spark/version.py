@@ -93,12 +93,12 @@ else:
 
     @dataclass
     class ReadMaxRows(ReadLimit):
-        """A batch may hold so many rows."""
+        """A batch may hold at most this many rows."""
 
         max_rows: int
 
     class SupportsTriggerAvailableNow:
-        """Marks readers that are told of the trigger; older versions of Spark tell none."""
+        """Marks readers that Spark informs about the trigger, from 4.2 on."""
 
 
 __all__ = [
