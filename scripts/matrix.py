@@ -144,6 +144,9 @@ def written(page: str, outcomes: list[Outcome]) -> str:
     lists = {minor(line[8:]): line for line in table.splitlines() if line.startswith("- Spark ")}
     for outcome in outcomes:
         rows[minor(outcome.spark)] = outcome.row()
+        lists.pop(minor(outcome.spark), None)
+        if outcome.tests != "all" and not outcome.refused:
+            continue  # a part of the tests does not show that nothing is refused
         refused = "; ".join(f"{why}: {times}" for why, times in sorted(outcome.refused.items())) or "nothing"
         lists[minor(outcome.spark)] = f"- Spark {minor(outcome.spark)} refuses {refused}."
     body = HEAD + "\n".join(line for _, line in sorted(rows.items())) + "\n\n"
