@@ -3,7 +3,7 @@
 
 RUN = . scripts/env.sh &&
 
-PURE = tests/core tests/federation tests/test_classes.py tests/test_dead_ends.py tests/test_driver.py tests/test_extras.py tests/test_journal.py tests/test_log.py tests/test_moved.py tests/test_objects.py tests/test_plan.py tests/test_report.py tests/test_retention.py tests/test_store.py tests/test_surface.py
+PURE = tests/core tests/federation tests/test_classes.py tests/test_dead_ends.py tests/test_deploy.py tests/test_driver.py tests/test_extras.py tests/test_journal.py tests/test_log.py tests/test_moved.py tests/test_objects.py tests/test_plan.py tests/test_report.py tests/test_retention.py tests/test_store.py tests/test_surface.py
 
 .PHONY: help setup maven demo kafka federation test check pure kills matrix lint format tour docs results bench clean
 
