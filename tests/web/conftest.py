@@ -20,7 +20,13 @@ def chromium() -> Iterator[Any]:
         browser = driver.chromium.launch(
             executable_path=str(program),
             env={**os.environ, **environment},
-            args=["--no-sandbox"],  # whoever tests may be root, in a container
+            args=[
+                "--no-sandbox",  # whoever tests may be root, in a container
+                # No screen: nothing is gained by drawing in a process of its own, nor by one more for each site.
+                "--disable-gpu",
+                "--in-process-gpu",
+                "--renderer-process-limit=1",
+            ],
         )
         yield browser
         browser.close()

@@ -66,13 +66,30 @@ def address(writer: Writer) -> Iterator[Address]:
         yield made
 
 
-@pytest.fixture
-def visit(chromium: Any, address: Address) -> Iterator[Visit]:
+@pytest.fixture(scope="module")
+def context(chromium: Any) -> Any:
+    """One profile for the pages of all tests: their addresses have other ports, so nothing is left of the one before.
+
+    A page of a new profile takes a process of its own, which costs more than what it shows.
+    """
     context = chromium.new_context(viewport=DESK, color_scheme="light")
     context.set_default_timeout(WAIT_MS)
     expect.set_options(timeout=WAIT_MS)
-    yield Visit(context.new_page(), address)
-    context.close()
+    context.new_page()  # it stays, and so does the process
+    return context
+
+
+@pytest.fixture
+def page(context: Any) -> Iterator[Any]:
+    made = context.new_page()
+    yield made
+    made.close()
+    context.clear_cookies()
+
+
+@pytest.fixture
+def visit(page: Any, address: Address) -> Visit:
+    return Visit(page, address)
 
 
 def tile(page: Any, name: str) -> Any:
@@ -321,19 +338,15 @@ def test_a_site_shows_its_rows_and_fairness_and_nothing_it_does_not_know(visit: 
     assert visit.wrong == []
 
 
-def test_the_page_says_when_its_server_is_gone(chromium: Any, writer: Writer) -> None:
-    page = chromium.new_page()
+def test_the_page_says_when_its_server_is_gone(page: Any, writer: Writer) -> None:
     with Page(Board([writer.checkpoint]), port=0).beside() as address:
         page.goto(address.url)
         expect(page.locator("#link")).to_have_text("live")
     expect(page.locator("#link")).to_have_text("the server does not answer")
     expect(tile(page, "Rows in")).to_contain_text("1,000")
-    page.close()
 
 
-def test_a_token_is_asked_for_and_leaves_the_address(chromium: Any, writer: Writer) -> None:
-    context = chromium.new_context()
-    page = context.new_page()
+def test_a_token_is_asked_for_and_leaves_the_address(page: Any, writer: Writer) -> None:
     with Page(Board([writer.checkpoint]), host="0.0.0.0", port=0).beside() as address:  # noqa: S104 - what is tested
         local = f"http://127.0.0.1:{address.port}/"
         page.goto(local)
@@ -341,12 +354,9 @@ def test_a_token_is_asked_for_and_leaves_the_address(chromium: Any, writer: Writ
         page.goto(f"{local}?token={address.token}")
         expect(tile(page, "Rows in")).to_contain_text("1,000")
         assert page.url == local
-    context.close()
 
 
-def test_it_works_behind_a_proxy_below_a_path(chromium: Any, writer: Writer) -> None:
-    context = chromium.new_context()
-    page = context.new_page()
+def test_it_works_behind_a_proxy_below_a_path(page: Any, writer: Writer) -> None:
     seen = Page(Board([writer.checkpoint]), port=0, public_url="http://localhost/x/y/")
     with seen.beside() as address, proxy(address.port, "/x/y", strips=True, preserves_host=True) as outside:
         visit = Visit(page, address)
@@ -361,13 +371,10 @@ def test_it_works_behind_a_proxy_below_a_path(chromium: Any, writer: Writer) -> 
         expect(why.get_by_role("status")).to_contain_text("of this key")
         assert visit.wrong == []
         assert {url for url in visit.asked if not url.startswith(f"{outside}/")} == set()
-    context.close()
 
 
-def test_a_link_on_a_page_elsewhere_opens_it(chromium: Any, writer: Writer) -> None:
+def test_a_link_on_a_page_elsewhere_opens_it(page: Any, writer: Writer) -> None:
     """As in a chat or a notebook: a cookie that is sent to this site's own requests alone would not come along."""
-    context = chromium.new_context()
-    page = context.new_page()
     with Page(Board([writer.checkpoint]), host="0.0.0.0", port=0).beside() as address:  # noqa: S104 - what is tested
         local = f"http://127.0.0.1:{address.port}/"
         link = f'<a href="{local}?token={address.token}">here</a>'
@@ -375,7 +382,6 @@ def test_a_link_on_a_page_elsewhere_opens_it(chromium: Any, writer: Writer) -> N
         page.goto("http://chat.example/")
         page.get_by_text("here").click()
         expect(tile(page, "Rows in")).to_contain_text("1,000")
-    context.close()
 
 
 def test_an_address_with_a_strange_end_shows_the_page(visit: Visit) -> None:
