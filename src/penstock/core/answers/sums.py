@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 
 #: A weight up to this is that of a row kept with certainty: `thresholds.CERTAIN_WEIGHT`, also after products.
 CERTAIN_AT_MOST = 1.0 + 2.0**-40
+#: Rows of several groups that are summed at once: so few that the arrays in between stay in a processor's cache.
+_AT_ONCE = 16_384
 
 
 class Sums(NamedTuple):
@@ -100,17 +102,24 @@ def summed(
     (68.0, 128)
     """
     present = np.broadcast_to(present, weights.shape)
+    if weights.ndim > 1 and len(weights) > 1 and weights.size > _AT_ONCE:
+        a, b = np.broadcast_to(a, weights.shape), np.broadcast_to(b, weights.shape)
+        step = max(_AT_ONCE * len(weights) // weights.size, 1)
+        parts = [slice(start, start + step) for start in range(0, len(weights), step)]
+        found = [summed(weights[part], a[part], b[part], present=present[part]) for part in parts]
+        return Sums(*map(np.concatenate, zip(*found, strict=True)))
     sound = np.isfinite(weights) & (weights >= 1.0)
-    certain = weights <= CERTAIN_AT_MOST
-    w = np.where(present & sound, np.where(certain, 1.0, weights), 0.0)
-    a = np.where(present, a, 0.0)
-    b = np.where(present, np.broadcast_to(b, a.shape), 0.0)
+    used, certain = present & sound, weights <= CERTAIN_AT_MOST
+    w = _only(weights, used & ~certain) + (used & certain)
+    a, b = _only(a, present), _only(np.broadcast_to(b, weights.shape), present)
     g = w * np.maximum(w - 1.0, 0.0)
     aa, ab, bb = g * a * a, g * a * b, g * b * b
     if coins is not None:
         _, cluster = np.unique(coins, return_inverse=True)
         u, v, root = (np.asarray(np.bincount(cluster, np.sqrt(g) * one), np.float64) for one in (a, b, np.ones(len(g))))
         aa, ab, bb, g = u * u, u * v, v * v, root * root
+    certain = w == 1.0
+    absent = np.copysign(np.inf, 0.5 - present)  # infinite where a row is absent, and below any value elsewhere
     return Sums(
         rows=present.sum(-1),
         a=(w * a).sum(-1),
@@ -118,12 +127,23 @@ def summed(
         aa=aa.sum(-1),
         ab=ab.sum(-1),
         bb=bb.sum(-1),
-        certain=np.where(w == 1.0, a, 0.0).sum(-1),
-        certain_b=np.where(w == 1.0, b, 0.0).sum(-1),
+        certain=_only(a, certain).sum(-1),
+        certain_b=_only(b, certain).sum(-1),
         seen=a.sum(-1),
         g=g.sum(-1),
         gg=(g * g).sum(-1),
-        least=np.where(present, a, np.inf).min(-1, initial=np.inf),
-        most=np.where(present, a, -np.inf).max(-1, initial=-np.inf),
+        least=np.maximum(a, absent).min(-1, initial=np.inf),
+        most=np.minimum(a, -absent).max(-1, initial=-np.inf),
         wrong=(present & ~sound).sum(-1),
     )
+
+
+def _only(values: NDArray[np.float64], where: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """The values where a condition holds, and 0 elsewhere; several times as fast as `np.where` if it varies by chance.
+
+    >>> _only(np.array([1.0, np.nan, -np.inf]), np.array([True, False, False])).tolist()
+    [1.0, 0.0, 0.0]
+    """
+    every_bit = -where.astype(np.int64)
+    kept: NDArray[np.float64] = (np.asarray(values, np.float64).view(np.int64) & every_bit).view(np.float64)
+    return kept
