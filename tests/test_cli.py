@@ -542,12 +542,18 @@ def test_the_bench_of_fair_shedding_tells_its_times(run: Command, tmp_path: Path
     assert_refused(run("bench", "balance", "--fragments", "0"), "--fragments", "'0'", "from 1 to 1000000")
 
 
-def test_nothing_is_written_unless_asked_for(run: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_written_unless_asked_for_and_tables_fit_80_columns(
+    run: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
     result = run(*FIGURE_7)
     assert result.status == 0
     assert "Wrote" not in result.out
     assert files(tmp_path) == set()
+    assert "…" not in result.out
+    assert "Knowledge's" in words_of(result.out).split()
+    assert max(map(len, result.out.splitlines())) <= 80
 
 
 @pytest.mark.parametrize("key", ["who", "number"])
@@ -559,15 +565,10 @@ def test_a_recorded_stream_is_read_by_its_key_column(run: Command, stream: Path,
     assert parameters["max_cost_ms"] <= 25.0
 
 
-def test_json_on_standard_output_has_it_for_itself() -> None:
+def test_json_on_standard_output_has_it_for_itself(script: list[str], stream: Path) -> None:
     for place in ("-", "/dev/stdout"):
-        result = subprocess.run(
-            [sys.executable, "-c", "from penstock.cli.main import main; main()", *FIGURE_7, "--json", place],
-            check=True,
-            capture_output=True,
-            text=True,
-            timeout=WAIT_S,
-        )
+        command = [*script, *FIGURE_7, "--data", str(stream), "--key", "number", "--json", place]
+        result = subprocess.run(command, check=True, capture_output=True, text=True, timeout=WAIT_S)
         assert json.loads(result.stdout)["figure"] == "7"
         assert "paper says" in result.stderr
 
@@ -604,11 +605,11 @@ def test_costs_of_a_recorded_stream_are_milliseconds(run: Command, stream: Path,
 
 
 @pytest.mark.parametrize("name", ["a[red].json", "a:smile:.json", "two words.json"])
-def test_a_file_is_told_by_the_name_it_has(run: Command, tmp_path: Path, name: str) -> None:
-    result = run(*FIGURE_7, "--json", tmp_path / name)
+def test_a_file_is_told_by_the_name_it_has(run: Command, stream: Path, tmp_path: Path, name: str) -> None:
+    result = run(*FIGURE_7, "--data", stream, "--key", "number", "--json", tmp_path / name)
     assert result.status == 0
     assert f"Wrote {tmp_path / name}\n" in result.out
-    assert files(tmp_path) == {name}
+    assert files(tmp_path) == {name, stream.name}
 
 
 def test_a_page_of_claims_says_how_it_can_be_made_again(run: Command, out: Path) -> None:
@@ -616,15 +617,6 @@ def test_a_page_of_claims_says_how_it_can_be_made_again(run: Command, out: Path)
     page = (out / "las-7.md").read_text()
     for words in ("penstock reproduce las", "--figure 7", "--seed 4", "--eps 0.1"):
         assert words in page
-
-
-def test_tables_fit_80_columns_and_no_word_is_cut(script: list[str]) -> None:
-    wide = os.environ | {"COLUMNS": "80"}
-    command = [*script, *FIGURE_7]
-    result = subprocess.run(command, check=True, capture_output=True, text=True, timeout=WAIT_S, env=wide)
-    assert "…" not in result.stdout
-    assert "Knowledge's" in words_of(result.stdout).split()
-    assert max(map(len, result.stdout.splitlines())) <= 80
 
 
 def test_the_bench_tells_speed_memory_and_machine(run: Command, tmp_path: Path) -> None:
