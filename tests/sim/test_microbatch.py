@@ -441,6 +441,18 @@ def test_the_longest_wait_is_held_with_a_trigger(trigger_s: float) -> None:
     assert max(longest_s) <= 3.0
 
 
+@pytest.mark.parametrize(
+    ("target", "in_reach"),
+    [(MeanQueueLatency(6), False), (MeanQueueLatency(7), True), (MaxLag(9), False), (MaxLag(11), True)],
+)
+def test_a_trigger_of_10_s_needs_two_thirds_of_it_on_average_or_all_of_it_at_most(
+    target: Target, *, in_reach: bool
+) -> None:
+    done = run("any", stream((120, 2.0)), target=target, query=Query(trigger_s=10.0))
+    assert {any("out of reach" in line for line in lines) for lines in done.alarms[1:]} == {not in_reach}
+    assert all((target.ratio(report) or 0.0) <= 1.0 for report in done.reports[3:]) == in_reach
+
+
 @pytest.mark.parametrize("query", [Query(trigger_s=5.0), Query(trigger_s=1.0), Query(rows_per_batch=400)])
 def test_a_rate_is_held_with_a_trigger_or_a_limit_at_the_source(query: Query) -> None:
     done = run("any", stream((100, 0.8)), target=Throughput(300), query=query)
