@@ -1,6 +1,7 @@
 """What the README and the documentation show is true: their Python runs, their command lines exist."""
 
 import doctest
+import json
 import re
 import shlex
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 PAGES = [README, *sorted((ROOT / "docs").rglob("*.md"))]
 PAGE_NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
+#: The blocks of this page are the first cells of the notebook, which tests/spark/test_tour.py runs.
+TUTORIAL, TOUR = ROOT / "docs" / "tutorial.md", ROOT / "examples" / "tour.ipynb"
 
 FENCE = re.compile(
     r"^(?P<indent> *)(?P<ticks>`{3,})(?P<info>[^`\n]*)\n(?P<body>.*?)^(?P=indent)(?P=ticks) *$",
@@ -72,7 +75,9 @@ def run_examples(block: Block, page: Path, names: dict[str, object]) -> None:
         pytest.fail("".join(complaints), pytrace=False)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=PAGE_NAMES)
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if page != TUTORIAL], ids=[name for name in PAGE_NAMES if "tutorial" not in name]
+)
 def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": "__main__"}
@@ -86,6 +91,14 @@ def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.Monke
         else:
             padded = "\n" * block.line + block.body  # so that a trace names the page's own line
             exec(compile(padded, page, "exec"), names)  # noqa: S102 - the page is ours; running it is the test
+
+
+def test_the_tutorial_is_the_notebook_that_runs() -> None:
+    shown = [block.body.rstrip("\n") for block in blocks(TUTORIAL) if block.language in {"python", "pycon"}]
+    cells = json.loads(TOUR.read_text(encoding="utf-8"))["cells"]
+    code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    assert len(shown) > 5
+    assert code[: len(shown)] == shown
 
 
 def test_readme_shows_python_that_runs() -> None:

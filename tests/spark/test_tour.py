@@ -45,11 +45,12 @@ def test_the_tour_runs_and_its_answers_hold() -> None:
 
     assert [kinds(cell["outputs"]) for cell in code_cells(notebook)] == [kinds(outputs) for outputs in made]
     found: dict[str, Any] = names
-    totals, history = found["totals"], found["guard"].history()
-    assert len(history) >= found["BATCHES"]
-    assert sum(totals.rows_shed.values()) > 0
+    assert len(found["watched"].history()) >= 2
+    assert found["watched"].totals.rows_shed == {}
+    assert len(found["guarded"].history()) >= 6
+    assert sum(found["totals"].rows_shed.values()) > 0
 
-    assert found["seen"].where("key % 100 = 7").count() == found["everything"].where("key % 100 = 7").count()
+    assert found["kept"].where("key % 100 = 7").count() == found["everything"].where("key % 100 = 7").count()
     # Not of 95 in 100 times, but of five standard errors: a test must not fail by chance.
     for name in ("rows", "sum", "mean"):
         assert abs(found["found"][name]["estimate"] - found["truth"][name]) <= 5.0 * found["found"][name]["error"]
