@@ -373,9 +373,19 @@ BREAKS = {
 }
 
 
+#: Schedules that find what others do not. They come first: the search takes seconds otherwise.
+FOUND_AT = {
+    "BeginsAllAnew": 4758,
+    "NeverTriesAgain": 854,
+    "WritesInDoubt": 453,
+    "NeverPurges": 180,
+    "purges_no_plans": 180,
+}
+
+
 @pytest.mark.parametrize(("kinds", "found_by"), BROKEN, ids=name_of)
 def test_code_that_breaks_a_promise_is_found(kinds: Kinds, found_by: str) -> None:
-    for seed in range(SCHEDULES):
+    for seed in (FOUND_AT.get(name_of(kinds), 0), *range(SCHEDULES)):
         if schedules.what(seed) == found_by:
             try:
                 chaos.run(seed, kinds)

@@ -56,6 +56,15 @@ def changed(snapshot: Floats, frequency: Floats, work: Floats) -> float:
     return moved / before if before > 0.0 else (math.inf if moved > 0.0 else 0.0)
 
 
+@compiled
+def hand_over(matrix: Floats, to: Floats) -> None:
+    """Copy a matrix and set it to 0. Numba takes seconds to compile `to[:] = matrix`, with its error message."""
+    for i in range(matrix.shape[0]):
+        for j in range(matrix.shape[1]):
+            to[i, j] = matrix[i, j]
+            matrix[i, j] = 0.0
+
+
 class Costs(NamedTuple):
     """Some of `CostModel`: heavy keys in places of their own, all keys in a sketch, and the sums over all; by model."""
 

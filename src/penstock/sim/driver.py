@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from penstock.core.control.policies import Planner
 from penstock.core.loop.binding import Planned, Start
@@ -14,9 +14,10 @@ from penstock.messages.report import Report
 from penstock.store import retention
 from penstock.store.binder import Binder
 from penstock.store.driver import Driver as LogDriver
-from penstock.store.logs import BindingLog, PlanLog
+from penstock.store.logs import BindingLog, Log, PlanLog
 from penstock.store.memory import MemoryStore
 
+_L = TypeVar("_L", bound=Log[Any])
 #: How often a driver sends the time to the loop.
 PASS_S = LEASE_S / 2.0
 
@@ -81,8 +82,9 @@ class Driver:
         earlier: Earlier = Earlier(),  # noqa: B008 - immutable
     ) -> None:
         """Begin; `counted` says that the source reports the rows of a batch before it runs."""
-        store = MemoryStore()
-        self._plans, self._found, self._bindings = Plans(store), _FoundPlans(store), BindingLog(MemoryStore())
+        store, known = MemoryStore(), dict[bytes, Any]()
+        self._plans, self._found = remembering(Plans(store), known), remembering(_FoundPlans(store), known)
+        self._bindings = remembering(BindingLog(MemoryStore()))
         self.written: list[Plan] = []  #: every plan that was stored, in order
         self._query, self._start = query, Start(now_s, counted=counted)
         self._passed_s = now_s
@@ -136,3 +138,21 @@ class Driver:
         if bound is None or bound.plan_version is None:
             return None, 1.0 if bound is None else bound.share
         return self._binder.plan(bound.plan_version), bound.share
+
+
+def remembering(log: _L, known: dict[bytes, Any] | None = None) -> _L:
+    """A log that decodes no entry twice, nor what it has encoded itself; logs in one store share what is `known`."""
+    found: dict[bytes, Any] = {} if known is None else known
+    encode, decode = log._content, log._entry  # noqa: SLF001 - no other part of the log is replaced
+
+    def content(entry: Any) -> bytes:  # noqa: ANN401 - an entry of any kind
+        found[made := encode(entry)] = entry
+        return made
+
+    def entry(name: str, content: bytes) -> Any:  # noqa: ANN401 - an entry of any kind
+        if content not in found:
+            found[content] = decode(name, content)
+        return found[content]
+
+    log._content, log._entry = content, entry  # type: ignore[method-assign] # noqa: SLF001
+    return log

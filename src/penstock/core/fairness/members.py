@@ -68,6 +68,7 @@ class SharedKnowledge(Learned):
     def __init__(self, sources: Sequence[str], window_s: float) -> None:
         self._sources, self._window_s = tuple(sources), window_s
         self._batches, self._paused_s, self.cost_s, self.measured = (), None, 0.0, False
+        self._counted: tuple[tuple[_Batch, ...], dict[str, float], float] | None = None
 
     def learn(self, report: Report) -> None:
         """Process the report of one batch."""
@@ -134,10 +135,7 @@ class SharedKnowledge(Learned):
 
         After an idle time it is unknown when rows began to come; other batches are used if there are any.
         """
-        known = [batch for batch in self._batches if batch.came_s > 0.0]
-        known = [batch for batch in known if not batch.stood_still] or known
-        came_s = sum(batch.came_s for batch in known)
-        return {name: sum(batch.rows[name] for batch in known) / came_s if known else 0.0 for name in self._sources}
+        return self._rates_and_must_keep()[0]
 
     @property
     def kept_per_s(self) -> float:
@@ -162,8 +160,21 @@ class SharedKnowledge(Learned):
     @property
     def must_keep(self) -> float:
         """Share of rows that must be kept."""
-        rows = sum(sum(batch.rows.values()) for batch in self._batches)
-        return min(sum(batch.must_keep for batch in self._batches) / rows, 1.0) if rows else 0.0
+        return self._rates_and_must_keep()[1]
+
+    def _rates_and_must_keep(self) -> tuple[dict[str, float], float]:
+        """Both are asked for by the plans of all queries, so they are computed once for the same batches."""
+        if self._counted is None or self._counted[0] is not self._batches:
+            known = [batch for batch in self._batches if batch.came_s > 0.0]
+            known = [batch for batch in known if not batch.stood_still] or known
+            came_s = sum(batch.came_s for batch in known)
+            per_s = {
+                name: sum(batch.rows[name] for batch in known) / came_s if known else 0.0 for name in self._sources
+            }
+            rows = sum(sum(batch.rows.values()) for batch in self._batches)
+            must_keep = min(sum(batch.must_keep for batch in self._batches) / rows, 1.0) if rows else 0.0
+            self._counted = self._batches, per_s, must_keep
+        return self._counted[1:]
 
     @property
     def wait_s(self) -> float:

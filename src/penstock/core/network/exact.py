@@ -30,7 +30,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linprog
-from scipy.sparse import coo_array, diags_array
+from scipy.sparse import coo_array
 
 from penstock.core.network.drops import Skeleton
 from penstock.core.network.model import Network
@@ -158,7 +158,7 @@ class _Program:
         terms = [(row, *term) for row, line in enumerate(self._lines(len(bends))) for term in line]
         rows, columns, factors = (np.array(part) for part in zip(*terms, strict=True))
         count = 1 + len(self._split()) + (3 if self._chords else 2) * len(outputs)
-        self._matrix = coo_array((factors.astype(float), (rows, columns)), shape=(count, len(bounds))).tocsr()
+        self._matrix = coo_array((factors.astype(float), (rows, columns)), shape=(count, len(bounds))).tocsc()
         self._bounds = np.array([(low, np.inf if high is None else high) for low, high in bounds])
         self._limits = np.zeros(count)
         #: Utilities with nothing delivered: no output need be below the worst.
@@ -250,7 +250,9 @@ class _Program:
         limits, bounds = self._limits.copy(), self._bounds / most[:, np.newaxis]
         limits[0], bounds[self._worst, 0] = budget / unit, worst
         steepest = float(np.abs(goal).max()) or 1.0
-        matrix = diags_array(of_rows) @ self._matrix @ diags_array(most)
+        matrix = self._matrix.copy()
+        matrix.data *= of_rows[matrix.indices]
+        matrix.data *= np.repeat(most, np.diff(matrix.indptr))
         found = linprog(
             goal * most / steepest, A_ub=matrix, b_ub=limits, bounds=bounds, method="highs", options=PRECISE
         )

@@ -6,12 +6,11 @@ import random
 from collections import Counter
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from penstock.core.loop.instructions import Write
 from penstock.errors import PenstockError
 from penstock.store.interface import StoreError
-from penstock.store.logs import Log
 from penstock.store.memory import MemoryStore
 
 if TYPE_CHECKING:
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from penstock.core.loop.instructions import Instruction
     from penstock.store.driver import Driver
 
-_L = TypeVar("_L", bound=Log[Any])
 _D = TypeVar("_D", bound="Driver")
 
 
@@ -188,21 +186,3 @@ def clumsy(driver: _D, chance: Chance) -> _D:
 
     driver._carry_out = faulty  # type: ignore[method-assign] # noqa: SLF001
     return driver
-
-
-def remembering(log: _L) -> _L:
-    """A log that decodes no entry twice, nor what it has encoded itself: a schedule reads entries often."""
-    known: dict[bytes, Any] = {}
-    encode, decode = log._content, log._entry  # noqa: SLF001 - no other part of the log is replaced
-
-    def content(entry: Any) -> bytes:  # noqa: ANN401 - an entry of any kind
-        known[made := encode(entry)] = entry
-        return made
-
-    def entry(name: str, content: bytes) -> Any:  # noqa: ANN401 - an entry of any kind
-        if content not in known:
-            known[content] = decode(name, content)
-        return known[content]
-
-    log._content, log._entry = content, entry  # type: ignore[method-assign] # noqa: SLF001
-    return log

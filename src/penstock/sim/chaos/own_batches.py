@@ -18,9 +18,10 @@ from penstock.federation.exchange import Inbox, Outbox
 from penstock.federation.parcel import Parcel
 from penstock.messages.report import BoxStatistics, PlaceRows, added
 from penstock.messages.site_news import News
-from penstock.sim.chaos.faults import FaultyStore, clumsy, remembering, require
+from penstock.sim.chaos.faults import FaultyStore, clumsy, require
 from penstock.sim.chaos.query import KEEP, MOST_BATCHES, PURGE_EVERY, ROWS, Fickle, Kinds, Query, check_start
 from penstock.sim.chaos.world import OwnBatches
+from penstock.sim.driver import remembering
 from penstock.store.bound_plans import BoundPlans, SitePlans
 from penstock.store.interface import StoreError
 

@@ -19,7 +19,8 @@ from penstock.core.loop.machine import Loop
 from penstock.errors import PenstockError
 from penstock.federation.exchange import Inbox
 from penstock.messages.plan import Drop, Fits, KeepTable, Plan
-from penstock.sim.chaos.faults import FaultyStore, remembering, require
+from penstock.sim.chaos.faults import FaultyStore, require
+from penstock.sim.driver import remembering
 from penstock.store import retention
 from penstock.store.binder import Binder
 from penstock.store.bound_plans import BoundPlans, SitePlans

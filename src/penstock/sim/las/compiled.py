@@ -16,7 +16,7 @@ import numpy as np
 from penstock.core.compiled import compiled
 from penstock.core.row import cost_model, cost_sketch, latency_budget, load_aware, price
 from penstock.sim import compiled_costs as model
-from penstock.sim.compiled_costs import Columns, Floats, Ints, accelerator, changed, sketched
+from penstock.sim.compiled_costs import Columns, Floats, Ints, accelerator, changed, hand_over, sketched
 
 
 @compiled
@@ -114,12 +114,10 @@ def las(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loop on purpose
                 error = changed(snapshot, frequency, work)
                 if stabilizing and (first_check or error <= tolerance):
                     matrices_at[matrices] = finish[done] + delay_s
-                    sent_frequency[matrices] = frequency
-                    sent_work[matrices] = work
+                    hand_over(frequency, sent_frequency[matrices])
+                    hand_over(work, sent_work[matrices])
                     sent_mean[matrices] = total_cost / count
                     matrices += 1
-                    frequency[:] = 0.0
-                    work[:] = 0.0
                     count = total_cost = 0.0
                     stabilizing = False
                 else:

@@ -11,7 +11,7 @@ Each loop returns the completion time of every row.
 import numpy as np
 
 from penstock.core.compiled import compiled
-from penstock.sim.compiled_costs import Columns, Floats, Ints, accelerator, changed, sketched
+from penstock.sim.compiled_costs import Columns, Floats, Ints, accelerator, changed, hand_over, sketched
 
 
 @compiled
@@ -172,10 +172,8 @@ def osg(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loop on purpose
                 if executed[instance] % window_rows == 0:
                     error = changed(snapshot[instance], frequency[instance], work[instance])
                     if stabilizing[instance] and (first_check or error <= tolerance):
-                        sent_frequency[sent] = frequency[instance]
-                        sent_work[sent] = work[instance]
-                        frequency[instance] = 0.0
-                        work[instance] = 0.0
+                        hand_over(frequency[instance], sent_frequency[sent])
+                        hand_over(work[instance], sent_work[sent])
                         sent_mean[sent] = total[instance] / count[instance]
                         matrices_at[at] = sent
                         sent += 1
@@ -211,7 +209,8 @@ def osg(  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one loop on purpose
                     delta[scheduler, first] = reply[at]
                     answered[scheduler] += 1
                     if state[scheduler] == _WAIT_ALL and answered[scheduler] == instances:
-                        estimated[scheduler] += delta[scheduler]
+                        for instance in range(instances):
+                            estimated[scheduler, instance] += delta[scheduler, instance]
                         state[scheduler] = _RUN
                         run_at[runs] = row
                         runs += 1
