@@ -33,7 +33,8 @@ QUERIES = 1 if KILLS <= 4 else 2
 RUNS = [KILLS // QUERIES + (query < KILLS % QUERIES) for query in range(QUERIES)]
 #: Every fifth run is killed while it starts; the others once they have worked at a few batches, so that plans are in
 #: force: one half of them at a random moment, the other in the midst of a batch, which is then replayed.
-EARLY_EVERY, LONGEST_START_S, LONGEST_WORK_S, FEW_BATCHES, FEW_PLANS = 5, 4.0, 2.0, 3, 3
+EARLY_EVERY, FEW_BATCHES, FEW_PLANS = 5, 3, 3
+LONGEST_START_S, LONGEST_WORK_S = (1.5, 0.5) if KILLS <= 4 else (4.0, 2.0)
 LONGEST_WAIT_S = 120.0
 SCRIPT = Path(__file__).with_name("killed_query.py")
 SEED, RATE = 5, 2000
