@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from penstock.core.control.targets import Target, Throughput
 from penstock.messages.plan import Binding
 from penstock.messages.report import Report
 from penstock.sim.driver import Earlier, Unfinished
-from penstock.sim.microbatch import Query, simulate
+from penstock.sim.microbatch import Query, Run, simulate
 from penstock.sim.workload import Stream
 
 KILLED_S = 50.0
@@ -20,13 +21,20 @@ KILLED_S = 50.0
 REPORTS = 20
 
 
+@cache
 def started_again(
     policy: str, query: Query, outage_s: float, *, memory: bool, reports: bool = True, replay: bool = False
 ) -> list[Report]:
     """The batches after a kill in an overload: between two batches, or in the middle of one, which is left out."""
-    rows, planner = stream((KILLED_S + outage_s + 30.0, 2.0)), lambda: POLICIES[policy].planner(TARGET)
-    found = killed(planner, rows, query, outage_s, memory=memory, reports=reports, replay=replay)
-    return found[replay:]
+    before, planner = before_kill(policy, query, outage_s), POLICIES[policy].planner(TARGET)
+    return resumed(before, planner, query, outage_s, memory=memory, reports=reports, replay=replay)[replay:]
+
+
+@cache
+def before_kill(policy: str, query: Query, outage_s: float) -> Run:
+    """The run that is killed: the same one, whatever the next one finds of it."""
+    rows = stream((KILLED_S + outage_s + 30.0, 2.0))
+    return simulate(POLICIES[policy].planner(TARGET), rows, replace(query, killed_s=KILLED_S))
 
 
 def killed(
@@ -35,24 +43,37 @@ def killed(
     query: Query,
     outage_s: float,
     *,
-    memory: bool = True,
-    reports: bool = True,
     replay: bool = True,
     next_query: Query | None = None,
 ) -> list[Report]:
     """The batches of the next run, if a run is killed between two batches or, to `replay` it, in the middle of one."""
     before = simulate(planner(), rows, replace(query, killed_s=KILLED_S))
-    unfinished = before.reports.pop() if replay else None
+    return resumed(before, planner(), next_query or query, outage_s, replay=replay)
+
+
+def resumed(
+    before: Run,
+    planner: Planner,
+    query: Query,
+    outage_s: float,
+    *,
+    memory: bool = True,
+    reports: bool = True,
+    replay: bool = True,
+) -> list[Report]:
+    """The batches of a run that follows another one, with what it finds of that."""
+    rows, finished = before.stream, before.reports[:-1] if replay else before.reports
+    unfinished = before.reports[-1] if replay else None
     plans = [plan for plan in before.plans if not unfinished or plan.version <= (unfinished.plan_version or 0)]
-    newest, done = plans[-1], sum(report.rows_in for report in before.reports)
-    earlier = Earlier(newest if memory else replace(newest, memory=""), before.reports[-REPORTS:] if reports else [])
-    last = before.reports[-1:]
+    newest, done = plans[-1], sum(report.rows_in for report in finished)
+    earlier = Earlier(newest if memory else replace(newest, memory=""), finished[-REPORTS:] if reports else [])
+    last = finished[-1:]
     if unfinished:
         bound = Binding(len(last), "simulated", unfinished.start_s, newest.version)
         earlier = earlier._replace(unfinished=Unfinished(bound, unfinished.rows_in))
-    query = replace(next_query or query, first_start_s=(unfinished or last[0]).end_s + outage_s)
+    query = replace(query, first_start_s=(unfinished or last[0]).end_s + outage_s)
     rest = Stream(rows.keys[done:], rows.costs_s[done:], rows.arrivals_s[done:], rows.items)
-    return simulate(planner(), rest, query, earlier=earlier, last=last).reports[1:]
+    return simulate(planner, rest, query, earlier=earlier, last=last).reports[1:]
 
 
 def waits_s(reports: list[Report]) -> list[float]:
