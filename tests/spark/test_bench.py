@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -24,47 +20,7 @@ from penstock.sim import grains
 if TYPE_CHECKING:
     from pathlib import Path
 
-Small = Callable[[str], dict[str, Any]]
-#: A process that runs the scripts it is sent, one a line, and answers each with its result.
-RUNNER = """
-import json, os, pathlib, sys, traceback
-answers = os.fdopen(os.dup(1), "w")
-os.dup2(2, 1)  # nobody else writes where the answers go
-for line in sys.stdin:
-    folder, script = json.loads(line)
-    names = {"folder": pathlib.Path(folder)}
-    try:
-        exec(script, names)
-        answer = {"result": names["result"]}
-    except BaseException:
-        answer = {"error": traceback.format_exc()}
-    print(json.dumps(answer), file=answers, flush=True)
-"""
-
-
-@pytest.fixture(scope="module")
-def runner() -> Iterator[subprocess.Popen[str]]:
-    """One process for all small benchmarks: it starts one JVM, in which each has sessions of its own."""
-    command = [sys.executable, "-c", RUNNER]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        yield process
-
-
-@pytest.fixture
-def small(runner: subprocess.Popen[str], tmp_path: Path) -> Small:
-    """Runs a benchmark with less effort than the command allows."""
-
-    def run(script: str) -> dict[str, Any]:
-        assert runner.stdin
-        assert runner.stdout
-        runner.stdin.write(json.dumps([str(tmp_path), script]) + "\n")
-        runner.stdin.flush()
-        answer = json.loads(runner.stdout.readline())
-        assert "error" not in answer, answer["error"]
-        found: dict[str, Any] = answer["result"]
-        return found
-
-    return run
+    from tests.spark.conftest import Small
 
 
 def test_gate(small: Small, tmp_path: Path) -> None:
@@ -90,7 +46,7 @@ def test_idle(small: Small) -> None:
     found = small(
         "from penstock.bench import idle\n"
         "idle.ROWS_PER_BATCH, idle.SHORT_BATCH_ROWS, idle.BATCHES, idle.WARM_BATCHES = 100, 50, 3, 1\n"
-        "idle.MANY_BATCHES, idle.MANY_WARM_UPS, idle.COST_MS = 2, 1, 0.1\n"
+        "idle.MANY_BATCHES, idle.MANY_WARM_UPS, idle.COST_MS, idle.LOOK_S = 2, 1, 0.1, 0.05\n"
         "result = idle.bench_idle(folder, 1, lambda: None)"
     )
     assert found["rows_shed"] == 0
@@ -106,9 +62,9 @@ def test_latency(small: Small) -> None:
         "    import time\n"
         "    time.sleep(row['cost_ms'] / 1000.0)\n"
         "    return {name: row[name] for name in ('row', 'key', 'weight')}\n"
-        "latency.busy, workload._MEAN_ROWS = waits, 20_000\n"
+        "latency.busy, workload._MEAN_ROWS, latency.WINDOW_S = waits, 20_000, 2.0\n"
         "effort = latency.Effort(\n"
-        "    warm_s=0.0, overloads=(1.0,), learn_s=0.0, measure_s=6.0, policies=('las',)\n"  # it warms up unguarded
+        "    warm_s=0.0, overloads=(1.0,), learn_s=0.0, measure_s=2.0, policies=('las',)\n"  # it warms up unguarded
         ")\n"
         "result = latency.bench_latency(folder, effort, lambda: None)"
     )
@@ -174,7 +130,8 @@ def test_repeats_add_up_to_all_windows_and_the_median_run() -> None:
 def test_grains(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(grains.SCENARIOS) * 3 == grains.GRAIN_RUNS
     twice, burst_of_load, *_ = grains.SCENARIOS
-    shorter = (replace(twice, phases=((50.0, 2.0),)), burst_of_load)
+    phases = ((24.0, 0.8), (5.0, 10.0), (12.0, 0.8))
+    shorter = (replace(twice, phases=((32.0, 2.0),)), replace(burst_of_load, phases=phases))
     monkeypatch.setattr(grains, "SCENARIOS", shorter)
     found = grains.bench_grains(0, lambda: None)
     by_name = {(row["scenario"], row["grain"]): row for row in found["rows"]}

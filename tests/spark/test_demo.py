@@ -39,25 +39,46 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from tests.spark.conftest import Small
+
 REASON = "costly <keys>"
 BATCH_ROWS = 1_000
 BATCHES = 4
 WAIT_S = 240.0
-#: The demo as a user meets it, but rows keep a slot and no core: other tests want the cores.
+#: The demo as a user meets it, but rows keep a slot and no core, as other tests want the cores.
 WAITING = """
-import time
+import sys, time
 from penstock.cli.main import main
 from penstock.demo import run
 
 def waits(row):
+    import time
     taken_s = time.time()
     time.sleep(row["cost_ms"] / 1e3)
     return {name: row[name] for name in ("row", "key", "value", "weight")} | {"taken_s": taken_s}
 
 run.enrich = waits
-main()
 """
-COMMAND = [sys.executable, "-c", WAITING, "demo"]
+#: One that runs to its end, in a process whose JVM others have used: it warms up less.
+SHORT = f"""{WAITING}
+import contextlib, io, os, tempfile
+from penstock.spark.session import standard_error_to
+
+run._WARM_UP_BATCHES, run._WARM_UP_ROWS = 1, 20
+os.chdir(folder)
+os.environ["COLUMNS"], tempfile.tempdir = "80", str(folder / "temporary")
+options = "--seconds 10 --target 1s --seed 1 --out pages --json all.json"
+sys.argv = ["penstock", "demo", *options.split()]
+try:
+    with contextlib.redirect_stdout(io.StringIO()) as out, standard_error_to(folder / "complaints"):
+        main()
+except SystemExit as end:
+    result = dict(status=end.code, out=out.getvalue())
+os.chdir("/")
+tempfile.tempdir = None
+"""
+#: One that is stopped: it does not warm up.
+STOPPED = [sys.executable, "-c", f"{WAITING}run.Run.warm_up = lambda *_: None\nmain()", "demo"]
 
 
 def report(sequence: int, kept: int, rows_in: int = BATCH_ROWS, wait_s: float = 1.5) -> Report:
@@ -286,27 +307,25 @@ def test_a_ctrl_c_that_nobody_heard_is_heard_at_the_next_look() -> None:
 
 
 @pytest.fixture
-def environment(tmp_path: Path) -> Iterator[dict[str, str]]:
+def temporary(tmp_path: Path) -> Iterator[Path]:
     """A folder for temporary files of its own, which must be empty in the end."""
-    temporary = tmp_path / "temporary"
-    temporary.mkdir()
-    yield os.environ | {"COLUMNS": "80", "TMPDIR": str(temporary)}
-    assert list(temporary.iterdir()) == []
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    yield folder
+    assert list(folder.iterdir()) == []
 
 
-def test_a_short_demo_accounts_for_every_row(environment: dict[str, str], tmp_path: Path) -> None:
-    options = ["--seconds", "10", "--target", "1 s", "--seed", "1", "--out", "pages", "--json", "all.json"]
-    done = subprocess.run(
-        [*COMMAND, *options], check=False, capture_output=True, text=True, timeout=WAIT_S, cwd=tmp_path, env=environment
-    )
-    assert (done.returncode, done.stderr) == (0, "")
+@pytest.mark.usefixtures("temporary")
+def test_a_short_demo_accounts_for_every_row(small: Small, tmp_path: Path) -> None:
+    done = small(SHORT)
+    assert (done["status"], (tmp_path / "complaints").read_text()) == (0, "")
     assert {path.name for path in (tmp_path / "pages").iterdir()} == {
         "demo.html",
         "demo.png",
         "demo.json",
         "checkpoint",
     }
-    assert done.stdout.splitlines()[-1] == "To inspect the guarded run: penstock dashboard pages/checkpoint"
+    assert done["out"].splitlines()[-1] == "To inspect the guarded run: penstock dashboard pages/checkpoint"
     text = (tmp_path / "all.json").read_text()
     assert text == (tmp_path / "pages" / "demo.json").read_text()
     data = json.loads(text)
@@ -327,14 +346,14 @@ def test_a_short_demo_accounts_for_every_row(environment: dict[str, str], tmp_pa
         (page,) = state(shown)
     assert len(page["points"]) >= guarded["account"]["batches"]
     for words in ("Warming up", "The account", "guarded  10 s: latency", data["machine"]["processor"]):
-        assert words in " ".join(done.stdout.split()) or words in done.stdout
+        assert words in " ".join(done["out"].split()) or words in done["out"]
 
 
-def test_ctrl_c_stops_the_demo_and_leaves_nothing(environment: dict[str, str], tmp_path: Path) -> None:
+def test_ctrl_c_stops_the_demo_and_leaves_nothing(temporary: Path, tmp_path: Path) -> None:
     with subprocess.Popen(
-        [*COMMAND, "--seconds", "600", "--out", "pages"],
+        [*STOPPED, "--seconds", "600", "--out", "pages"],
         cwd=tmp_path,
-        env=environment,
+        env=os.environ | {"COLUMNS": "80", "TMPDIR": str(temporary)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -39,6 +39,8 @@ ROWS_PER_BATCH, SHORT_BATCH_ROWS, BATCHES, WARM_UPS = 10_000, 4000, 8, 2
 FEW_ROWS, MANY_BATCHES, MANY_WARM_UPS = 100, 60, 20
 #: 1 ms of work a row: two cores take 5 s for a batch.
 COST_MS = 1.0
+#: The time between two looks whether enough batches have ended.
+LOOK_S = 0.5
 
 
 def bench_idle(folder: Path, repeats: int, done: Callable[[], None]) -> dict[str, Any]:
@@ -122,7 +124,7 @@ class _Runs:
             )
             with running(pipeline(_stream(self.spark, rows), guard), guard, checkpoint) as query:
                 while query.isActive and ((last := query.lastProgress) is None or last["batchId"] < batches):
-                    time.sleep(0.5)
+                    time.sleep(LOOK_S)
                 found = [batch for batch in map(Progress.of, query.recentProgress) if batch.rows]
             self.rows_shed += sum(report.shed_total for report in guard.history())
             return found[:batches]
