@@ -67,7 +67,7 @@ def test_an_empty_sketch_knows_nothing() -> None:
 
 def test_the_row_of_smallest_frequency_decides_and_the_first_of_equals() -> None:
     sketch = CostSketch(2, 2, seed=4)
-    columns = {key: tuple(sketch.family.columns_of(key).tolist()) for key in range(40)}
+    columns = {key: tuple(sketch.family.columns_of(key)) for key in range(40)}
     key = 0
     beside_in_row_0 = next(k for k, c in columns.items() if c[0] == columns[key][0] and c[1] != columns[key][1])
     beside_in_row_1 = next(k for k, c in columns.items() if c[0] != columns[key][0] and c[1] == columns[key][1])

@@ -4,7 +4,7 @@ import math
 from itertools import pairwise
 
 import pytest
-from tests.sim.test_microbatch import CORES, TARGET, USABLE, run, stream, window_means_s
+from tests.sim.test_microbatch import CORES, TARGET, USABLE, run, steady, stream, window_means_s
 
 from penstock.core.control.cores import DOWN_S
 from penstock.core.control.policies import LoadAware
@@ -25,7 +25,7 @@ def changes(numbers: list[int | None]) -> int:
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("load", [0.5, 1.25, 2.0, 4.0])
 def test_the_number_is_what_the_load_needs(load: float, policy: str) -> None:
-    found = wanted(run(policy, stream((100, load))), after_s=30.0)
+    found = wanted(steady(policy, load), after_s=30.0)
     needed = CORES * load / USABLE
     assert all(number is not None and 0.95 * needed <= number <= 1.1 * needed + 1.0 for number in found)
 

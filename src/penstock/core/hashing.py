@@ -23,6 +23,7 @@ _LOW_64 = 2**64 - 1
 _INT64 = range(-(2**63), 2**63)
 _INT64_WORDS = "a whole number from -2**63 to 2**63 - 1"
 
+_BIGINT = struct.Struct("<q")
 #: Of xxHash64.
 PRIME_1 = np.uint64(0x9E3779B185EBCA87)
 PRIME_2 = np.uint64(0xC2B2AE3D27D4EB4F)
@@ -49,6 +50,8 @@ def xxhash64(*values: object, seed: int = SPARK_SEED) -> int:
 
 
 def _spark_bytes(value: object) -> bytes:
+    if type(value) is int and value in _INT64:  # what most keys are
+        return _BIGINT.pack(value)
     if isinstance(value, str):
         try:
             return value.encode()
@@ -59,7 +62,7 @@ def _spark_bytes(value: object) -> bytes:
     if isinstance(value, (bool, np.bool_, np.int8, np.int16, np.int32)):
         return struct.pack("<i", int(value))
     if isinstance(value, (int, np.int64)):
-        return struct.pack("<q", _int64("value", value))
+        return _BIGINT.pack(_int64("value", value))
     if isinstance(value, (float, np.float32)):
         layout = "<f" if isinstance(value, np.float32) else "<d"
         # Adding 0.0 turns -0.0 into 0.0 and leaves every other number alone.
@@ -177,7 +180,7 @@ class HashFamily:
 
     >>> family = HashFamily(rows=4, columns=54, seed=0)
     >>> family.columns_of("Spark"), family.columns_of_many(np.array([7, 8])).shape
-    (array([25, 42,  4, 47]), (4, 2))
+    ([25, 42, 4, 47], (4, 2))
     """
 
     rows: int
@@ -202,12 +205,12 @@ class HashFamily:
         """The seeds s_i = xxhash64(n_i) with which the key itself is hashed."""
         return tuple(xxhash64(salt) for salt in self.salts)
 
-    def columns_of(self, key: object) -> NDArray[np.intp]:
+    def columns_of(self, key: object) -> list[int]:
         """Return h_i(key) for every row i; the key may be any value that `xxhash64` takes."""
         if key is None:
-            return np.array([seed % self.columns for seed in self.seeds], np.intp)
+            return [seed % self.columns for seed in self.seeds]
         data = _spark_bytes(key)
-        return np.array([_hash_bytes(data, seed) % self.columns for seed in self.seeds], np.intp)
+        return [_hash_bytes(data, seed) % self.columns for seed in self.seeds]
 
     def columns_of_many(self, keys: NDArray[np.integer[Any]]) -> NDArray[np.intp]:
         """Return h_i(key) as an array of shape (rows, number of keys)."""

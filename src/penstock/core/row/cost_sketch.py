@@ -44,14 +44,13 @@ class CostSketch:
         total_cost: The cost of all these rows together.
     """
 
-    __slots__ = ("_frequency", "_rows", "_work", "count", "family", "total_cost")
+    __slots__ = ("_frequency", "_work", "count", "family", "total_cost")
 
     def __init__(self, rows: int, columns: int, seed: int = 0) -> None:
         self.family = HashFamily(rows, columns, seed)
         if self.rows * self.columns > _MOST_CELLS:
             raise PenstockError(f"{rows} rows x {columns} columns are not usable: give at most 2**26 cells")
         self._frequency, self._work = np.zeros((2, self.rows, self.columns))
-        self._rows = np.arange(self.rows)
         self.count = self.total_cost = 0.0
 
     @classmethod
@@ -112,18 +111,18 @@ class CostSketch:
         """Count one row of `key` that cost `cost`; the key is anything that `xxhash64` takes."""
         if not 0 <= cost < math.inf:
             raise PenstockError.setting("cost", cost, "a finite number from 0 up")
-        cells = self._rows, self.family.columns_of(key)
+        columns = self.family.columns_of(key)
         self.total_cost = _usable_total(self.total_cost + float(cost))
         self.count += 1.0
-        self._frequency[cells] += 1.0
-        self._work[cells] += cost
+        for cell in enumerate(columns):
+            self._frequency[cell] += 1.0
+            self._work[cell] += cost
 
     def estimate(self, key: object) -> float:
         """Estimate the cost of a row of `key`: between the least and the greatest cost seen, never NaN."""
-        columns = self.family.columns_of(key)
-        row = int(np.argmin(self._frequency[self._rows, columns]))
-        frequency = self._frequency[row, columns[row]]
-        return float(self._work[row, columns[row]] / frequency) if frequency else self.mean
+        cells = enumerate(self.family.columns_of(key))
+        frequency, *cell = min((self._frequency.item(cell), *cell) for cell in cells)
+        return float(self._work.item(*cell) / frequency) if frequency else self.mean
 
     def snapshot(self) -> NDArray[np.float64]:
         """Return the mean cost of every cell, S = W / F, with 0 for a cell never seen (LAS, section 3)."""
