@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import Row
 from pyspark.sql import functions as F  # noqa: N812 - the name all Spark code uses
 from tests.spark.by_hand import put
+from tests.spark.rows import from_files
 from tests.spark.until_read import until_read
 
 import penstock as ps
@@ -59,8 +60,8 @@ def pipeline(df: DataFrame) -> DataFrame:
 
 
 def run(spark: SparkSession, of: ps.Guard, folder: Path, rows: int = ROWS) -> None:
-    stream = spark.readStream.format("penstock").options(available=rows, rows_per_batch=BATCH, rate=100_000, seed=3)
-    writer = stream.load().transform(of.admit).transform(pipeline).writeStream.format("parquet")
+    found = from_files(spark, folder / "in", available=rows, rows_per_batch=BATCH, rate=100_000, seed=3)
+    writer = found.transform(of.admit).transform(pipeline).writeStream.format("parquet")
     where = {"path": str(folder / "sink"), "checkpointLocation": str(folder / "checkpoint")}
     query = until_read(writer.options(**where))
     with of.watch(query):

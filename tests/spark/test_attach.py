@@ -14,6 +14,9 @@ import penstock as ps
 
 pytest.importorskip("pyspark")
 
+from pyspark.sql import SparkSession
+from tests.spark.rows import from_files
+
 from penstock.spark.guard.attachment import LOOK_S, Attachment
 from penstock.testing import ManualClock
 
@@ -21,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from pyspark.sql import SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
 
@@ -111,11 +113,14 @@ def test_a_query_is_watched_before_and_after_its_restart_until_the_guard_is_stop
     name = f"attached_{uuid.uuid4().hex}"
 
     def start(rows: int) -> StreamingQuery:
-        given = spark.readStream.format("penstock").options(rate=1000, available=rows, rows_per_batch=100).load()
+        given = from_files(spark, tmp_path / "in", available=rows, rows_per_batch=100)
         writer = given.transform(own.admit).writeStream.format("noop").queryName(name)
         return writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
 
     heard: list[int] = []
+    # The active session is another one now, as after a function for foreachBatch.
+    spark.newSession().createDataFrame([(1,)], "one int")
+    assert SparkSession.getActiveSession() is not spark
     with own.attach(name, lambda report: heard.append(report.sequence), timeout=None):
         for rows in (200, 300):
             query = start(rows)
@@ -131,6 +136,7 @@ def test_a_query_is_watched_before_and_after_its_restart_until_the_guard_is_stop
     time.sleep(3.0 * LOOK_S)
     assert not own.watching
     own.attach(str(query.runId), timeout="10 s")
+    spark.createDataFrame([(1,)], "one int")
     assert own.watching
     own.stop()
     query.stop()

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from tests.spark.by_hand import put
+from tests.spark.rows import from_files
 
 import penstock as ps
 from penstock.core.control.bucket_costs import BUCKETS, BucketCosts
@@ -90,12 +91,7 @@ def test_costs_are_learned_by_worth(spark: SparkSession, tmp_path: Path) -> None
     """All rows of a stream are worth the same, so only buckets of that grade are measured."""
     reports: list[ps.Report] = []
     guard = ps.Guard(TARGET, ps.Balanced(value=WORTH), key="key", row="row", checkpoint=tmp_path / "c")
-    stream = (
-        spark.readStream.format("penstock")
-        .options(rate=1000, available=400, rows_per_batch=200)
-        .load()
-        .withColumn("price", functions.lit(120.0))
-    )
+    stream = from_files(spark, available=400, rows_per_batch=200).withColumn("price", functions.lit(120.0))
     query = (
         stream.transform(guard.admit)
         .transform(guard.measured(lambda row: {"row": row["row"]}, "row bigint", form="row"))

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.components import example
 from tests.spark.by_hand import put
+from tests.spark.rows import from_files
 
 import penstock as ps
 from penstock import sic
@@ -49,7 +50,7 @@ SHARES, CARRIED = (0.5, 1.0), (1 / 1000, 1 / 4000)
 
 def rows(spark: SparkSession, seed: int = 0, **options: object) -> DataFrame:
     given = {"rate": 1000, "available": ROWS, "rows_per_batch": BATCH, "seed": seed, "partitions": 1}
-    return spark.readStream.format("penstock").options(**given | options).load()
+    return from_files(spark, **given | options)
 
 
 def put_plan(of: FairQuery, keep: tuple[float, ...] = SHARES, carried: tuple[float, ...] = CARRIED) -> None:

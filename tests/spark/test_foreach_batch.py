@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.spark.by_hand import put
 from tests.spark.quarantined import SALT, Silent
+from tests.spark.rows import from_files
 
 import penstock as ps
 from penstock.core.control.bucket_costs import BucketCosts
@@ -52,7 +53,7 @@ def until(done: Callable[[], object], within_s: float = 60.0) -> None:
 
 
 def start(spark: SparkSession, folder: Path, rows: int, function: Callable[[DataFrame, int], None]) -> StreamingQuery:
-    stream = spark.readStream.format("penstock").options(rate=1000, available=rows, rows_per_batch=BATCH).load()
+    stream = from_files(spark, folder / "in", available=rows, rows_per_batch=BATCH)
     writer = stream.writeStream.foreachBatch(function).trigger(availableNow=True)
     return writer.option("checkpointLocation", str(folder / "checkpoint")).start()
 

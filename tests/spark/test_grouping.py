@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.spark.by_hand import put
+from tests.spark.rows import from_files
 
 import penstock as ps
 from penstock import grouping
@@ -76,7 +77,7 @@ def rows_of(spark: SparkSession, rows: int = 300) -> DataFrame:
 
 def stream(spark: SparkSession, **options: object) -> DataFrame:
     given = {"available": ROWS, "rows_per_batch": BATCH, "keys": 64, "min_cost_ms": 0.5, "max_cost_ms": 8.0} | options
-    return spark.readStream.format("penstock").options(**given).load()
+    return from_files(spark, **given)
 
 
 def run(df: DataFrame, folder: Path, watching: Any = None) -> StreamingQuery:

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from tests.spark.by_hand import put
 from tests.spark.quarantined import SALT, Silent
+from tests.spark.rows import from_files
 from tests.spark.until_read import until_read
 
 import penstock as ps
@@ -71,12 +72,8 @@ def put_plan(of: ps.Guard, table: KeepTable | None = TABLE, *, age_s: float = 0.
     return put(plans, plan)
 
 
-def source(spark: SparkSession, **options: object) -> DataFrame:
-    return (
-        spark.readStream.format("penstock")
-        .options(**{"rate": 1000, "available": ROWS, "rows_per_batch": BATCH} | options)
-        .load()
-    )
+def source(spark: SparkSession, into: Path | None = None, **options: object) -> DataFrame:
+    return from_files(spark, into, **{"rate": 1000, "available": ROWS, "rows_per_batch": BATCH} | options)
 
 
 def start(df: DataFrame, folder: Path) -> StreamingQuery:
@@ -210,7 +207,7 @@ def test_a_query_that_is_started_again_goes_on_from_what_its_last_plan_remembers
 ) -> None:
     def started(available: int) -> tuple[ps.Guard, StreamingQuery]:
         guarding = guard(tmp_path, policy=ps.LoadAware(), target=ps.MeanQueueLatency("1 s"))
-        rows = source(spark, available=available, rate=100_000).transform(guarding.admit)
+        rows = source(spark, into=tmp_path / "in", available=available, rate=100_000).transform(guarding.admit)
         return guarding, run(rows.transform(guarding.measured(passed_on, RESULT, form="row")), tmp_path, guarding)
 
     first, query = started(ROWS)
@@ -290,7 +287,7 @@ def test_a_backlog_is_kept_whole_unless_told_otherwise(spark: SparkSession, tmp_
     def later(rows: int) -> list[ps.Report]:
         """A run that finds so many rows, most of them from while it was stopped."""
         own = guard(tmp_path, target=ps.MeanQueueLatency("2 s"))
-        old = source(spark, start=start_s, available=rows, rows_per_batch=rows)
+        old = source(spark, into=tmp_path / "in", start=start_s, available=rows, rows_per_batch=rows)
         run(old.transform(own.admit).select("row", "weight"), tmp_path, own)
         return own.history()
 
@@ -352,7 +349,9 @@ def test_a_backlog_at_the_start_is_thinned_by_age_as_numpy_thins_it_and_is_told(
 def test_a_rate_is_held_from_the_first_batch_on_as_numpy_holds_it(spark: SparkSession, tmp_path: Path) -> None:
     def once(rows: int) -> tuple[ps.Guard, list[Binding]]:
         own = guard(tmp_path, target=ps.Throughput(20), keep="key = 3", quarantine=tmp_path / "shed")
-        gated = source(spark, available=rows).transform(own.admit).select("row", "weight")
+        # What is held by its rate asks the source for the number of rows that wait.
+        found = spark.readStream.format("penstock").options(available=rows, rows_per_batch=BATCH).load()
+        gated = found.transform(own.admit).select("row", "weight")
         query = run(gated, tmp_path, own)
         return own, list(bindings(own, query).entries())
 
@@ -391,7 +390,7 @@ def test_a_backlog_that_is_replayed_later_is_thinned_as_it_was(spark: SparkSessi
 
     def once() -> tuple[pa.Table, list[Binding]]:
         own = guard(tmp_path, target=ps.MeanQueueLatency("20 s"), backlog="thin")
-        rows = source(spark, start=start_s, rows_per_batch=ROWS)
+        rows = source(spark, into=tmp_path / "in", start=start_s, rows_per_batch=ROWS)
         query = run(rows.transform(own.admit).select("row", "weight"), tmp_path)
         return sink(tmp_path), list(bindings(own, query).entries())
 
@@ -408,7 +407,7 @@ def test_a_replayed_batch_does_not_count_as_the_first_one_of_a_run(spark: SparkS
 
     def once(rows: int) -> list[Binding]:
         own = guard(tmp_path, target=ps.MeanQueueLatency("2 s"), backlog="thin")
-        found = source(spark, start=start_s, available=rows)
+        found = source(spark, into=tmp_path / "in", start=start_s, available=rows)
         query = run(found.transform(own.admit).select("row", "weight"), tmp_path)
         return list(bindings(own, query).entries())
 

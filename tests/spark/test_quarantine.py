@@ -30,6 +30,7 @@ from tests.spark.quarantined import (  # noqa: E402 - needs Spark
     put_plan,
     run,
 )
+from tests.spark.rows import from_files  # noqa: E402 - needs Spark
 
 from penstock.core.loop.leases import LEASE_S  # noqa: E402 - needs Spark
 from penstock.spark import session  # noqa: E402
@@ -77,8 +78,7 @@ def test_each_part_of_the_shed_rows_has_a_task_of_its_own(spark: SparkSession) -
 
 def test_a_sink_that_reads_a_part_of_a_batch_loses_no_shed_row(spark: SparkSession, tmp_path: Path) -> None:
     of = guard(tmp_path)
-    stream = spark.readStream.format("penstock").options(available=BATCH, rate=100_000, seed=3).load()
-    admitted = stream.transform(of.admit)
+    admitted = from_files(spark, available=BATCH, rate=100_000, seed=3).transform(of.admit)
     put_plan(of)
     read: list[int] = []
 

@@ -18,6 +18,9 @@ from penstock.store.logs import BindingLog, PlanLog
 F = pytest.importorskip("pyspark.sql.functions")
 from tests.spark.by_hand import keep, put  # noqa: E402 - needs Spark
 from tests.spark.quarantined import SALT, TABLE, guard, put_plan  # noqa: E402 - needs Spark
+from tests.spark.rows import from_files  # noqa: E402 - needs Spark
+
+from penstock.spark import source  # noqa: E402 - needs Spark
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,21 +35,20 @@ NO_QUARANTINE = {"quarantine": None}
 class Run:
     """A query that is guarded, and run in pieces; `kept` has the rows that each batch kept the last time it ran."""
 
-    def __init__(self, spark: SparkSession, folder: Path) -> None:
-        from penstock.spark import source  # noqa: PLC0415 - needs Spark
-
-        source.register(spark)
-        self.spark, self.folder = spark, folder
+    def __init__(self, spark: SparkSession, folder: Path, *, embedded: bool = False) -> None:
+        self.spark, self.folder, self.embedded = spark, folder, embedded
         self.kept: dict[int, list[int]] = {}
 
     def of(
         self, of: ps.Guard, rows: int, *, size: int = BATCH, made: Callable[[DataFrame], DataFrame] | None = None
     ) -> str:
         """Work off so many rows from the first on; what went wrong."""
-        stream = self.spark.readStream.format("penstock").options(
-            available=rows, rows_per_batch=size, rate=100_000, seed=3
-        )
-        admitted = stream.load().transform(made or (lambda df: df)).transform(of.admit)
+        options = {"available": rows, "rows_per_batch": size, "rate": 100_000, "seed": 3}
+        if self.embedded:
+            found = self.spark.readStream.format("penstock").options(**options).load()
+        else:
+            found = from_files(self.spark, self.folder / "in", **options)
+        admitted = found.transform(made or (lambda df: df)).transform(of.admit)
         return self.admitted(admitted)
 
     def admitted(self, admitted: DataFrame, checkpoint: str = "checkpoint") -> str:
@@ -86,6 +88,18 @@ def begun(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Run:
     return died(spark, tmp_path_factory.mktemp("with") / "query")
 
 
+@pytest.fixture(scope="module")
+def begun_counted(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    source.register(spark)
+    return died(spark, tmp_path_factory.mktemp("counted") / "query", embedded=True)
+
+
+@pytest.fixture
+def counted(begun_counted: Run) -> Run:
+    """As `first`, from a source whose offsets count rows."""
+    return as_it_died(begun_counted)
+
+
 @pytest.fixture
 def first(begun: Run) -> Run:
     """A query that has shed rows of its first batch into quarantine, and has died before it was done."""
@@ -94,7 +108,8 @@ def first(begun: Run) -> Run:
 
 @pytest.fixture(scope="module")
 def begun_without(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return died(spark, tmp_path_factory.mktemp("without") / "query", **NO_QUARANTINE)
+    source.register(spark)
+    return died(spark, tmp_path_factory.mktemp("without") / "query", embedded=True, **NO_QUARANTINE)
 
 
 @pytest.fixture
@@ -112,13 +127,13 @@ def as_it_died(begun: Run) -> Run:
     else:
         shutil.copytree(begun.folder, saved)
     keep(PlanLog(begun.folder / "checkpoint" / "penstock" / "plans"), 0)
-    run = Run(begun.spark, begun.folder)
+    run = Run(begun.spark, begun.folder, embedded=begun.embedded)
     run.kept = dict(begun.kept)
     return run
 
 
-def died(spark: SparkSession, folder: Path, **settings: Any) -> Run:
-    run = Run(spark, folder)
+def died(spark: SparkSession, folder: Path, *, embedded: bool = False, **settings: Any) -> Run:
+    run = Run(spark, folder, embedded=embedded)
     of = guard(folder, **settings)
     put_plan(of)
     assert run.of(of, BATCH) == ""
@@ -222,17 +237,17 @@ def test_without_one_rows_flow(without: Run) -> None:
     assert without.kept[0] == list(range(BATCH))
 
 
-def test_numbers_of_batches_that_are_used_again_are_refused_before_a_row_is_lost(first: Run) -> None:
-    assert first.of(guard(first.folder), 2 * BATCH) == ""
-    first.forget("commits/1", "offsets/1")  # wound back by hand
-    again = guard(first.folder)
+def test_numbers_of_batches_that_are_used_again_are_refused_before_a_row_is_lost(counted: Run) -> None:
+    assert counted.of(guard(counted.folder), 2 * BATCH) == ""
+    counted.forget("commits/1", "offsets/1")  # wound back by hand
+    again = guard(counted.folder)
     with pytest.raises(ps.PenstockError, match=r"no longer has batch 1, of which rows are in .*; delete the"):
-        first.of(again, 2 * BATCH, size=700)
-    for path in (first.folder / "shed").glob(f"{first.query}-000000000001-*"):
+        counted.of(again, 2 * BATCH, size=700)
+    for path in (counted.folder / "shed").glob(f"{counted.query}-000000000001-*"):
         path.unlink()
-    assert first.of(again, 2 * BATCH, size=700) == ""
-    assert len(first.kept) == 3
-    assert sorted([row for kept in first.kept.values() for row in kept] + first.shed) == list(range(2 * BATCH))
+    assert counted.of(again, 2 * BATCH, size=700) == ""
+    assert len(counted.kept) == 3
+    assert sorted([row for kept in counted.kept.values() for row in kept] + counted.shed) == list(range(2 * BATCH))
 
 
 def test_without_a_quarantine_such_a_batch_is_bound_anew(without: Run) -> None:
@@ -244,14 +259,14 @@ def test_without_a_quarantine_such_a_batch_is_bound_anew(without: Run) -> None:
     assert sorted(without.kept[0] + without.kept[1]) == list(range(BATCH))
 
 
-def test_a_batch_with_other_offsets_than_it_was_bound_for_is_not_judged_by_its_binding(first: Run) -> None:
-    offsets = first.folder / "checkpoint" / "offsets" / "0"
+def test_a_batch_with_other_offsets_than_it_was_bound_for_is_not_judged_by_its_binding(counted: Run) -> None:
+    offsets = counted.folder / "checkpoint" / "offsets" / "0"
     lines = offsets.read_text().split("\n")
     changed = lines[-1].replace("1000", "900")
     assert changed != lines[-1]
     offsets.write_text("\n".join([*lines[:-1], changed]))
     offsets.with_name(".0.crc").unlink(missing_ok=True)
-    assert "its number was used before with other offsets" in first.of(guard(first.folder), BATCH)
+    assert "its number was used before with other offsets" in counted.of(guard(counted.folder), BATCH)
 
 
 def test_a_file_of_a_batch_with_other_rows_is_an_error(first: Run) -> None:
@@ -287,8 +302,7 @@ def test_executors_that_do_not_see_the_folder_make_none(
     run = Run(spark, tmp_path)
     of = guard(tmp_path) if with_quarantine else guard(tmp_path, **NO_QUARANTINE)
     put_plan(of)
-    stream = spark.readStream.format("penstock").options(available=BATCH, rows_per_batch=BATCH, seed=3)
-    admitted = stream.load().transform(of.admit)
+    admitted = from_files(spark, available=BATCH, seed=3).transform(of.admit)
     of.folder.rename(tmp_path / "elsewhere")
     told = run.admitted(admitted)
     assert not of.folder.exists()
@@ -300,10 +314,7 @@ def test_executors_that_do_not_see_the_folder_make_none(
 
 def test_a_quarantine_that_executors_do_not_see_is_not_made_anew(first: Run) -> None:
     of = guard(first.folder)
-    stream = first.spark.readStream.format("penstock").options(
-        available=BATCH, rows_per_batch=BATCH, rate=100_000, seed=3
-    )
-    admitted = stream.load().transform(of.admit)
+    admitted = from_files(first.spark, first.folder / "in", available=BATCH, rate=100_000, seed=3).transform(of.admit)
     shutil.rmtree(first.folder / "shed")
     (first.folder / "shed").mkdir()
     assert "a folder that executors see" in first.admitted(admitted)

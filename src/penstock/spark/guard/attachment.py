@@ -10,6 +10,8 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+from pyspark.sql import SparkSession
+
 from penstock.errors import PenstockError
 from penstock.spark.guard.teller import line_of
 
@@ -26,6 +28,18 @@ LOOK_S = 0.25
 LOST_AFTER, RETRY_S = 120, 1.0
 #: Longest wait for a running look when the guard is stopped.
 STOP_S = 2.0
+
+
+def active_queries(given: SparkSession | None) -> Callable[[], Sequence[StreamingQuery]]:
+    """A function that lists the active queries of this session, or of the active and the first one if none is given.
+
+    A function for `foreachBatch` gets a copy of the session, which may become the active one and has no queries.
+    """
+    active = given or SparkSession.getActiveSession()
+    if active is None:
+        raise PenstockError("spark is missing: give the session in which the query is started")
+    sessions = [active] if given else [active, SparkSession.builder.getOrCreate()]
+    return lambda: list({str(query.runId): query for one in sessions for query in one.streams.active}.values())
 
 
 class Attachment:

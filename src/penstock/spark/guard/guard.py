@@ -28,7 +28,7 @@ from penstock.errors import PenstockError
 from penstock.messages.claim import Claim
 from penstock.messages.plan import Costs
 from penstock.messages.report import Report
-from penstock.spark.guard.attachment import Attachment
+from penstock.spark.guard.attachment import Attachment, active_queries
 from penstock.spark.guard.batches import PROBE
 from penstock.spark.guard.behind_gate import LookBehind
 from penstock.spark.guard.checks import Control, check_operator, columns_of, guard_name
@@ -277,7 +277,7 @@ class QueryGuard(Watcher, Metered):
             on_report: Called with each batch's Report.
             timeout: How long to wait until the query is active; then an error is raised. None returns at once and waits
                 in the background without a limit.
-            spark: The session in which the query is started; the active one if not given.
+            spark: The session in which the query is started; the active one and the first one if not given.
         """
         if query is not None and (not isinstance(query, str) or not query):
             raise PenstockError.setting(
@@ -286,15 +286,13 @@ class QueryGuard(Watcher, Metered):
         within_s = None if timeout is None else duration_s("timeout", timeout)
         if self.watching or (self._attachment is not None and self._attachment.alive):
             raise PenstockError(f"{self.kind} {self.name!r} has a query already: stop it first, or make another")
-        session = spark or SparkSession.getActiveSession()
-        if session is None:
-            raise PenstockError("spark is missing: give the session in which the query is started")
+        active = active_queries(spark)
         if self.mode == "off":
             self._forward()
             return self
         found = Attachment(
             lambda: query or self._foreach_batch.query,
-            lambda: session.streams.active,
+            active,
             lambda one: self.watch(one, on_report),
             lambda: self.watching,
         )
