@@ -45,7 +45,8 @@ def test_gate(small: Small, tmp_path: Path) -> None:
 def test_idle(small: Small) -> None:
     found = small(
         "from penstock.bench import idle\n"
-        "idle.ROWS_PER_BATCH, idle.SHORT_BATCH_ROWS, idle.BATCHES, idle.WARM_BATCHES = 100, 50, 3, 1\n"
+        "idle.ROWS_PER_BATCH, idle.SHORT_BATCH_ROWS, idle.WARM_BATCHES = 100, 50, 0\n"
+        "idle.BATCHES, idle.WARM_UPS = 2, 1\n"
         "idle.MANY_BATCHES, idle.MANY_WARM_UPS, idle.COST_MS, idle.LOOK_S = 2, 1, 0.1, 0.05\n"
         "result = idle.bench_idle(folder, 1, lambda: None)"
     )

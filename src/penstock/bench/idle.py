@@ -50,7 +50,7 @@ def bench_idle(folder: Path, repeats: int, done: Callable[[], None]) -> dict[str
         rows: {"guarded": [], "bare": []} for rows in (ROWS_PER_BATCH, SHORT_BATCH_ROWS)
     }
     small_ms: dict[str, list[float]] = {"guarded": [], "bare": []}
-    for guarded in (True, False):
+    for guarded in (True, False) if WARM_BATCHES else ():
         runs.batches(_pipeline, guarded=guarded, rows=WARM_ROWS, batches=WARM_BATCHES)
     done()
     for _ in range(repeats):
