@@ -6,6 +6,7 @@ too, and all are measured afterwards. Penstock's shedder has no such phase: it a
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from penstock.core.row.latency_goals import RunningAverage
 from penstock.core.row.load_aware import SYNC_EVERY, LoadAwareOperator, LoadAwareShedder
 from penstock.sim import workload
 from penstock.sim.las import compiled as fast
-from penstock.sim.workload import Floats, Stream
+from penstock.sim.workload import Floats, Ints, Stream
 
 #: The algorithms of every figure, in the order of its rows.
 ALGORITHMS = ("base_line", "straw_man", "las", "full_knowledge", "full_knowledge_eps", "penstock")
@@ -148,11 +149,7 @@ class LasRun:
 
 def synthetic_run(setting: Setting, run: int, seed: int) -> LasRun:
     """The stream of section 5.1 for one run: association of costs and items, order of rows, hashes."""
-    by_item = workload.item_costs(np.random.default_rng([seed, 0, run % ASSOCIATIONS]))
-    rng = np.random.default_rng([seed, 1, run])
-    keys = workload.draw_keys(setting.distribution, workload.ROWS, workload.ITEMS, rng)
-    hash_seed = int(rng.integers(2**31))
-    costs = by_item[keys]
+    keys, costs, hash_seed = _drawn(setting.distribution, run, seed)
     mean_s = float(costs.mean())
     calm_gap_s = mean_s / workload.CALM_LOAD
     calm_rows = 0
@@ -162,6 +159,15 @@ def synthetic_run(setting: Setting, run: int, seed: int) -> LasRun:
     gap_s = (1.0 - setting.under_provisioning) * mean_s
     arrivals = workload.arrivals(len(keys), gap_s, calm_rows=calm_rows, calm_gap_s=calm_gap_s)
     return LasRun(Stream(keys, costs, arrivals, workload.ITEMS), setting, hash_seed, calm_rows=calm_rows)
+
+
+@lru_cache(maxsize=64)  # the settings of a figure run on the same rows, one setting after the other
+def _drawn(distribution: str, run: int, seed: int) -> tuple[Ints, Floats, int]:
+    """The keys and costs of a run's rows, and its seed of hashes."""
+    by_item = workload.item_costs(np.random.default_rng([seed, 0, run % ASSOCIATIONS]))
+    rng = np.random.default_rng([seed, 1, run])
+    keys = workload.draw_keys(distribution, workload.ROWS, workload.ITEMS, rng)
+    return keys, by_item[keys], int(rng.integers(2**31))
 
 
 def memory_bytes(algorithm: str, setting: Setting) -> int:
