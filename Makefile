@@ -34,7 +34,7 @@ check: setup ## lint, types, layers and the quick tests without Spark, side by s
 pure: setup # the tests without Spark, but for the simulator's, which take minutes
 	@$(RUN) python -m pytest -q $(PURE) --ignore-glob='*spark*' $(ARGS)
 
-kills: setup ## kill the driver of a guarded query 30 times and hold its sink against the plans: six minutes
+kills: setup ## kill the driver of a guarded query 30 times and hold its sink against the plans, also with a checkpoint in a bucket: fifteen minutes
 	@$(RUN) PENSTOCK_KILLS=30 python -m pytest tests/spark/test_exactly_once.py
 
 matrix: setup ## the guard's tests on Spark 4.0 to 4.3, and the table of docs/versions.md: half an hour

@@ -41,6 +41,16 @@ def pyspark_client() -> Path:
     return folder
 
 
+def hadoop_aws() -> list[Path]:
+    """Hadoop's client of S3, for the Hadoop of PySpark."""
+    import pyspark  # noqa: PLC0415 - runs without Spark are welcome
+
+    name = next((Path(pyspark.__file__).parent / "jars").glob("hadoop-client-api-*.jar")).stem
+    versions = {"hadoop": name.removeprefix("hadoop-client-api-"), "sdk": "2.35.4", "accelerator": "1.3.1"}
+    pom = Path(__file__).with_name("hadoop-aws.pom.xml")
+    return sorted(example("kafka/broker").jars(f"hadoop-aws-{versions['hadoop']}", pom, versions).glob("*.jar"))
+
+
 def example(name: str) -> ModuleType:
     """A file of `examples/` as a module that nobody can import by name: its functions travel to workers whole."""
     spec = importlib.util.spec_from_file_location(name.replace("/", "_"), EXAMPLES / f"{name}.py")

@@ -14,20 +14,21 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from hypothesis import settings
-from tests.components import KAFKA_READ_BY, USED, debian_tool, example, missing
+from tests.components import KAFKA_READ_BY, USED, debian_tool, example, hadoop_aws, missing
 from tests.engines import ALONE, AT_LAST, BESIDE, NOT_HERE, RUNS, UNDISTURBED, quick_start
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import SparkSession
+    from tests.object_server import ObjectServer
 
 ROOT = Path(__file__).parents[1]
 ENGINE = os.environ.get("PENSTOCK_TEST_ENGINE", "classic")
@@ -61,17 +62,41 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         yield broker
 
 
-def connector_jars(request: pytest.FixtureRequest) -> dict[str, str]:
-    """The setting that gives a session Spark's connector to Kafka, if one of this run's tests asks for a broker."""
-    if not any("kafka" in getattr(item, "fixturenames", ()) for item in request.session.items):
-        return {}
+@pytest.fixture(scope="session")
+def object_server() -> Iterator[ObjectServer]:
+    """One S3 server for the whole run."""
+    pytest.importorskip("moto")
+    pytest.importorskip("obstore")
+    from tests.object_server import ObjectServer  # noqa: PLC0415 - runs without these packages are welcome
+
+    server = ObjectServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def bucket(object_server: ObjectServer, monkeypatch: pytest.MonkeyPatch) -> ObjectServer:
+    """The server without faults, whose address and credentials are in the environment of a process that begins."""
+    from penstock.store import objects  # noqa: PLC0415 - needs a package of an extra
+
+    object_server.mend()
+    for name, value in object_server.environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(objects, "_clients", {})
+    monkeypatch.setattr(objects, "_probed", set())
+    return object_server
+
+
+def jars(request: pytest.FixtureRequest) -> dict[str, str]:
+    """The setting that gives a session the jars for what this run's tests ask for: a broker, or a bucket for Spark."""
     kafka = example("kafka/broker")
-    try:
-        jars = kafka.connector_jars()
-    except kafka.UnavailableError:
-        return {}  # the broker's fixture says why
-    USED.extend(f"{KAFKA_READ_BY}{jar.stem}" for jar in jars if "spark-sql-kafka" in jar.name)
-    return {"spark.jars": ",".join(map(str, jars))}
+    found: list[Path] = []
+    for fixture, bring in {"kafka": kafka.connector_jars, "s3a": hadoop_aws}.items():
+        if any(fixture in getattr(item, "fixturenames", ()) for item in request.session.items):
+            with suppress(kafka.UnavailableError):  # the fixture says why
+                found += bring()
+    USED.extend(f"{KAFKA_READ_BY}{jar.stem}" for jar in found if "spark-sql-kafka" in jar.name)
+    return {"spark.jars": ",".join(map(str, found))} if found else {}
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -151,7 +176,7 @@ def options(request: pytest.FixtureRequest, folder: Path) -> dict[str, str]:
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        **connector_jars(request),
+        **jars(request),
     }
 
 

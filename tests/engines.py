@@ -58,6 +58,7 @@ _PROGRAMS = ("spark/test_exactly_once", "spark/test_demo", "spark/test_bench", "
 _NETWORKS = ("spark/test_network", "spark/test_grouping", "spark/test_site", "spark/test_tour")
 _BEHIND = ("spark/test_behind_gate", "spark/test_misuse")
 _KAFKA = ("spark/test_kafka", "spark/test_site_kafka")
+_BUCKET = ("spark/test_bucket",)
 _FAIR = ("spark/test_fair", "spark/test_balanced", "spark/test_quarantine", "spark/test_rules", "spark/test_answers")
 _GUARD = ("spark/test_guard", "spark/test_grouping")
 _CLIENT = "spark/test_connect"
@@ -81,7 +82,8 @@ _ACCOUNTS = ("federation/test_account", "federation/test_exchange", "federation/
 _RULES = ("test_benchmark_results", "test_dead_ends", "test_one_runtime", "test_prose", "test_results", "test_testing")
 #: They import PySpark and start no Spark.
 _NO_SESSION = tuple(
-    f"spark/test_{name}" for name in ("binding", "growth", "network_view", "profile", "settings", "version")
+    f"spark/test_{name}"
+    for name in ("bench_store", "binding", "growth", "network_view", "profile", "settings", "version")
 )
 
 
@@ -91,7 +93,7 @@ def _run(*names: str, engine: str = "classic", only: str = "") -> tuple[str, ...
 
 #: Each run by its name: the engine, the files, and what else pytest is told.
 BESIDE = {
-    "kafka": _run(*_KAFKA, *_FAIR),
+    "kafka": _run(*_KAFKA, *_BUCKET, *_FAIR),
     "networks": _run(*_NETWORKS, *_BEHIND),
     "programs": _run(*_PROGRAMS),
     "local-cluster": _run(*_GUARD, engine="local-cluster", only=" or ".join(_IN_TASKS)),

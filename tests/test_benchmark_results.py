@@ -212,6 +212,21 @@ def test_nothing_grew_with_the_age_of_a_run() -> None:
     assert all(claim["holds"] for claim in found["claims"])
 
 
+def store_table() -> str:
+    found = result("store")
+    kinds = found["requests_per_batch"]
+    lines = [f"| {' | '.join(kinds)} | $ a month | plan to gate, ms |", "|---" * (len(kinds) + 2) + "|"]
+    cells = [*(f"{count:.2f}" for count in kinds.values()), f"{found['us_dollars_a_month']:.0f}"]
+    took = found["plan_to_gate_ms"]
+    lines.append(f"| {' | '.join(cells)} | {took['median']:.0f} ({took['min']:.0f} to {took['max']:.0f}) |")
+    return "\n".join([*lines, "", f"*`penstock bench store` on {in_one_line(found['machine'])}.*"])
+
+
+def test_the_page_shows_what_a_bucket_costs() -> None:
+    assert store_table() in (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    assert all(claim["holds"] for claim in result("store")["claims"])
+
+
 @pytest.mark.parametrize("shown", [grouping_table, figure_12_line])
 def test_the_page_shows_what_grouping_gains(shown: Any) -> None:
     assert shown() in (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
 
 import pytest
 from tests.object_server import BUCKET, KEY, SECRET, ObjectServer
@@ -15,49 +14,33 @@ from penstock.store.interface import StoreError
 from penstock.store.journal import Journal, Tail
 from penstock.store.objects import ObjectStore
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-
-@pytest.fixture(scope="module")
-def one_server() -> Iterator[ObjectServer]:
-    server = ObjectServer()
-    yield server
-    server.close()
-
 
 @pytest.fixture
-def server(one_server: ObjectServer) -> ObjectServer:
-    one_server.conditional, one_server.lost, one_server.refusal = True, "", None
-    return one_server
-
-
-@pytest.fixture
-def store(server: ObjectServer) -> ObjectStore:
-    made = ObjectStore(f"s3a://{BUCKET}/{uuid.uuid4().hex}", server.options)
-    server.requests.clear()
+def store(bucket: ObjectServer) -> ObjectStore:
+    made = ObjectStore(f"s3a://{BUCKET}/{uuid.uuid4().hex}")
+    bucket.requests.clear()
     return made
 
 
-def again(store: ObjectStore, server: ObjectServer) -> ObjectStore:
+def again(store: ObjectStore) -> ObjectStore:
     """The same store, as another process sees it."""
-    return ObjectStore(store.where, server.options, make=False)
+    return ObjectStore(store.where, make=False)
 
 
-def test_of_eight_writers_one_creates_a_name(store: ObjectStore, server: ObjectServer) -> None:
+def test_of_eight_writers_one_creates_a_name(store: ObjectStore) -> None:
     with ThreadPoolExecutor(8) as writers:
         for race in range(20):
-            stores = [again(store, server) for _ in range(8)]
+            stores = [again(store) for _ in range(8)]
             won = list(writers.map(lambda one, name=f"{race}": one[1].create(name, b"%d" % one[0]), enumerate(stores)))
             assert won.count(True) == 1
             assert store.read(f"{race}") == b"%d" % won.index(True)
 
 
-def test_what_each_operation_costs(store: ObjectStore, server: ObjectServer) -> None:
+def test_what_each_operation_costs(store: ObjectStore, bucket: ObjectServer) -> None:
     def cost(of: object) -> dict[str, int]:
         del of
-        found = dict(server.requests)
-        server.requests.clear()
+        found = dict(bucket.requests)
+        bucket.requests.clear()
         return found
 
     assert cost(store.create("a", b"1")) == {"PUT": 1}
@@ -71,16 +54,24 @@ def test_what_each_operation_costs(store: ObjectStore, server: ObjectServer) -> 
     assert cost(store.append("j", b"2", 100)) == {"PUT": 1}
     assert cost(store.part("j", 0)) == {"GET": 2}
     assert cost(store.part("j", 4)) == {"GET": 1}  # nothing new
+    assert cost(store.changed_s("j")) == {"GET": 1}
 
 
 @pytest.mark.parametrize("lost", ["error", "cut"])
-def test_a_write_whose_answer_is_lost_knows_its_own(store: ObjectStore, server: ObjectServer, lost: str) -> None:
-    server.lost = lost
+def test_a_write_whose_answer_is_lost_knows_its_own(store: ObjectStore, bucket: ObjectServer, lost: str) -> None:
+    bucket.lost = lost
     assert store.create("a", b"1")
-    assert server.lost == ""
-    server.lost = lost
+    assert bucket.lost == ""
+    bucket.lost = lost
     assert not store.create("a", b"1")  # The same content is not the same write.
     assert store.read("a") == b"1"
+
+
+def test_the_mark_of_a_folder_that_hadoop_makes_is_no_name(store: ObjectStore, bucket: ObjectServer) -> None:
+    inner = ObjectStore(f"{store.where}/offsets")
+    inner.replace("7", b"")
+    bucket.make(f"{inner.where.removeprefix('s3a://')}/")  # as Hadoop does
+    assert (store.names(), inner.names()) == (["offsets"], ["7"])
 
 
 def test_what_another_program_has_copied_there_is_taken(store: ObjectStore) -> None:
@@ -88,19 +79,18 @@ def test_what_another_program_has_copied_there_is_taken(store: ObjectStore) -> N
     assert not store.create("a", b"1")
 
 
-def test_a_store_that_ignores_the_condition_is_refused(server: ObjectServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(objects, "_probed", set())
-    server.conditional = False
+def test_a_store_that_ignores_the_condition_is_refused(bucket: ObjectServer) -> None:
+    bucket.conditional = False
     where = f"s3a://{BUCKET}/{uuid.uuid4().hex}"
     refused = rf"^address = '{where}' is not usable: give .* refuses to create an object twice; .* If-None-Match, .*$"
     with pytest.raises(StoreError, match=refused):
-        ObjectStore(where, server.options)
-    assert ObjectStore(where, server.options, make=False).names() == []
-    server.conditional = True
-    server.requests.clear()
+        ObjectStore(where)
+    assert ObjectStore(where, make=False).names() == []
+    bucket.conditional = True
+    bucket.requests.clear()
     for _ in range(3):
-        ObjectStore(where, server.options)
-    assert dict(server.requests) == {"PUT": 2, "HEAD": 1, "POST": 1}  # once a process
+        ObjectStore(where)
+    assert dict(bucket.requests) == {"PUT": 2, "HEAD": 1, "POST": 1}  # once a process
 
 
 @pytest.mark.parametrize(
@@ -114,9 +104,9 @@ def test_a_store_that_ignores_the_condition_is_refused(server: ObjectServer, mon
     ],
 )
 def test_a_refusal_is_one_line_without_secrets(
-    store: ObjectStore, server: ObjectServer, status: int, code: str, told: str
+    store: ObjectStore, bucket: ObjectServer, status: int, code: str, told: str
 ) -> None:
-    server.refusal = (status, code)
+    bucket.refusal = (status, code)
     calls = (
         lambda: store.create("a", b"1"),
         lambda: store.replace("a", b"1"),
@@ -134,12 +124,12 @@ def test_a_refusal_is_one_line_without_secrets(
     assert store.part("j", 0) is None
 
 
-def test_a_bucket_that_is_not_there_is_one_line(server: ObjectServer) -> None:
+def test_a_bucket_that_is_not_there_is_one_line(bucket: ObjectServer) -> None:
     told = r"^address = 's3a://no-such-bucket/x' is not usable: give a bucket that exists; .*: NoSuchBucket$"
     with pytest.raises(StoreError, match=told):
-        ObjectStore("s3a://no-such-bucket/x", server.options)
+        ObjectStore("s3a://no-such-bucket/x", bucket.options)
     with pytest.raises(StoreError, match=told):
-        ObjectStore("s3a://no-such-bucket/x", server.options, make=False).read("a")
+        ObjectStore("s3a://no-such-bucket/x", bucket.options, make=False).read("a")
 
 
 def test_a_server_that_is_not_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,10 +139,28 @@ def test_a_server_that_is_not_there_is_one_line(monkeypatch: pytest.MonkeyPatch)
         ObjectStore("s3a://bucket/x", nowhere, make=False).read("a")
 
 
-@pytest.mark.parametrize("address", ["", "/x", "file:///x", "hdfs://h/x", "s3a://", "s3a:///x", "s3a://b/x?y"])
+@pytest.mark.parametrize(
+    "address", ["", "/x", "file:///x", "hdfs://h/x", "s3a://", "s3a:///x", "s3a://b/x#y", "s3a://b/../x"]
+)
 def test_what_is_no_bucket_is_one_line(address: str) -> None:
     with pytest.raises(PenstockError, match=r"^address = .* such as s3a://bucket/folder \(s3, s3a, abfs, abfss, gs\)$"):
         ObjectStore(address)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        *(f"s3a://{KEY}:{SECRET}@b/x", f"gs://{SECRET}@b/x", f"abfs://c@h:{SECRET}/x"),
+        f"abfss://c@account.dfs.core.windows.net/x?sig={SECRET}",
+    ],
+)
+def test_an_address_with_credentials_is_refused_and_not_shown(address: str) -> None:
+    line = (
+        r"^address = \w+://\.\.\. with credentials, a port or a query is not usable: give the address without them; .*$"
+    )
+    with pytest.raises(PenstockError, match=line) as caught:
+        ObjectStore(address)
+    assert SECRET not in str(caught.value)
 
 
 def test_an_unknown_option_is_one_line_without_its_value() -> None:
@@ -161,15 +169,13 @@ def test_an_unknown_option_is_one_line_without_its_value() -> None:
     assert SECRET not in str(caught.value)
 
 
-def test_a_journal_is_followed_over_segments_and_writers(
-    store: ObjectStore, server: ObjectServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_journal_is_followed_over_segments_and_writers(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(segments, "SEGMENT_BYTES", 25)
-    tail, found, written = Tail(again(store, server), "j"), list[str](), list[str]()
+    tail, found, written = Tail(again(store), "j"), list[str](), list[str]()
     writer = Journal(store, "j", most_bytes=100)
     for number in range(40):
         if number % 7 == 6:
-            writer = Journal(again(store, server), "j", most_bytes=100)  # a restart
+            writer = Journal(again(store), "j", most_bytes=100)  # a restart
         written.append(f"line {number:04d}")
         assert writer.append(written[-1])
         if number % 3 == 0:
@@ -182,13 +188,13 @@ def test_a_journal_is_followed_over_segments_and_writers(
     assert store.names() == ["j"]
 
 
-def test_a_line_that_cannot_be_written_spoils_no_other(store: ObjectStore, server: ObjectServer) -> None:
+def test_a_line_that_cannot_be_written_spoils_no_other(store: ObjectStore, bucket: ObjectServer) -> None:
     journal, tail = Journal(store, "j"), Tail(store, "j")
     assert journal.append("one")
     assert tail.news() == ["one"]
-    server.refusal = (403, "AccessDenied")
+    bucket.refusal = (403, "AccessDenied")
     assert not journal.append("two")
-    server.refusal = None
+    bucket.refusal = None
     assert journal.append("three")
     assert tail.news() == ["three"]
     assert (journal.lost, tail.restarts) == (1, 0)

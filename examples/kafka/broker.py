@@ -60,7 +60,7 @@ class UnavailableError(Exception):
 
 def broker_jars() -> Path:
     """The folder with the broker's jars."""
-    return _jars(f"kafka_2.13-{KAFKA}", _HERE / "broker.pom.xml", {"kafka": KAFKA})
+    return jars(f"kafka_2.13-{KAFKA}", _HERE / "broker.pom.xml", {"kafka": KAFKA})
 
 
 def connector_jars() -> list[Path]:
@@ -69,13 +69,13 @@ def connector_jars() -> list[Path]:
     for connector, tokens in ((spark, spark), *OLDER_CONNECTORS):
         versions = {"connector": connector, "tokens": tokens, "kafka": KAFKA}
         with suppress(UnavailableError):
-            return sorted(_jars(f"connector-{connector}", _HERE / "connector.pom.xml", versions).glob("*.jar"))
+            return sorted(jars(f"connector-{connector}", _HERE / "connector.pom.xml", versions).glob("*.jar"))
     raise UnavailableError(
         "no version of Spark's connector to Kafka can be had: is Maven installed, and the network up?"
     )
 
 
-def _jars(name: str, pom: Path, versions: dict[str, str]) -> Path:
+def jars(name: str, pom: Path, versions: dict[str, str]) -> Path:
     """A folder in the cache, filled with what the pom names; it comes into being whole or not at all."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penstock" / "maven"
     folder = cache / name
@@ -86,14 +86,14 @@ def _jars(name: str, pom: Path, versions: dict[str, str]) -> Path:
         raise UnavailableError(f"{name} is not in {cache}, and Maven is not installed to bring it")
     cache.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache, ignore_cleanup_errors=True) as made:
-        jars = Path(made) / "jars"
-        options = [f"-DoutputDirectory={jars}", *(f"-D{part}={version}" for part, version in versions.items())]
+        brought = Path(made) / "jars"
+        options = [f"-DoutputDirectory={brought}", *(f"-D{part}={version}" for part, version in versions.items())]
         command = [maven, "--batch-mode", "--quiet", "--file", str(pom), _COPY, *options]
         result = subprocess.run(command, capture_output=True, text=True, check=False)
         if result.returncode:
             raise UnavailableError(f"Maven cannot bring {name}: {' '.join(result.stdout.split())[:300]}")
         with suppress(OSError):  # another process was quicker
-            jars.rename(folder)
+            brought.rename(folder)
     return folder
 
 

@@ -1,7 +1,11 @@
-"""A guarded query that runs until it is killed: `python killed_query.py FOLDER`. Its plans change with every batch."""
+"""A guarded query that runs until it is killed: `python killed_query.py FOLDER CHECKPOINT SETTINGS`.
+
+Its plans change with every batch. SETTINGS are those of the session, as JSON.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from dataclasses import dataclass
@@ -58,20 +62,20 @@ def seen(folder: Path) -> Callable[[dict[str, Any]], dict[str, Any]]:
     return note
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, checkpoint: str, settings: dict[str, str]) -> None:
     # Spark keeps the logs of all batches, one file each, for the test to look at: see committed.py.
     keep_logs = {
         "spark.sql.streaming.minBatchesToRetain": "10000",
         "spark.sql.streaming.fileSink.log.compactInterval": "10000",
     }
-    spark = local_session(folder / "spark", settings=keep_logs)
+    spark = local_session(folder / "spark", settings=keep_logs | settings)
     guard = ps.Guard(
         ps.MeanQueueLatency("2 s"),
         RestlessPolicy(),
         key="key",
         row="row",
         keep="key = 3",
-        checkpoint=folder / "checkpoint",
+        checkpoint=checkpoint,
         quarantine=folder / "shed",
     )
     query = (
@@ -82,7 +86,7 @@ def main(folder: Path) -> None:
         .transform(guard.measured(seen(folder), RESULT, form="row"))
         .writeStream.format("parquet")
         .option("path", str(folder / "sink"))
-        .option("checkpointLocation", str(folder / "checkpoint"))
+        .option("checkpointLocation", checkpoint)
         .start()
     )
     guard.watch(query)
@@ -92,4 +96,4 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3]))

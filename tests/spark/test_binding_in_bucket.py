@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from typing import TYPE_CHECKING
 
 import pytest
 from tests.object_server import BUCKET, KEY, SECRET, ObjectServer
@@ -16,42 +15,29 @@ from penstock.core.loop.binding import Start
 from penstock.core.loop.leases import LEASE_S
 from penstock.errors import PenstockError
 from penstock.messages.claim import Claim
-from penstock.messages.plan import Fits, KeepTable, Plan, Rules
+from penstock.messages.plan import Binding, Fits, KeepTable, Plan, Rules
 from penstock.messages.report import Report
 from penstock.spark.checkpoint import newest_done, newest_planned, query_id
 from penstock.spark.plans import binding
 from penstock.spark.plans.binding import Batch, GateOptions, bindings_of, control_row
 from penstock.spark.plans.claim import claim
 from penstock.spark.plans.control_row import ELSEWHERE, REUSED
+from penstock.spark.plans.places import LocalStore
 from penstock.spark.plans.rules import begin
-from penstock.store import objects
 from penstock.store.logs import PlanLog
 from penstock.store.place import Place
+from penstock.store.remembering import Remembering
 from penstock.store.report_log import ReportLog
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 RULES = Rules(number=7, mode="enforce", salt=1, row=("id",), arrival="", keep="", keep_column="", types=("int",))
 
 
-@pytest.fixture(scope="module")
-def one_server() -> Iterator[ObjectServer]:
-    server = ObjectServer()
-    yield server
-    server.close()
-
-
 @pytest.fixture
-def server(one_server: ObjectServer, monkeypatch: pytest.MonkeyPatch) -> ObjectServer:
-    for name, value in one_server.options.items():
-        monkeypatch.setenv(f"AWS_{name.upper()}", value)
-    monkeypatch.setattr(objects, "_clients", {})
-    monkeypatch.setattr(objects, "_probed", set())
+def server(bucket: ObjectServer, monkeypatch: pytest.MonkeyPatch) -> ObjectServer:
     for name in ("_newest", "_plans", "_offsets"):
         monkeypatch.setattr(binding, name, {})
     monkeypatch.setattr(binding, "_owned", set())
-    return one_server
+    return bucket
 
 
 class Query:
@@ -147,6 +133,60 @@ def test_the_files_of_spark_and_rules_are_read_in_a_bucket(query: Query, monkeyp
     assert (newest_planned(query.checkpoint), newest_done(query.checkpoint)) == (11, 10)
     assert [(one.batch, one.number) for one in begin(query.folder, "gate", RULES)] == [(11, 7)]
     assert bindings_of(query.folder, "query").versions() == list(range(12))
+
+
+@pytest.mark.parametrize(
+    ("refusal", "line"),
+    [
+        ((403, "InvalidAccessKeyId"), "give an address for which there are valid credentials; set them by role"),
+        ((403, "AccessDenied"), "give a bucket in which objects may be written; grant that to these credentials"),
+        ((404, "NoSuchBucket"), "give a bucket that exists; create it"),
+        ((403, "RequestTimeTooSkewed"), "give a store whose clock agrees with this machine's"),
+    ],
+)
+def test_a_bucket_that_cannot_be_used_is_one_line(server: ObjectServer, refusal: tuple[int, str], line: str) -> None:
+    server.refusal = refusal
+    with pytest.raises(PenstockError, match=rf"^checkpoint = 's3a://{BUCKET}/ck' is not usable: {line}.*$") as caught:
+        LocalStore(f"s3a://{BUCKET}/ck").claim(Claim("guard"))
+    assert str(caught.value).endswith(f"the store says: {refusal[1]}")
+    assert KEY not in str(caught.value)
+
+
+def test_a_store_that_ignores_the_condition_is_refused_as_a_checkpoint(server: ObjectServer) -> None:
+    server.conditional = False
+    with pytest.raises(PenstockError, match=r"^checkpoint = 's3a://.*refuses to create an object twice; .*$"):
+        LocalStore(f"s3a://{BUCKET}/ck").claim(Claim("guard"))
+
+
+def test_executors_without_credentials_keep_every_row(query: Query, monkeypatch: pytest.MonkeyPatch) -> None:
+    query.spark_plans(0, 100)
+    query.shed(0, 0.5, time.time())
+    query.server.refusal = (403, "InvalidAccessKeyId")
+    try:
+        assert query.gate(0, monkeypatch)[0] == ELSEWHERE
+    finally:
+        query.server.refusal = None
+
+
+def test_another_query_that_binds_batches_is_found(query: Query) -> None:
+    store = LocalStore(query.checkpoint)
+    assert store.bound("query") == {}
+    bindings_of(query.folder, "other").add(0, Binding(0, "other", 1.0))
+    bound = store.bound("query")
+    assert bound.keys() == {"other"}
+    assert abs(bound["other"] - time.time()) < 60.0
+
+
+def test_a_driver_remembers_a_plan_for_two_seconds(server: ObjectServer) -> None:
+    now_s = 0.0
+    store = Remembering((Place.of(f"s3a://{BUCKET}/{uuid.uuid4().hex}")).store(), 2.0, lambda: now_s)
+    assert store.create("0", b"plan")
+    server.requests.clear()
+    assert store.read("0") == b"plan"
+    assert server.requests.total() == 0
+    now_s = 2.1
+    assert store.read("0") == b"plan"
+    assert server.requests.total() == 1
 
 
 def test_the_folder_of_another_guard_is_refused(query: Query) -> None:

@@ -485,7 +485,7 @@ def test_a_plan_that_an_executor_could_not_read_is_told_whatever_the_batch_was_b
     ("code", "line"),
     [
         (ELSEWHERE, "executors cannot read the guard's folder: mount the driver's folder there"),
-        (UNBOUND, "it could not be bound to a plan: check that the disk"),
+        (UNBOUND, "it could not be bound to a plan: check that the guard's folder has space"),
         (REUSED, "its number was used before with other offsets"),
         (UNKNOWN_RULES, "it was bound by a guard with other settings"),
     ],
@@ -513,12 +513,13 @@ def test_plans_name_their_query(bench: Bench) -> None:
 def test_another_query_behind_the_same_gate_raises_an_alarm(tmp_path: Path) -> None:
     store = LocalStore(tmp_path)
     judged = Judged(QUERY, store)
-    other = BindingLog(store.folder / "bindings" / "other")
-    BindingLog(store.folder / "bindings" / QUERY)
+    other = BindingLog(tmp_path / "penstock" / "bindings" / "other")
+    BindingLog(tmp_path / "penstock" / "bindings" / QUERY)
     other.add(0, Binding(0, "other", 1.0))  # of a query that has ended
 
     def look(now_s: float) -> tuple[str, ...]:
-        judged.look(NO_PLAN, now_s, None, 0.0, now_s)
+        judged.look(NO_PLAN, now_s, None, 0.0)
+        judged.look_for_others(now_s)
         return judged.alarms
 
     assert look(0.0) == look(11.0) == ()

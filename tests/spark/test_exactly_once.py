@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -11,10 +12,11 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pytest
+from tests.components import hadoop_aws
 from tests.engines import quick_start
 from tests.spark.committed import Judge, batch_rows, shed_rows, sink_rows
 
@@ -22,14 +24,19 @@ from penstock.core.control.gate import gate_salt
 from penstock.core.control.planner import SOURCE
 from penstock.spark.source import Population
 from penstock.store.logs import BindingLog, PlanLog
+from penstock.store.place import Place
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from tests.object_server import ObjectServer
 
 #: Runs, and queries that run side by side: a run takes about ten seconds, so the whole 30 are for `make kills`. Of
 #: three the first and the third are killed in the midst of a batch, the second while it starts.
 KILLS = int(os.environ.get("PENSTOCK_KILLS", "3"))
 QUERIES = 1 if KILLS <= 4 else 2
+#: A checkpoint in a bucket for `make kills` alone: starts of Hadoop's client take long.
+WHERE = ("folder",) if KILLS <= 4 else ("folder", "bucket")
 RUNS = [KILLS // QUERIES + (query < KILLS % QUERIES) for query in range(QUERIES)]
 #: Every fifth run is killed while it starts; the others once they have worked at a few batches, so that plans are in
 #: force: one half of them at a random moment, the other in the midst of a batch, which is then replayed.
@@ -40,12 +47,19 @@ SCRIPT = Path(__file__).with_name("killed_query.py")
 SEED, RATE = 5, 2000
 
 
-def bindings_in(folder: Path) -> list[Path]:
-    return list((folder / "checkpoint" / "penstock" / "bindings").glob("*/*.binding"))
+class Case(NamedTuple):
+    """A query, and where its checkpoint is."""
 
+    folder: Path
+    checkpoint: str
+    settings: dict[str, str]  #: of its session
 
-def plans_in(folder: Path) -> list[Path]:
-    return list((folder / "checkpoint" / "penstock" / "plans").glob("*"))
+    def bindings(self) -> int:
+        bindings = Place.of(self.checkpoint) / "penstock" / "bindings"
+        return sum(len((bindings / query).below()) for query in bindings.below())
+
+    def plans(self) -> int:
+        return len((Place.of(self.checkpoint) / "penstock" / "plans").below())
 
 
 def given_bytes(folder: Path) -> int:
@@ -59,11 +73,11 @@ def wait_until(condition: Callable[[], bool]) -> None:
         time.sleep(0.005)
 
 
-def run_and_kill(folder: Path, after_s: float, *, early: bool, within_a_batch: bool) -> None:
+def run_and_kill(case: Case, after_s: float, *, early: bool, within_a_batch: bool) -> None:
     """Start the query, and some time after its start or its first batches kill driver and JVM without warning."""
-    before, plans_before = len(bindings_in(folder)), len(plans_in(folder))
+    before, plans_before, folder = case.bindings(), case.plans(), case.folder
     process = subprocess.Popen(
-        [sys.executable, str(SCRIPT), str(folder)],
+        [sys.executable, str(SCRIPT), str(folder), case.checkpoint, json.dumps(case.settings)],
         env={**os.environ, **quick_start()},
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -74,12 +88,7 @@ def run_and_kill(folder: Path, after_s: float, *, early: bool, within_a_batch: b
         assert process.stdout is not None
         running = process.stdout.readline()
         if not early:
-            wait_until(
-                lambda: (
-                    len(bindings_in(folder)) >= before + FEW_BATCHES
-                    and len(plans_in(folder)) >= plans_before + FEW_PLANS
-                )
-            )
+            wait_until(lambda: case.bindings() >= before + FEW_BATCHES and case.plans() >= plans_before + FEW_PLANS)
         with suppress(subprocess.TimeoutExpired):
             process.wait(timeout=after_s)
         if within_a_batch:
@@ -92,27 +101,51 @@ def run_and_kill(folder: Path, after_s: float, *, early: bool, within_a_batch: b
 
 
 @pytest.mark.usefixtures("java")
-def test_a_killed_driver_loses_no_row_doubles_none_and_changes_no_verdict(tmp_path: Path) -> None:
+@pytest.mark.parametrize("where", WHERE)
+def test_a_killed_driver_loses_no_row_doubles_none_and_changes_no_verdict(
+    tmp_path: Path, where: str, request: pytest.FixtureRequest
+) -> None:
     folders = [tmp_path / f"query-{number}" for number in range(QUERIES)]
+    if where == "folder":
+        kill_and_check([Case(one, str(one / "checkpoint"), {}) for one in folders])
+        return
+    from tests.object_server import BUCKET  # noqa: PLC0415 - the matrix of versions has no such server
+
+    bucket: ObjectServer = request.getfixturevalue("bucket")
+    settings = {f"spark.hadoop.{name}": value for name, value in bucket.hadoop.items()}
+    settings["spark.jars"] = ",".join(map(str, hadoop_aws()))
+    cases = [Case(one, f"s3a://{BUCKET}/{one.name}", settings) for one in folders]
+    kill_and_check(cases, lambda case: bring(bucket.objects(case.folder.name), case.folder / "checkpoint"))
+
+
+def bring(objects: dict[str, bytes], folder: Path) -> None:
+    """Copy what is in a bucket into a folder."""
+    for name, content in objects.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+
+
+def kill_and_check(cases: list[Case], bring: Callable[[Case], None] = lambda _: None) -> None:
     with ThreadPoolExecutor(QUERIES) as pool:
-        list(pool.map(kill_many_times, folders, range(QUERIES), RUNS))
+        list(pool.map(kill_many_times, cases, range(QUERIES), RUNS))
     judged_by = set[tuple[float, ...]]()
     replayed = 0
-    for folder in folders:
-        shares, again = check(folder)
+    for case in cases:
+        bring(case)
+        shares, again = check(case.folder)
         judged_by |= shares
         replayed += again
     assert len(judged_by) > 2, "too few plans were tried for this to mean anything"
     assert replayed, "no batch was ever replayed"
 
 
-def kill_many_times(folder: Path, seed: int, runs: int) -> None:
+def kill_many_times(case: Case, seed: int, runs: int) -> None:
     moments = random.Random(seed)  # noqa: S311 - moments, not secrets
-    folder.mkdir()
+    case.folder.mkdir()
     for run in range(runs):
         early = runs > 2 and run % EARLY_EVERY == 1  # of two runs, the second has to replay what the first left
         after_s = moments.uniform(0.0, LONGEST_START_S if early else LONGEST_WORK_S)
-        run_and_kill(folder, after_s, early=early, within_a_batch=not early and run % 2 == 0)
+        run_and_kill(case, after_s, early=early, within_a_batch=not early and run % 2 == 0)
 
 
 def check(folder: Path) -> tuple[set[tuple[float, ...]], int]:

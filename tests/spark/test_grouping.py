@@ -285,7 +285,7 @@ def guarded(**settings: Any) -> ps.Guard:
         (lambda: grouping.by_cost(cost="c", partitions=1, factors=(0,)), "factors[0] = 0 is not usable: give a finite"),
         (lambda: grouping.by_cost(cost="c", partitions=2, guard=guarded(key="key")), "cost = 'c' is not usable"),
         (lambda: grouping.by_cost("key", 2, name="a b"), "name = 'a b' is not usable"),
-        (lambda: grouping.by_cost("key", 2, checkpoint="s3://bucket/a"), "checkpoint = 's3://bucket/a' is not usable"),
+        (lambda: grouping.by_cost("key", 2, checkpoint="hdfs://h/a"), "checkpoint = 'hdfs://h/a' is not usable"),
         (lambda: grouping.by_cost("key", 2, guard="mine"), "guard = 'mine' is not usable: give a Guard"),
         (lambda: grouping.by_cost("key", 2, guard=guarded()), "guard 'guard' has no key"),
         (lambda: grouping.by_cost("a", 2, guard=guarded(key="b")), "key = 'a' is not usable: give the guard's own, b"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import uuid
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -88,7 +89,7 @@ def test_plans_sent_are_the_plans_that_an_executor_reads(store: RemoteStore, tmp
     local = PlanLog(tmp_path / "checkpoint" / "penstock" / "plans")
     assert list(local.plans()) == list(store.plans().plans()) == [plan(0), plan(1, HALF)]
     assert (plans.next_version(), plans.latest(), plans.versions()) == (2, plan(1, HALF), [0, 1])
-    sent, read = store.control_row(SOURCE), control_row(GateOptions(str(store.folder), SOURCE))
+    sent, read = store.control_row(SOURCE), control_row(GateOptions(str(store.place), SOURCE))
     assert from_numbers(sent) == from_numbers(read)
     (local.folder / "notes.txt").touch()
     assert plans.skipped() == local.skipped() != []
@@ -97,7 +98,7 @@ def test_plans_sent_are_the_plans_that_an_executor_reads(store: RemoteStore, tmp
 
 
 def test_bindings_are_read_and_purged(store: RemoteStore) -> None:
-    local = BindingLog(store.folder / "bindings" / "query")
+    local = BindingLog(Path(store.place.address) / "bindings" / "query")
     for batch in range(3):
         local.add(batch, Binding(batch, "query", 5.0, 0))
     bindings = store.bindings("query")
@@ -114,12 +115,12 @@ def test_an_errand_asks_nothing_of_a_log_but_what_logs_are_for(store: RemoteStor
 
 def test_rules_are_kept_on_the_server_and_found_again(store: RemoteStore) -> None:
     identity = store.claim(Claim("guard"))
-    assert identity == store.claim(Claim("guard")) == (store.folder / "id").read_text()
+    assert identity == store.claim(Claim("guard")) == (Path(store.place.address) / "id").read_text()
     rules = Rules(7, "enforce", 11, ("row",), keep="key < 3")
     assert store.begin("gate", rules) == store.begin("gate", rules) == []
-    BindingLog(store.folder / "bindings" / "query").add(0, Binding(0, "query", 5.0, 0, rules=7))
+    BindingLog(Path(store.place.address) / "bindings" / "query").add(0, Binding(0, "query", 5.0, 0, rules=7))
     assert store.begin("gate", replace(rules, number=8)) == [Open(0, 7, rules, sure=False)]
-    assert list(store.bound()) == ["query"]
+    assert list(store.bound("other")) == ["query"]
 
 
 def test_what_cannot_have_changed_is_not_asked_again(store: RemoteStore, session: Session) -> None:
@@ -138,8 +139,8 @@ def test_what_cannot_have_changed_is_not_asked_again(store: RemoteStore, session
 def test_a_log_that_went_away_has_no_plan_to_read_and_takes_none(store: RemoteStore) -> None:
     plans = store.plans()
     plans.add(0, plan(0))
-    shutil.rmtree(store.folder)
-    store.folder.write_text("a file in its place")
+    shutil.rmtree(Path(store.place.address))
+    Path(store.place.address).write_text("a file in its place")
     assert store.plans().get(0) is None
     with pytest.raises(ps.PenstockError, match=r"folder = .* is not usable: give a folder that can be made and read"):
         plans.add(1, plan(1))
@@ -158,8 +159,17 @@ def test_without_a_checkpoint_plans_lie_in_a_temporary_folder(
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     store = RemoteStore(session, None)  # type: ignore[arg-type]
     assert store.plans().add(0, plan(0))
-    assert PlanLog(store.folder / "plans").versions() == [0]
-    assert tmp_path in store.folder.parents
+    assert PlanLog(Path(store.place.address) / "plans").versions() == [0]
+    assert tmp_path in Path(store.place.address).parents
+
+
+@pytest.mark.usefixtures("bucket")
+def test_a_server_keeps_plans_in_a_bucket(session: Session) -> None:
+    store = RemoteStore(session, f"s3a://bucket/{uuid.uuid4().hex}")  # type: ignore[arg-type]
+    assert store.claim(Claim("guard"))
+    assert store.plans().add(0, plan(0))
+    assert RemoteStore(session, str(store.place.parent)).plans().versions() == [0]  # type: ignore[arg-type]
+    assert (store.query_id(), store.bound("")) == (None, {})
 
 
 @pytest.mark.parametrize(
@@ -167,7 +177,7 @@ def test_without_a_checkpoint_plans_lie_in_a_temporary_folder(
     [
         ("job", "checkpoint = 'job' is not usable: give the whole path of a folder on the server of Connect"),
         (Path("job"), "checkpoint = 'job' is not usable: give the whole path of a folder on the server of Connect"),
-        ("s3://bucket/job", "checkpoint = 's3://bucket/job' is not usable: give"),
+        ("hdfs://h/job", "checkpoint = 'hdfs://h/job' is not usable: give a folder of a file system that is"),
     ],
 )
 def test_a_checkpoint_that_means_nothing_on_the_server_is_refused(session: Session, checkpoint: Any, line: str) -> None:

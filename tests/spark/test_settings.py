@@ -118,7 +118,7 @@ def test_wrong_yaml_is_one_line(tmp_path: Path, text: str | None, line: str) -> 
         ({"weight": "a.b"}, "weight = 'a.b' is not usable: give a name without dots and backticks"),
         ({"weight": "key", "key": "key"}, "weight = 'key' is not usable: give a column of its own, not that of key"),
         ({"name": "my guard"}, "name = 'my guard' is not usable: give a name of letters"),
-        ({"checkpoint": "s3://bucket/x"}, "checkpoint = 's3://bucket/x' is not usable: give a folder of a file system"),
+        ({"checkpoint": "hdfs://h/x"}, "give a folder of a file system that is mounted here, or one in a bucket"),
         ({"checkpoint": "dbfs:/x"}, "checkpoint = 'dbfs:/x' is not usable: give a folder of a file system"),
         ({"checkpoint": "~/x"}, "checkpoint = '~/x' is not usable: give the whole path; ~ is not replaced here"),
         ({"checkpoint": ""}, "checkpoint = '' is not usable: give the path of a folder"),

@@ -46,20 +46,22 @@ from penstock.spark.guard.reading import GuardReading
 from penstock.spark.network.feeds import feed
 from penstock.spark.network.record import Record
 from penstock.spark.plans import binding
-from penstock.spark.plans.binding import GateOptions, bindings_of, control_row
+from penstock.spark.plans.binding import GateOptions, control_row
+from penstock.spark.plans.control_row import VERSION
 from penstock.spark.plans.places import LocalStore
 from penstock.spark.probe.meter import TaskSums
 from penstock.spark.quarantine import forwarded
 from penstock.spark.quarantine.rows import COIN, PART, PLAN_VERSION, REASON_NUMBER, Sign, Writer
 from penstock.store.bound_plans import BoundPlans, SitePlanLog, SitePlans
 from penstock.store.logs import BindingLog
-from penstock.store.report_log import ReportLog
 from penstock.views.network.history import History
 from penstock.views.network.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from multiprocessing.connection import Connection
+
+    from penstock.store.place import Place
 
 Facts = dict[str, Any]
 
@@ -113,11 +115,10 @@ class Query:
 class Guarded:
     """An overloaded query with a guard: each batch is bound, reported and planned for."""
 
-    def __init__(self, folder: Path, clock: Callable[[], float]) -> None:
+    def __init__(self, folder: Path | Place, clock: Callable[[], float]) -> None:
         self._clock, self._query = clock, Query()
         store = LocalStore(folder)
-        store.claim(Claim("guard"))
-        self._options = GateOptions(str(store.folder), SOURCE)
+        self._options = GateOptions(str(store.place), SOURCE, store.claim(Claim("guard")))
         self._costs = ";".join(f"{bucket} 1 1 {COST_S * (1 + bucket % 7):g}" for bucket in range(BUCKETS))
         self.controller = Controller(
             self._query,  # type: ignore[arg-type]  # as much of one as is needed
@@ -128,18 +129,24 @@ class Guarded:
             by_length=True,
             clock=clock,
             on_report=lambda _: None,
-            kept_in=ReportLog(store.folder, QUERY),
+            kept_in=store.reports(QUERY),
             salt=7,
+            store=store,
         )
 
     def batch(self, number: int) -> None:
         """A task binds the batch, Spark runs it, the controller processes it."""
-        Task.number = number
-        control_row(self._options)
-        bound = bindings_of(self._options.folder, QUERY).get(number)
-        version = -1 if bound is None or bound.plan_version is None else bound.plan_version
-        self._query.recentProgress.append(self._progress(number, version, FIT + 200 * (number % 2)))
+        self.ran(number, self.gate(number))
         self.controller.step()
+
+    def gate(self, number: int) -> int:
+        """The version of the plan that a task finds for a batch."""
+        Task.number = number
+        return control_row(self._options)[VERSION]
+
+    def ran(self, number: int, version: int) -> None:
+        """Report to the controller that a batch ran under a plan."""
+        self._query.recentProgress.append(self._progress(number, version, FIT + 200 * (number % 2)))
 
     def _progress(self, number: int, version: int, kept: int) -> dict[str, Any]:
         start_s = self._clock()

@@ -268,3 +268,12 @@ def bench_federation(
         return bench(folder, federation.Effort(settle, measure), wire, done)
 
     _bench("federation", 2, _in_folder(run), json_file)
+
+
+@group.command("store")
+def bench_store(*, batches: options.StoreBatches = 500, json_file: options.Json = None) -> None:
+    """Requests of a batch whose checkpoint is in a bucket, and the time from a plan to the gate."""
+    require_spark()
+    from penstock.bench import store
+
+    _bench("store", 2, partial(store.bench_store, batches), json_file)

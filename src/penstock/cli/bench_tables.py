@@ -57,6 +57,7 @@ SHOWN = {
         "account.under_way account.lost account.balances",
         "account.rows_in account.shed account.under_way account.lost account.balances",
     ),
+    "store": Shown(facts="requests_per_batch.* us_dollars_a_month plan_to_gate_ms"),
     "chaos": Shown(facts="schedules seed batches"),
 }
 

@@ -94,6 +94,7 @@ GateRows = Annotated[int, _whole("Rows to judge.", least=1000)]
 Boxes = Annotated[int, _whole("Boxes of the random network.", least=10, most=20_000)]
 ClassCount = Annotated[int, _whole("Classes of rows.", most=10_000_000)]
 Schedules = Annotated[int, _whole("How many schedules of faults, from the seed on.")]
+StoreBatches = Annotated[int, _whole("Batches whose requests are counted.", least=50, most=1_000_000)]
 GrowthBatches = Annotated[
     int,
     _whole(

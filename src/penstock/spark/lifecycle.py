@@ -6,17 +6,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from penstock.errors import PenstockError
 from penstock.extras import missing
 from penstock.spark.plans.remote import store_for
-from penstock.store.folder import local_folder
+from penstock.store.place import Place
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable
-    from pathlib import Path
     from types import TracebackType
     from wsgiref.simple_server import WSGIServer
 
@@ -117,7 +117,7 @@ class Watcher(Stoppable):
 
     def __init__(self, checkpoint: str | os.PathLike[str] | None) -> None:
         if checkpoint is not None:
-            local_folder("checkpoint", checkpoint)
+            Place.of(checkpoint, "checkpoint")
         self._checkpoint = checkpoint
         self._store: Store | None = None
         self._controller: Controller | None = None
@@ -151,9 +151,10 @@ class Watcher(Stoppable):
         return list(self._controller.reports) if self._controller else []
 
     @property
-    def folder(self) -> Path:
-        """Where its plans are kept; with Spark Connect, on the server."""
-        return self._stored().folder
+    def folder(self) -> Path | Place:
+        """Where its plans are kept, an address if that is in a bucket; with Spark Connect, on the server."""
+        place = self._stored().place
+        return place if place.in_bucket else Path(str(place))
 
     def plans(self) -> PlanStore:
         """The log of its plans."""

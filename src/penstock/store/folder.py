@@ -131,15 +131,20 @@ class FolderStore:
             return (self.folder / name).stat().st_mtime
         return None
 
+    def changed_s(self, below: str) -> float:
+        """When a name was last created or deleted below this one; 0 if there is none."""
+        return self.written_s(below) or 0.0
+
     def names(self) -> list[str]:
         """Every name that is taken, ascending."""
         with self._telling("read"), os.scandir(self.folder) as found:
             return sorted(one.name for one in found if one.name != _LOCK_NAME and not _UNFINISHED.fullmatch(one.name))
 
-    def remove(self, name: str) -> None:
-        """Delete a name, if it is taken."""
+    def remove(self, *names: str) -> None:
+        """Delete names, those that are taken."""
         with self._telling("written"):
-            (self.folder / name).unlink(missing_ok=True)
+            for name in names:
+                (self.folder / name).unlink(missing_ok=True)
 
     def append(self, name: str, line: bytes, most_bytes: int) -> None:
         """Add a line to a name's content, which is put aside first if it is full; the folder is made if missing."""

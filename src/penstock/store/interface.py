@@ -16,6 +16,7 @@ class StoreError(PenstockError):
     """An operation of a store failed."""
 
     why: str = ""  #: what the system says
+    accepted: str = ""  #: what a setting must be; empty if that depends on the setting
 
 
 class Part(NamedTuple):
@@ -54,8 +55,8 @@ class Store(Protocol):
     def names(self) -> list[str]:
         """Every name that is taken, ascending."""
 
-    def remove(self, name: str) -> None:
-        """Delete a name, if it is taken."""
+    def remove(self, *names: str) -> None:
+        """Delete names, those that are taken."""
 
     def append(self, name: str, line: bytes, most_bytes: int) -> None:
         """Add a line to a name's content. A crash may lose or tear it; the next line is on a line of its own.

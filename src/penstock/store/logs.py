@@ -154,11 +154,9 @@ class Log(Generic[_M]):
 
     def retain(self, needed: Container[int], since: int) -> None:
         """Delete every entry that is not needed, except for those from a number on and the newest one."""
-        for version in self.versions()[:-1]:
-            if version >= since:
-                return
-            if version not in needed:
-                self.remove(version)
+        old = [version for version in self.versions()[:-1] if version < since and version not in needed]
+        if old:
+            self.remove(*old)
 
     def oldest(self) -> _M | None:
         """The oldest readable entry; `None` if there is none."""
@@ -170,16 +168,18 @@ class Log(Generic[_M]):
         Only a few entries are read: later entries have later times. One that cannot be read counts as old.
         """
         versions = self.versions()
+        if not versions or not self._is_older(versions[0], time_s):
+            return None  # as usual: where a read is a request, one is enough
         old = bisect_left(versions, x=True, key=lambda version: not self._is_older(version, time_s))
-        return versions[old - 1] if old else None
+        return versions[old - 1]
 
     def _is_older(self, version: int, time_s: float) -> bool:
         entry = self.get(version)
         return entry is None or getattr(entry, self._time) < time_s
 
-    def remove(self, version: int) -> None:
-        """Delete one entry, if it is there."""
-        self.store.remove(self._name(version))
+    def remove(self, *versions: int) -> None:
+        """Delete entries, those that are there."""
+        self.store.remove(*map(self._name, versions))
 
     def skipped(self) -> list[Skipped]:
         """Unreadable files with the reason, without those still being written."""

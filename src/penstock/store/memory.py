@@ -41,10 +41,11 @@ class MemoryStore:
         with self._lock:
             return sorted(self._kept)
 
-    def remove(self, name: str) -> None:
-        """Delete a name, if it is taken."""
+    def remove(self, *names: str) -> None:
+        """Delete names, those that are taken."""
         with self._lock:
-            self._kept.pop(name, None)
+            for name in names:
+                self._kept.pop(name, None)
 
     def append(self, name: str, line: bytes, most_bytes: int) -> None:
         """Add a line to a name's content, which is put aside first if it is full."""

@@ -19,7 +19,7 @@ from obstore.store import from_url
 from penstock.errors import PenstockError
 from penstock.store import segments
 from penstock.store.interface import StoreError
-from penstock.store.place import BUCKETS
+from penstock.store.place import bucket_address
 from penstock.store.segments import Segments
 
 if TYPE_CHECKING:
@@ -72,11 +72,8 @@ class ObjectStore:
         `make=False` it is not: for readers, and for other machines. `options` are those of the client, such as an
         endpoint or credentials.
         """
-        parts = urlsplit(address)
-        if client is None and (parts.scheme not in BUCKETS or not parts.netloc or parts.query or parts.fragment):
-            accepted = f"the address of a folder in a bucket, such as s3a://bucket/folder ({', '.join(BUCKETS)})"
-            raise PenstockError.setting("address", address, accepted)
-        self.where = address.rstrip("/")
+        self.where = bucket_address("address", address) if client is None else address
+        parts = urlsplit(self.where)
         self._bucket = f"{parts.scheme}://{parts.netloc}"
         self._client = client or _client(self._bucket, options or {})
         self._prefix = parts.path.strip("/")
@@ -127,17 +124,25 @@ class ObjectStore:
             return float(self._client.head(self._path(name))["last_modified"].timestamp())
         return None
 
+    def changed_s(self, below: str) -> float:
+        """When a name was last created below this one; 0 if there is none."""
+        with self._telling("listed"):
+            found = self._client.list_with_delimiter(self._path(below))
+        return max((one["last_modified"].timestamp() for one in found["objects"]), default=0.0)
+
     def names(self) -> list[str]:
         """Every name that is taken, ascending; also names of journals, and of what lies deeper."""
         with self._telling("listed"):
             found = self._client.list_with_delimiter(self._prefix or None)
-        paths = [*(one["path"] for one in found["objects"]), *found["common_prefixes"]]
+        # Hadoop marks a folder with an object of its name.
+        objects = (one["path"] for one in found["objects"] if one["path"] != self._prefix)
+        paths = [*objects, *found["common_prefixes"]]
         return sorted(name for one in paths if not (name := one.rpartition("/")[2]).startswith(_PROBE))
 
-    def remove(self, name: str) -> None:
-        """Delete a name, if it is taken."""
+    def remove(self, *names: str) -> None:
+        """Delete names, those that are taken: one request for up to 1,000 of them."""
         with self._telling("deleted"), suppress(FileNotFoundError):
-            self._client.delete(self._path(name))
+            self._client.delete([self._path(name) for name in names])
 
     def append(self, name: str, line: bytes, most_bytes: int) -> None:
         """Add a line to a journal, which is put aside first if it is full."""
@@ -179,12 +184,8 @@ class ObjectStore:
             with suppress(StoreError):
                 self.remove(name)
         if both:
-            raise StoreError.setting(
-                "address",
-                self.where,
-                "a bucket of a store that refuses to create an object twice",
-                "this one ignores If-None-Match, so two drivers could both decide the same batch there",
-            )
+            accepted = "a bucket of a store that refuses to create an object twice"
+            raise self._failure(accepted, "this one ignores If-None-Match, so two drivers could both decide a batch")
         _probed.add(self._bucket)
 
     @contextmanager
@@ -196,10 +197,12 @@ class ObjectStore:
             self._refuse(deed, error)
 
     def _refuse(self, deed: str, error: Exception) -> NoReturn:
-        accepted, why = _told(deed, error)
+        raise self._failure(*_told(deed, error)) from None  # Its text may have a part of the credentials.
+
+    def _failure(self, accepted: str, why: str) -> StoreError:
         failure = StoreError.setting("address", self.where, accepted, why)
-        failure.why = why
-        raise failure from None  # Its text may have a part of the credentials.
+        failure.accepted, failure.why = accepted, why
+        return failure
 
 
 @contextmanager
@@ -232,6 +235,11 @@ def _code(error: Exception) -> str:
     """The code that the store gives for an error; empty if it gave none."""
     found = (re.search(one, str(error)) for one in _CODES)
     return next((one[1].strip() for one in found if one), "")
+
+
+def use(bucket: str, client: Any) -> None:  # noqa: ANN401 - one of several classes, or a double of one
+    """Use this client for a bucket from now on, instead of one by the environment: to measure what is requested."""
+    _clients[bucket, ()] = client
 
 
 def _client(bucket: str, options: Mapping[str, str]) -> Any:  # noqa: ANN401 - one of several classes

@@ -6,7 +6,9 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
+from urllib.parse import urlsplit
 
+from penstock.errors import PenstockError, Shown
 from penstock.extras import missing
 from penstock.store.folder import FolderStore, local_folder, scheme_of
 
@@ -29,12 +31,18 @@ class Place:
     address: str
 
     @classmethod
-    def of(cls, given: str | os.PathLike[str] | Place) -> Self:
+    def of(cls, given: str | os.PathLike[str] | Place, setting: str = "folder") -> Self:
         """Read an address or a path; an address that is neither in a bucket nor mounted here is refused."""
         if isinstance(given, Place):
             return cls(given.address)
-        text = os.fspath(given)
-        return cls(text.rstrip("/") if scheme_of(text) in BUCKETS else str(local_folder("folder", text)))
+        text = os.fspath(given) if isinstance(given, str | os.PathLike) else given
+        scheme = scheme_of(text) if isinstance(text, str) else None
+        if scheme in BUCKETS:
+            return cls(bucket_address(setting, text))
+        if scheme not in (None, "file"):
+            accepted = f"a folder of a file system that is mounted here, or one in a bucket ({', '.join(BUCKETS)})"
+            raise PenstockError.setting(setting, text, accepted)
+        return cls(str(local_folder(setting, text)))
 
     @property
     def in_bucket(self) -> bool:
@@ -76,3 +84,25 @@ class Place:
     def missing(self) -> bool:
         """Whether it is a folder that does not exist; a bucket has no folders."""
         return not self.in_bucket and not Path(self.address).exists()
+
+
+def bucket_address(setting: str, address: str) -> str:
+    """The address of a folder in a bucket, as Hadoop reads it; one line if it is none.
+
+    >>> bucket_address("checkpoint", "s3a://bucket//tries/ck/")
+    's3a://bucket/tries/ck'
+    """
+    parts = urlsplit(address)
+    host = parts.netloc
+    if ":" in host or ("@" in host and not parts.scheme.startswith("abfs")) or parts.query:
+        # Such text is not shown: it may have a secret in it.
+        shown = Shown(f"{parts.scheme}://... with credentials, a port or a query")
+        fix = "give credentials by role or environment, and an endpoint by environment"
+        raise PenstockError.setting(setting, shown, "the address without them", fix)
+    names = [one for one in parts.path.split("/") if one]
+    if parts.scheme.startswith("abfs") and "@" not in host:
+        raise PenstockError.setting(setting, address, "abfss://container@account.dfs.core.windows.net/folder")
+    if not host or parts.fragment or parts.scheme not in BUCKETS or {".", ".."} & set(names):
+        accepted = f"the address of a folder in a bucket, such as s3a://bucket/folder ({', '.join(BUCKETS)})"
+        raise PenstockError.setting(setting, address, accepted)
+    return "/".join([f"{parts.scheme}://{host}", *names])

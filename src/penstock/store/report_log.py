@@ -106,6 +106,8 @@ class LineText:
 class ReportLog:
     """Writes the journal of one query."""
 
+    rides = False
+
     def __init__(self, place: Path | Store, query: str, most_bytes: int = MOST_BYTES) -> None:
         store, name = at(journal_path(place, query)) if isinstance(place, Path) else (place, f"{query}{ENDING}")
         self.journal = Journal(store, name, most_bytes)
@@ -131,6 +133,8 @@ class ReportLog:
 class NoReports:
     """Writes nothing: for a controller without a journal."""
 
+    rides = False
+
     def write(self, message: Line) -> None:
         """Forget it."""
 
@@ -144,6 +148,8 @@ class NoReports:
 
 class ReportSink(Protocol):
     """Where a controller writes its messages."""
+
+    rides: bool  #: whether a report travels with the plan that follows from it, so it is written first
 
     def write(self, message: Line) -> None:
         """Append a message."""

@@ -38,8 +38,8 @@ class Objects(Protocol):
     def replace(self, name: str, content: bytes, *, durable: bool = False) -> None:
         """Store the content under a name, replacing the old content."""
 
-    def remove(self, name: str) -> None:
-        """Delete a name, if it is taken."""
+    def remove(self, *names: str) -> None:
+        """Delete names, those that are taken."""
 
     def sizes(self, below: str) -> dict[str, int]:
         """The sizes of the objects below a name, by what follows it."""
@@ -108,9 +108,9 @@ class Segments:
         return last.next()
 
     def _delete_before(self, tip: _Segment) -> None:
-        for old in _listed(self._objects, self._name):
-            if old.journal < tip.journal:
-                self._objects.remove(f"{self._name}/{old}")
+        old = [f"{self._name}/{one}" for one in _listed(self._objects, self._name) if one.journal < tip.journal]
+        if old:
+            self._objects.remove(*old)
 
 
 def part(objects: Objects, name: str, offset: int) -> Part | None:

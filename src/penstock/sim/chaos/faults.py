@@ -152,12 +152,13 @@ class FaultyStore(MemoryStore):
         self._may_fail("listing", reads=True)
         return super().names()
 
-    def remove(self, name: str) -> None:
-        """Delete a name, if nothing fails."""
-        self._may_fail("remove")
-        self._may_be_late("remove", lambda: MemoryStore.remove(self, name))
-        super().remove(name)
-        self._may_lose_answer("remove")
+    def remove(self, *names: str) -> None:
+        """Delete names, as long as nothing fails."""
+        for name in names:
+            self._may_fail("remove")
+            self._may_be_late("remove", partial(MemoryStore.remove, self, name))
+            super().remove(name)
+            self._may_lose_answer("remove")
 
     def pieces(self) -> dict[str, bytes]:
         """Its content; this operation does not fail."""

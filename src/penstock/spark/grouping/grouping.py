@@ -37,6 +37,7 @@ from penstock.spark.progress import costs_of_tasks
 from penstock.spark.row_columns import RowColumns
 from penstock.spark.version import DIRECT_PARTITIONS, arrow_function, require
 from penstock.store.logs import PlanStore
+from penstock.store.place import Place
 
 #: How long `learn` waits for what an action has measured: Spark hands it over a moment after the action.
 LEARN_S = 30.0
@@ -148,7 +149,7 @@ class Grouping(Watcher):
             store = self._stored(df.sparkSession)
             identity = self._claim()
             if df.isStreaming:
-                return partial(costs_in_force, GateOptions(str(store.folder), self.name, identity), self.name)
+                return partial(costs_in_force, GateOptions(str(store.place), self.name, identity), self.name)
             costs = self._newest_costs(self.name)
         return lambda: costs
 
@@ -233,7 +234,7 @@ class Grouping(Watcher):
         return costs
 
     @property
-    def folder(self) -> Path:
+    def folder(self) -> Path | Place:
         """Where what was learned is kept; with Spark Connect, on the server."""
         return self._guard.folder if self._guard is not None else super().folder
 

@@ -75,6 +75,7 @@ class Batches:
 
     def alarms(self, progress: Progress, report: Report) -> list[str]:
         """Alarms about too much shedding, wrong judging of a batch's rows, or wrong arrival times."""
+        self._judged.look_for_others(self._teller.clock())
         found = [*self._shed_alarms.after(report), *self._judged.alarms]
         if self._reading.gated:
             found.append(arrival_trouble(progress, self._reading.gates(), self._reading.probe) or "")
@@ -106,7 +107,6 @@ class Batches:
             report = replace(report, cores_wanted=self._driver.loop.cores_wanted)
             self.reports.append(report)
             self.account.totals.add(report)
-            self._teller.keep(report)
             self.account.compare(progress, report)
         return report
 
@@ -131,7 +131,7 @@ class Batches:
         if version in (UNREADABLE, UNUSABLE):
             bound = bindings.get(progress.batch)
             note = (bound.note if bound else "") or "see the log of the executors"
-        self._judged.look(version, progress.start_s, loop.in_force, loop.renewed_s, self._teller.clock(), note)
+        self._judged.look(version, progress.start_s, loop.in_force, loop.renewed_s, note)
         if version is None or version == NO_PLAN:
             self._compare_clocks(progress.batch)
             return None
@@ -304,14 +304,12 @@ class Judged:
             for other in self._others
         )
 
-    def look(
-        self, version: int | None, start_s: float, plan: Plan | None, leased_s: float, now_s: float, note: str = ""
-    ) -> None:
+    def look(self, version: int | None, start_s: float, plan: Plan | None, leased_s: float, note: str = "") -> None:
         """Check a batch that began then and was judged by this plan, or by none for this reason.
 
         The current plan was decided, or last renewed, at `leased_s`.
         """
-        folder = "the guard's folder" if self._store is None else str(self._store.folder)
+        folder = "the guard's folder" if self._store is None else str(self._store.place)
         self._trouble, since_s = None, self._shedding_since_s
         # Whether a plan that sheds should have been found when the batch began; an unrenewed one should not.
         shedding = since_s is not None and start_s - leased_s <= LEASE_S and start_s > since_s + WRITTEN_S
@@ -331,20 +329,20 @@ class Judged:
             self._shedding_since_s = None
         elif self._shedding_since_s is None:
             self._shedding_since_s = plan.decided_s
-        self._look_for_others(now_s)
 
-    def _look_for_others(self, now_s: float) -> None:
+    def look_for_others(self, now_s: float) -> None:
+        """Look for other queries behind the same gate, if the last look was a while ago."""
         if self._store is None or (self._looked_s is not None and 0.0 <= now_s - self._looked_s < LOOK_S):
             return
         first, self._looked_s = self._looked_s is None, now_s
         try:
-            found = self._store.bound()
+            found = self._store.bound(self._query)
         except Exception as error:  # noqa: BLE001 - planning continues after any error
             _logger.warning("cannot check whether another query uses this guard's gate: %s", error)
             return
         for query, bound_s in found.items():
             # One that has ended, perhaps under another identity, binds nothing any more.
-            if query != self._query and not first and bound_s > self._bound.get(query, 0.0):
+            if not first and bound_s > self._bound.get(query, 0.0):
                 self._others[query] = now_s
         self._bound = found
         self._others = {one: seen_s for one, seen_s in self._others.items() if now_s - seen_s <= REMEMBER_S}

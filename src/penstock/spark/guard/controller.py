@@ -275,7 +275,7 @@ class Controller:
         self._driver.handle(Passed(now_s, idle))
 
     def _take_in(self, progress: Progress) -> None:
-        report = None
+        report, rides = None, self._teller.kept_in.rides
         try:
             with self._misread_unless_done():
                 report = self._batches.read(progress)
@@ -283,9 +283,13 @@ class Controller:
                     self._teller.keep(Alive(self._clock(), progress.batch))
                     self._driver.handle(BatchEnded(self._clock(), progress.batch))
                 else:
+                    if rides:
+                        self._teller.keep(report)
                     self._plan_by(report, progress)
         finally:
             if report is not None:
+                if not rides:  # The next batch waits for the plan, not for the report.
+                    self._teller.keep(report)
                 self._on_report(report)
 
     @contextmanager
@@ -308,10 +312,11 @@ class Controller:
             self._driver.handle(BatchEnded(self._clock(), progress.batch))
         else:
             costs = None if self._dealing is None else self._dealing.news(progress)
-            self._driver.handle(
-                BatchEnded(self._clock(), progress.batch, report, costs, report.rows_in, progress.offsets)
-            )
-            self.alarms = (*self._driver.loop.alarms, *self._batches.alarms(progress, report))
+            ended = BatchEnded(self._clock(), progress.batch, report, costs, report.rows_in, progress.offsets)
+            try:
+                self._driver.handle(ended)
+            finally:  # A store that cannot be written is often why a batch was not judged.
+                self.alarms = (*self._driver.loop.alarms, *self._batches.alarms(progress, report))
         for alarm in self.alarms:
             self._teller.tell(alarm)
 

@@ -383,7 +383,7 @@ class QueryGuard(Watcher, Metered):
         """The options of a grouping in front of the gate: it binds batches under the rules of the later gate."""
         self._number = self._number or new_number()
         start = self._parts.control.start()
-        return GateOptions(str(store.folder), SOURCE, self._claim_folder(), ((self._number, 0),), start)
+        return GateOptions(str(store.place), SOURCE, self._claim_folder(), ((self._number, 0),), start)
 
     def _sign(self, query: str) -> Watch:
         """The record of this guard for readers of its reports."""
@@ -415,7 +415,7 @@ class QueryGuard(Watcher, Metered):
         """How often the query reads its source."""
         if not df.isStreaming or self._checkpoint is None or on_connect(df.sparkSession):
             return 1
-        folder, quarantine = self._stored(df.sparkSession).folder, self._shed_folder()
+        folder, quarantine = self._stored(df.sparkSession).place, self._shed_folder()
         sheds = self.mode == "enforce" or self._to_finish(df)
         return reads(folder, self._parts.gate, str(quarantine or ""), sheds=sheds)
 
@@ -470,8 +470,9 @@ class Guard(QueryGuard):
                 that of the source, such as Kafka's `timestamp` or the time of a file.
             keep: Rows that are never shed: a condition in SQL or a column.
             mode: `enforce`, `dry_run` or `off`.
-            checkpoint: The query's checkpoint folder, under which plans are kept; with Spark Connect, a path of the
-                server's. Without one they are in a temporary folder, deleted at the end of the program.
+            checkpoint: The query's checkpoint folder, under which plans are kept, or its address in a bucket; with
+                Spark Connect, a path of the server's. Without one they are in a temporary folder, deleted at the end of
+                the program.
             row: Column or columns that identify a row: their values determine which rows are shed. If not given,
                 those of the source, such as Kafka's topic, partition and offset, or all columns.
             weight: Name of the column with each kept row's weight; `weight` if not given. An existing weight is

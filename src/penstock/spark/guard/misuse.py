@@ -130,7 +130,7 @@ def warn_of_temporary_folder(guard: str) -> None:
 
 def check_checkpoint(store: Store, guard: str, query: StreamingQuery) -> None:
     """Refuse the checkpoint of another query, and warn of a folder that is no query's."""
-    folder, owner = str(store.folder.parent), store.query_id()
+    folder, owner = str(store.place.parent), store.query_id()
     if owner is not None and owner != str(query.id):
         raise PenstockError.setting(
             "checkpoint", folder, f"the checkpoint folder of query {query.id}", f"this one is of query {owner}"

@@ -72,7 +72,7 @@ class Admission(NamedTuple):
             elif again := self._again(df, old, rules):
                 places[old.number] = len(made)
                 made.append(again)
-        options = GateOptions(str(store.folder), SOURCE, identity, tuple(places.items()), self.start)
+        options = GateOptions(str(store.place), SOURCE, identity, tuple(places.items()), self.start)
         batch = None if self.inside is None else self.inside.batch
         row = control(df, store, options, batch)
         found = gated(df, row, self, made, sic=sic, quarantine=writer, folder=options.folder)

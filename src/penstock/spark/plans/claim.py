@@ -64,4 +64,5 @@ def _refusal(place: Place, why: str) -> PenstockError:
 def _unwritable(place: Place, error: StoreError) -> PenstockError:
     if not error.why:  # a file system that is refused, as its own line says
         return error
-    return PenstockError.setting("checkpoint", str(place.parent), "a folder that can be written", error.why)
+    accepted = error.accepted or "a folder that can be written"
+    return PenstockError.setting("checkpoint", str(place.parent), accepted, error.why)

@@ -14,7 +14,7 @@ from penstock.core.control.gate import KEEP_ALL
 #: The position of each number, after the thresholds of all buckets. First the plan's version or a code below, and the
 #: microseconds to make the row. Then the time of the binding, grace and freshness for thinning a backlog, in
 #: microseconds, or zeros. Then the gate's rules that apply, and the SIC of a row of each source.
-_VERSION, _READ, _BOUND, _GRACE, _FRESH, _RULES, _SIC = range(BUCKETS, BUCKETS + 7)
+VERSION, _READ, _BOUND, _GRACE, _FRESH, _RULES, _SIC = range(BUCKETS, BUCKETS + 7)
 #: The unit of SIC in the row: 1 is 10**18 of it.
 _SIC_UNIT = 1e-18
 
@@ -29,8 +29,9 @@ UNREADABLE, ELSEWHERE, UNBOUND, REUSED, UNKNOWN_RULES = UNJUDGED = -2, -3, -4, -
 WHY = {
     UNUSABLE: "its plan could not be read",
     UNREADABLE: "its plan could not be read",
-    ELSEWHERE: "executors cannot read {folder}: mount the driver's folder there under the same path",
-    UNBOUND: "it could not be bound to a plan: check that the disk of {folder} has space and can be written",
+    ELSEWHERE: "executors cannot read {folder}: mount the driver's folder there under the same path, or give them the "
+    "credentials of its bucket",
+    UNBOUND: "it could not be bound to a plan: check that {folder} has space and can be written",
     REUSED: "its number was used before with other offsets: stop the query and delete {folder}/bindings",
     UNKNOWN_RULES: "it was bound by a guard with other settings: stop the query and start it from a new guard.admit",
 }
@@ -65,7 +66,7 @@ class ControlColumns(NamedTuple):
     @property
     def version(self) -> Column:
         """The plan's version, or a code."""
-        return self._at(_VERSION)
+        return self._at(VERSION)
 
     @property
     def read_us(self) -> Column:

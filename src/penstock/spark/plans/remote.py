@@ -28,8 +28,9 @@ from penstock.spark.expected_errors import quiet
 from penstock.spark.plans.places import LocalStore, on_connect
 from penstock.spark.plans.remote_reports import RemoteReports
 from penstock.spark.plans.rules import Open
-from penstock.store.folder import local_folder
+from penstock.store.folder import scheme_of
 from penstock.store.logs import Skipped
+from penstock.store.place import Place
 
 #: The name of the data source for requests.
 FORMAT = "penstock_errand"
@@ -60,7 +61,7 @@ class RemoteStore:
         self._spark = spark
         self._reports: RemoteReports | None = None
         spark.dataSource.register(Errands)
-        self.folder = Path(self._send("folder", checkpoint=None if checkpoint is None else os.fspath(checkpoint)))
+        self.place = Place(self._send("folder", checkpoint=None if checkpoint is None else os.fspath(checkpoint)))
 
     def serves(self, spark: SparkSession) -> bool:
         """Whether a query of that session finds the folder, which is on the server it is connected to."""
@@ -82,9 +83,9 @@ class RemoteStore:
         """The bindings of a query in it."""
         return RemoteLog(Binding, self._log(query))
 
-    def bound(self) -> dict[str, float]:
-        """The queries that have bound batches here, with the time of the last binding."""
-        return cast("dict[str, float]", self._do("bound"))
+    def bound(self, but: str) -> dict[str, float]:
+        """The queries but this one that have bound batches here, with the time of the last binding."""
+        return cast("dict[str, float]", self._do("bound", but=but))
 
     def reports(self, query: str) -> RemoteReports:
         """Where the reports of a query are kept; they ride on other requests."""
@@ -103,7 +104,7 @@ class RemoteStore:
         return lambda call, *given: self._do("log", query=query, call=call, given=given)
 
     def _do(self, errand: str, **given: Any) -> Any:  # noqa: ANN401 - each errand has its own
-        return self._send(errand, folder=str(self.folder), **given)
+        return self._send(errand, folder=str(self.place), **given)
 
     def _send(self, errand: str, **given: Any) -> Any:  # noqa: ANN401 - each errand has its own
         reports = self._reports
@@ -140,7 +141,7 @@ def store_for(spark: SparkSession | None, checkpoint: str | os.PathLike[str] | N
     connect = connect_session(spark)
     if connect is not None:
         return RemoteStore(connect, checkpoint)
-    return LocalStore(None if checkpoint is None else local_folder("checkpoint", checkpoint))
+    return LocalStore(checkpoint)
 
 
 class RemoteLog(Generic[_M]):
@@ -261,10 +262,10 @@ def _journal(folder: str, query: str) -> dict[str, Any]:
 def _folder(checkpoint: str | None) -> str:
     if checkpoint is None:
         return str(Path(tempfile.mkdtemp(prefix="penstock-")) / "penstock")
-    if not checkpoint.startswith("file:") and not Path(checkpoint).is_absolute():
+    if scheme_of(checkpoint) is None and not Path(checkpoint).is_absolute():
         # A Python process of Spark's works in another folder than the server does.
         raise PenstockError.setting("checkpoint", checkpoint, "the whole path of a folder on the server of Connect")
-    return str(local_folder("checkpoint", checkpoint) / "penstock")
+    return str(Place.of(checkpoint, "checkpoint") / "penstock")
 
 
 def _log(folder: str, query: str | None, call: str, given: list[Any]) -> Any:  # noqa: ANN401 - each method has its own
@@ -289,12 +290,12 @@ def _log(folder: str, query: str | None, call: str, given: list[Any]) -> Any:  #
 
 
 def _store(folder: str) -> LocalStore:
-    return LocalStore(Path(folder).parent)
+    return LocalStore(Place.of(folder).parent)
 
 
 _ERRANDS: dict[str, Callable[..., Any]] = {
     "begin": lambda folder, gate, rules: [one.to_text() for one in _store(folder).begin(gate, Rules.from_json(rules))],
-    "bound": lambda folder: _store(folder).bound(),
+    "bound": lambda folder, but="": _store(folder).bound(but),
     "claim": lambda folder, own: _store(folder).claim(Claim.from_json(own)),
     "control_row": lambda folder, place: _store(folder).control_row(place),
     "folder": _folder,

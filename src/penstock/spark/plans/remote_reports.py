@@ -31,6 +31,8 @@ class RemoteReports:
     them by their place in the journal: a request may be executed although its answer is lost.
     """
 
+    rides = True
+
     def __init__(self, query: str, send: Callable[[str], Any]) -> None:
         """The journal of a query; `send` sends a request of this name, on which lines ride."""
         self.query, self._send = query, send

@@ -75,9 +75,9 @@ def begin(folder: str | os.PathLike[str] | Place, gate: str, own: Rules) -> list
     for one in found:
         _refuse_elsewhere(one, own, query or "")
     needed = {own.number, *(one.number for one in found)}
-    for number in log.versions()[:-_KEPT]:
-        if number not in needed:
-            log.remove(number)
+    old = [number for number in log.versions()[:-_KEPT] if number not in needed]
+    if old:
+        log.remove(*old)
     return found
 
 
@@ -124,8 +124,7 @@ def _forget(place: Place, planned: int, own: Rules, query: str) -> None:
             f"quarantine {own.quarantine}: its number would be reused and these rows would be there twice; delete the "
             f"files {query}-{kept[0]:012d}-* and later ones there, and {bindings.store.where}"
         )
-    for one in batches:
-        bindings.remove(one)
+    bindings.remove(*batches)
     _logger.warning(
         "Spark's checkpoint %s no longer has batches %s of query %s: they are judged again",
         place.parent,

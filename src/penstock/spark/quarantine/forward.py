@@ -118,14 +118,14 @@ class Quarantine:
 
     def folder(self, store: Store) -> Path:
         """The folder of shed rows; for a table or a topic, it is the guard's own."""
-        return Path(self._place.name) if self._place.kind == "folder" else store.folder / "quarantine"
+        return Path(self._place.name) if self._place.kind == "folder" else Path(str(store.place / "quarantine"))
 
     def to_finish(self, df: DataFrame, store: Store, gate: str) -> bool:
         """Whether Spark may replay a batch that sheds rows, although the guard sheds none any more."""
         self._session = df.sparkSession
         if not df.isStreaming or on_connect(df.sparkSession):
             return False
-        return any(one.rules is not None and one.rules.mode == "enforce" for one in opened(store.folder, gate))
+        return any(one.rules is not None and one.rules.mode == "enforce" for one in opened(store.place, gate))
 
     def writer(self, df: DataFrame, store: Store, weight: str, guard: str) -> Writer:
         """The writer of a stream's shed rows, for a checked place."""
@@ -141,7 +141,7 @@ class Quarantine:
         if self._place.kind != "folder":
             refuse_unusable(df.sparkSession, self._place, folder, stored_schema(sign))
         sign.put(folder)
-        return Writer(str(folder), str(store.folder), SOURCE)
+        return Writer(str(folder), str(store.place), SOURCE)
 
     def start(self, store: Store) -> None:
         """Forward shed rows from their folder to a table or a topic."""

@@ -26,6 +26,7 @@ from penstock.spark.quarantine import forwarded
 from penstock.store.folder import FolderStore, local_folder, scheme_of
 from penstock.store.interface import StoreError
 from penstock.store.logs import PlanLog
+from penstock.store.place import Place as StorePlace
 
 #: Files per batch: shed rows are shuffled to this many tasks.
 PARTS = 2
@@ -84,8 +85,14 @@ class Place(NamedTuple):
                 "quarantine is given without checkpoint: give the query's checkpoint folder as well, or a restarted "
                 "query may shed other rows than those in quarantine"
             )
-        folder = local_folder("checkpoint", checkpoint)
-        if self.kind == "folder" and (Path(self.name).resolve() / "x").is_relative_to(folder.resolve()):
+        place = StorePlace.of(checkpoint, "checkpoint")
+        if place.in_bucket:
+            if self.kind != "folder":
+                accepted = "a folder, or this one together with a checkpoint that is mounted"
+                fix = "shed rows are written beside the checkpoint first, and this one is in a bucket"
+                raise PenstockError.setting("quarantine", f"{self.kind}:{self.name}", accepted, fix)
+            return
+        if self.kind == "folder" and (Path(self.name).resolve() / "x").is_relative_to(Path(str(place)).resolve()):
             raise PenstockError.setting(
                 "quarantine", self.name, "a folder outside the checkpoint", "it would be deleted with the checkpoint"
             )
@@ -211,7 +218,7 @@ class Writer:
 
     def _reason(self, version: int, number: int) -> str:
         if version not in self._reasons:
-            plan = PlanLog(Path(self._store) / "plans", make=False).get(version)
+            plan = PlanLog((StorePlace.of(self._store) / "plans").store(make=False)).get(version)
             self._reasons[version] = reason_names(plan, self._place)
         return self._reasons[version].get(number, UNTOLD)
 

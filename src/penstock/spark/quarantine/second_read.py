@@ -16,12 +16,12 @@ from penstock.spark.checkpoint import sources_listed
 from penstock.store.logs import RulesLog
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pyspark.sql import DataFrame
 
+    from penstock.store.place import Place
 
-def reads(folder: Path, gate: str, quarantine: str, *, sheds: bool) -> int:
+
+def reads(folder: Place, gate: str, quarantine: str, *, sheds: bool) -> int:
     """How often the query of a guard's folder must read its source: 1 or 2.
 
     `quarantine` is where shed rows go, empty if nowhere; `sheds` says whether any may go there.
@@ -53,11 +53,11 @@ def second_read(admitted: DataFrame, df: DataFrame) -> DataFrame:
     return admitted.union(nothing.select(*own))
 
 
-def _begun(folder: Path, gate: str) -> int | None:
+def _begun(folder: Place, gate: str) -> int | None:
     """How often the query read its source so far; None if it has planned no batch yet, or this is unknown."""
     listed = sources_listed(folder.parent)
     if listed is None or listed == 1:
         return listed
-    rules = RulesLog(folder / "rules" / gate, make=False)
-    newest = rules.latest() if rules.folder.exists() else None
+    rules = folder / "rules" / gate
+    newest = None if rules.missing() else RulesLog(rules.store(make=False)).latest()
     return None if newest is None else newest.reads
