@@ -84,6 +84,7 @@ def bucket(object_server: ObjectServer, monkeypatch: pytest.MonkeyPatch) -> Obje
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(objects, "_clients", {})
     monkeypatch.setattr(objects, "_probed", set())
+    monkeypatch.setattr(objects, "_silent", {})
     return object_server
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 from tests.object_server import BUCKET, KEY, SECRET, ObjectServer
@@ -161,6 +162,26 @@ def test_an_address_with_credentials_is_refused_and_not_shown(address: str) -> N
     with pytest.raises(PenstockError, match=line) as caught:
         ObjectStore(address)
     assert SECRET not in str(caught.value)
+
+
+def test_a_store_that_does_not_answer_is_waited_for_once(bucket: ObjectServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = 0.0
+    monkeypatch.setattr(objects, "_REQUEST_S", 0.1)
+    monkeypatch.setattr(objects, "_RETRIES", 0)
+    monkeypatch.setattr(objects, "time", SimpleNamespace(monotonic=lambda: now_s))
+    store = ObjectStore(f"s3a://{BUCKET}/silent", make=False)
+    bucket.delay_s = 0.5
+    with pytest.raises(StoreError, match=r"the store does not answer$"):
+        store.create("a", b"1")
+    bucket.mend()
+    bucket.requests.clear()
+    for call in (lambda: store.create("a", b"1"), lambda: store.read("a"), store.names):
+        with pytest.raises(StoreError, match=r"^address = .*: give a bucket that can be reached; .* a moment ago$"):
+            call()
+    assert ObjectStore(f"s3a://{BUCKET}/silent", make=False).part("j", 0) is None
+    assert not bucket.requests
+    now_s = objects._SILENT_S  # noqa: SLF001 - as long as it lasts
+    assert store.names() in ([], ["a"])  # The request may have been carried out.
 
 
 def test_an_unknown_option_is_one_line_without_its_value() -> None:

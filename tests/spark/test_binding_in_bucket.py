@@ -21,9 +21,10 @@ from penstock.spark.checkpoint import newest_done, newest_planned, query_id
 from penstock.spark.plans import binding
 from penstock.spark.plans.binding import Batch, GateOptions, bindings_of, control_row
 from penstock.spark.plans.claim import claim
-from penstock.spark.plans.control_row import ELSEWHERE, REUSED
+from penstock.spark.plans.control_row import ELSEWHERE, REUSED, UNBOUND
 from penstock.spark.plans.places import LocalStore
 from penstock.spark.plans.rules import begin
+from penstock.store import objects
 from penstock.store.logs import PlanLog
 from penstock.store.place import Place
 from penstock.store.remembering import Remembering
@@ -156,6 +157,20 @@ def test_a_store_that_ignores_the_condition_is_refused_as_a_checkpoint(server: O
     server.conditional = False
     with pytest.raises(PenstockError, match=r"^checkpoint = 's3a://.*refuses to create an object twice; .*$"):
         LocalStore(f"s3a://{BUCKET}/ck").claim(Claim("guard"))
+
+
+def test_a_gate_waits_once_for_a_store_that_does_not_answer(query: Query, monkeypatch: pytest.MonkeyPatch) -> None:
+    query.spark_plans(0, 100)
+    query.shed(0, 0.5, time.time())
+    assert query.gate(0, monkeypatch)[0] == 0
+    monkeypatch.setattr(objects, "_REQUEST_S", 0.1)
+    monkeypatch.setattr(objects, "_RETRIES", 0)
+    monkeypatch.setattr(objects, "_clients", {})
+    monkeypatch.setattr(binding, "_plans", {})
+    query.server.delay_s = 0.5
+    version, requests = query.gate(1, monkeypatch)
+    query.server.mend()
+    assert (version, requests) == (UNBOUND, 1)
 
 
 def test_executors_without_credentials_keep_every_row(query: Query, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ plan, log or message contains them. The text of an error may repeat a key, so a 
 from __future__ import annotations
 
 import re
+import time
 import uuid
 from contextlib import contextmanager, suppress
 from datetime import timedelta
@@ -30,8 +31,10 @@ if TYPE_CHECKING:
 #: The attribute of an object that tells its writer from others. Azure accepts only letters, digits and underscores.
 _NONCE = "penstock"
 _PROBE = ".probe-"
-#: The longest that a request lasts, with its retries: a batch waits for it.
-_REQUEST_S, _RETRY_S, _RETRIES = 5.0, 10.0, 3
+#: The longest that a request lasts, and all its retries: a batch waits for it.
+_REQUEST_S, _RETRY_S, _RETRIES = 3.0, 6.0, 3
+#: After a request without an answer, others are refused for this long: a batch makes several, and waits for one only.
+_SILENT_S = 10.0
 #: Errors of the client and of Python that it raises.
 _ERRORS = (BaseError, OSError)
 
@@ -48,6 +51,8 @@ _ROLE_SERVERS = ("169.254.", "metadata.google", "Missing credentials", "Credenti
 _clients: dict[tuple[str, tuple[tuple[str, str], ...]], Any] = {}
 #: Buckets in which this process may create names: they were probed.
 _probed: set[str] = set()
+#: Until when requests to buckets that do not answer are refused.
+_silent: dict[str, float] = {}
 
 
 class ObjectStore:
@@ -84,10 +89,13 @@ class ObjectStore:
     def create(self, name: str, content: bytes) -> bool:
         """Store the content under a name and return true; false if the name is taken. Durable on return."""
         path, nonce = self._path(name), uuid.uuid4().hex
+        self._refuse_silent()
         for last in (False, False, True):
             try:
                 self._client.put(path, content, mode="create", attributes={_NONCE: nonce}, use_multipart=False)
             except _ERRORS as error:  # It may have been stored anyway.
+                if not _answered(error):
+                    self._refuse("written", error)
                 found = None
                 with suppress(*_ERRORS):
                     found = self._nonce(path)
@@ -191,13 +199,20 @@ class ObjectStore:
     @contextmanager
     def _telling(self, deed: str) -> Iterator[None]:
         """Turn an error of the store into one line."""
+        self._refuse_silent()
         try:
             yield
         except _ERRORS as error:
             self._refuse(deed, error)
 
     def _refuse(self, deed: str, error: Exception) -> NoReturn:
+        if not _answered(error):
+            _silent[self._bucket] = time.monotonic() + _SILENT_S
         raise self._failure(*_told(deed, error)) from None  # Its text may have a part of the credentials.
+
+    def _refuse_silent(self) -> None:
+        if time.monotonic() < _silent.get(self._bucket, 0.0):
+            raise self._failure("a bucket that can be reached", "the store did not answer a moment ago")
 
     def _failure(self, accepted: str, why: str) -> StoreError:
         failure = StoreError.setting("address", self.where, accepted, why)
@@ -229,6 +244,11 @@ def _told(deed: str, error: Exception) -> tuple[str, str]:
     if isinstance(error, PermissionDeniedError) or code in _DENIED:
         return f"a bucket in which objects may be {deed}", f"grant that to these credentials; {says}"
     return f"a bucket in which objects can be {deed}", says
+
+
+def _answered(error: Exception) -> bool:
+    """Whether an error is an answer of the store."""
+    return bool(_code(error)) or isinstance(error, AlreadyExistsError | FileNotFoundError)
 
 
 def _code(error: Exception) -> str:
