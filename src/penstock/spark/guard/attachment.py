@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from penstock.errors import PenstockError
 from penstock.spark.guard.teller import line_of
+from penstock.spark.plans.places import on_connect
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,12 +34,13 @@ STOP_S = 2.0
 def active_queries(given: SparkSession | None) -> Callable[[], Sequence[StreamingQuery]]:
     """A function that lists the active queries of this session, or of the active and the first one if none is given.
 
-    A function for `foreachBatch` gets a copy of the session, which may become the active one and has no queries.
+    A function for `foreachBatch` gets a copy of the session, which may become the active one and has no queries. Not so
+    with Spark Connect, where such a function runs on the server.
     """
     active = given or SparkSession.getActiveSession()
     if active is None:
         raise PenstockError("spark is missing: give the session in which the query is started")
-    sessions = [active] if given else [active, SparkSession.builder.getOrCreate()]
+    sessions = [active] if given or on_connect(active) else [active, SparkSession.builder.getOrCreate()]
     return lambda: list({str(query.runId): query for one in sessions for query in one.streams.active}.values())
 
 
