@@ -75,7 +75,7 @@ _AURORA = ("sim/test_aurora_figures", "sim/test_plus_figures", "sim/test_coverag
 _COMMANDS = ("test_osg_cli", "test_themis_cli", "test_whatif", "test_network_file")
 #: The benchmark of the compiled loops, which takes the time: it comes last, when the machine is free.
 _TIMED = ("sim/test_bench",)
-_HOUSE = ("test_quality", "test_docs", "test_setup")
+_HOUSE = ("test_quality", "test_deploy", "test_docs", "test_setup")
 _RECORDS = ("test_journal", "test_log", "test_objects", "test_output", "test_plan", "test_report", "test_retention")
 _STORES = ("test_store", "spark/test_binding_in_bucket")
 _ACCOUNTS = ("federation/test_account", "federation/test_exchange", "federation/test_site_file", "web/test_model")
