@@ -201,7 +201,7 @@ def _whole(value: object) -> int | None:
 
 def _real(value: object) -> float | None:
     if type(value) is float:
-        return value + 0.0
+        return value or 0.0
     if not isinstance(value, Real) or isinstance(value, bool):
         return None
     try:
@@ -290,7 +290,7 @@ class Message(Record):
 
     def to_json(self) -> str:
         """The message as one line of canonical JSON: equal messages give equal text."""
-        return json.dumps(_document(self), default=_base64, sort_keys=True, separators=(",", ":"))
+        return _CANONICAL.encode(_document(self))
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -368,6 +368,9 @@ def plain(value: object) -> object:
 
 def _base64(blob: bytes) -> dict[str, str]:
     return {"base64": base64.b64encode(blob).decode()}
+
+
+_CANONICAL = json.JSONEncoder(default=_base64, sort_keys=True, separators=(",", ":"))
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:

@@ -9,6 +9,7 @@ import os
 from bisect import bisect_left
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
@@ -128,8 +129,8 @@ class Log(Generic[_M]):
         """Every number taken, ascending; also one whose entry cannot be read."""
         found = []
         for name in self.store.names():
-            if self._is_entry(name):
-                found.append(int(name.partition(".")[0]))
+            if (number := _number_of(name, self._word)) is not None:
+                found.append(number)
             else:
                 self._look(name)
         return found
@@ -189,11 +190,6 @@ class Log(Generic[_M]):
     def _name(self, number: int) -> str:
         return f"{number:0{_DIGITS}d}.{self._word}"
 
-    def _is_entry(self, name: str) -> bool:
-        number, _, word = name.partition(".")
-        named = word == self._word and len(number) == _DIGITS and number.isascii() and number.isdigit()
-        return named and int(number) < 2**63
-
     def _look(self, name: str) -> _M | Skipped | None:
         """What is kept under this name; `None` for nothing at all."""
         found = self._read(name)
@@ -205,7 +201,7 @@ class Log(Generic[_M]):
     def _read(self, name: str) -> _M | Skipped | None:
         if name == _LEASE_NAME:
             return None
-        if not self._is_entry(name):
+        if _number_of(name, self._word) is None:
             return Skipped(name, f"it is not named as a {self._word} is")
         try:
             content = self.store.read(name)
@@ -266,6 +262,14 @@ class RulesLog(Log[Rules]):
     """Rules by number, each written when a gate was made."""
 
     _kind, _word, _number, _time = Rules, "rules", "number", "number"
+
+
+@lru_cache(maxsize=4096)  # a log lists the same names again and again
+def _number_of(name: str, word: str) -> int | None:
+    """The number of an entry by its name; `None` for what is named otherwise."""
+    digits, _, rest = name.partition(".")
+    named = rest == word and len(digits) == _DIGITS and digits.isascii() and digits.isdigit()
+    return number if named and (number := int(digits)) < 2**63 else None
 
 
 def _sealed(text: bytes) -> bytes:
