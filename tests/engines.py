@@ -10,7 +10,7 @@ tests after the other.
 
 Last come the tests that hold a query to a target, and leave much of the machine idle, as their work sleeps: two at a
 time, and the most sensitive one alone. Nothing else runs beside them but the tests of the lowest priority, two runs at
-a time.
+a time, and three at the end, so that no core waits for the last of them.
 """
 
 from __future__ import annotations
@@ -174,6 +174,9 @@ class RunsBeside:
         for name in AT_LAST:
             self._start(name)
             Thread(target=self._wait, args=(name,), daemon=True).start()
+        Thread(target=self._quietly, daemon=True).start()
+        for name in AT_LAST:
+            self._ended[name].wait()
         self._quietly()
 
     def _quietly(self) -> None:
