@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import os
 import sys
 import threading
@@ -31,7 +32,7 @@ class Recorder:
         """Note who hands what to whom."""
         code, caller = frame.f_code, frame.f_back
         file, before = code.co_filename, "" if caller is None else caller.f_code.co_filename
-        if PACKAGE not in file or file == before:
+        if file == before:
             return  # it stays in the file
         if event == "return" and given is not None:
             for kind in {type(one).__name__ for one in _parts(given)}:
@@ -72,9 +73,26 @@ def _importing(frame: FrameType | None) -> bool:
 
 def start() -> None:
     """Note calls from now on, in all threads that start from now on."""
-    recorder = Recorder(Path(FOLDER))
-    threading.setprofile(recorder)
-    sys.setprofile(recorder)
+    recorder, imports = Recorder(Path(FOLDER)), builtins.__import__
+
+    def told(frame: FrameType, event: str, given: Any) -> None:
+        """Leave out what is not of the package: Python calls this very often, and a plain function is quick."""
+        if event != "c_call" and event != "c_return" and PACKAGE in frame.f_code.co_filename:  # noqa: PLR1714 - quicker
+            recorder(frame, event, given)
+
+    def unrecorded(*what: Any, **how: Any) -> Any:
+        """Import without the recorder: each of Spark's workers imports much, and nothing of it is noted."""
+        if sys.getprofile() is None:  # within another import
+            return imports(*what, **how)
+        sys.setprofile(None)
+        try:
+            return imports(*what, **how)
+        finally:
+            sys.setprofile(told)
+
+    builtins.__import__ = unrecorded
+    threading.setprofile(told)
+    sys.setprofile(told)
 
 
 if FOLDER:
