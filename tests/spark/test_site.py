@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shutil
+import tempfile
 import time
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,19 +14,20 @@ import pytest
 pytest.importorskip("pyspark")
 
 from pyspark.errors import StreamingQueryException
+from tests.spark.rows import from_files
 
 from penstock.config.site_file import load
 from penstock.errors import PenstockError
 from penstock.federation.account import SiteAccount, add_up
 from penstock.spark.site.batch import inputs
 from penstock.spark.site.run import SiteRun
+from penstock.spark.source import SCHEMA
 from penstock.store.bound_plans import SitePlanLog
 from penstock.store.interface import StoreError
 from penstock.web.board import Board
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from pyspark.sql import SparkSession
 
@@ -138,6 +141,8 @@ def test_a_site_sheds_fairly_and_goes_on_after_a_crash_and_a_reset(spark: SparkS
     assert SiteAccount(file.folder).site == "west"
 
 
+_FOLDER = tempfile.TemporaryDirectory(prefix="penstock-inputs-", ignore_cleanup_errors=True)
+FILES = Path(_FOLDER.name) / "net"
 SINK_ONLY = """\
 site: west
 sites: [west]
@@ -151,11 +156,16 @@ fragments:
   top-root:
     query: top
     inputs:
-      net: {format: penstock, options: {rate: 1000, available: 1000, rows_per_batch: 500, seed: 1, keys: 50}}
+      net: {format: parquet, schema: "COLUMNS", options: {path: FILES, maxFilesPerTrigger: 1}}
     sql: SELECT value FROM net
     to: {format: memory}
-"""
+""".replace("COLUMNS", SCHEMA).replace("FILES", str(FILES))
 LINKED = SINK_ONLY.replace("    to: {format: memory}\n", "").replace("[west]", "[west, north]")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _files(spark: SparkSession) -> None:
+    from_files(spark, FILES, rate=1000, available=1000, rows_per_batch=500, partitions=1, seed=1, keys=50)
 
 
 def ran_once(spark: SparkSession, folder: Path, text: str) -> SiteRun:
@@ -193,7 +203,9 @@ def test_a_replay_of_another_batch_or_with_a_damaged_plan_fails_in_one_line(
         ran_once(spark, tmp_path, SINK_ONLY)
     path.write_text(whole)
     offsets = state / "checkpoint" / "offsets" / f"{number}"
-    offsets.write_text(offsets.read_text().replace('"rows":1000', '"rows":900').replace('"rows": 1000', '"rows": 900'))
+    before, now = (f'{{"logOffset":{last}}}' for last in (number, number - 1))
+    assert before in offsets.read_text()
+    offsets.write_text(offsets.read_text().replace(before, now))
     (offsets.parent / f".{number}.crc").unlink()
     with pytest.raises(PenstockError, match=rf"site west failed: batch {number} is not the batch of that number"):
         ran_once(spark, tmp_path, SINK_ONLY)
