@@ -9,6 +9,8 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+from tests.spark.rows import from_files
+
 import penstock as ps
 from penstock import baselines
 from penstock.core.hashing import xxhash64
@@ -20,11 +22,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
 #: A machine that is busy with something else takes long to run three batches.
 WAIT_S = 240.0
+BATCH = 200
 
 
 def passed_on(batches: Iterator[Any]) -> Iterator[Any]:
@@ -32,11 +35,24 @@ def passed_on(batches: Iterator[Any]) -> Iterator[Any]:
         yield batch.select(["key", "row"])
 
 
-def started(spark: SparkSession, checkpoint: Path, sink: str) -> tuple[ps.Guard, StreamingQuery]:
+def arrive(spark: SparkSession, checkpoint: Path, batches: int) -> DataFrame:
+    """The stream, when so many batches of it have come; they come to a query that runs, too."""
+    made, come = checkpoint.with_name("made"), checkpoint.with_name("come")
+    rows = from_files(spark, made, available=batches * BATCH, rows_per_batch=BATCH, keys=20, partitions=1)
+    come.mkdir(exist_ok=True)
+    for path in {one.name for one in made.iterdir()} - {one.name for one in come.iterdir()}:
+        (come / path).hardlink_to(made / path)  # a query that looks finds it whole
+    return spark.readStream.schema(rows.schema).option("maxFilesPerTrigger", 1).parquet(str(come))
+
+
+def started(spark: SparkSession, checkpoint: Path, sink: str, batches: int) -> tuple[ps.Guard, StreamingQuery]:
     half = baselines.BaseLine(drop_share=0.5)
     guard = ps.Guard(ps.MeanQueueLatency("1 s"), half, key="key", row="row", checkpoint=checkpoint, name="mine")
-    stream = spark.readStream.format("penstock").option("rate", 300).option("keys", 20).load()
-    results = stream.transform(guard.admit).transform(guard.measured(passed_on, "key bigint, row bigint"))
+    results = (
+        arrive(spark, checkpoint, batches)
+        .transform(guard.admit)
+        .transform(guard.measured(passed_on, "key bigint, row bigint"))
+    )
     writer = results.writeStream.format(sink).option("checkpointLocation", str(checkpoint))
     return guard, writer.queryName("dashboard_rows").start()
 
@@ -45,10 +61,14 @@ def started(spark: SparkSession, checkpoint: Path, sink: str) -> tuple[ps.Guard,
 def checkpoint(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What a short query leaves that gives up half of its rows, whatever the machine can do."""
     folder = tmp_path_factory.mktemp("stream")
-    guard, query = started(spark, folder / "ck", "memory")
+    batches = 1
+    guard, query = started(spark, folder / "ck", "memory", batches)
     with guard.watch(query):
         deadline_s = time.monotonic() + WAIT_S
         while sum(bool(report.shed_total) for report in guard.history()) < 2 and time.monotonic() < deadline_s:
+            if len(guard.history()) == batches:
+                batches += 1
+                arrive(spark, folder / "ck", batches)
             time.sleep(0.1)
     query.stop()
     (folder / "seen").write_text("\n".join(report.to_json() for report in guard.history()))
@@ -81,7 +101,7 @@ def test_why_says_of_each_row_what_became_of_it(checkpoint: Path, spark: SparkSe
     shedding = next(point for point in log["points"] if sum(point["shed"].values()))
     first = sum(point["in"] for point in log["points"] if point["n"] < shedding["n"])
     rows = range(first, first + min(40, shedding["in"]))
-    # The embedded source numbers rows in the order of arrival, and batches take them in that order.
+    # Rows are numbered in the order of arrival, and batches take them in that order.
     came_out = spark.table("dashboard_rows").where(f"row between {rows[0]} and {rows[-1]}").collect()
     # One share for all keys, so any key will do.
     told = {row for row in rows if why(query, ["1"], [str(row)], shedding["n"])["row"]["kept"]}
@@ -112,11 +132,13 @@ def test_an_open_page_goes_on_with_a_query_that_is_started_again(
         page.goto(address.url)
         expect(page.locator(".facts")).to_contain_text("State ended", timeout=limit_ms)
         before = batches.text_content()
-        guard, query = started(spark, checkpoint / "ck", "noop")
+        come = len(list((checkpoint / "come").iterdir()))
+        guard, query = started(spark, checkpoint / "ck", "noop", come + 1)
         with guard.watch(query):
             expect(page.locator(".facts")).to_contain_text("State running", timeout=limit_ms)
             expect(batches).not_to_have_text(before, timeout=limit_ms)
             while_it_runs = batches.text_content()
+            arrive(spark, checkpoint / "ck", come + 2)
             expect(batches).not_to_have_text(while_it_runs, timeout=limit_ms)
         query.stop()
         expect(page.locator(".facts")).to_contain_text("State ended", timeout=limit_ms)
