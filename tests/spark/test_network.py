@@ -74,10 +74,11 @@ outputs:
 
 @pytest.fixture(scope="module", autouse=True)
 def _files(spark: SparkSession) -> None:
-    halves = {"rows_per_batch": ROWS // 2, "partitions": 1, "available": ROWS}
+    start = 1_700_000_000  # rows of both inputs arrive at the same times: a join finds pairs
+    halves = {"available": ROWS, "rows_per_batch": ROWS // 2, "partitions": 1, "start": start}
     for seed, name in enumerate(("I1", "I2"), 1):
         from_files(spark, FILES[name], rate=1000, seed=seed, keys=50, **halves)
-    from_files(spark, FILES["slow"], rate=50, available=3000, seed=1, keys=5, start=1_700_000_000, partitions=1)
+    from_files(spark, FILES["slow"], rate=50, available=3000, seed=1, keys=5, start=start, partitions=1)
 
 
 def written(folder: Path, text: str) -> NetworkFile:
@@ -243,14 +244,20 @@ def test_drops_are_counted_and_what_is_kept_weighs_more(spark: SparkSession, tmp
 
 
 def test_an_output_that_two_stages_write_to_gets_the_rows_of_both(spark: SparkSession, tmp_path: Path) -> None:
-    sources = EMBEDDED.replace(f"rows_per_batch: {ROWS}", "rows_per_batch: 1000")
-    text = SUBSET.replace(SOURCES, sources).replace("outputs:", "  mixed: {op: union, from: [hot, pairs]}\noutputs:")
-    run = ran(
-        spark,
-        tmp_path,
-        text + "  O4: {from: mixed, to: {format: memory}}\n  O5: {from: hot, to: {format: memory}}\n",
-        timed=True,
+    text = (
+        IN_ONE_BATCH
+        + """
+boxes:
+  hot:   {op: filter, from: I1, where: "value > 0.1"}
+  pairs: {op: join, from: [hot, I2], on: key, window: 50 ms}
+  mixed: {op: union, from: [hot, pairs]}
+outputs:
+  O3: {from: pairs, to: {format: memory}}
+  O4: {from: mixed, to: {format: memory}}
+  O5: {from: hot, to: {format: memory}}
+"""
     )
+    run = ran(spark, tmp_path, text)
     tables = {name: run.table(name) for name in ("O3", "O4", "O5")}
     rows = {name: 0 if table is None else table.num_rows for name, table in tables.items()}
     assert rows["O3"] > 0
@@ -489,7 +496,7 @@ def test_penstock_run_works_off_a_file_and_reports(tmp_path: Path) -> None:
 boxes:
   hot:   {{op: filter, from: I1, where: "value > 0.1"}}
   all:   {{op: union, from: [hot, I2]}}
-  pairs: {{op: join, from: [hot, I2], on: key, window: 1 s}}
+  pairs: {{op: join, from: [hot, I2], on: key, window: 50 ms}}
 outputs:
   O2: {{from: all, to: {sink.replace("NAME", "O2")}}}
   O3: {{from: pairs, to: {sink.replace("NAME", "O3")}}}
