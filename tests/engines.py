@@ -73,6 +73,7 @@ def _all_of(room: str, but: tuple[str, ...] = ()) -> tuple[str, ...]:
 _LAS = ("sim/test_las_figures", "sim/test_fast_osg", "sim/test_fast")
 _AURORA = ("sim/test_aurora_figures", "sim/test_plus_figures", "sim/test_coverage")
 _COMMANDS = ("test_osg_cli", "test_themis_cli", "test_whatif", "test_network_file")
+_FAULTS = ("sim/test_chaos",)
 #: The benchmark of the compiled loops, which takes the time: it comes last, when the machine is free.
 _TIMED = ("sim/test_bench",)
 _HOUSE = ("test_quality", "test_deploy", "test_docs", "test_setup")
@@ -99,11 +100,12 @@ BESIDE = {
     "local-cluster": _run(*_GUARD, engine="local-cluster", only=" or ".join(_IN_TASKS)),
     "connect": _run(*_GUARD, _CLIENT, engine="connect", only=" or ".join(_IN_TASKS + _IN_A_CLIENT)),
 }
-#: Those with the lowest priority, long ones first.
+#: Those with the lowest priority, long ones first, so that the last ones end together.
 QUIETLY = {
-    "simulator": _run(*_all_of("sim", but=_AURORA + _LAS + _TIMED)),
-    "core": _run(*_all_of("core")),
     "figures": _run(*_LAS, *_AURORA),
+    "simulator": _run(*_all_of("sim", but=_AURORA + _LAS + _TIMED + _FAULTS)),
+    "core": _run(*_all_of("core")),
+    "faults": _run(*_FAULTS),
     "records": _run(*_RECORDS, *_STORES, *_ACCOUNTS, *_RULES, *_NO_SESSION, "federation/test_federation_results"),
     "house": _run(*_HOUSE, *_COMMANDS, *_TIMED),
 }

@@ -371,6 +371,7 @@ def test_the_commands_are_the_documented_ones() -> None:
         "penstock bench gate",
         "penstock bench idle",
         "penstock bench latency",
+        "penstock bench store",
         "penstock bench federation",
         "penstock dashboard",
         "penstock demo",

@@ -22,7 +22,7 @@ from penstock.sim.workload import Stream
 
 #: Small enough to be quick, and fixed, so that a statement about chance either holds or does not.
 SEED = 2
-RUNS = {"4": 20, "5": 20, "6": 12, "7": 1, "eps": 10, "plus": 60}
+RUNS = {"4": 20, "5": 20, "6": 12, "7": 1, "eps": 10, "plus": 30}
 SWEEPS = {"4": "under_provisioning", "5": "distribution", "eps": "epsilon"}
 TAU_MS, PHASE_TAU_MS = 6.4, 64.0
 WINDOWS_A_PHASE = 5
