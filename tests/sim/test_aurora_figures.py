@@ -344,7 +344,7 @@ def test_one_run_is_enough_for_a_figure_and_the_same_seed_gives_the_same(name: s
 
 
 def test_the_number_of_processes_does_not_change_the_results() -> None:
-    effort = aurora.Effort(runs=3, seed=SEED)
+    effort = aurora.Effort(runs=9, seed=SEED)
     with Workers(2) as workers:
         assert untimed(aurora.FIGURES["12"](effort)) == untimed(aurora.FIGURES["12"](replace(effort, workers=workers)))
 
