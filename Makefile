@@ -5,7 +5,7 @@ RUN = . scripts/env.sh &&
 
 PURE = tests/core tests/federation tests/test_classes.py tests/test_dead_ends.py tests/test_deploy.py tests/test_driver.py tests/test_extras.py tests/test_journal.py tests/test_log.py tests/test_moved.py tests/test_objects.py tests/test_plan.py tests/test_report.py tests/test_retention.py tests/test_store.py tests/test_surface.py
 
-.PHONY: help setup maven demo kafka federation test check pure kills matrix lint format tour docs results bench clean
+.PHONY: help setup maven demo kafka federation test check pure kills matrix tables lint format tour docs results bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -37,8 +37,11 @@ pure: setup # the tests without Spark, but for the simulator's, which take minut
 kills: setup ## kill the driver of a guarded query 30 times and hold its sink against the plans, also with a checkpoint in a bucket: fifteen minutes
 	@$(RUN) PENSTOCK_KILLS=30 python -m pytest tests/spark/test_exactly_once.py
 
-matrix: setup ## the guard's tests on Spark 4.0 to 4.3, and the table of docs/versions.md: half an hour
+matrix: maven ## the guard's tests on Spark 4.0 to 4.3, and the table of docs/versions.md: half an hour
 	@$(RUN) python scripts/matrix.py $(ARGS)
+
+tables: maven ## a guard between real tables: Iceberg on Spark 4.1, Delta on 4.2, in environments of their own
+	@$(RUN) python scripts/tables.py $(ARGS)
 
 lint: setup ## the quick checks alone: style, types, layers
 	@$(RUN) ruff check && ruff format --check && mypy && lint-imports --no-logo

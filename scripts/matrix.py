@@ -39,6 +39,8 @@ FILES = (
     "tests/spark/interplay.py",
     "tests/spark/test_grouping.py",
 )
+#: Real tables, in a process of its own because the session needs other jars, and the versions that have them.
+TABLES, TABLE_VERSIONS = "tests/tables/guarded_tables.py", ("4.1", "4.2")
 #: Extras whose packages these tests import, and what they need besides.
 EXTRAS = ("spark", "kafka", "cli", "network")
 BESIDE = ("hypothesis", "pytest")
@@ -109,15 +111,19 @@ def run(version: str, more: list[str]) -> Outcome:
     told = subprocess.run([python, "-c", about], capture_output=True, text=True, check=True)  # noqa: S603 - as above
     outcome = Outcome(*told.stdout.split(), tests=f"`{' '.join(more)}`" if more else "all")
     print(f"matrix: Spark {outcome.spark}, Python {outcome.python}", flush=True)  # noqa: T201
-    with tempfile.TemporaryDirectory() as folder:
-        record = Path(folder) / "record.xml"
-        what = more if any(one.startswith("tests/") for one in more) else [*FILES, *more]
-        command = [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", *LEAKS, f"--junitxml={record}", *what]
-        environ = outside | paths | {"PYSPARK_PYTHON": str(python), "SPARK_LOCAL_IP": "127.0.0.1"}
-        subprocess.run(command, cwd=ROOT, env=environ, check=False, timeout=LONGEST_S)  # noqa: S603 - as above
-        if not record.exists():
-            raise SystemExit(f"matrix: the tests on Spark {version} did not run: see above")
-        count(record, outcome)
+    environ = outside | paths | {"PYSPARK_PYTHON": str(python), "SPARK_LOCAL_IP": "127.0.0.1"}
+    runs = [more] if any(one.startswith("tests/") for one in more) else [[*FILES, *more]]
+    if not more and version in TABLE_VERSIONS:
+        runs.append([TABLES])
+    for what in runs:
+        with tempfile.TemporaryDirectory() as folder:
+            record = Path(folder) / "record.xml"
+            options = ["-q", "-p", "no:cacheprovider", *LEAKS, f"--junitxml={record}"]
+            command = [str(python), "-m", "pytest", *options, *what]
+            subprocess.run(command, cwd=ROOT, env=environ, check=False, timeout=LONGEST_S)  # noqa: S603 - as above
+            if not record.exists():
+                raise SystemExit(f"matrix: the tests on Spark {version} did not run: see above")
+            count(record, outcome)
     return outcome
 
 

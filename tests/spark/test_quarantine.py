@@ -38,6 +38,7 @@ from penstock.spark.plans.gate import in_parts  # noqa: E402
 from penstock.spark.quarantine import forwarded, replay, topic  # noqa: E402
 from penstock.spark.quarantine.replay import INTO, MARK, _refuse_elsewhere, calm  # noqa: E402
 from penstock.spark.quarantine.rows import PART, PARTS, Place, Sign  # noqa: E402
+from penstock.spark.quarantine.stored import TABLE_MARK  # noqa: E402
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -184,9 +185,21 @@ def test_a_table_gets_them_and_what_waits_for_it_can_be_replayed(spark: SparkSes
         stream = spark.readStream.format("penstock").option("available", 10).load()
         with pytest.raises(ps.PenstockError, match="another stream fills this one, and Spark would skip rows"):
             other.admit(stream)
+        from_table: list[tuple[float, ...]] = []
+        done = ps.replay(
+            spark,
+            "table:shed_rows",
+            lambda df, _: from_table.extend(map(tuple, df.select("row", "weight").collect())),
+            checkpoint=tmp_path / "checkpoint",
+        )
     finally:
         spark.sql("DROP TABLE IF EXISTS shed_rows")
+    assert sorted(from_table) == sorted((row["row"], 1.0) for row in in_table)
+    assert done.rows == len(in_table)
     waits = of.folder / "quarantine"
+    with pytest.raises(ps.PenstockError, match="replayed from the table before: a row would be replayed twice"):
+        ps.replay(spark, waits, tmp_path / "again")
+    shutil.rmtree(waits / TABLE_MARK)
     archived = forwarded.kept_in(waits)  # what a later batch has made old, if there was one
     waiting = pq.read_table(waits)["row"].to_pylist()
     old = pq.read_table(archived)["row"].to_pylist() if archived.exists() else []
@@ -249,6 +262,14 @@ def test_mistakes_are_told_before_a_query_runs(
         ps.replay(spark, tmp_path / "shed", tmp_path / "shed" / "again")
     with pytest.raises(ps.PenstockError, match="into = 'table:has_rows' is not usable: give a table of its own"):
         ps.replay(spark, tmp_path / "shed", "table:has_rows")
+    for settings, line in (
+        ({}, "is given without checkpoint: give the checkpoint of the guarded query"),
+        ({"checkpoint": tmp_path}, "give the quarantine of a guard"),
+    ):
+        with pytest.raises(ps.PenstockError, match=line):
+            ps.replay(spark, "table:has_rows", tmp_path / "again", **settings)
+    with pytest.raises(ps.PenstockError, match="give none; it goes with folder='table:NAME' only"):
+        ps.replay(spark, tmp_path / "shed", tmp_path / "again", checkpoint=tmp_path)
     spark.sql("DROP TABLE has_rows")
 
 

@@ -17,7 +17,7 @@ from penstock.spark.plans.places import on_connect
 from penstock.spark.plans.remote import Store
 from penstock.spark.plans.rules import opened
 from penstock.spark.quarantine import forwarded
-from penstock.spark.quarantine.replay import refuse_shared, started
+from penstock.spark.quarantine.replay import FILE_FORMATS, refuse_shared, started
 from penstock.spark.quarantine.rows import ADDED, SIGN, Place, Sign, Writer, stored_schema
 from penstock.spark.quarantine.topic import as_json, refuse_unreachable
 
@@ -43,12 +43,18 @@ def refuse_unusable(spark: SparkSession, place: Place, folder: Path, schema: Str
     try:
         with quiet():
             if not spark.catalog.tableExists(place.name):
-                spark.catalog.createTable(place.name, schema=schema, source="parquet")
+                spark.catalog.createTable(place.name, schema=schema, source=_format(spark))
             refuse_shared(spark, place.name, folder / MARK, "quarantine")
     except PySparkException as error:
         accepted = "a table that is there or can be made"
         told = f"Spark says: {_first_line(error)}"
         raise PenstockError.setting("quarantine", f"table:{place.name}", accepted, told) from None
+
+
+def _format(spark: SparkSession) -> str:
+    """The format of a new table: the session's own if its tables know streams, such as `delta`."""
+    usual = spark.conf.get("spark.sql.sources.default") or ""
+    return "parquet" if usual.lower() in FILE_FORMATS else usual
 
 
 class Forward:

@@ -1,7 +1,7 @@
 """Replay: feeds rows in quarantine through a pipeline, each once, all at once or while there is capacity.
 
-A replay is a streaming query over the files of the quarantine, and its checkpoint, beside them, durably records what
-has been replayed. So a killed replay resumes, and an exactly-once sink gets each row once.
+A replay is a streaming query over the files or the table of the quarantine, and its checkpoint, in the quarantine's
+folder, durably records what has been replayed. So a killed replay resumes, and an exactly-once sink gets each row once.
 """
 
 import fcntl
@@ -22,10 +22,11 @@ from pyspark.sql.streaming.query import StreamingQuery
 from penstock.core.loop.leases import LEASE_S
 from penstock.errors import PenstockError
 from penstock.spark.expected_errors import quiet
-from penstock.spark.quarantine.rows import ADDED, Place, Sign, stored_schema
+from penstock.spark.quarantine.rows import ADDED, Place, Sign
+from penstock.spark.quarantine.stored import MARK, OWN_ROWS, stored
 from penstock.spark.quarantine.topic import Topic, refuse_unreachable
 from penstock.spark.row_columns import WEIGHT, made_by, refuse_another
-from penstock.store.folder import FolderStore, local_folder
+from penstock.store.folder import FolderStore
 from penstock.store.logs import PlanStore
 
 #: Longest wait for the last progress of a run that has ended.
@@ -64,9 +65,10 @@ class RowCounter(events.StreamingQueryListener):
     def onQueryProgress(self, event: events.QueryProgressEvent) -> None:  # noqa: N802 - Spark's name
         """A batch is over."""
         told = event.progress
+        counted = told.observedMetrics.get(OWN_ROWS)
         with self._news:
             self._heard.add(str(told.runId))
-            self._rows[str(told.runId), told.batchId] = told.numInputRows
+            self._rows[str(told.runId), told.batchId] = told.numInputRows if counted is None else counted["rows"]
 
     def onQueryTerminated(self, event: events.QueryTerminatedEvent) -> None:  # noqa: N802 - Spark's name
         """Spark reports no more progress of this run."""
@@ -94,8 +96,6 @@ FILES, FEW_FILES = 1000, 4
 LOOK_S = 0.2
 #: Formats whose tables are plain files; others, such as Delta and Iceberg, distinguish streams.
 FILE_FORMATS = ("parquet", "orc", "json", "csv", "text", "avro", "xml")
-#: The checkpoint of the replay; Spark ignores a folder of such a name.
-MARK = "_replay"
 #: The file in it that says into what.
 INTO = "into"
 
@@ -124,27 +124,28 @@ def replay(
     pipeline: Callable[[DataFrame], DataFrame] | None = None,
     *,
     when: Callable[[], bool] | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
 ) -> Replayed:
     """Feed the rows in quarantine that have not been replayed yet through a pipeline; return when none is left.
 
     Args:
         spark: The session.
-        folder: The quarantine: the folder that a guard was given.
+        folder: The quarantine: the folder or the `table:NAME` that a guard was given.
         into: Where results go: a folder of its own (Parquet), `table:NAME`, `kafka:TOPIC@HOST:PORT`, or a function for
             `foreachBatch`.
         pipeline: What the guarded query does between `admit` and its sink; if not given, rows stay as they are. Each
             row has its weight from before the gate, or else 1.
         when: Whether there is capacity now, such as `lambda: guard.calm`; the replay pauses while it is false.
+        checkpoint: For a table: the checkpoint of the guarded query, whose rows are replayed.
 
     Raises:
         PenstockError: If there is nothing to replay, or it has been replayed already.
     """
-    path = local_folder("folder", folder)
-    sign = Sign.read(path, "folder")
     place = None if callable(into) else Place.of(into, "into")
-    if not any(path.glob("*.parquet")):
-        raise PenstockError.setting("folder", str(path), "a quarantine with rows in it", "none has been shed yet")
-    mark = path / MARK
+    of = stored(spark, folder, checkpoint, place)
+    path, mark = of.path, of.mark
+    if of.empty():
+        raise PenstockError.setting("folder", of.name, "a quarantine with rows in it", "none has been shed yet")
     if place is not None and place.kind == "folder":
         _refuse_used(Path(place.name), path, mark)
     if place is not None and place.kind == "kafka":
@@ -152,13 +153,12 @@ def replay(
     if place is not None and place.kind == "table" and spark.catalog.tableExists(place.name):
         refuse_shared(spark, place.name, mark, "into")
     with _alone(path), row_counter(spark) as counter:
-        _refuse_elsewhere(path, place)
-        few = FEW_FILES if when is not None else FILES
-        rows = spark.readStream.schema(stored_schema(sign)).option("maxFilesPerTrigger", few).parquet(str(path))
-        made = _as_admitted(rows, sign).transform(pipeline or (lambda df: df))
+        _refuse_elsewhere(path, place, mark.name)
+        rows = of.stream(FEW_FILES if when is not None else FILES)
+        made = _as_admitted(rows, of.sign).transform(pipeline or (lambda df: df))
         done = _run(made, mark, place or into, when, counter)
     if not done:
-        raise PenstockError.setting("folder", str(path), "a quarantine with rows left", "all have been replayed")
+        raise PenstockError.setting("folder", of.name, "a quarantine with rows left", "all have been replayed")
     return Replayed(sum(done), len(done))
 
 
@@ -268,11 +268,11 @@ def _filled_by_a_stream(spark: SparkSession, location: str) -> bool:
     return True
 
 
-def _refuse_elsewhere(folder: Path, place: Place | None) -> None:
+def _refuse_elsewhere(folder: Path, place: Place | None, mark: str = MARK) -> None:
     """Spark's file sink uses batch numbers, so batches of a replay that began elsewhere would be missing here."""
-    store = FolderStore(folder / MARK)
+    store = FolderStore(folder / mark)
     now = "" if place is None else f"{place.kind}:{place.name}"
-    if not (folder / MARK / "commits").exists():
+    if not (folder / mark / "commits").exists():
         store.remove(INTO)  # No batch is in the other place yet.
     store.create(INTO, now.encode())
     before = (store.read(INTO) or b"").decode()
@@ -282,7 +282,7 @@ def _refuse_elsewhere(folder: Path, place: Place | None) -> None:
             "into",
             place.name if place else "",
             f"{told}, into which this quarantine was replayed before",
-            f"to replay all of it into another place, delete {folder / MARK}",
+            f"to replay all of it into another place, delete {folder / mark}",
         )
 
 
