@@ -18,6 +18,7 @@ COLUMNS = "row bigint, key bigint, value double, arrival timestamp"
 #: What a session needs besides the jars.
 EXTENSIONS = {
     "delta": {
+        "spark.databricks.delta.snapshotPartitions": "1",  # 50 by default, for small tables 49 too many
         "spark.sql.sources.default": "delta",
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",

@@ -1,7 +1,7 @@
 """Replay: feeds rows in quarantine through a pipeline, each once, all at once or while there is capacity.
 
-A replay is a streaming query over the files or the table of the quarantine, and its checkpoint, in the quarantine's
-folder, durably records what has been replayed. So a killed replay resumes, and an exactly-once sink gets each row once.
+A replay is a streaming query over the files or the table of the quarantine. Its checkpoint, in the quarantine's folder,
+durably records what has been replayed. So a killed replay resumes, and an exactly-once sink gets each row once.
 """
 
 import fcntl

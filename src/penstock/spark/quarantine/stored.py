@@ -30,7 +30,7 @@ class Files:
         return not any(self.path.glob("*.parquet"))
 
     def stream(self, files: int) -> DataFrame:
-        """The rows, so many files a batch."""
+        """The rows, in batches of at most this many files."""
         reader = self._spark.readStream.schema(stored_schema(self.sign))
         return reader.option("maxFilesPerTrigger", files).parquet(self.name)
 
@@ -52,7 +52,7 @@ class Table:
         return self._own(self._spark.table(self._table)).isEmpty()
 
     def stream(self, files: int) -> DataFrame:
-        """The rows of the query, so many files a batch."""
+        """The rows of the query, in batches of at most this many files."""
         # The second is Iceberg's name of the first.
         options = dict.fromkeys(("maxFilesPerTrigger", "streaming-max-files-per-micro-batch"), str(files))
         rows = self._own(self._spark.readStream.options(**options).table(self._table))
