@@ -23,6 +23,7 @@ from tests.tables.lake import COLUMNS, Lake
 import penstock as ps
 from penstock.messages.plan import KeepTable
 from penstock.spark.checkpoint import newest_done, newest_planned
+from penstock.spark.row_columns import RowColumns
 from penstock.spark.session import local_session
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 ROWS, BATCH = 3000, 1000
 BATCHES, KILLS, LONGEST_S = 6, 2, 150.0
 RESULT = "row bigint, key bigint, value double, weight double"
+#: What identifies a row, and when it arrived, by format.
+FOUND = {"delta": (("`key`",), None), "iceberg": (("_file", "_pos"), None)}
 SCRIPT = Path(__file__).with_name("killed_tables.py")
 ROOT = Path(__file__).parents[2]
 
@@ -101,6 +104,27 @@ def test_every_row_of_a_table_is_in_the_sink_or_the_quarantine_and_a_replay_make
         ps.replay(spark, f"table:{shed}", f"table:{again}", result, checkpoint=tmp_path / "checkpoint")
 
 
+def test_without_names_the_guard_takes_the_columns_that_the_format_has_in_a_stream(
+    spark: SparkSession, lake: Lake, tmp_path: Path
+) -> None:
+    """All rows are equal: only a hidden column tells them apart, if the format has one in a stream."""
+    lake.make(spark, "equal", "key bigint")
+    spark.range(BATCH, numPartitions=1).selectExpr("0L AS key").writeTo(lake.name("equal")).append()
+    unnamed = lake.make(spark, "unnamed", "key bigint, weight double")
+    stream = lake.stream(spark, "equal")
+    columns = RowColumns(key=(), row=(), arrival=None, keep=None, cost=None, weight="weight")
+    assert (columns.identity(stream), columns.arrival_column(stream)) == FOUND[lake.kind]
+    of = guard(tmp_path, row=None, quarantine=None)
+    put_plan(of, KeepTable(TABLE.place, keep=(0.5,), reasons=("half",)))
+    writer = stream.transform(of.admit).writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
+    query = writer.trigger(availableNow=True).toTable(unnamed)
+    with of.watch(query):
+        assert query.awaitTermination(200)
+    (report,) = of.history()
+    assert (report.rows_in, report.rows_kept) == (BATCH, spark.table(unnamed).count())
+    assert (0 < report.rows_kept < BATCH) is (lake.kind == "iceberg")
+
+
 def test_a_merge_in_foreach_batch_takes_what_the_gate_admits_also_when_the_batch_is_run_again(
     spark: SparkSession, lake: Lake, tmp_path: Path
 ) -> None:
@@ -110,14 +134,12 @@ def test_a_merge_in_foreach_batch_takes_what_the_gate_admits_also_when_the_batch
     fails = [True]
 
     def merge(df: DataFrame, batch: int) -> None:
-        kept = df.transform(own.admit).transform(result).persist()
-        kept.count()
+        kept = df.transform(own.admit).transform(result).localCheckpoint()
         kept.createOrReplaceTempView("updates")
         df.sparkSession.sql(
             f"MERGE INTO {merged} AS t USING updates AS u ON t.row = u.row "
             "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
         )
-        kept.unpersist()
         if batch == 1 and fails:
             raise ZeroDivisionError("killed behind the merge")
 
