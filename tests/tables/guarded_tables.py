@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 ROWS, BATCH = 3000, 1000
 BATCHES, KILLS, LONGEST_S = 6, 2, 150.0
 RESULT = "row bigint, key bigint, value double, weight double"
-#: What identifies a row, and when it arrived, by format.
-FOUND = {"delta": (("`key`",), None), "iceberg": (("_file", "_pos"), None)}
 SCRIPT = Path(__file__).with_name("killed_tables.py")
 ROOT = Path(__file__).parents[2]
 
@@ -61,6 +59,12 @@ def result(df: DataFrame) -> DataFrame:
 
 def numbers(df: DataFrame) -> list[int]:
     return sorted(one["row"] for one in df.select("row").collect())
+
+
+def fresh(spark: SparkSession, table: str) -> DataFrame:
+    """A table to which another session has written; Iceberg's catalog remembers what it has read."""
+    spark.sql(f"REFRESH TABLE {table}")
+    return spark.table(table)
 
 
 def provider(spark: SparkSession, table: str) -> str:
@@ -104,17 +108,17 @@ def test_every_row_of_a_table_is_in_the_sink_or_the_quarantine_and_a_replay_make
         ps.replay(spark, f"table:{shed}", f"table:{again}", result, checkpoint=tmp_path / "checkpoint")
 
 
-def test_without_names_the_guard_takes_the_columns_that_the_format_has_in_a_stream(
+def test_without_names_all_columns_identify_a_row_as_a_stream_of_a_table_has_no_hidden_ones(
     spark: SparkSession, lake: Lake, tmp_path: Path
 ) -> None:
-    """All rows are equal: only a hidden column tells them apart, if the format has one in a stream."""
+    """All rows are equal, so they are kept or shed together; a task that reads a hidden column would fail."""
     lake.make(spark, "equal", "key bigint")
     spark.range(BATCH, numPartitions=1).selectExpr("0L AS key").writeTo(lake.name("equal")).append()
     unnamed = lake.make(spark, "unnamed", "key bigint, weight double")
     stream = lake.stream(spark, "equal")
     columns = RowColumns(key=(), row=(), arrival=None, keep=None, cost=None, weight="weight")
-    assert (columns.identity(stream), columns.arrival_column(stream)) == FOUND[lake.kind]
-    of = guard(tmp_path, row=None, quarantine=None)
+    assert (columns.identity(stream), columns.arrival_column(stream)) == (("`key`",), None)
+    of = guard(tmp_path, row=(), quarantine=None)
     put_plan(of, KeepTable(TABLE.place, keep=(0.5,), reasons=("half",)))
     writer = stream.transform(of.admit).writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
     query = writer.trigger(availableNow=True).toTable(unnamed)
@@ -122,7 +126,7 @@ def test_without_names_the_guard_takes_the_columns_that_the_format_has_in_a_stre
         assert query.awaitTermination(200)
     (report,) = of.history()
     assert (report.rows_in, report.rows_kept) == (BATCH, spark.table(unnamed).count())
-    assert (0 < report.rows_kept < BATCH) is (lake.kind == "iceberg")
+    assert report.rows_kept in (0, BATCH)
 
 
 def test_a_merge_in_foreach_batch_takes_what_the_gate_admits_also_when_the_batch_is_run_again(
@@ -151,14 +155,14 @@ def test_a_merge_in_foreach_batch_takes_what_the_gate_admits_also_when_the_batch
     with own.attach(timeout=None):
         with pytest.raises(Exception, match="killed behind the merge"):
             run()
-        first = numbers(spark.table(merged))
+        first = numbers(fresh(spark, merged))
         fails.clear()
         put_plan(own, KeepTable(TABLE.place, keep=(1.0,), reasons=("",)))  # Meanwhile there is another plan.
         run()
         deadline_s = time.monotonic() + 30.0
         while len(own.history()) < 2 and time.monotonic() < deadline_s:
             time.sleep(0.05)
-    found = numbers(spark.table(merged))
+    found = numbers(fresh(spark, merged))
     assert len(first) < 1.6 * BATCH
     assert found == [*first, *range(2 * BATCH, ROWS)], "rows of a batch that was run again differ"
     reports = own.history()
@@ -191,7 +195,6 @@ def test_a_killed_query_brings_each_row_once_into_the_table(spark: SparkSession,
             (checkpoint / "commits" / str(newest)).unlink()
             (checkpoint / "commits" / f".{newest}.crc").unlink(missing_ok=True)
     subprocess.run(command, env=environ, check=True, timeout=LONGEST_S)
-    spark.sql(f"REFRESH TABLE {survived}")
     shed = pq.read_table(tmp_path / "shed", columns=["row"])["row"].to_pylist()
     assert shed
-    assert sorted([*numbers(spark.table(survived)), *shed]) == list(range(BATCHES * BATCH))
+    assert sorted([*numbers(fresh(spark, survived)), *shed]) == list(range(BATCHES * BATCH))

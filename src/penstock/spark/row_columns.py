@@ -50,7 +50,7 @@ _USUAL_ROWS = (
     ("partition", "sequenceNumber", "enqueuedTime"),
 )
 #: The same for a row of a Parquet file, and of an Iceberg table; in columns that are not listed.
-_FILE_ROWS = (("_metadata.file_path", "_metadata.row_index"), ("_file", "_pos"))
+_FILE_ROW, _TABLE_ROW = ("_metadata.file_path", "_metadata.row_index"), ("_file", "_pos")
 #: The columns that are not listed.
 _HIDDEN = ("_metadata", "_file", "_pos")
 #: What the column is called if nothing else is said.
@@ -247,7 +247,11 @@ def _source_row(df: DataFrame) -> tuple[str, ...]:
     """The columns by which a source identifies its rows; none if they are unknown."""
     present = set(df.columns)
     found = next((names for names in _USUAL_ROWS if present.issuperset(names)), None)
-    return found or next((names for names in _FILE_ROWS if _has(df, names)), ())
+    if found:
+        return found
+    # In a stream Spark finds such columns of a table by their names, but a task that reads them fails.
+    hidden = (_FILE_ROW,) if df.isStreaming and not present.issuperset(_TABLE_ROW) else (_FILE_ROW, _TABLE_ROW)
+    return next((names for names in hidden if _has(df, names)), ())
 
 
 def _has(df: DataFrame, hidden: tuple[str, ...]) -> bool:
